@@ -1,0 +1,62 @@
+"""The one door to MLIR's Python bindings.
+
+MLIR comes from the ``torch-mlir`` wheel, which carries upstream MLIR whole.  Nothing else in
+``ftm_backend`` imports ``torch_mlir``, so that the bindings can be exchanged in one place.
+
+Importing the bindings takes about half a second.  Modules that only *describe* things (op records, the
+instruction table) are also imported by the user's process, which never builds IR; so the door opens on
+first use: ``from ftm_backend import mlir`` is free, ``mlir.ir`` loads.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_MODULES = {
+    "ir": "torch_mlir.ir",
+    "rewrite": "torch_mlir.rewrite",
+    "passmanager": "torch_mlir.passmanager",
+    "execution_engine": "torch_mlir.execution_engine",
+    "arith": "torch_mlir.dialects.arith",
+    "bufferization": "torch_mlir.dialects.bufferization",
+    "ext": "torch_mlir.dialects.ext",
+    "func": "torch_mlir.dialects.func",
+    "linalg": "torch_mlir.dialects.linalg",
+    "math": "torch_mlir.dialects.math",
+    "memref": "torch_mlir.dialects.memref",
+    "scf": "torch_mlir.dialects.scf",
+    "tensor": "torch_mlir.dialects.tensor",
+    "torch": "torch_mlir.dialects.torch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    target = _MODULES.get(name)
+    if target is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(target)
+    globals()[name] = module
+    return module
+
+
+def context() -> Any:
+    """A fresh MLIR context in which the upstream dialects, ``torch`` and ``ftm`` are loaded.
+
+    Returns:
+        torch_mlir.ir.Context: enter it (``with``) before building or parsing IR.
+    """
+    ir = __getattr__("ir")
+    torch = __getattr__("torch")
+    ctx = ir.Context()
+    with ctx, ir.Location.unknown():
+        torch.register_dialect(ctx)
+        dialect = importlib.import_module("ftm_backend.dialect")
+        dialect.FTM.load()
+    return ctx
+
+
+def run_passes(module: Any, pipeline: str) -> None:
+    """Runs an upstream pass pipeline, in MLIR's textual syntax, on ``module`` in place."""
+    passmanager = __getattr__("passmanager")
+    passmanager.PassManager.parse(pipeline, context=module.context).run(module.operation)
