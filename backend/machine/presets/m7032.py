@@ -1,0 +1,37 @@
+"""FT-m7032: one cluster of 8 DSP cores at 1.8 GHz.
+
+[S] rows are from Yu, Qi, Zhang, Fang, Dong et al., "Optimizing GEMM on Modern Multi-core DSPs", and from the
+public FT-Matrix instruction tables; the two DDR bandwidths were fitted on that paper's 8-core and fp32 rows.
+"""
+
+from ftm_backend.machine.presets.parameters import MachineParameters
+
+PARAMETERS = MachineParameters(
+    name="m7032",
+    description="FT-m7032, one cluster: 8 DSP cores, 1.8 GHz, 172.8 GFLOP/s fp64 a core",
+    cores=8,                       # [S]
+    clock_hz=1.8e9,                # [S]
+    am_bytes=768 * 1024,           # [S]
+    sm_bytes=64 * 1024,            # [S]
+    gsm_bytes=6 * 1024 * 1024,     # [S]
+    vector_bytes=128,              # [S] 16 lanes of 64 bits
+    fma_units=3,                   # [S]
+    vector_memory_ports=2,         # [S]
+    mm_rows=6,                     # [S] 6x48 fp64 micro-kernel
+    mm_vectors=3,                  # [S] 48 fp64 = 3 vectors
+    mm_overhead=26,                # [S] 14 + 6K + 12 cycles
+    ddr_bandwidth=34e9,            # [I] fitted; 42.6 GB/s peak [M]
+    core_bandwidth=14e9,           # [I] fitted
+    gsm_bytes_per_cycle=256.0,     # [M] a guess: no source
+    dma_latency=62,                # [I] launch and wait cost about 2% in the paper
+    dma_granule=256,               # [M] a guess
+    barrier_cycles=50,             # [M] a guess
+    scalar_latency=1,              # [S]
+    scalar_load_latency=7,         # [S]
+    branch_latency=7,              # [S]
+    vector_load_latency=9,         # [S]
+    vector_store_latency=4,        # [S]
+    broadcast_latency=4,           # [S]
+    fma_latency=6,                 # [S]
+    reduce_cycles=3,               # [I] 122 cycles for 48 vectors
+)

@@ -1,0 +1,89 @@
+"""What the compiler and the cycle model know about a machine: one frozen record of numbers.
+
+The midend's tiling cost model and ``machine.cycles`` read the same record, so a machine of your own is one
+more file beside ``m7032.py``.  Every number in a preset carries a note on where it comes from: [S] sourced,
+[I] inferred or computed, [M] from memory and unconfirmed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ELEMENT_BYTES = {
+    "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "i1": 1,
+}
+"""Bytes of one element of each type token in DDR and in scratchpad."""
+
+
+@dataclass(frozen=True)
+class MachineParameters:
+    """One machine: ``cores`` cores of one cluster, their scratchpads, and what everything costs.
+
+    Bytes are bytes, times are core clock cycles, bandwidths are bytes per second unless said otherwise.
+    """
+
+    name: str
+    description: str
+
+    cores: int
+    """Cores of one cluster: they share GSM and the DDR port."""
+    clock_hz: float
+
+    am_bytes: int
+    """Vector scratchpad of each core (space ``am``)."""
+    sm_bytes: int
+    """Scalar scratchpad of each core (space ``sm``): the A operand of matrix products lives here."""
+    gsm_bytes: int
+    """Scratchpad shared by the cores of the cluster (space ``gsm``)."""
+
+    vector_bytes: int
+    """Width of a vector register."""
+    fma_units: int
+    """Vector multiply-add pipes: slots VMAC1..n."""
+    vector_memory_ports: int
+    """Vector loads or stores that can start in a cycle: slots VLDST1..n."""
+
+    mm_rows: int
+    """Rows of C that the matrix micro-kernel holds in registers."""
+    mm_vectors: int
+    """Vectors of each row of C that the micro-kernel holds."""
+    mm_overhead: int
+    """Cycles of a micro-kernel call that do not depend on K (fill, drain, write back)."""
+
+    ddr_bandwidth: float
+    """Sustained DDR bandwidth of the cluster."""
+    core_bandwidth: float
+    """Sustained DMA bandwidth of one core by itself."""
+    gsm_bytes_per_cycle: float
+    """GSM bandwidth of the cluster, in bytes per cycle."""
+    dma_latency: int
+    """Cycles from the start of a DMA transfer to its first byte, launch included."""
+    dma_granule: int
+    """A contiguous run in DDR costs a multiple of this many bytes."""
+
+    barrier_cycles: int
+    scalar_latency: int
+    scalar_load_latency: int
+    branch_latency: int
+    vector_load_latency: int
+    vector_store_latency: int
+    broadcast_latency: int
+    fma_latency: int
+    reduce_cycles: int
+    """Cycles to reduce one vector register across its lanes, amortised over independent rows."""
+
+    def lanes(self, dtype: str) -> int:
+        """Elements of ``dtype`` (a token such as ``"f32"``) in one vector register."""
+        return self.vector_bytes // ELEMENT_BYTES[dtype]
+
+    def mm_columns(self, dtype: str) -> int:
+        """Columns of C that the matrix micro-kernel computes at once, accumulating in ``dtype``."""
+        return self.mm_vectors * self.lanes(dtype)
+
+    def peak_flops(self, dtype: str, cores: int = 1) -> float:
+        """Floating-point operations per second of ``cores`` cores when every FMA pipe is busy."""
+        return 2.0 * self.fma_units * self.lanes(dtype) * self.clock_hz * cores
+
+    def scratchpad_bytes(self, space: str) -> int:
+        """Capacity of space ``am``, ``sm`` or ``gsm``."""
+        return {"am": self.am_bytes, "sm": self.sm_bytes, "gsm": self.gsm_bytes}[space]
