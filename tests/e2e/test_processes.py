@@ -1,0 +1,69 @@
+"""What holds from one process to the next: the disk cache, the dump and its replay, memory that stays flat."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+PROGRAMS = {
+    "digits": "import digits as m; m.train(m.parse(['--device', 'ftm', '--epochs', '1', '--quiet']))",
+    "tiny_gpt": "import tiny_gpt as m; m.train(m.parse(['--steps', '3', '--sample', '2', '--quiet']))",
+    "xla_style": "import xla_style as m; m.train(m.parse(['--epochs', '1', '--quiet']))",
+}
+
+
+def run(program: str, **environment: str) -> dict[str, int]:
+    """Runs an example in a process of its own and returns its counters."""
+    code = f"{program}\nimport ftm_lazy, json; print(json.dumps(ftm_lazy.metrics.counters()))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES), **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_second_process_compiles_nothing(name: str, tmp_path) -> None:
+    first = run(PROGRAMS[name], FTM_CACHE_DIR=str(tmp_path))
+    second = run(PROGRAMS[name], FTM_CACHE_DIR=str(tmp_path))
+    assert first["compiles"] > 0
+    assert second["compiles"] == 0
+    assert second["cache_hits_disk"] == first["compiles"], "every distinct trace compiled once"
+
+
+STEADY = """
+import resource, torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).to("ftm")
+optimizer = torch.optim.AdamW(model.parameters())
+def step():
+    x, y = torch.randn(64, 64).to("ftm"), torch.randint(10, (64,)).to("ftm")
+    loss = nn.functional.cross_entropy(model(x), y)
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    return loss
+for _ in range(50): step().item()
+before, allocated = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, torch.ftm.memory_allocated()
+for _ in range(500): step().item()
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(after - before, torch.ftm.memory_allocated() - allocated)
+"""
+
+
+def test_memory_of_a_steady_loop_is_flat() -> None:
+    done = subprocess.run([sys.executable, "-c", STEADY], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    grown_kib, grown_bytes = map(int, done.stdout.split())
+    assert grown_kib < 4096, f"peak resident size grew by {grown_kib} KiB over 500 steps"
+    assert grown_bytes == 0
