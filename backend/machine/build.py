@@ -1,0 +1,100 @@
+"""Builds the emulator's shared library next to this file: ``python -m ftm_backend.machine.build``.
+
+``sources.txt`` lists one source per line with its extra compiler flags.  A line that starts with
+``[x86]`` is for x86-64 only.  An object is compiled again when its flags, its source or any header of the
+machine have changed; the library is linked when an object was.
+"""
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+LIBRARY = HERE / "libftm_machine.so"
+FLAGS = (
+    "-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off"
+    " -Wall -Wextra -Wno-psabi -pthread"
+).split()
+# -ffast-math stays off: NaN, infinities and signed zeros are part of the instructions' meaning.
+
+__all__ = ["LIBRARY", "build"]
+
+
+def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, force: bool = False) -> Path:
+    """Compiles what has changed and returns the library's path.
+
+    Objects are kept in ``objects`` (default: ``build/`` beside this file).  Raises ``RuntimeError`` with
+    the compiler's message when a source does not compile or no compiler is found.
+    """
+    objects = objects or HERE / "build"
+    objects.mkdir(parents=True, exist_ok=True)
+    headers = _digest([*sorted((HERE / "include").glob("*.h")), *sorted((HERE / "src").rglob("*.h")),
+                       *sorted(HERE.glob("*.h"))])
+    units = []
+    for source, flags in _sources():
+        command = [_compiler(), *FLAGS, *flags, f"-I{HERE}", f"-I{HERE / 'include'}", f"-I{HERE / 'src'}",
+                   "-c", str(source)]
+        stamp = _digest([source], " ".join(command), headers)[:16]
+        units.append((command, objects / f"{source.stem}.{stamp}.o"))
+    wanted = [target for _, target in units]
+    stale = [(command, target) for command, target in units if force or not target.exists()]
+    with ThreadPoolExecutor(max(1, jobs)) as pool:
+        list(pool.map(lambda unit: _write(*unit), stale))
+    for old in set(objects.glob("*.o")) - set(wanted):
+        old.unlink(missing_ok=True)
+    link_stamp = objects / f"{output.name}.linked"
+    link_key = _digest([], *[str(target) for target in wanted])
+    if stale or not output.exists() or not link_stamp.exists() or link_stamp.read_text() != link_key:
+        _write([_compiler(), "-shared", "-pthread", *map(str, wanted)], output)
+        link_stamp.write_text(link_key)
+    return output
+
+
+def _sources() -> list[tuple[Path, list[str]]]:
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    found = []
+    for line in (HERE / "sources.txt").read_text().splitlines():
+        words = line.split("#")[0].split()
+        if words and words[0] == "[x86]":
+            words = words[1:] if x86 else []
+        if words:
+            found.append((HERE / words[0], words[1:]))
+    return found
+
+
+def _compiler() -> str:
+    return os.environ.get("CXX", "g++")
+
+
+def _write(command: list[str], target: Path) -> None:
+    """Runs ``command -o target`` so that ``target`` appears whole or not at all."""
+    handle, name = tempfile.mkstemp(prefix=target.name, suffix=".tmp", dir=target.parent)
+    os.close(handle)
+    try:
+        run = subprocess.run([*command, "-o", name], capture_output=True, text=True)
+        if run.returncode:
+            raise RuntimeError(f"{' '.join(command)}\nfailed:\n{run.stderr}")
+        os.chmod(name, 0o755)
+        os.replace(name, target)
+    except FileNotFoundError as error:
+        raise RuntimeError(f"no C++ compiler {command[0]!r}: install g++ or set CXX") from error
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _digest(files: list[Path], *texts: str) -> str:
+    state = hashlib.blake2b(digest_size=16)
+    for text in texts:
+        state.update(text.encode() + b"\0")
+    for file in files:
+        state.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return state.hexdigest()
+
+
+if __name__ == "__main__":
+    print(build(force="--force" in sys.argv[1:]))
