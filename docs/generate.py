@@ -1,0 +1,85 @@
+"""Writes the generated parts of the documents, or checks that they are fresh.
+
+    python docs/generate.py           # rewrite
+    python docs/generate.py --check   # exit 1 and say what is stale
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; `PARTS` says what makes it.
+`docs/isa.md` is generated whole, by `python -m ftm_backend.isa.docs`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import torch
+
+import ftm_lazy
+from ftm_lazy import settings
+
+DOCS = Path(__file__).parent
+MARKED = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+WALK = """\
+x = torch.ones(8, 16).to("ftm")
+w = torch.ones(4, 16).to("ftm")
+b = torch.ones(4).to("ftm")
+y = torch.relu(x @ w.t() + b)
+"""
+"""The small program that docs/architecture.md follows."""
+
+
+@cache
+def walk_tensor() -> torch.Tensor:
+    """The result of the walk's program, recorded and not yet run."""
+    names: dict[str, torch.Tensor] = {}
+    exec(WALK, {"torch": torch}, names)
+    return names["y"]
+
+
+def stage(name: str, language: str) -> Callable[[], str]:
+    """Makes the part that shows the walk's program at stage `name`."""
+    return lambda: f"```{language}\n{ftm_lazy.debug.text([walk_tensor()], name).rstrip()}\n```\n"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "walk-program": lambda: f"```python\n{WALK}```\n",
+    "walk-trace": stage("trace", "text"),
+    "walk-torch": stage("torch", "mlir"),
+    "walk-linalg": stage("linalg", "mlir"),
+    "walk-ftm": stage("ftm", "mlir"),
+    "walk-asm": stage("asm", "text"),
+    "settings": lambda: settings.table(),
+}
+
+
+def regenerate(text: str) -> str:
+    """`text` with every generated part made anew."""
+    return MARKED.sub(lambda m: m[1] + PARTS[m["name"]]() + m[3], text)
+
+
+def stale() -> list[Path]:
+    """The documents whose generated parts are not what they would be now."""
+    return [path for path in sorted(DOCS.glob("*.md")) if regenerate(path.read_text()) != path.read_text()]
+
+
+def main() -> int:
+    """Rewrites or checks; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Write the generated parts of the documents.")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if something is stale")
+    if parser.parse_args().check:
+        for path in stale():
+            print(f"{path.name} is stale: run `python docs/generate.py`")
+        return 1 if stale() else 0
+    for path in stale():
+        path.write_text(regenerate(path.read_text()))
+        print(f"wrote {path.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
