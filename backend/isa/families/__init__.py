@@ -1,0 +1,1 @@
+"""The instructions, one file for each family; ``isa.table`` joins them."""

@@ -1,0 +1,54 @@
+"""Helpers that build rows of map operations: operands, costs and one-row examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ftm_backend.isa.instruction import SAME, Cost, Example, Instruction, Operand
+from ftm_backend.isa.types import BY_SUFFIX
+
+VMAC1 = Cost((("VMAC", 1),), 1)
+VIEU1 = Cost((("VIEU", 1),), 1)
+FMA = Cost((("VMAC", 1),), 6)
+MUL = Cost((("VMAC", 1),), 4)
+
+
+def macro(operations: int, latency: int) -> Cost:
+    """The cost of an operation that expands to ``operations`` FMA-class operations."""
+    return Cost((("VMAC", operations),), latency)
+
+
+def example(
+    line: str, result: tuple[str, Sequence[Any]], *inputs: tuple[str, Sequence[Any]], **scalars: tuple[str, Any]
+) -> Example:
+    """One row through one map operation: inputs are v0, v1, ...; ``line`` writes v9; types are suffixes."""
+
+    def row(value: tuple[str, Sequence[Any]]) -> tuple[str, tuple[int, ...], list[Any]]:
+        suffix, values = value
+        return BY_SUFFIX[suffix].token, (len(values),), list(values)
+
+    return Example(
+        line, {f"b{i}": row(value) for i, value in enumerate(inputs)}, {"o0": row(result)}, dict(scalars), ("v9",)
+    )
+
+
+def operation(
+    name: str, family: str, sources: str, doc: str, formula: str, types: tuple[str, ...], cost: Cost, shown: Example,
+    *, kinds: Sequence[str] | None = None, result: str = SAME, from_types: tuple[str, ...] = (),
+) -> Instruction:
+    """A map operation; ``sources`` names its source operands, one letter each, ``kinds`` their type rules."""
+    rules = kinds or [SAME] * len(sources)
+    operands = tuple(Operand(n, k) for n, k in zip(sources, rules, strict=True)) + (Operand("d", result),)
+    return Instruction(
+        name, family, operands, doc, formula, cost, shown, types=types, from_types=from_types, result=result
+    )
+
+
+def unary_math(name: str, doc: str, formula: str, cost: Cost, function: Callable[[float], float],
+               values: Sequence[float], family: str = "map math") -> Instruction:
+    """A floating-point function of one operand; the example's results are ``function`` of its inputs."""
+    from ftm_backend.isa.types import FLOATS
+
+    shown = example(f"{name}.F64 v0, v9", ("F64", [function(x) for x in values]), ("F64", values))
+    return operation(name, family, "a", doc, formula, FLOATS, cost, shown)

@@ -1,0 +1,104 @@
+"""Writes ``backend/machine/isa_gen.h``: opcodes, types and image records for the machine's loader.
+
+    python -m ftm_backend.isa.header --write    # after a change of the table
+    python -m ftm_backend.isa.header --check    # fails when the file is stale
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from ftm_backend.isa import layout, table, types
+
+PATH = Path(__file__).resolve().parent.parent / "machine" / "isa_gen.h"
+
+
+def constant(name: str) -> str:
+    """An instruction's mnemonic as part of a C identifier: ``@call`` -> ``CALL``."""
+    return re.sub(r"\W", "", name).upper()
+
+
+def _enum(name: str, rows: Iterable[tuple[str, int, str]]) -> list[str]:
+    lines = [f"enum {name} {{"]
+    lines += [f"  {key} = {value},{'  // ' + doc if doc else ''}" for key, value, doc in rows]
+    return [*lines, "};", ""]
+
+
+def _struct(record: layout.Record) -> list[str]:
+    lines = [f"// {record.doc}", f"struct {record.name} {{"]
+    for field in record.fields:
+        c_type = layout.C_TYPES[field.code][0] if field.code in layout.C_TYPES else field.code
+        name = field.name + ("_" if field.name == "from" else "")
+        array = f"[{field.count}]" if field.count > 1 else ""
+        lines.append(f"  {c_type} {name}{array};{'  // ' + field.doc if field.doc else ''}")
+    return [*lines, "};", f'static_assert(sizeof({record.name}) == {record.size}, "image layout");', ""]
+
+
+def render() -> str:
+    """The text of the header."""
+    lines = [
+        "// Generated from backend/isa/table.py by `python -m ftm_backend.isa.header --write`; do not edit.",
+        "// Opcodes, types and the layout of a program image (see backend/isa/layout.py).",
+        "#pragma once", "#include <cstdint>", "", "namespace ftm::isa {", "",
+        f"constexpr uint64_t kMagic = 0x{int.from_bytes(layout.MAGIC, 'little'):016x}ull;",
+        f"constexpr uint32_t kVersion = {layout.VERSION};",
+        f"constexpr uint64_t kFingerprint = 0x{table.fingerprint():016x}ull;",
+        f"constexpr int kScalarRegisters = {types.SCALAR_REGISTERS};",
+        f"constexpr int kSlotAlignment = {types.SLOT_ALIGNMENT};", "",
+    ]
+    lines += _enum("Opcode : uint16_t", [
+        (f"FTM_OP_{constant(row.name)}", table.OPCODES[row.name], row.formula) for row in table.INSTRUCTIONS
+    ] + [("FTM_OP_COUNT", len(table.INSTRUCTIONS), "")])
+    lines += ["constexpr const char* kOpcodeNames[] = {"]
+    lines += [f'  "{row.name}",' for row in table.INSTRUCTIONS] + ["};", ""]
+    lines += _enum("Type : uint8_t", [
+        (f"FTM_TYPE_{t.suffix}", t.number, f"{t.token}, {t.bytes} bytes") for t in types.TYPES
+    ] + [("FTM_TYPE_COUNT", len(types.TYPES), "")])
+    lines += ["constexpr int kTypeBytes[] = {" + ", ".join(str(t.bytes) for t in types.TYPES) + "};"]
+    lines += ["constexpr const char* kTypeNames[] = {" + ", ".join(f'"{t.token}"' for t in types.TYPES) + "};", ""]
+    lines += _enum("Space : uint8_t", [(f"FTM_SPACE_{n.upper()}", v, "") for n, v in types.SPACES.items()])
+    lines += _enum("Access : uint8_t", [(f"FTM_ACCESS_{n.upper()}", i, "") for i, n in enumerate(table.ACCESSES)])
+    lines += _enum("Scope : uint8_t", [
+        (f"FTM_SCOPE_{n.upper()}", i, doc) for i, (n, doc) in
+        enumerate(zip(table.SCOPES, ("every element", "Rx1", "1xC", "1x1"), strict=True))
+    ])
+    lines += _enum("Reduce : uint8_t", [("FTM_REDUCE_NONE", 0, "")] + [
+        (f"FTM_REDUCE_{n.upper()}", i, "") for i, n in enumerate(table.REDUCTIONS, 1)
+    ])
+    lines += _enum("OperandKind : uint8_t", [
+        (f"FTM_OPERAND_{n}", i, "") for i, n in enumerate(layout.OPERAND_KINDS)
+    ])
+    lines += _enum("BufferKind : uint8_t", [
+        (f"FTM_BUFFER_{n}", i, "") for i, n in enumerate(layout.BUFFER_KINDS)
+    ])
+    lines += _enum("Flag : uint16_t", [(f"FTM_FLAG_{n}", 1 << i, "") for i, n in enumerate(layout.FLAGS)])
+    for record in layout.RECORDS.values():
+        lines += _struct(record)
+    lines += _enum("SectionIndex", [
+        (f"FTM_SECTION_{name.upper()}", i, f"array of {of.name if isinstance(of, layout.Record) else layout.C_TYPES[of][0]}")
+        for i, (name, of) in enumerate(layout.SECTIONS)
+    ] + [("FTM_SECTIONS", len(layout.SECTIONS), "")])
+    return "\n".join([*lines, "}  // namespace ftm::isa", ""])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line: see the module's docstring."""
+    parser = argparse.ArgumentParser(prog="python -m ftm_backend.isa.header", description=__doc__.split("\n")[0])
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--write", action="store_true", help="write the header")
+    group.add_argument("--check", action="store_true", help="exit with 1 when the header is stale")
+    if parser.parse_args(arguments).write:
+        PATH.write_text(render())
+        return 0
+    if PATH.exists() and PATH.read_text() == render():
+        return 0
+    print(f"{PATH} is stale: run `python -m ftm_backend.isa.header --write`", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

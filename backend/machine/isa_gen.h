@@ -1,0 +1,476 @@
+// Generated from backend/isa/table.py by `python -m ftm_backend.isa.header --write`; do not edit.
+// Opcodes, types and the layout of a program image (see backend/isa/layout.py).
+#pragma once
+#include <cstdint>
+
+namespace ftm::isa {
+
+constexpr uint64_t kMagic = 0x4547414d494d5446ull;
+constexpr uint32_t kVersion = 1;
+constexpr uint64_t kFingerprint = 0x4061c239683bfd74ull;
+constexpr int kScalarRegisters = 64;
+constexpr int kSlotAlignment = 64;
+
+enum Opcode : uint16_t {
+  FTM_OP_SMOV = 0,  // d = a
+  FTM_OP_SADD = 1,  // d = a + b
+  FTM_OP_SSUB = 2,  // d = a - b
+  FTM_OP_SMUL = 3,  // d = a * b
+  FTM_OP_SDIV = 4,  // d = floor(a / b)
+  FTM_OP_SREM = 5,  // d = a - b * floor(a / b)
+  FTM_OP_SMIN = 6,  // d = min(a, b)
+  FTM_OP_SMAX = 7,  // d = max(a, b)
+  FTM_OP_SLT = 8,  // d = a < b
+  FTM_OP_SLE = 9,  // d = a <= b
+  FTM_OP_SEQ = 10,  // d = a == b
+  FTM_OP_SNE = 11,  // d = a != b
+  FTM_OP_SAND = 12,  // d = a & b
+  FTM_OP_SOR = 13,  // d = a | b
+  FTM_OP_SCID = 14,  // d = core
+  FTM_OP_SNC = 15,  // d = cores
+  FTM_OP_SLDI = 16,  // d = a
+  FTM_OP_SBR = 17,  // next = label
+  FTM_OP_CALL = 18,  // run f
+  FTM_OP_RET = 19,  // return
+  FTM_OP_BARRIER = 20,  // for all cores: DWAITALL; wait
+  FTM_OP_MAP = 21,  // for i in 0..R-1, j in 0..C-1: inputs; body; outputs
+  FTM_OP_DLD = 22,  // X[i][j] = a[sum(row index * stride) + sum(column index * stride)], i and j row-major over their extents
+  FTM_OP_DST = 23,  // a[sum(row index * stride) + sum(column index * stride)] (+)= X[i][j], in row-major order
+  FTM_OP_DGA = 24,  // X[i][j] = a[I[i] * stride + sum(column index * column stride)]
+  FTM_OP_DSC = 25,  // a[I[i] * stride + sum(column index * column stride)] (op)= X[i][j]
+  FTM_OP_DCP = 26,  // Y = X
+  FTM_OP_DWAIT = 27,  // wait for X
+  FTM_OP_DWAITALL = 28,  // wait for all slots
+  FTM_OP_MM = 29,  // C[m][n] (+)= sum over k of A[m][k] * B[k][n]
+  FTM_OP_TRANS = 30,  // Y[j][i] = X[i][j]
+  FTM_OP_VMOV = 31,  // d = a
+  FTM_OP_VADD = 32,  // d = a + b
+  FTM_OP_VSUB = 33,  // d = a - b
+  FTM_OP_VMUL = 34,  // d = a * b
+  FTM_OP_VFMA = 35,  // d = a * b + c
+  FTM_OP_VDIV = 36,  // d = a / b, for integers trunc(a / b)
+  FTM_OP_VREM = 37,  // d = a - b * trunc(a / b)
+  FTM_OP_VNEG = 38,  // d = -a
+  FTM_OP_VABS = 39,  // d = |a|
+  FTM_OP_VMIN = 40,  // d = min(a, b)
+  FTM_OP_VMAX = 41,  // d = max(a, b)
+  FTM_OP_VMINN = 42,  // d = b if a is NaN, a if b is NaN, else min(a, b)
+  FTM_OP_VMAXN = 43,  // d = b if a is NaN, a if b is NaN, else max(a, b)
+  FTM_OP_VCOPYSIGN = 44,  // d = |a| * sign(b)
+  FTM_OP_VAND = 45,  // d = a & b
+  FTM_OP_VOR = 46,  // d = a | b
+  FTM_OP_VXOR = 47,  // d = a ^ b
+  FTM_OP_VNOT = 48,  // d = ~a
+  FTM_OP_VSHL = 49,  // d = a << b
+  FTM_OP_VSHR = 50,  // d = a >> b
+  FTM_OP_VSHRU = 51,  // d = a >>> b
+  FTM_OP_VCMPEQ = 52,  // d = a == b
+  FTM_OP_VCMPNE = 53,  // d = a != b
+  FTM_OP_VCMPLT = 54,  // d = a < b
+  FTM_OP_VCMPLE = 55,  // d = a <= b
+  FTM_OP_VCMPGT = 56,  // d = a > b
+  FTM_OP_VCMPGE = 57,  // d = a >= b
+  FTM_OP_VSEL = 58,  // d = a if m else b
+  FTM_OP_VEXP = 59,  // d = e^a
+  FTM_OP_VEXP2 = 60,  // d = 2^a
+  FTM_OP_VEXPM1 = 61,  // d = e^a - 1
+  FTM_OP_VLOG = 62,  // d = ln(a)
+  FTM_OP_VLOG1P = 63,  // d = ln(1 + a)
+  FTM_OP_VLOG2 = 64,  // d = log2(a)
+  FTM_OP_VLOG10 = 65,  // d = log10(a)
+  FTM_OP_VSQRT = 66,  // d = sqrt(a)
+  FTM_OP_VRSQRT = 67,  // d = 1 / sqrt(a)
+  FTM_OP_VRCP = 68,  // d = 1 / a
+  FTM_OP_VCBRT = 69,  // d = a^(1/3)
+  FTM_OP_VSIN = 70,  // d = sin(a)
+  FTM_OP_VCOS = 71,  // d = cos(a)
+  FTM_OP_VTAN = 72,  // d = tan(a)
+  FTM_OP_VASIN = 73,  // d = asin(a)
+  FTM_OP_VACOS = 74,  // d = acos(a)
+  FTM_OP_VATAN = 75,  // d = atan(a)
+  FTM_OP_VATAN2 = 76,  // d = atan2(a, b)
+  FTM_OP_VSINH = 77,  // d = sinh(a)
+  FTM_OP_VCOSH = 78,  // d = cosh(a)
+  FTM_OP_VTANH = 79,  // d = tanh(a)
+  FTM_OP_VASINH = 80,  // d = asinh(a)
+  FTM_OP_VACOSH = 81,  // d = acosh(a)
+  FTM_OP_VATANH = 82,  // d = atanh(a)
+  FTM_OP_VERF = 83,  // d = 2/sqrt(pi) * integral of e^(-t^2) over t = 0..a
+  FTM_OP_VERFC = 84,  // d = 1 - erf(a)
+  FTM_OP_VPOW = 85,  // d = a^b
+  FTM_OP_VFLOOR = 86,  // d = floor(a)
+  FTM_OP_VCEIL = 87,  // d = ceil(a)
+  FTM_OP_VROUND = 88,  // d = round(a)
+  FTM_OP_VTRUNC = 89,  // d = trunc(a)
+  FTM_OP_VCVT = 90,  // d = to(a)
+  FTM_OP_VBITC = 91,  // bits of d = bits of a
+  FTM_OP_VIDX = 92,  // d = b + i * r + j * c, for element (i, j) of the map
+  FTM_OP_VPHILOX = 93,  // d = philox4x32_10(counter = (i >> 2, o), key = s)[i & 3]
+  FTM_OP_VGA = 94,  // d = a[i]
+  FTM_OP_COUNT = 95,
+};
+
+constexpr const char* kOpcodeNames[] = {
+  "SMOV",
+  "SADD",
+  "SSUB",
+  "SMUL",
+  "SDIV",
+  "SREM",
+  "SMIN",
+  "SMAX",
+  "SLT",
+  "SLE",
+  "SEQ",
+  "SNE",
+  "SAND",
+  "SOR",
+  "SCID",
+  "SNC",
+  "SLDI",
+  "SBR",
+  "@call",
+  "@ret",
+  "BARRIER",
+  "@map",
+  "DLD",
+  "DST",
+  "DGA",
+  "DSC",
+  "DCP",
+  "DWAIT",
+  "DWAITALL",
+  "MM",
+  "TRANS",
+  "VMOV",
+  "VADD",
+  "VSUB",
+  "VMUL",
+  "VFMA",
+  "VDIV",
+  "VREM",
+  "VNEG",
+  "VABS",
+  "VMIN",
+  "VMAX",
+  "VMINN",
+  "VMAXN",
+  "VCOPYSIGN",
+  "VAND",
+  "VOR",
+  "VXOR",
+  "VNOT",
+  "VSHL",
+  "VSHR",
+  "VSHRU",
+  "VCMPEQ",
+  "VCMPNE",
+  "VCMPLT",
+  "VCMPLE",
+  "VCMPGT",
+  "VCMPGE",
+  "VSEL",
+  "VEXP",
+  "VEXP2",
+  "VEXPM1",
+  "VLOG",
+  "VLOG1P",
+  "VLOG2",
+  "VLOG10",
+  "VSQRT",
+  "VRSQRT",
+  "VRCP",
+  "VCBRT",
+  "VSIN",
+  "VCOS",
+  "VTAN",
+  "VASIN",
+  "VACOS",
+  "VATAN",
+  "VATAN2",
+  "VSINH",
+  "VCOSH",
+  "VTANH",
+  "VASINH",
+  "VACOSH",
+  "VATANH",
+  "VERF",
+  "VERFC",
+  "VPOW",
+  "VFLOOR",
+  "VCEIL",
+  "VROUND",
+  "VTRUNC",
+  "VCVT",
+  "VBITC",
+  "VIDX",
+  "VPHILOX",
+  "VGA",
+};
+
+enum Type : uint8_t {
+  FTM_TYPE_F64 = 0,  // f64, 8 bytes
+  FTM_TYPE_F32 = 1,  // f32, 4 bytes
+  FTM_TYPE_F16 = 2,  // f16, 2 bytes
+  FTM_TYPE_BF16 = 3,  // bf16, 2 bytes
+  FTM_TYPE_I64 = 4,  // i64, 8 bytes
+  FTM_TYPE_I32 = 5,  // i32, 4 bytes
+  FTM_TYPE_I16 = 6,  // i16, 2 bytes
+  FTM_TYPE_I8 = 7,  // i8, 1 bytes
+  FTM_TYPE_U8 = 8,  // u8, 1 bytes
+  FTM_TYPE_B1 = 9,  // i1, 1 bytes
+  FTM_TYPE_COUNT = 10,
+};
+
+constexpr int kTypeBytes[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 1};
+constexpr const char* kTypeNames[] = {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "i1"};
+
+enum Space : uint8_t {
+  FTM_SPACE_DDR = 0,
+  FTM_SPACE_AM = 1,
+  FTM_SPACE_SM = 2,
+  FTM_SPACE_GSM = 3,
+};
+
+enum Access : uint8_t {
+  FTM_ACCESS_FULL = 0,
+  FTM_ACCESS_ROW = 1,
+  FTM_ACCESS_COL = 2,
+  FTM_ACCESS_ONE = 3,
+};
+
+enum Scope : uint8_t {
+  FTM_SCOPE_FULL = 0,  // every element
+  FTM_SCOPE_R = 1,  // Rx1
+  FTM_SCOPE_C = 2,  // 1xC
+  FTM_SCOPE_A = 3,  // 1x1
+};
+
+enum Reduce : uint8_t {
+  FTM_REDUCE_NONE = 0,
+  FTM_REDUCE_SUM = 1,
+  FTM_REDUCE_PROD = 2,
+  FTM_REDUCE_MIN = 3,
+  FTM_REDUCE_MAX = 4,
+  FTM_REDUCE_AND = 5,
+  FTM_REDUCE_OR = 6,
+};
+
+enum OperandKind : uint8_t {
+  FTM_OPERAND_NONE = 0,
+  FTM_OPERAND_TEMPORARY = 1,
+  FTM_OPERAND_INPUT = 2,
+  FTM_OPERAND_OUTPUT = 3,
+  FTM_OPERAND_IMMEDIATE = 4,
+  FTM_OPERAND_SCALAR = 5,
+  FTM_OPERAND_REGISTER = 6,
+};
+
+enum BufferKind : uint8_t {
+  FTM_BUFFER_INPUT = 0,
+  FTM_BUFFER_OUTPUT = 1,
+  FTM_BUFFER_CONST = 2,
+  FTM_BUFFER_ARENA = 3,
+};
+
+enum Flag : uint16_t {
+  FTM_FLAG_TA = 1,
+  FTM_FLAG_TB = 2,
+  FTM_FLAG_ACC = 4,
+  FTM_FLAG_ADD = 8,
+  FTM_FLAG_MUL = 16,
+  FTM_FLAG_MIN = 32,
+  FTM_FLAG_MAX = 64,
+};
+
+// A scalar operand: immediate + R[reg], or only the immediate when reg is -1; when scalar is not -1, + the program's i64 scalar of that number.
+struct Value {
+  int64_t immediate;
+  int32_t reg;
+  int32_t scalar;
+};
+static_assert(sizeof(Value) == 16, "image layout");
+
+// A source or destination of a map operation.
+struct Operand {
+  uint8_t kind;  // FTM_OPERAND_*
+  uint8_t type;  // FTM_TYPE_* that the operation reads or writes; SCALAR and REGISTER convert to it
+  uint16_t index;  // by kind: temporary, input or output of the map, immediate, scalar, register
+};
+static_assert(sizeof(Operand) == 4, "image layout");
+
+// A DDR buffer: an input, output, constant or arena region.
+struct Buffer {
+  uint32_t name;  // string
+  uint8_t kind;  // FTM_BUFFER_*
+  uint8_t type;
+  uint16_t ndim;
+  uint32_t first_dim;  // into shapes
+  int32_t alias;  // outputs: buffer index of the input whose storage may be passed, or -1
+  uint64_t elements;
+  uint64_t bytes;
+  uint64_t offset;  // arena: byte offset; const: byte offset in const_data; input, output: argument position
+};
+static_assert(sizeof(Buffer) == 40, "image layout");
+
+// A runtime scalar argument, 8 bytes each.
+struct Scalar {
+  uint32_t name;  // string
+  uint32_t type;  // FTM_TYPE_F64 or FTM_TYPE_I64
+};
+static_assert(sizeof(Scalar) == 8, "image layout");
+
+// A ring of tiles in scratchpad.
+struct Tile {
+  uint32_t name;  // string
+  uint32_t function;
+  uint8_t space;
+  uint8_t type;
+  uint16_t depth;
+  uint32_t rows;  // maximal
+  uint32_t columns;  // maximal, and the leading dimension
+  uint32_t reserved;
+  uint64_t offset;  // bytes, in the space
+  uint64_t slot_bytes;  // distance of slots
+};
+static_assert(sizeof(Tile) == 40, "image layout");
+
+// Instructions first .. first + count - 1; the last one is @ret.
+struct Function {
+  uint32_t name;  // string
+  uint32_t first;
+  uint32_t count;
+  uint32_t line;
+};
+static_assert(sizeof(Function) == 16, "image layout");
+
+// One dimension of a transfer.
+struct Dim {
+  Value extent;
+  Value stride;
+};
+static_assert(sizeof(Dim) == 32, "image layout");
+
+// One instruction outside maps; fields that it does not use are 0 or -1.
+struct Instruction {
+  uint16_t opcode;  // FTM_OP_*
+  uint16_t flags;  // FTM_FLAG_*
+  int16_t predicate;  // register, or -1
+  uint16_t negated;  // run if the register is zero
+  uint32_t line;  // line of the text
+  int32_t target;  // SBR: instruction; @call: function; @map: map; else -1
+  int32_t dst;  // destination register
+  int32_t buffer;
+  int32_t tile[3];  // in operand order, but data before index: DGA and DSC: X, I; MM: A, B, C
+  uint32_t first_dim;  // into dims
+  uint16_t row_dims;
+  uint16_t column_dims;
+  uint32_t reserved;
+  Value v[4];  // v[k]: slot of tile[k], or the scalar sources, or rows and columns of a map; v[2]: row stride of DGA and DSC; v[3]: element offset in buffer
+};
+static_assert(sizeof(Instruction) == 112, "image layout");
+
+// The body of a @map.
+struct Map {
+  uint32_t first_input;
+  uint32_t inputs;
+  uint32_t first_output;
+  uint32_t outputs;
+  uint32_t first_op;
+  uint32_t ops;
+  uint32_t temporaries;  // strips that the body needs
+  uint32_t line;
+};
+static_assert(sizeof(Map) == 32, "image layout");
+
+// A tile read by a map.
+struct MapInput {
+  int32_t tile;
+  uint8_t access;  // FTM_ACCESS_*
+  uint8_t type;
+  uint16_t reserved;
+  Value slot;
+};
+static_assert(sizeof(MapInput) == 24, "image layout");
+
+// A tile written by a map.  A full output whose source is OUTPUT of its own number is written by the body itself; every other one is stored from its source after the body.
+struct MapOutput {
+  int32_t tile;
+  uint8_t scope;  // FTM_SCOPE_*
+  uint8_t reduction;  // FTM_REDUCE_*, 0 for full
+  uint8_t accumulate;
+  uint8_t type;
+  Operand source;
+  uint32_t reserved;
+  Value slot;
+};
+static_assert(sizeof(MapOutput) == 32, "image layout");
+
+// One operation of a map body.
+struct MapOp {
+  uint16_t opcode;  // FTM_OP_V*
+  uint8_t type;  // FTM_TYPE_* of the suffix
+  uint8_t from_;  // VCVT, VBITC: type of the source
+  uint32_t line;
+  Operand dst;
+  Operand src[3];
+  int32_t buffer;  // VGA: buffer, else -1
+  uint32_t reserved;
+  Value address;  // VGA: element offset in the buffer
+};
+static_assert(sizeof(MapOp) == 48, "image layout");
+
+// A label, for listings and the cycle model.
+struct Label {
+  uint32_t name;  // string
+  uint32_t instruction;
+  int64_t minimum;  // trip count bounds, or -1
+  int64_t maximum;
+};
+static_assert(sizeof(Label) == 24, "image layout");
+
+// Where a section lies.
+struct Section {
+  uint64_t offset;  // bytes from the start of the image
+  uint64_t count;  // records (bytes for blobs)
+};
+static_assert(sizeof(Section) == 16, "image layout");
+
+// The start of an image; FTM_SECTIONS Section records follow it.
+struct Header {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t sections;
+  uint64_t fingerprint;  // of the table
+  uint64_t bytes;  // of the whole image
+  uint32_t name;  // string
+  uint32_t machine;  // string
+  uint32_t main;  // function index
+  uint32_t inputs;  // count
+  uint32_t outputs;  // count
+  uint32_t reserved;
+  uint64_t arena_bytes;
+};
+static_assert(sizeof(Header) == 64, "image layout");
+
+enum SectionIndex {
+  FTM_SECTION_BUFFERS = 0,  // array of Buffer
+  FTM_SECTION_SCALARS = 1,  // array of Scalar
+  FTM_SECTION_SHAPES = 2,  // array of int64_t
+  FTM_SECTION_TILES = 3,  // array of Tile
+  FTM_SECTION_FUNCTIONS = 4,  // array of Function
+  FTM_SECTION_INSTRUCTIONS = 5,  // array of Instruction
+  FTM_SECTION_DIMS = 6,  // array of Dim
+  FTM_SECTION_MAPS = 7,  // array of Map
+  FTM_SECTION_MAP_INPUTS = 8,  // array of MapInput
+  FTM_SECTION_MAP_OUTPUTS = 9,  // array of MapOutput
+  FTM_SECTION_MAP_OPS = 10,  // array of MapOp
+  FTM_SECTION_IMMEDIATES = 11,  // array of uint64_t
+  FTM_SECTION_LABELS = 12,  // array of Label
+  FTM_SECTION_STRINGS = 13,  // array of uint8_t
+  FTM_SECTION_CONST_DATA = 14,  // array of uint8_t
+  FTM_SECTION_TEXT = 15,  // array of uint8_t
+  FTM_SECTIONS = 16,
+};
+
+}  // namespace ftm::isa
