@@ -1,0 +1,51 @@
+# Everything that a fresh machine with Python 3.11, gcc and make needs, and nothing twice:
+#   make demo    trains the digits CNN on ftm and compares it with the CPU
+#   make test    all tests
+#   make bench   step times beside eager's
+#   make build   only what the others need: .venv, the pinned packages, the C++ parts
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := .stamps
+
+RECORDER_SOURCES := $(wildcard csrc/*.cpp csrc/*.h)
+MACHINE_SOURCES := $(shell find backend/machine -name '*.cpp' -o -name '*.h') \
+                   backend/machine/sources.txt backend/machine/build.py
+
+.PHONY: demo test bench build clean
+.DELETE_ON_ERROR:
+
+demo: build
+	$(BIN)/python examples/demo.py
+
+test: build
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: build
+	$(BIN)/python -m benchmarks.steps $(ARGS)
+
+build: $(STAMPS)/native
+
+# The packages: exact versions, PyTorch among them (one large download).
+$(STAMPS)/packages: requirements.txt
+	@mkdir -p $(STAMPS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ftm needs Python 3.11 or newer; set PYTHON=")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+# The package itself, in place: Python sources are used where they lie.
+$(STAMPS)/package: $(STAMPS)/packages pyproject.toml
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	$(BIN)/python -m pip install --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+# The C++ parts; only what has changed is compiled.
+$(STAMPS)/native: $(STAMPS)/package setup.py $(RECORDER_SOURCES) $(MACHINE_SOURCES)
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+clean:
+	rm -rf $(VENV) $(STAMPS) build backend/machine/build *.egg-info
+	find ftm_lazy backend -name '*.so' -delete
