@@ -15,7 +15,7 @@ tile's ring, modulo its depth.
 from collections.abc import Sequence
 from typing import Any
 
-from ftm_backend.mlir import ext, ir
+from ftm_backend.mlir import bindings, ext, ir
 
 SPACES = {"ddr": 0, "am": 1, "sm": 2, "gsm": 3}
 """Memory space number of each address space, as in ``memref<..., space>`` and in `.lan` text."""
@@ -260,3 +260,13 @@ class Philox(FTM.Operation, name="philox"):
     index: ext.Operand[Any]
     seed: ext.Operand[Any]
     offset: ext.Operand[Any]
+
+
+def register() -> None:
+    """Makes the bindings give these classes for ``ftm`` operations, in every context of the process.
+
+    The dialect is not loaded through IRDL, which demands *one* type for all operands of a variadic group;
+    ``codegen.verify`` checks the operations instead, and a context must allow unregistered dialects.
+    """
+    for operation in FTM.operations:
+        bindings.register_operation(FTM, replace=True)(operation)

@@ -15,6 +15,7 @@ from typing import Any
 
 _MODULES = {
     "ir": "torch_mlir.ir",
+    "bindings": "torch_mlir._mlir_libs._mlir",
     "rewrite": "torch_mlir.rewrite",
     "passmanager": "torch_mlir.passmanager",
     "execution_engine": "torch_mlir.execution_engine",
@@ -51,8 +52,8 @@ def context() -> Any:
     ctx = ir.Context()
     with ctx, ir.Location.unknown():
         torch.register_dialect(ctx)
-        dialect = importlib.import_module("ftm_backend.dialect")
-        dialect.FTM.load()
+    ctx.allow_unregistered_dialects = True
+    importlib.import_module("ftm_backend.dialect").register()
     return ctx
 
 
