@@ -1,0 +1,158 @@
+"""Strided views of contiguous data: (sizes, strides, offset) over a flat buffer, and what can be done to them.
+
+Plain integers only; the importer uses it to name a view in PyTorch's words (reshape, slice, permute,
+expand), the lowering to fold such words back into one access.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Slicing", "Strided", "contiguous_strides", "decompose"]
+
+
+def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides of ``sizes``, in elements."""
+    strides = []
+    step = 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """Element i... is at ``offset + sum(i_k * strides[k])``."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @classmethod
+    def whole(cls, sizes: Sequence[int]) -> Strided:
+        """All of a contiguous buffer of shape ``sizes``."""
+        return cls(tuple(sizes), contiguous_strides(sizes))
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return math.prod(self.sizes)
+
+    def is_contiguous(self) -> bool:
+        """Row-major without gaps; strides of extents 1 do not matter, nor does the offset."""
+        if self.numel == 0:
+            return True
+        expected = contiguous_strides(self.sizes)
+        return all(
+            size == 1 or stride == want
+            for size, stride, want in zip(self.sizes, self.strides, expected, strict=True)
+        )
+
+    def permute(self, order: Sequence[int]) -> Strided:
+        """Dimension k of the result is dimension ``order[k]``."""
+        return Strided(tuple(self.sizes[i] for i in order), tuple(self.strides[i] for i in order), self.offset)
+
+    def slice(self, dim: int, start: int, length: int, step: int = 1) -> Strided:
+        """``length`` elements of ``dim`` from ``start``, each ``step`` apart; step may be negative."""
+        sizes, strides = list(self.sizes), list(self.strides)
+        offset = self.offset + start * strides[dim] if length else self.offset
+        sizes[dim] = length
+        strides[dim] *= step
+        return Strided(tuple(sizes), tuple(strides), offset)
+
+    def select(self, dim: int, index: int) -> Strided:
+        """Entry ``index`` of ``dim``, which goes away."""
+        return Strided(
+            self.sizes[:dim] + self.sizes[dim + 1 :],
+            self.strides[:dim] + self.strides[dim + 1 :],
+            self.offset + index * self.strides[dim],
+        )
+
+    def expand(self, sizes: Sequence[int]) -> Strided:
+        """Broadcast to ``sizes`` (-1 keeps); new dimensions come in front."""
+        lead = len(sizes) - len(self.sizes)
+        out_sizes, out_strides = [], []
+        for k, size in enumerate(sizes):
+            own = self.sizes[k - lead] if k >= lead else 1
+            keep = k >= lead and (size in (-1, own))
+            out_sizes.append(own if size == -1 else size)
+            out_strides.append(self.strides[k - lead] if keep else 0)
+        return Strided(tuple(out_sizes), tuple(out_strides), self.offset)
+
+    def reshape(self, sizes: Sequence[int]) -> Strided | None:
+        """The same elements in row-major order under new ``sizes``, or None where strides cannot say it."""
+        sizes = tuple(sizes)
+        if self.numel == 0 or math.prod(sizes) == 0:
+            return Strided(sizes, contiguous_strides(sizes), self.offset)
+        if self.is_contiguous():
+            return Strided(sizes, contiguous_strides(sizes), self.offset)
+        groups: list[list[int]] = []  # runs of dimensions that advance as one: [extent, stride of the last]
+        for size, stride in zip(self.sizes, self.strides, strict=True):
+            if size == 1:
+                continue
+            if groups and groups[-1][1] == size * stride:
+                groups[-1][0] *= size
+                groups[-1][1] = stride
+            else:
+                groups.append([size, stride])
+        strides: list[int] = [0] * len(sizes)
+        dim = len(sizes) - 1
+        for extent, stride in reversed(groups):
+            filled = 1
+            while dim >= 0 and filled < extent:
+                strides[dim] = stride * filled
+                filled *= sizes[dim]
+                dim -= 1
+            if filled != extent:
+                return None
+        return Strided(sizes, tuple(strides), self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Slicing:
+    """A view in PyTorch's words, applied in this order to the contiguous base.
+
+    shape: reshape the base to it.  starts, lengths: slice each dimension of that.  order: permute.
+    insert: the shape after size-1 dimensions are put in or taken out.  expand: broadcast to it.
+    """
+
+    shape: tuple[int, ...]
+    starts: tuple[int, ...]
+    lengths: tuple[int, ...]
+    order: tuple[int, ...]
+    insert: tuple[int, ...]
+    expand: tuple[int, ...]
+
+
+def decompose(view: Strided, numel: int) -> Slicing | None:
+    """Says ``view`` of a contiguous buffer of ``numel`` elements as reshape, slice, permute, expand.
+
+    Returns None where that is not possible: overlapping windows, diagonals, odd steps, no elements.
+    """
+    if view.numel == 0 or view.offset < 0 or min(view.strides, default=0) < 0:
+        return None
+    real = [k for k in range(len(view.sizes)) if view.sizes[k] > 1 and view.strides[k] > 0]
+    by_stride = sorted(real, key=lambda k: -view.strides[k])
+    shape, starts, lengths = [], [], []
+    extent, offset = numel, view.offset
+    for k in by_stride:
+        stride = view.strides[k]
+        if extent % stride:
+            return None
+        start, offset = divmod(offset, stride)
+        if start + view.sizes[k] > extent // stride:
+            return None
+        shape.append(extent // stride)
+        starts.append(start)
+        lengths.append(view.sizes[k])
+        extent = stride
+    if extent > 1:
+        shape.append(extent)
+        starts.append(offset)
+        lengths.append(1)
+    order = [by_stride.index(k) for k in real] + list(range(len(real), len(shape)))
+    insert = tuple(size if k in real else 1 for k, size in enumerate(view.sizes))
+    return Slicing(tuple(shape), tuple(starts), tuple(lengths), tuple(order), insert, view.sizes)

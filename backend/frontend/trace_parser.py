@@ -1,0 +1,259 @@
+"""Reads the text of a trace, with line and column in its errors.
+
+The grammar, one entry a line (blank lines and ``//`` comments are skipped):
+
+    trace
+      %N = param DTYPE[SHAPE]
+      $N = scalar DTYPE
+      %N, ... = NAME(ARG=VALUE, ...) : TYPE, ...
+      return %N, ...
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NoReturn
+
+from ftm_backend.frontend.dtypes import DTYPES
+from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
+
+__all__ = ["parse"]
+
+_TOKEN = re.compile(
+    r"""[ \t]*(?:
+      (?P<ref>%\d+)
+    | (?P<scalar>\$\d+)
+    | (?P<float>-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf\b)|nan\b)
+    | (?P<int>-?\d+)
+    | (?P<name>[A-Za-z_][\w.]*(?:::[\w.]+)?)
+    | (?P<string>"(?:[^"\\]|\\.)*")
+    | (?P<mark>[=(),:\[\]])
+    | (?P<end>(?://.*)?$)
+    )""",
+    re.VERBOSE,
+)
+_WORDS = {"none": None, "true": True, "false": False}
+
+
+def parse(text: str) -> Trace:
+    """Reads a trace.
+
+    Returns:
+        The trace; its numbers are checked for order here, everything else by ``Trace.verify``.
+
+    Raises:
+        TraceError: with line, column and the line itself, where the text is not a trace.
+    """
+    trace = Trace()
+    number = 0
+    state = "trace"
+    for line_number, line in enumerate(text.splitlines(), 1):
+        cursor = _Line(line, line_number)
+        if cursor.kind == "end":
+            continue
+        if state == "trace":
+            cursor.word("trace")
+            state = "body"
+        elif state == "done":
+            cursor.fail("there is text after 'return'; a trace ends there")
+        elif cursor.kind == "scalar":
+            _scalar(cursor, trace, number)
+        elif cursor.kind == "ref":
+            number = _value(cursor, trace, number)
+        else:
+            cursor.word("return")
+            if cursor.kind != "end":
+                trace.results = [_reference(cursor)]
+                while cursor.accept(","):
+                    trace.results.append(_reference(cursor))
+            state = "done"
+        cursor.end()
+    if state != "done":
+        missing = "'trace' at its start" if state == "trace" else "'return' at its end"
+        raise TraceError(f"the text of a trace is incomplete: it has no {missing}")
+    return trace
+
+
+class _Line:
+    """A cursor over the tokens of one line: ``kind`` and ``text`` describe the current one."""
+
+    __slots__ = ("_next", "column", "kind", "line", "number", "text")
+
+    def __init__(self, line: str, number: int) -> None:
+        self.line, self.number, self._next = line, number, 0
+        self.advance()
+
+    def advance(self) -> None:
+        match = _TOKEN.match(self.line, self._next)
+        if match is None:
+            rest = self.line[self._next :]
+            self.column = self._next + len(rest) - len(rest.lstrip()) + 1
+            self.fail(f"unexpected {rest.lstrip()[:1]!r}")
+        self.kind = match.lastgroup
+        self.text = match.group(self.kind)
+        self.column = match.start(self.kind) + 1
+        self._next = match.end()
+
+    def fail(self, message: str) -> NoReturn:
+        raise TraceError(
+            f"line {self.number}, column {self.column}: {message}\n  {self.line}\n  {' ' * (self.column - 1)}^"
+        )
+
+    def accept(self, mark: str) -> bool:
+        if self.kind == "mark" and self.text == mark:
+            self.advance()
+            return True
+        return False
+
+    def expect(self, mark: str) -> None:
+        if not self.accept(mark):
+            self.fail(f"expected {mark!r}, found {self.text!r}" if self.text else f"expected {mark!r}, the line ends")
+
+    def word(self, word: str) -> None:
+        if self.kind != "name" or self.text != word:
+            self.fail(f"expected {word!r}, found {self.text!r}")
+        self.advance()
+
+    def end(self) -> None:
+        if self.kind != "end":
+            self.fail(f"expected the end of the line, found {self.text!r}")
+
+
+def _scalar(cursor: _Line, trace: Trace, number: int) -> None:
+    if cursor.text != f"${len(trace.scalars)}":
+        cursor.fail(f"expected ${len(trace.scalars)}: scalars are numbered in order")
+    if number > len(trace.params):
+        cursor.fail("scalars stand before the nodes")
+    cursor.advance()
+    cursor.expect("=")
+    cursor.word("scalar")
+    if cursor.text not in ("f64", "i64"):
+        cursor.fail(f"a scalar is f64 or i64, not {cursor.text!r}")
+    trace.scalars.append(cursor.text)
+    cursor.advance()
+
+
+def _value(cursor: _Line, trace: Trace, number: int) -> int:
+    """A parameter or a node; returns the next free number."""
+    count = 0
+    while True:
+        if cursor.text != f"%{number + count}":
+            cursor.fail(f"expected %{number + count}: values are numbered in order")
+        cursor.advance()
+        count += 1
+        if not cursor.accept(","):
+            break
+    cursor.expect("=")
+    if cursor.kind != "name":
+        cursor.fail(f"expected 'param' or the name of an op, found {cursor.text!r}")
+    if cursor.text == "param":
+        if trace.nodes or trace.scalars:
+            cursor.fail("parameters stand before scalars and nodes")
+        if count != 1:
+            cursor.fail("a parameter is one value")
+        cursor.advance()
+        type_ = _type(cursor)
+        if type_ is None:
+            cursor.fail("a parameter has a type; 'none' is for undefined results")
+        trace.params.append(type_)
+        return number + 1
+    op_column, op = cursor.column, cursor.text
+    cursor.advance()
+    args = _arguments(cursor)
+    cursor.expect(":")
+    results = [_type(cursor)]
+    while cursor.accept(","):
+        results.append(_type(cursor))
+    if len(results) != count:
+        cursor.column = op_column
+        cursor.fail(f"{op} has {count} values on the left and {len(results)} types on the right")
+    trace.nodes.append(Node(op, args, tuple(results)))
+    return number + count
+
+
+def _arguments(cursor: _Line) -> tuple[tuple[str, Any], ...]:
+    cursor.expect("(")
+    args: list[tuple[str, Any]] = []
+    if cursor.accept(")"):
+        return ()
+    while True:
+        if cursor.kind != "name":
+            cursor.fail(f"expected the name of an argument, found {cursor.text!r}")
+        name = cursor.text
+        if any(name == other for other, _ in args):
+            cursor.fail(f"argument {name!r} is given twice")
+        cursor.advance()
+        cursor.expect("=")
+        args.append((name, _argument(cursor)))
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return tuple(args)
+
+
+def _argument(cursor: _Line) -> Any:
+    kind, text = cursor.kind, cursor.text
+    if kind == "mark" and text == "[":
+        cursor.advance()
+        items: list[Any] = []
+        if cursor.accept("]"):
+            return ()
+        while True:
+            items.append(_argument(cursor))
+            if not cursor.accept(","):
+                break
+        cursor.expect("]")
+        return tuple(items)
+    value: Any
+    if kind == "ref":
+        value = Ref(int(text[1:]))
+    elif kind == "scalar":
+        value = ScalarRef(int(text[1:]))
+    elif kind == "int":
+        value = int(text)
+    elif kind == "float":
+        value = float(text)
+    elif kind == "string":
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            cursor.fail(f"not a JSON string: {error.msg}")
+    elif kind == "name" and text in _WORDS:
+        value = _WORDS[text]
+    elif kind == "name" and text in DTYPES:
+        value = DType(text)
+    else:
+        cursor.fail(f"expected a value, found {text!r}; values are %N, $N, numbers, strings, dtypes and lists")
+    cursor.advance()
+    return value
+
+
+def _reference(cursor: _Line) -> int:
+    if cursor.kind != "ref":
+        cursor.fail(f"expected a value %N, found {cursor.text!r}")
+    index = int(cursor.text[1:])
+    cursor.advance()
+    return index
+
+
+def _type(cursor: _Line) -> TensorType | None:
+    if cursor.kind == "name" and cursor.text == "none":
+        cursor.advance()
+        return None
+    if cursor.kind != "name" or cursor.text not in DTYPES:
+        cursor.fail(f"expected a type such as f32[2,3], found {cursor.text!r}")
+    dtype = cursor.text
+    cursor.advance()
+    cursor.expect("[")
+    shape: list[int] = []
+    if not cursor.accept("]"):
+        while True:
+            if cursor.kind != "int" or cursor.text.startswith("-"):
+                cursor.fail(f"expected an extent, found {cursor.text!r}")
+            shape.append(int(cursor.text))
+            cursor.advance()
+            if not cursor.accept(","):
+                break
+        cursor.expect("]")
+    return TensorType(dtype, tuple(shape))
