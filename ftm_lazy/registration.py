@@ -1,0 +1,98 @@
+"""Makes the device known to PyTorch, and starts what is behind it when it is first used.
+
+`import torch` calls `register` through the entry point group ``torch.backends``; ``import ftm_lazy`` calls it
+too, for installations that switch this off (``TORCH_DEVICE_BACKEND_AUTOLOAD=0``).  Registering must be fast, for
+it is part of every `import torch`: it loads the recorder and gives the device its name and its module.
+PyTorch calls `initialize` (as ``torch.ftm._lazy_init``) before it makes the first tensor on the device.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+
+import torch
+
+__all__ = ["TORCH", "initialize", "is_initialized", "register"]
+
+TORCH = "2.13.0"
+"""The version of PyTorch that the recorder is built against, as pinned in pyproject.toml."""
+
+_registered = False
+_initialized = False
+_initializing = threading.RLock()
+
+
+def register() -> None:
+    """Registers the device ``ftm`` with PyTorch; the second call does nothing.
+
+    Raises ImportError if the recorder is not built, or is built for another version of PyTorch.
+    """
+    global _registered
+    if _registered:
+        return
+    if torch.__version__.split("+")[0] != TORCH:
+        raise ImportError(
+            f"this ftm is built for PyTorch {TORCH}, but PyTorch {torch.__version__} is installed:"
+            f" run `pip install torch=={TORCH}`, or install the ftm that belongs to your PyTorch"
+        )
+    torch.utils.rename_privateuse1_backend("ftm")
+    try:
+        from ftm_lazy import _C  # noqa: F401  (loading it registers the kernels)
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "ftm_lazy._C, the recorder, is not built: run `make build`, or install the package with pip"
+        ) from error
+    from ftm_lazy import device
+
+    torch._register_device_module("ftm", device)
+    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    _registered = True
+
+
+def is_initialized() -> bool:
+    """Whether the device has been used in this process."""
+    return _initialized
+
+
+def initialize() -> None:
+    """Reads the settings and starts the machine and the compiler; only the first call does something.
+
+    Raises SettingsError if an environment variable has a value that its setting does not take.
+    """
+    global _initialized
+    if _initialized:
+        return
+    with _initializing:
+        if _initialized:
+            return
+        _initialize()
+        _initialized = True
+
+
+def _initialize() -> None:
+    from ftm_backend.frontend.ops import native_ops
+
+    from ftm_lazy import _C, compiler, settings
+
+    values = settings.current()
+    library = values.machine_library
+    if not library.is_file():
+        raise ImportError(f"{library}, the machine, is not built: run `make build`, or install the package with pip")
+    bridge = compiler.bridge()
+    operations = {name: list(dtypes) for name, dtypes in native_ops().items()}
+    _C._init(operations, str(library), values.cores, values.checked, bridge.compile)
+    _C._set_strict(values.strict)
+    _C._set_trace_limit(values.trace_limit)
+    _C._set_debug_locations("locations" in values.debug)
+    _C._set_executor(values.executor)
+    torch.optim.optimizer.register_optimizer_step_post_hook(_end_of_step)
+    bridge.prepare()
+    atexit.register(_C._shutdown)
+
+
+def _end_of_step(optimizer: torch.optim.Optimizer, args: tuple, kwargs: dict) -> None:
+    """Cuts the trace where a training step ends, so that cuts fall at the same place in each step."""
+    from ftm_lazy import _C
+
+    _C._sync(False)

@@ -1,0 +1,200 @@
+"""Every setting of ftm: its environment variable, type, default and one line of documentation.
+
+A setting is read from the environment when the device is first used, and not again: `current()`.  The table
+in ``docs/settings.md`` is `table()`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ftm_backend.machine import presets
+
+__all__ = ["DEBUG_KEYS", "Settings", "SettingsError", "current", "read", "table"]
+
+DEBUG_KEYS = {
+    "compile": "a line for each program: compiled or found, where, in what time",
+    "locations": "errors of a running program name the Python line that recorded the operation",
+    "recompile": "a warning for each recompile that says what differs from the nearest earlier trace",
+    "worker": "what the compiler's process writes to its stderr",
+}
+"""What FTM_DEBUG may ask for."""
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+class SettingsError(ValueError):
+    """An environment variable has a value that the setting does not take; the message lists the valid ones."""
+
+
+def _switch(text: str) -> bool:
+    words = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False}
+    if text.lower() not in words:
+        raise ValueError("valid values: 1 or 0")
+    return words[text.lower()]
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("valid values: whole numbers from 1")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise ValueError("valid values: seconds, more than 0")
+    return value
+
+
+def _size(text: str) -> int:
+    number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
+    if not number.isdecimal() or unit not in _UNITS:
+        raise ValueError("valid values: bytes, or a whole number with K, M, G or T, such as 500M")
+    return int(number) * _UNITS[unit]
+
+
+def _debug(text: str) -> frozenset[str]:
+    if text in ("0", "off"):
+        return frozenset()
+    if text in ("1", "all"):
+        return frozenset(DEBUG_KEYS)
+    keys = frozenset(word.strip() for word in text.split(","))
+    if not keys <= DEBUG_KEYS.keys():
+        raise ValueError(f"valid values: 1 for all, or a list with commas of {', '.join(DEBUG_KEYS)}")
+    return keys
+
+
+def _directory(text: str) -> Path | None:
+    return None if text.lower() == "off" else Path(text).expanduser()
+
+
+def _machine(text: str) -> str:
+    if text in presets.NAMES:
+        return text
+    path = Path(text).expanduser()
+    if path.suffix == ".so" and path.is_file():
+        return str(path.resolve())
+    missing = f"there is no file {path}; " if os.sep in text else ""
+    raise ValueError(f"{missing}valid values: {', '.join(presets.NAMES)}, or the path of a machine library (.so)")
+
+
+def _executor(text: str) -> str:
+    if text not in ("machine", "reference"):
+        raise ValueError("valid values: machine, reference")
+    return text
+
+
+def _cache_directory() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "ftm"
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _setting(variable: str, parse: Callable[[str], Any], default: Any, shown: str, doc: str) -> Any:
+    """A dataclass field that carries its record; `default` is a value, or a function that computes it."""
+    record = {"variable": variable, "parse": parse, "shown": shown, "doc": doc}
+    if callable(default):
+        return field(default_factory=default, metadata=record)
+    return field(default=default, metadata=record)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The values of all settings; immutable."""
+
+    dump: Path | None = _setting(
+        "FTM_DUMP", _directory, None, "off", "directory for the text of each program at every stage"
+    )
+    debug: frozenset[str] = _setting(
+        "FTM_DEBUG", _debug, frozenset(), "off", f"what to tell about: 1 for all, or some of {', '.join(DEBUG_KEYS)}"
+    )
+    cache_dir: Path | None = _setting(
+        "FTM_CACHE_DIR", _directory, _cache_directory, "~/.cache/ftm", "directory of compiled programs; off for none"
+    )
+    cache_size: int = _setting(
+        "FTM_CACHE_SIZE", _size, 2 * 2**30, "2G", "size that directory is kept under; the longest unused goes first"
+    )
+    cores: int = _setting("FTM_CORES", _count, _cores, "all CPUs", "cores of the machine")
+    machine: str = _setting(
+        "FTM_MACHINE", _machine, presets.DEFAULT, presets.DEFAULT, f"{', '.join(presets.NAMES)}, or a machine library (.so)"
+    )
+    strict: bool = _setting("FTM_STRICT", _switch, False, "0", "an operation that would fall back to the CPU is an error")
+    checked: bool = _setting(
+        "FTM_CHECKED", _switch, False, "0", "the machine faults on out-of-bounds access, uninitialised reads and races"
+    )
+    executor: str = _setting(
+        "FTM_EXECUTOR", _executor, "machine", "machine", "machine, or reference: operation by operation on the CPU"
+    )
+    compile_timeout: float = _setting(
+        "FTM_COMPILE_TIMEOUT", _seconds, 300.0, "300", "seconds after which a compilation is given up"
+    )
+    trace_limit: int = _setting(
+        "FTM_TRACE_LIMIT", _count, 20000, "20000", "recorded operations after which a trace is cut and launched"
+    )
+
+    @property
+    def preset(self) -> str:
+        """The machine preset that programs are compiled for."""
+        return self.machine if self.machine in presets.NAMES else presets.DEFAULT
+
+    @property
+    def machine_library(self) -> Path:
+        """The shared library that runs programs: the emulator, unless FTM_MACHINE names another."""
+        if self.machine not in presets.NAMES:
+            return Path(self.machine)
+        return Path(presets.__file__).parent.parent / "libftm_machine.so"
+
+
+def read(environ: Mapping[str, str]) -> Settings:
+    """The settings that `environ` describes; an empty variable counts as unset.
+
+    Raises SettingsError for a value that is not valid, and warns of a variable that starts with ``FTM_`` and
+    is none of the settings.
+    """
+    values = {}
+    known = {item.metadata["variable"]: item for item in fields(Settings)}
+    for variable, item in known.items():
+        text = environ.get(variable, "").strip()
+        if not text:
+            continue
+        try:
+            values[item.name] = item.metadata["parse"](text)
+        except ValueError as error:
+            raise SettingsError(f"{variable}={text!r} is not valid; {error}") from None
+    for variable in sorted(environ):
+        if variable.startswith("FTM_") and variable not in known:
+            near = difflib.get_close_matches(variable, known, n=1)
+            meant = f"did you mean {near[0]}?" if near else f"the settings are {', '.join(known)}"
+            warnings.warn(f"{variable} is not a setting of ftm and has no effect; {meant}", stacklevel=2)
+    return Settings(**values)
+
+
+@functools.cache
+def current() -> Settings:
+    """The settings of this process, from its environment at the first call."""
+    return read(os.environ)
+
+
+def table() -> str:
+    """All settings as a Markdown table, for the documentation."""
+    rows = ["| Variable | Default | What it sets |", "|---|---|---|"]
+    for item in fields(Settings):
+        record = item.metadata
+        rows.append(f"| `{record['variable']}` | `{record['shown']}` | {record['doc']} |")
+    rows += ["", "| `FTM_DEBUG` word | What it shows |", "|---|---|"]
+    rows += [f"| `{key}` | {text} |" for key, text in DEBUG_KEYS.items()]
+    return "\n".join(rows) + "\n"

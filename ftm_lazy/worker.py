@@ -1,0 +1,264 @@
+"""The client of the compiler's process (`ftm_backend.service`).
+
+The process is started when it is first needed, or a little before, and kept.  It may crash, hang or be killed
+at any time: then it is started again, once for each program, and after that the program counts as one that
+does not compile.  A forked child starts a process of its own; nothing here is shared with the parent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from typing import IO, Any
+
+from ftm_backend.service import pack, unpack
+
+__all__ = ["CompileError", "Worker"]
+
+_STALL = 30.0  # seconds without any CPU time, within which the process counts as alive
+_TICK = 0.25
+_PATIENCE = 1.0  # seconds after which a waiting user is told what for
+
+
+class CompileError(RuntimeError):
+    """A program did not compile; the message says why and how to replay it."""
+
+
+class _Lost(Exception):
+    """The process ended or hung; the message completes "the compiler's process ..."."""
+
+
+class Worker:
+    """One compiler process.
+
+    Args:
+        timeout: seconds that one compilation may take.
+        echo: let the process write to this process's stderr; else its last lines are shown if it crashes.
+        progress: tell a user who waits long, even if stderr is no terminal.
+        command: how to start the process.
+    """
+
+    def __init__(
+        self,
+        timeout: float,
+        echo: bool = False,
+        progress: bool = False,
+        command: tuple[str, ...] = (sys.executable, "-P", "-m", "ftm_backend.service"),
+    ) -> None:
+        self.source: str | None = None
+        """`source_hash()` of the code that the process runs; None until it has said so."""
+        self._timeout = timeout
+        self._echo = echo
+        self._progress = progress
+        self._command = command
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: IO[bytes] | None = None
+        self._received = bytearray()
+        self._requests = 0
+        os.register_at_fork(after_in_child=self._forget)
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id; None when there is none."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Starts the process unless it runs; does not wait for it."""
+        with self._lock:
+            self._start()
+
+    def compile(self, text: str, request: dict[str, Any]) -> tuple[bytes, float]:
+        """The executable's bytes and the seconds that the compilation took.
+
+        Args:
+            text: the trace.
+            request: what the service wants to know beside it: machine, cores, texts.
+
+        Raises CompileError if the program does not compile, takes too long, or has ended the process twice.
+        An exception that arrives from outside, such as KeyboardInterrupt, ends the process, and passes.
+        """
+        with self._lock:
+            for attempt in (1, 2):
+                try:
+                    return self._compile(text, request)
+                except _Lost as loss:
+                    tail = self._kill()
+                    if attempt == 2:
+                        raise CompileError(f"the compiler's process {loss}, twice for the same program{tail}") from None
+                    warnings.warn(f"the compiler's process {loss}; it is started again", RuntimeWarning, stacklevel=3)
+                except CompileError:
+                    raise
+                except TimeoutError as error:
+                    self._kill()
+                    raise CompileError(str(error)) from None
+                except BaseException:
+                    self._kill()  # its answer would be taken for that of the next request
+                    raise
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """Ends the process; a later `compile` would start another."""
+        with self._lock:
+            self._kill()
+
+    # --- one process --------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            return
+        self._kill()
+        self._log = None if self._echo else tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            bufsize=0,
+            process_group=0,  # Ctrl-C is meant for the user's program
+            env=os.environ | {"PYTHONHASHSEED": "0"},  # the same program from the same trace
+        )
+        os.set_blocking(self._process.stdin.fileno(), False)
+        os.set_blocking(self._process.stdout.fileno(), False)
+
+    def _kill(self) -> str:
+        """Ends the process at once; returns the last lines that it wrote, as part of a message."""
+        process, log = self._process, self._log
+        self._process, self._log, self.source = None, None, None
+        self._received.clear()
+        if process is not None:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+        if log is None:
+            return ""
+        with log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - 4000))
+            tail = log.read().decode(errors="replace").strip()
+        return f"; it wrote:\n{tail}" if tail else ""
+
+    def _forget(self) -> None:
+        """In a forked child: the process belongs to the parent, and so does the lock's state."""
+        self._lock = threading.Lock()
+        process, self._process, self._log, self.source = self._process, None, None, None
+        self._received = bytearray()
+        if process is not None:
+            process.returncode = 0  # not ours to wait for
+            process.stdin.close()  # else the service would outlive the parent
+            process.stdout.close()
+
+    # --- one request --------------------------------------------------------------------------------------
+
+    def _compile(self, text: str, request: dict[str, Any]) -> tuple[bytes, float]:
+        self._start()
+        self._requests += 1
+        header = {"id": self._requests, "timeout": self._timeout, **request}
+        with _Watch(self._process.pid, self._timeout, self._notice(text)) as watch:
+            self._send(pack(header, text.encode()), watch)
+            while True:
+                answer, body = self._receive(watch)
+                if "source" in answer:
+                    self.source = answer["source"]
+                elif answer["id"] == header["id"]:
+                    break
+        if not answer["ok"]:
+            raise CompileError(answer["error"])
+        return body, answer["seconds"]
+
+    def _send(self, frame: bytes, watch: _Watch) -> None:
+        rest = memoryview(frame)
+        while rest:
+            watch.wait(self._process.stdin.fileno(), select.POLLOUT)
+            try:
+                rest = rest[os.write(self._process.stdin.fileno(), rest) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                raise _Lost(self._ending()) from None
+
+    def _receive(self, watch: _Watch) -> tuple[dict[str, Any], bytes]:
+        while (frame := unpack(self._received)) is None:
+            watch.wait(self._process.stdout.fileno(), select.POLLIN)
+            with contextlib.suppress(BlockingIOError):
+                chunk = os.read(self._process.stdout.fileno(), 1 << 20)
+                if not chunk:
+                    raise _Lost(self._ending())
+                self._received += chunk
+        return frame
+
+    def _ending(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=2)
+        code = self._process.returncode
+        return f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
+
+    def _notice(self, text: str) -> Callable[[float], str] | None:
+        if not (self._progress or sys.stderr.isatty()):
+            return None
+        operations = text.count("\n") - text.count(" = param ") - text.count(" = scalar ") - 1
+        return lambda seconds: f"ftm: compiling a program of {max(operations, 1):,} operations, {seconds:.0f} s"
+
+
+class _Watch:
+    """Waits for the process, within the time limit, and not for one that hangs; shows that the user waits."""
+
+    def __init__(self, pid: int, timeout: float, notice: Callable[[float], str] | None) -> None:
+        self._pid = pid
+        self._timeout = timeout
+        self._notice = notice
+        self._begin = self._active = time.monotonic()
+        self._used = _cpu_ticks(pid)
+        self._shown = 0.0
+
+    def __enter__(self) -> _Watch:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._shown:
+            sys.stderr.write("\r\033[K" if sys.stderr.isatty() else "")
+            sys.stderr.flush()
+
+    def wait(self, descriptor: int, event: int) -> None:
+        """Returns when `descriptor` is ready; raises _Lost or TimeoutError when it will not be."""
+        stall = min(_STALL, self._timeout / 2)
+        poll = select.poll()
+        poll.register(descriptor, event)
+        while not poll.poll(_TICK * 1000):
+            now = time.monotonic()
+            used = _cpu_ticks(self._pid)
+            if used != self._used:
+                self._used, self._active = used, now
+            if used is not None and now - self._active > stall:
+                raise _Lost(f"has done nothing for {stall:g} s")
+            if now - self._begin > self._timeout:
+                raise TimeoutError(f"the compilation did not end within {self._timeout:g} s (FTM_COMPILE_TIMEOUT)")
+            self._show(now - self._begin)
+
+    def _show(self, seconds: float) -> None:
+        if self._notice is None or seconds < _PATIENCE:
+            return
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\033[K{self._notice(seconds)}")
+        elif not self._shown:
+            sys.stderr.write(f"{self._notice(seconds)}\n")
+        self._shown = seconds
+        sys.stderr.flush()
+
+
+def _cpu_ticks(pid: int) -> int | None:
+    """CPU time that the process has used; None where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            words = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return int(words[11]) + int(words[12])
