@@ -1,0 +1,166 @@
+"""The linear form of a contraction: its loops sorted into batch, m, n and k, every access a sum of strides.
+
+A statement whose body is ``sum(a * b)`` is a contraction whatever its indexing maps: a loop that only A and
+the result use is an *m* loop, one that only B and the result use is *n*, one that all use is *batch*, and a
+reduced one is *k*.  Transposed and broadcast operands, batches, convolutions and their gradients differ only
+in these strides.
+
+An *axis* is a loop, or several loops that every access walks as one (``n, oh, ow`` of a 1x1 convolution).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ftm_backend.midend.affine import Affine
+from ftm_backend.midend.kernel import Node, Operand, Statement
+from ftm_backend.midend.tiling import Operand as TiledOperand
+
+__all__ = ["Contraction", "Form", "axes_of", "match"]
+
+ACCUMULATORS = {
+    "f64": "f64", "f32": "f32", "f16": "f32", "bf16": "f32", "i64": "i64", "i32": "i32", "i8": "i32",
+}
+"""Operand type of the matrix unit -> type it accumulates in."""
+
+_WIDENING = {"arith.extf", "arith.extsi"}
+
+
+@dataclass(frozen=True, eq=False)
+class Contraction:
+    """A statement that the matrix unit can execute: ``result[index] = init + sum(a * b)``."""
+
+    statement: Statement
+    a: Operand
+    b: Operand
+
+    @property
+    def accumulator(self) -> str:
+        """Type of the sums, and of the result."""
+        return ACCUMULATORS[self.a.value.dtype]
+
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether the sum has no other initial value."""
+        init = self.statement.results[0].init
+        return isinstance(init, Node) and init.op == "constant" and init.payload == 0
+
+    def group_of(self, loop: int) -> str:
+        """``"batch"``, ``"m"``, ``"n"`` or ``"k"``."""
+        if self.statement.reduced[loop]:
+            return "k"
+        in_a, in_b = self.a.index.coeffs[loop] != 0, self.b.index.coeffs[loop] != 0
+        if in_a and in_b:
+            return "batch"
+        return "m" if in_a else "n"
+
+
+def _factor(node: Node) -> Operand | None:
+    """The tensor element that ``node`` is, seen through the widening that the matrix unit does itself."""
+    inner = node.operands[0] if node.op in _WIDENING else node
+    if inner.op != "in":
+        return None
+    return inner.payload if ACCUMULATORS.get(inner.dtype) == node.dtype else None
+
+
+def match(statement: Statement) -> Contraction | None:
+    """``statement`` as a contraction, or None when the matrix unit cannot or should not execute it.
+
+    Not taken: other bodies than a sum of products, types the matrix unit lacks, and sums of products without
+    an m or n loop (dot products: a reduction does those better).
+    """
+    if len(statement.results) != 1 or not statement.is_reduction:
+        return None
+    result = statement.results[0]
+    product = result.yields
+    if result.combine != "sum" or product.op not in ("arith.mulf", "arith.muli"):
+        return None
+    a, b = (_factor(node) for node in product.operands)
+    if a is None or b is None or a.value.dtype != b.value.dtype:
+        return None
+    found = Contraction(statement, a, b)
+    free = {found.group_of(loop) for loop, extent in enumerate(statement.loops) if extent != 1}
+    return found if free & {"m", "n"} or 0 in statement.loops else None
+
+
+@dataclass(frozen=True)
+class Form:
+    """Axes in groups, and accesses over the axes.
+
+    ``accesses`` are in the order that they were given to ``axes_of``; the first three are A, B and C.
+    """
+
+    extents: tuple[int, ...]
+    batch: tuple[int, ...]
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+    accesses: tuple[Affine, ...]
+
+    def sizes(self, group: Sequence[int]) -> tuple[int, ...]:
+        """Extents of a group's axes, outermost first."""
+        return tuple(self.extents[axis] for axis in group)
+
+    def swapped(self) -> Form:
+        """The same contraction with A and B, and m and n, exchanged."""
+        a, b, *others = self.accesses
+        return Form(self.extents, self.batch, self.n, self.m, self.k, (b, a, *others))
+
+    def run(self, access: Affine, group: Sequence[int]) -> int:
+        """Contiguous elements of ``access`` along ``group`` from its innermost axis; 0 if that has no stride 1."""
+        length = 1
+        for axis in reversed(group):
+            if access.coeffs[axis] != length:
+                return length if length > 1 else 0
+            length *= self.extents[axis]
+        return length if group else 0
+
+    def operand(self, access: Affine, dtype: str, outer: Sequence[int], inner: Sequence[int]) -> TiledOperand:
+        """What the cost model must know of an operand that lies along the groups ``outer`` and ``inner``."""
+        batched = any(access.coeffs[axis] for axis in self.batch)
+        return TiledOperand(dtype, (self.run(access, outer), self.run(access, inner)), batched)
+
+
+def axes_of(contraction: Contraction, others: Sequence[Affine]) -> Form:
+    """Sorts the loops into groups, outermost first, and merges neighbours that every access walks as one.
+
+    Args:
+        contraction: gives the accesses of A, B and C.
+        others: further accesses over the same loops (stores, epilogue operands).
+    """
+    loops = contraction.statement.loops
+    accesses = [contraction.a.index, contraction.b.index, contraction.statement.results[0].index, *others]
+    groups: dict[str, list[int]] = {"batch": [], "m": [], "n": [], "k": []}
+    for loop, extent in enumerate(loops):
+        if extent != 1:
+            groups[contraction.group_of(loop)].append(loop)
+
+    def far(loop: int) -> int:
+        # Results are walked in their own order; reduced loops in the order of the operand they stride most.
+        reduced = contraction.statement.reduced[loop]
+        return max(abs(x.coeffs[loop]) for x in accesses[:2]) if reduced else abs(accesses[2].coeffs[loop])
+
+    extents: list[int] = []
+    kept: list[int] = []
+    sorted_groups: dict[str, tuple[int, ...]] = {}
+    for name, members in groups.items():
+        members.sort(key=far, reverse=True)
+        axes: list[int] = []
+        for loop in members:
+            if axes and all(x.coeffs[kept[-1]] == x.coeffs[loop] * loops[loop] for x in accesses):
+                extents[-1] *= loops[loop]
+                kept[-1] = loop
+            else:
+                axes.append(len(extents))
+                extents.append(loops[loop])
+                kept.append(loop)
+        sorted_groups[name] = tuple(axes)
+    over_axes = tuple(Affine(x.const, tuple(x.coeffs[loop] for loop in kept)) for x in accesses)
+    return Form(tuple(extents), **sorted_groups, accesses=over_axes)
+
+
+def volume(form: Form, group: Sequence[int]) -> int:
+    """Elements of a group."""
+    return prod(form.sizes(group))

@@ -1,0 +1,100 @@
+"""From a contraction kernel's statements to its schedule: which operand is A, how axes are tiled, in what order.
+
+Both roles of the operands are tried (``C = A.B`` and its transpose): the matrix unit and DMA care which side
+lies along a tile's rows.  ``tiling`` models the time of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.affine import Affine
+from ftm_backend.midend.contraction_epilogue import Epilogue, read_epilogue
+from ftm_backend.midend.contraction_form import Contraction, Form, axes_of, match, volume
+from ftm_backend.midend.kernel import Operand, Statement
+from ftm_backend.midend.tiling import Plan, Problem, plan
+
+__all__ = ["Schedule", "schedule"]
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Everything that the lowering needs to know; accesses are over ``form``'s axes.
+
+    ``a`` and ``b`` are the operands in the roles chosen.  ``plan`` is None when the result is empty.
+    """
+
+    contraction: Contraction
+    epilogue: Epilogue
+    form: Form
+    a: Operand
+    b: Operand
+    plan: Plan | None
+
+    def access(self, index: Affine) -> Affine:
+        """An access of the epilogue (over loops) as a function of the axes."""
+        return self._over_axes[index]
+
+    @property
+    def _over_axes(self) -> dict[Affine, Affine]:
+        return dict(zip(_others(self.contraction, self.epilogue), self.form.accesses[3:], strict=True))
+
+
+def _others(contraction: Contraction, epilogue: Epilogue) -> list[Affine]:
+    """Every access beside A, B and C, each once."""
+    init = contraction.statement.results[0].init
+    found = [init.index] if isinstance(init, Operand) else []
+    found += [store.index for output in epilogue.outputs for store in output.stores]
+    found += [operand.index for operand in epilogue.operands]
+    found += epilogue.positions
+    return list(dict.fromkeys(found))
+
+
+def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Schedule:
+    """The cheapest schedule of a kernel: a contraction followed by elementwise statements.
+
+    Raises:
+        ValueError: the first statement is not a contraction, or another cannot follow it.
+    """
+    contraction = match(statements[0])
+    if contraction is None:
+        raise ValueError(f"{statements[0].op} over {statements[0].loops} is not a contraction of the matrix unit")
+    epilogue = read_epilogue(contraction, statements[1:])
+    form = axes_of(contraction, _others(contraction, epilogue))
+    if epilogue.positions:
+        form = _single_axes(form)
+    straight = (form, contraction.a, contraction.b)
+    crossed = (form.swapped(), contraction.b, contraction.a)
+    empty = any(volume(form, group) == 0 for group in (form.batch, form.m, form.n))
+    if empty:
+        return Schedule(contraction, epilogue, *straight, plan=None)
+    plans = [(plan(_problem(contraction, epilogue, f), machine), (f, a, b)) for f, a, b in (straight, crossed)]
+    best, roles = min(plans, key=lambda p: p[0].cycles)
+    return Schedule(contraction, epilogue, *roles, plan=best)
+
+
+def _single_axes(form: Form) -> Form:
+    """``form`` with only the innermost axis left in m and n, the others walked as batch.
+
+    A position in a map body is linear in the tile's row and column, so a tile may not span two axes.
+    """
+    return replace(form, batch=form.batch + form.m[:-1] + form.n[:-1], m=form.m[-1:], n=form.n[-1:])
+
+
+def _problem(contraction: Contraction, epilogue: Epilogue, form: Form) -> Problem:
+    a, b, c = form.accesses[:3]
+    dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
+    full = [node for node in epilogue.operands]
+    stored = [output for output in epilogue.outputs]
+    moved = sum(ELEMENT_BYTES[operand.value.dtype] for operand in full)
+    moved += sum(ELEMENT_BYTES[output.element.dtype] for output in stored[1:])
+    k = form.sizes(form.k)
+    return Problem(
+        batch=form.sizes(form.batch), m=form.sizes(form.m), n=form.sizes(form.n), k=k if 0 not in k else (),
+        a=form.operand(a, dtype, form.m, form.k), b=form.operand(b, dtype, form.k, form.n),
+        c=form.operand(c, accumulator, form.m, form.n), accumulator=accumulator,
+        epilogue_tiles=len(full) + sum(output.element.op != "carry" for output in stored),
+        epilogue_bytes=moved,
+    )
