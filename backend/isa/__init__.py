@@ -1,0 +1,12 @@
+"""The matrix assembly: one instruction table, and what is made from it.
+
+``parse`` text to a ``Program``, ``str(program)`` back to text, ``assemble`` either to an image that the
+machine loads.  ``docs/isa.md`` is generated from the same table.
+"""
+
+from ftm_backend.isa.errors import AsmError
+from ftm_backend.isa.image import assemble, verify
+from ftm_backend.isa.parser import parse
+from ftm_backend.isa.program import Program
+
+__all__ = ["AsmError", "Program", "assemble", "parse", "verify"]

@@ -20,11 +20,15 @@ PARAMETERS = MachineParameters(
     mm_rows=6,                     # [S] 6x48 fp64 micro-kernel
     mm_vectors=3,                  # [S] 48 fp64 = 3 vectors
     mm_overhead=26,                # [S] 14 + 6K + 12 cycles
+    mm_transpose_cycles=1.0,       # [I] NT dot micro-kernel: k / (138 + k)
     ddr_bandwidth=34e9,            # [I] fitted; 42.6 GB/s peak [M]
     core_bandwidth=14e9,           # [I] fitted
     gsm_bytes_per_cycle=256.0,     # [M] a guess: no source
     dma_latency=62,                # [I] launch and wait cost about 2% in the paper
     dma_granule=256,               # [M] a guess
+    dma_element_cycles=8.0,        # [I] every element a burst of its own
+    dma_overlaps=True,             # [S]
+    issue_cycles=8,                # [I] a packet or two of set-up
     barrier_cycles=50,             # [M] a guess
     scalar_latency=1,              # [S]
     scalar_load_latency=7,         # [S]

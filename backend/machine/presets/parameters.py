@@ -49,6 +49,8 @@ class MachineParameters:
     """Vectors of each row of C that the micro-kernel holds."""
     mm_overhead: int
     """Cycles of a micro-kernel call that do not depend on K (fill, drain, write back)."""
+    mm_transpose_cycles: float
+    """Extra cycles for each element of an operand tile that MM reads transposed (``.TA``, ``.TB``)."""
 
     ddr_bandwidth: float
     """Sustained DDR bandwidth of the cluster."""
@@ -60,6 +62,13 @@ class MachineParameters:
     """Cycles from the start of a DMA transfer to its first byte, launch included."""
     dma_granule: int
     """A contiguous run in DDR costs a multiple of this many bytes."""
+    dma_element_cycles: float
+    """Cycles for each element of a transfer whose innermost stride is not 1."""
+    dma_overlaps: bool
+    """Whether transfers run beside the core; if not, the core executes them itself."""
+
+    issue_cycles: int
+    """Cycles that one tile instruction, or one step of a loop around it, costs its core."""
 
     barrier_cycles: int
     scalar_latency: int

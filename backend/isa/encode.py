@@ -1,0 +1,315 @@
+"""Instructions outside maps to image records, with every check that needs no execution.
+
+One method for each operand kind; an instruction's row in the table says which are called.
+"""
+
+from __future__ import annotations
+
+from ftm_backend.isa import instruction as i
+from ftm_backend.isa import program as p
+from ftm_backend.isa.errors import AsmError
+from ftm_backend.isa.layout import DIM, FLAGS, INSTRUCTION, NONE
+from ftm_backend.isa.symbols import BufferSymbol, Symbols, TileSymbol
+from ftm_backend.isa.table import BY_NAME, OPCODES
+from ftm_backend.isa.types import SCALAR_REGISTERS
+
+Value = tuple[int, int, int]
+"""Immediate, register, scalar: the fields of a Value record."""
+
+_ZERO: Value = (0, NONE, NONE)
+_FLAG = {name: 1 << bit for bit, name in enumerate(FLAGS)}
+_MM_TYPES = {("f32", "f32"), ("f64", "f64"), ("bf16", "f32"), ("f16", "f32"), ("i8", "i32"), ("i32", "i32"), ("i64", "i64")}
+_INT64 = range(-(2**63), 2**63)
+
+
+def flags_of(item: p.Instruction) -> int:
+    """The flag bits of an instruction's suffixes.
+
+    Raises:
+        KeyError: a suffix that the instruction does not take, or a repeated or misplaced one.
+    """
+    left = list(item.suffixes)
+    flags = 0
+    for allowed in BY_NAME[item.name].suffixes:
+        words = (allowed,) if isinstance(allowed, str) else allowed
+        if left and left[0] in words:
+            flags |= _FLAG[left.pop(0)]
+    if left:
+        raise KeyError(left[0])
+    return flags
+
+
+class Encoder:
+    """Encodes the instructions of one function; ``dims`` collects its dimension records."""
+
+    def __init__(self, symbols: Symbols, dims: bytearray) -> None:
+        self.symbols = symbols
+        self.error = symbols.report.error
+        self.dims = dims
+        self.tiles: dict[str, TileSymbol] = {}
+        self.labels: dict[str, int] = {}
+        self.calls: list[tuple[int, int]] = []
+        self.function = 0
+        self._values: dict[p.Operand, Value] = {}
+        self._flags: dict[tuple[str, tuple[str, ...]], int] = {}
+
+    def start(self, function: int, tiles: dict[str, TileSymbol], labels: dict[str, int]) -> None:
+        """Turns to another function."""
+        self.function, self.tiles, self.labels = function, tiles, labels
+
+    # --- operands -------------------------------------------------------------------------------------
+
+    def register(self, number: int, line: int, operand: int | None) -> int:
+        """A scalar register's number, checked."""
+        if not 0 <= number < SCALAR_REGISTERS:
+            raise self.error(f"r{number} does not exist: registers are r0 to r{SCALAR_REGISTERS - 1}", line, operand)
+        return number
+
+    def value(self, item: p.Operand, line: int, operand: int) -> Value:
+        """A scalar source."""
+        known = self._values.get(item)
+        if known is not None and not (type(item) is p.Immediate and type(item.value) is float):  # 1.0 == 1
+            return known
+        if isinstance(item, p.Register):
+            value = (0, self.register(item.number, line, operand), NONE)
+        elif isinstance(item, p.Immediate):
+            if not isinstance(item.value, int):
+                raise self.error(f"scalar operands are integers, found {item.value!r}", line, operand)
+            if item.value not in _INT64:
+                raise self.error(f"{item.value} does not fit in 64 bits", line, operand)
+            value = (item.value, NONE, NONE)
+        elif isinstance(item, p.Name):
+            number, dtype = self.symbols.scalars.get(item.name, (-1, ""))
+            if dtype != "i64":
+                what = "is f64; only map operations read those" if dtype else "is no scalar argument of the program"
+                raise self.error(f"{item.name!r} {what}", line, operand)
+            value = (0, NONE, number)
+        else:
+            raise self.error("expected a register, an integer or an i64 scalar argument", line, operand)
+        self._values[item] = value
+        return value
+
+    def index(self, item: p.Reference, line: int, operand: int) -> Value:
+        """What stands in the brackets of a slot or an address."""
+        known = self._values.get(item)
+        if known is None:
+            register = NONE if item.index < 0 else self.register(item.index, line, operand)
+            if item.offset not in _INT64:
+                raise self.error(f"{item.offset} does not fit in 64 bits", line, operand)
+            known = self._values[item] = (item.offset, register, NONE)
+        return known
+
+    def tile(self, item: p.Operand, line: int, operand: int) -> TileSymbol:
+        """The tile of a slot operand."""
+        found = self.tiles.get(item.name) if isinstance(item, p.Reference) else None
+        if found is None:
+            name = getattr(item, "name", item)
+            known = ", ".join(self.tiles) or "none"
+            raise self.error(f"{name!r} is no tile of this function; its tiles: {known}", line, operand)
+        return found
+
+    def buffer(self, item: p.Operand, line: int, operand: int) -> BufferSymbol:
+        """The buffer of an address."""
+        found = self.symbols.buffers.get(item.name) if isinstance(item, p.Reference) else None
+        if found is None:
+            raise self.error(f"{getattr(item, 'name', item)!r} is no buffer of the program's header", line, operand)
+        return found
+
+    # --- transfers ------------------------------------------------------------------------------------
+
+    def side(self, pairs: tuple[tuple[p.Scalar, p.Scalar], ...], line: int, operand: int) -> int:
+        """Appends dimension records; the product of the extents, or -1 when a register is among them."""
+        total = 1
+        for extent, stride in pairs:
+            value = self.value(extent, line, operand)
+            self.dims += DIM.pack(*value, *self.value(stride, line, operand))
+            if value[1] != NONE or value[2] != NONE:
+                total = -1
+            else:
+                if value[0] < 0:
+                    raise self.error(f"extent {value[0]} is negative", line, operand)
+                if total >= 0:
+                    total *= value[0]
+        return total
+
+    def fits(self, tile: TileSymbol, rows: int, columns: int, line: int, operand: int) -> None:
+        """Refuses static extents above those of the tile."""
+        t = tile.tile
+        if rows > t.rows or columns > t.columns:
+            shown = f"{rows if rows >= 0 else '?'}x{columns if columns >= 0 else '?'}"
+            raise self.error(f"extents {shown} exceed tile {t.name}, which is {t.rows}x{t.columns}", line, operand)
+
+    def reach(self, buffer: BufferSymbol, address: Value, dims: p.Dims, line: int, operand: int) -> None:
+        """Refuses a transfer with static address, extents and strides that leaves the buffer."""
+        if address[1] != NONE or dims.row_stride is not None:
+            return
+        low = high = address[0]
+        for extent, stride in (*dims.rows, *dims.columns):
+            if not isinstance(extent, p.Immediate) or not isinstance(stride, p.Immediate):
+                return
+            if extent.value == 0:
+                return
+            step = (extent.value - 1) * stride.value
+            low, high = low + min(step, 0), high + max(step, 0)
+        if low < 0 or high >= buffer.buffer.elements:
+            raise self.error(
+                f"the transfer touches elements {low} to {high} of {buffer.buffer.name}, which has "
+                f"{buffer.buffer.elements}", line, operand,
+            )
+
+    def writable(self, buffer: BufferSymbol, line: int, operand: int) -> None:
+        """Refuses a store into an input or a constant."""
+        if buffer.buffer.kind in ("in", "const"):
+            raise self.error(
+                f"{buffer.buffer.name} is an {'input' if buffer.buffer.kind == 'in' else 'constant'} and cannot be "
+                "written: store to an output, which may share an input's storage", line, operand,
+            )
+
+    def same_type(self, tile: TileSymbol, buffer: BufferSymbol, line: int, operand: int) -> None:
+        """Refuses a transfer between different types."""
+        if tile.type is not buffer.type:
+            raise self.error(
+                f"tile {tile.tile.name} is {tile.type.token}, buffer {buffer.buffer.name} is {buffer.type.token}: "
+                "a transfer does not convert", line, operand,
+            )
+
+    # --- instructions ---------------------------------------------------------------------------------
+
+    def encode(self, item: p.Instruction) -> bytes:
+        """The record of one instruction."""
+        line, name = item.line, item.name
+        row = BY_NAME.get(name)
+        if row is None or row.in_map:
+            known = f"{name} belongs inside @map" if row else f"unknown instruction {name!r}"
+            raise self.error(known, line)
+        if len(item.operands) != len(row.operands):
+            raise self.error(f"{name} takes {len(row.operands)} operands, found {len(item.operands)}", line)
+        flags = self._flags.get((name, item.suffixes))
+        if flags is None:
+            flags = self._suffixes(item)
+        target = dst = buffer = NONE
+        tiles = [NONE, NONE, NONE]
+        values = [_ZERO, _ZERO, _ZERO, _ZERO]
+        first = len(self.dims) // DIM.size
+        rows = columns = place = scalars = 0
+        for number, (operand, wanted) in enumerate(zip(item.operands, row.operands, strict=True)):
+            kind = wanted.kind
+            if kind == i.SCALAR:
+                values[scalars] = self.value(operand, line, number)
+                scalars += 1
+            elif kind == i.REGISTER:
+                if not isinstance(operand, p.Register):
+                    raise self.error(f"{name} writes a register here ({wanted.name})", line, number)
+                dst = self.register(operand.number, line, number)
+            elif kind == i.SLOT:
+                slot = place if name != "DGA" else 1 - place
+                tiles[slot] = self.tile(operand, line, number).number
+                values[slot] = self.index(operand, line, number)
+                place += 1
+            elif kind == i.ADDRESS:
+                buffer = self.buffer(operand, line, number).number
+                values[3] = self.index(operand, line, number)
+            elif kind in (i.DIMS, i.ROW_DIMS):
+                rows, columns = self._dims(operand, kind, values, line, number)
+            elif kind == i.LABEL:
+                target = self._label(operand, line, number)
+            elif kind == i.FUNCTION:
+                target = self._callee(operand, line, number)
+        if row.family != "scalar":
+            self._check(item, values)
+        elif name == "SLDI" and self.buffer(item.operands[0], line, 0).type.kind == "float":
+            raise self.error("SLDI loads from a buffer of an integer type", line, 0)
+        predicate, negated = item.predicate or (NONE, False)
+        if predicate != NONE:
+            self.register(predicate, line, None)
+        return INSTRUCTION.pack(
+            OPCODES[name], flags, predicate, negated, line, target, dst, buffer, *tiles, first, rows, columns, 0,
+            *values[0], *values[1], *values[2], *values[3],
+        )
+
+    def _suffixes(self, item: p.Instruction) -> int:
+        try:
+            flags = flags_of(item)
+        except KeyError as error:
+            legal = ", ".join(
+                f".{word}" if isinstance(word, str) else "one of " + " ".join(f".{w}" for w in word)
+                for word in BY_NAME[item.name].suffixes
+            ) or "none"
+            raise self.error(
+                f"{item.name} does not take .{error.args[0]} there; its suffixes, in this order: {legal}", item.line
+            ) from None
+        self._flags[item.name, item.suffixes] = flags
+        return flags
+
+    def _dims(self, operand: p.Operand, kind: str, values: list[Value], line: int, number: int) -> tuple[int, int]:
+        if not isinstance(operand, p.Dims) or (operand.row_stride is not None) != (kind == i.ROW_DIMS):
+            form = "1024 | 64@1" if kind == i.ROW_DIMS else "16@64 | 64@1"
+            raise self.error(f"expected dimensions of the form {form}", line, number)
+        if operand.row_stride is not None:
+            values[2] = self.value(operand.row_stride, line, number)
+        self._rows = self.side(operand.rows, line, number) if operand.rows else -1
+        self._columns = self.side(operand.columns, line, number)
+        return len(operand.rows), len(operand.columns)
+
+    def _label(self, operand: p.Operand, line: int, number: int) -> int:
+        target = self.labels.get(operand.name) if isinstance(operand, p.Name) else None
+        if target is None:
+            raise self.error(f"no label {getattr(operand, 'name', operand)!r} in this function", line, number)
+        return target
+
+    def _callee(self, operand: p.Operand, line: int, number: int) -> int:
+        target = self.symbols.functions.get(operand.name) if isinstance(operand, p.Name) else None
+        if target is None:
+            raise self.error(f"no function {getattr(operand, 'name', operand)!r}", line, number)
+        self.calls.append((self.function, target))
+        return target
+
+    def _check(self, item: p.Instruction, values: list[Value]) -> None:
+        check = _CHECKS.get(item.name)
+        if check is not None:
+            check(self, item, values)
+
+
+def _check_transfer(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
+    store = item.name in ("DST", "DSC")
+    indexed = item.name in ("DGA", "DSC")
+    tile_at, address_at = {"DLD": (2, 0), "DST": (0, 1), "DGA": (3, 0), "DSC": (0, 2)}[item.name]
+    tile = e.tile(item.operands[tile_at], item.line, tile_at)
+    buffer = e.buffer(item.operands[address_at], item.line, address_at)
+    dims_at = next(n for n, operand in enumerate(item.operands) if isinstance(operand, p.Dims))
+    e.same_type(tile, buffer, item.line, tile_at)
+    e.fits(tile, e._rows, e._columns, item.line, dims_at)
+    e.reach(buffer, values[3], item.operands[dims_at], item.line, dims_at)
+    if store:
+        e.writable(buffer, item.line, address_at)
+    if indexed:
+        index = e.tile(item.operands[1], item.line, 1)
+        if index.type.token not in ("i64", "i32"):
+            raise e.error(f"row indices are i64 or i32; tile {index.tile.name} is {index.type.token}", item.line, 1)
+
+
+def _check_mm(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
+    a, b, c = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands))
+    if a.type is not b.type or (a.type.token, c.type.token) not in _MM_TYPES:
+        raise e.error(
+            f"MM does not take {a.type.token} x {b.type.token} -> {c.type.token}; it takes "
+            + ", ".join(f"{x} -> {y}" for x, y in sorted(_MM_TYPES)), item.line, 0,
+        )
+    if c.number in (a.number, b.number) and values[2] in (values[0], values[1]):
+        raise e.error("C must not be A or B", item.line, 2)
+
+
+def _check_pair(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
+    x, y = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands))
+    if x.type is not y.type:
+        raise e.error(f"{item.name} does not convert: {x.type.token} to {y.type.token}", item.line, 1)
+    if x.number == y.number and values[0] == values[1]:
+        raise e.error(f"{item.name} needs two different slots", item.line, 1)
+
+
+_CHECKS = {
+    "DLD": _check_transfer, "DST": _check_transfer, "DGA": _check_transfer, "DSC": _check_transfer,
+    "MM": _check_mm, "TRANS": _check_pair, "DCP": _check_pair,
+}
+
+__all__ = ["AsmError", "Encoder", "Value", "flags_of"]

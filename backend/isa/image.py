@@ -1,0 +1,196 @@
+"""Program to image: joins the numbered declarations, instructions and maps into the sections of ``isa.layout``."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from ftm_backend.isa import layout, table
+from ftm_backend.isa import program as p
+from ftm_backend.isa.encode import Encoder
+from ftm_backend.isa.layout import INSTRUCTION, NONE
+from ftm_backend.isa.maps import MapEncoder
+from ftm_backend.isa.parser import parse
+from ftm_backend.isa.symbols import Symbols
+from ftm_backend.isa.table import OPCODES
+from ftm_backend.isa.types import SPACES
+
+_ALIGNMENT = 64
+_ZEROS = (0, NONE, NONE) * 4
+_BUFFER_NUMBER = {"in": 0, "out": 1, "const": 2, "arena": 3}
+
+
+def assemble(program: p.Program | str, *, with_text: bool = True) -> bytes:
+    """The image of a program, given as data or as text.
+
+    with_text: whether the image carries the text, which lets the machine show lines in its messages.
+
+    Raises:
+        AsmError: what is wrong, with line, column and the line itself.
+    """
+    if isinstance(program, str):
+        program = parse(program)
+    elif not program.source:
+        program = parse(str(program))  # Gives built programs the lines that messages refer to.
+    return _Assembler(program).run(with_text)
+
+
+def verify(program: p.Program | str) -> None:
+    """Checks all that assembling checks; raises AsmError."""
+    assemble(program, with_text=False)
+
+
+class _Strings:
+    def __init__(self) -> None:
+        self.blob = bytearray()
+        self._known: dict[str, int] = {}
+
+    def add(self, text: str) -> int:
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = len(self.blob)
+            self.blob += text.encode() + b"\0"
+        return found
+
+
+class _Assembler:
+    def __init__(self, program: p.Program) -> None:
+        self.program = program
+        self.symbols = Symbols(program)
+        self.strings = _Strings()
+        self.dims = bytearray()
+        self.encoder = Encoder(self.symbols, self.dims)
+        self.maps = MapEncoder(self.encoder)
+        self.code, self.functions, self.labels = bytearray(), bytearray(), bytearray()
+
+    def run(self, with_text: bool) -> bytes:
+        for function in self.symbols.code():
+            self._function(function)
+        self._refuse_recursion()
+        arena = max(
+            (s.buffer.offset + s.buffer.elements * s.type.bytes for s in self.symbols.buffers.values()
+             if s.buffer.kind == "arena"), default=0,
+        )
+        buffers, shapes, data = self._buffers()
+        sections = {
+            "buffers": buffers, "scalars": self._scalars(), "shapes": shapes, "tiles": self._tiles(),
+            "functions": self.functions, "instructions": self.code, "dims": self.dims, "maps": self.maps.maps,
+            "map_inputs": self.maps.inputs, "map_outputs": self.maps.outputs, "map_ops": self.maps.ops,
+            "immediates": struct.pack(f"<{len(self.maps.immediates.bits)}Q", *self.maps.immediates.bits),
+            "labels": self.labels, "const_data": data,
+            "text": "\n".join(self.program.source).encode() if with_text else b"",
+        }
+        header = (self.strings.add(self.program.name), self.strings.add(self.program.machine),
+                  self.symbols.functions["main"], len(self.program.buffers("in")), len(self.program.buffers("out")), 0, arena)
+        sections["strings"] = self.strings.blob
+        return _join(sections, header)
+
+    def _function(self, function: p.Function) -> None:
+        number = self.symbols.functions[function.name]
+        first = len(self.code) // INSTRUCTION.size
+        tiles = self.symbols.declare_tiles(function)
+        labels, listed = self.symbols.labels(function, first)
+        self.encoder.start(number, tiles, labels)
+        encode, encode_map = self.encoder.encode, self.maps.encode
+        for item in function.items:
+            if isinstance(item, p.Instruction):
+                self.code += encode(item)
+            elif isinstance(item, p.Map):
+                self.code += encode_map(item)
+        self.code += INSTRUCTION.pack(
+            OPCODES["@ret"], 0, NONE, 0, function.end, NONE, NONE, NONE, NONE, NONE, NONE, 0, 0, 0, 0, *_ZEROS
+        )
+        count = len(self.code) // INSTRUCTION.size - first
+        self.functions += layout.FUNCTION.pack(self.strings.add(function.name), first, count, function.line)
+        for label, position in listed:
+            bounds = label.bounds or (NONE, NONE)
+            self.labels += layout.LABEL.pack(self.strings.add(label.name), position, *bounds)
+
+    def _refuse_recursion(self) -> None:
+        names = list(self.symbols.functions)
+        callees: dict[int, list[int]] = {}
+        for caller, callee in self.encoder.calls:
+            callees.setdefault(caller, []).append(callee)
+        done: set[int] = set()
+        for root in range(len(names)):
+            path: list[tuple[int, int]] = [(root, 0)] if root not in done else []
+            while path:
+                function, step = path.pop()
+                following = callees.get(function, [])
+                if step == len(following):
+                    done.add(function)
+                    continue
+                path.append((function, step + 1))
+                callee = following[step]
+                if any(active == callee for active, _ in path):
+                    line = next(f.line for f in self.symbols.code() if f.name == names[callee])
+                    raise self.symbols.report.error(f"function {names[callee]!r} calls itself, which is not allowed", line)
+                if callee not in done:
+                    path.append((callee, 0))
+
+    def _buffers(self) -> tuple[bytes, bytes, bytes]:
+        buffers, data = bytearray(), bytearray()
+        shapes: list[int] = []
+        arguments = {"in": 0, "out": 0}
+        for symbol in self.symbols.buffers.values():
+            buffer = symbol.buffer
+            offset = buffer.offset
+            if buffer.kind == "const":
+                data += bytes(-len(data) % _ALIGNMENT)
+                offset = len(data)
+                data += buffer.data
+            elif buffer.kind in arguments:
+                offset = arguments[buffer.kind]
+                arguments[buffer.kind] += 1
+            buffers += layout.BUFFER.pack(
+                self.strings.add(buffer.name), _BUFFER_NUMBER[buffer.kind], symbol.type.number, len(buffer.shape),
+                len(shapes), symbol.alias, buffer.elements, buffer.elements * symbol.type.bytes, offset,
+            )
+            shapes += buffer.shape
+        return bytes(buffers), struct.pack(f"<{len(shapes)}q", *shapes), bytes(data)
+
+    def _scalars(self) -> bytes:
+        numbers = {"f64": 0, "i64": 4}
+        return b"".join(
+            layout.SCALAR.pack(self.strings.add(name), numbers[dtype]) for name, (_, dtype) in self.symbols.scalars.items()
+        )
+
+    def _tiles(self) -> bytes:
+        return b"".join(
+            layout.TILE.pack(
+                self.strings.add(s.tile.name), s.function, SPACES[s.tile.space], s.type.number, s.tile.depth,
+                s.tile.rows, s.tile.columns, 0, s.tile.offset, s.slot_bytes,
+            )
+            for s in self.symbols.tiles
+        )
+
+
+def _join(sections: dict[str, bytes | bytearray], header: Sequence[int]) -> bytes:
+    """Header, directory and sections, each section at a multiple of 64 bytes."""
+    start = layout.HEADER.size + layout.SECTION.size * len(layout.SECTIONS)
+    directory, body = bytearray(), bytearray()
+    for name, kind in layout.SECTIONS:
+        body += bytes(-(start + len(body)) % _ALIGNMENT)
+        size = kind.size if isinstance(kind, layout.Record) else struct.calcsize(kind)
+        directory += layout.SECTION.pack(start + len(body), len(sections[name]) // size)
+        body += sections[name]
+    head = layout.HEADER.pack(
+        int.from_bytes(layout.MAGIC, "little"), layout.VERSION, len(layout.SECTIONS), table.fingerprint(),
+        start + len(body), *header,
+    )
+    return head + bytes(directory) + bytes(body)
+
+
+def read_sections(image: bytes) -> dict[str, list]:
+    """The records of every section of an image, as flat tuples (integers and bytes for the plain sections)."""
+    found: dict[str, list] = {}
+    for number, (name, kind) in enumerate(layout.SECTIONS):
+        at = layout.HEADER.size + number * layout.SECTION.size
+        offset, count = layout.SECTION.struct.unpack_from(image, at)
+        if isinstance(kind, layout.Record):
+            found[name] = kind.unpack_all(image[offset : offset + count * kind.size])
+        elif kind == "B":
+            found[name] = image[offset : offset + count]
+        else:
+            found[name] = list(struct.unpack_from(f"<{count}{kind}", image, offset))
+    return found

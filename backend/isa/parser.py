@@ -1,0 +1,341 @@
+"""Text to Program.  Checks spelling and structure; what names and types mean is ``isa.verify``'s part.
+
+    program   = @program name, machine  {header}  {function}
+    header    = @in name, type, shape | @scalar name, type | @out name, type, shape [, input]
+              | @const name, type, shape, hex | @arena name, offset, type, shape
+    function  = @func name  {tile | label | instruction | map}  @ret
+    tile      = @tile name, space, type, RxC, depth, offset
+    label     = name: [min, max]
+    map       = [predicate] @map R x C {, slot:vN[.access]} -> slot:vN[.reduction[.acc]] {, ...}
+                {instruction}  @endmap
+    predicate = [rN] | [!rN]
+    instruction = [predicate] mnemonic{.suffix} [operand {, operand}]
+
+One item a line; ``//`` starts a comment.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from ftm_backend.isa import program as p
+from ftm_backend.isa import scanner
+from ftm_backend.isa.errors import AsmError
+from ftm_backend.isa.instruction import ADDRESS, SLOT
+from ftm_backend.isa.scanner import OperandError, Operands
+from ftm_backend.isa.table import ACCESSES, BY_NAME, REDUCTIONS, SCOPES
+
+_PREDICATE = re.compile(r"\[\s*(!?)\s*r(\d+)\s*\]\s*")
+_MAP_WORD = re.compile(r"(.+?)\s*:\s*v(\d+)((?:\.\w+)*)")
+_REDUCED = {f"{scope}{op}": (scope, op) for scope in SCOPES[1:] for op in REDUCTIONS}
+
+
+def parse(text: str) -> p.Program:
+    """The program that ``text`` spells.
+
+    Raises:
+        AsmError: with line, column and the line itself.
+    """
+    return _Parser(text).run()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.lines = text.splitlines()
+        self.number = 0
+        self.comment = ""
+        self.operands = Operands()
+        self.mnemonics: dict[str, tuple[str, tuple[str, ...], tuple[bool, ...]]] = {}
+        self.program: p.Program | None = None
+        self.function: p.Function | None = None
+        self.map: p.Map | None = None
+        self.leading: list[p.Comment] = []
+
+    def fail(self, message: str, column: int = 0) -> AsmError:
+        source = self.lines[self.number - 1] if 0 < self.number <= len(self.lines) else ""
+        if source and not column:
+            column = len(source) - len(source.lstrip()) + 1
+        return AsmError(message, self.number, column, source)
+
+    def run(self) -> p.Program:
+        for self.number, raw in enumerate(self.lines, 1):
+            code, slashes, comment = raw.partition("//")
+            self.comment = comment.strip() if slashes else ""
+            code = code.strip()
+            try:
+                if not code:
+                    self.place_comment()
+                elif code[0] == "@" or code[0] == "[":
+                    self.directive(code)
+                else:
+                    self.code(code, None)
+            except OperandError as error:
+                raise self.fail(str(error), scanner.operand_column(raw, 0) + error.offset) from None
+        return self.finish()
+
+    def finish(self) -> p.Program:
+        if self.map is not None:
+            raise self.fail(f"the @map of line {self.map.line} has no @endmap before the end of the text")
+        if self.function is not None:
+            raise self.fail(f"@func {self.function.name} of line {self.function.line} has no @ret: add one")
+        if self.program is None:
+            raise AsmError("the text has no @program line: start it with `@program name, machine`")
+        self.program.source = self.lines
+        self.program.leading = self.leading
+        return self.program
+
+    def place_comment(self) -> None:
+        comment = p.Comment(self.comment, self.number)
+        if self.map is not None:
+            self.map.body.append(comment)
+        elif self.function is not None:
+            self.function.items.append(comment)
+        elif self.program is None:
+            self.leading.append(comment)
+        elif self.program.functions:
+            self.program.functions.append(comment)
+        else:
+            self.program.header.append(comment)
+
+    # --- instructions and labels ----------------------------------------------------------------------
+
+    def code(self, code: str, predicate: tuple[int, bool] | None) -> None:
+        head, _, rest = code.partition(" ")
+        if head[-1] == ":":
+            self.label(head[:-1], rest.strip(), predicate)
+            return
+        place = self.map.body if self.map is not None else self.function.items if self.function is not None else None
+        if place is None:
+            raise self.fail(f"{head} is outside of a function: put it between @func and @ret")
+        known = self.mnemonics.get(head)
+        if known is None:
+            known = self.mnemonic(head)
+        name, suffixes, references = known
+        operands: tuple[p.Operand, ...] = ()
+        if rest:
+            words = rest.split(",")
+            if len(words) != len(references):
+                raise self.count(name, len(words), len(references))
+            plain, reference = self.operands.plain, self.operands.reference
+            index = 0
+            parsed = []
+            try:
+                for word in words:
+                    parsed.append(reference(word.strip()) if references[index] else plain(word.strip()))
+                    index += 1
+            except OperandError as error:
+                column = scanner.operand_column(self.lines[self.number - 1], index)
+                raise self.fail(str(error), column + error.offset) from None
+            operands = tuple(parsed)
+        elif references:
+            raise self.count(name, 0, len(references))
+        place.append(p.Instruction(name, operands, suffixes, predicate, self.number, self.comment))
+
+    def mnemonic(self, word: str) -> tuple[str, tuple[str, ...], tuple[bool, ...]]:
+        name, *suffixes = word.split(".")
+        row = BY_NAME.get(name)
+        if row is None:
+            raise self.fail(f"unknown instruction {name!r}{_suggest(name)}", self.column())
+        known = name, tuple(suffixes), tuple(o.kind in (ADDRESS, SLOT) for o in row.operands)
+        self.mnemonics[word] = known
+        return known
+
+    def column(self) -> int:
+        return scanner.mnemonic_column(self.lines[self.number - 1])
+
+    def count(self, name: str, found: int, wanted: int) -> AsmError:
+        names = ", ".join(o.name for o in BY_NAME[name].operands) or "none"
+        return self.fail(f"{name} takes {wanted} operands ({names}), found {found}", self.column())
+
+    def label(self, name: str, rest: str, predicate: tuple[int, bool] | None) -> None:
+        if self.function is None or self.map is not None or predicate is not None:
+            raise self.fail("a label belongs on a line of its own, in a function and outside of @map")
+        bounds = None
+        if rest:
+            words = [word.strip() for word in rest.split(",")]
+            if len(words) != 2:
+                raise self.fail(f"expected the least and the greatest trip count after the label, found {rest!r}")
+            bounds = scanner.integer(words[0], "the least trip count"), scanner.integer(words[1], "the greatest trip count")
+        elif name.startswith("LOOP_"):
+            raise self.fail(f"loop label {name} needs trip count bounds, as in `{name}: 1, 64`")
+        self.function.items.append(p.Label(scanner.name(name, "a label"), bounds, self.number, self.comment))
+
+    # --- directives -----------------------------------------------------------------------------------
+
+    def directive(self, code: str) -> None:
+        predicate = None
+        if code[0] == "[":
+            match = _PREDICATE.match(code)
+            if match is None:
+                raise self.fail("expected a predicate such as [r7] or [!r7]")
+            predicate = int(match[2]), match[1] == "!"
+            code = code[match.end():]
+            if not code:
+                raise self.fail("a predicate needs an instruction after it on the same line")
+            if code[0] != "@":
+                self.code(code, predicate)
+                return
+        head, _, rest = code.partition(" ")
+        if head == "@map":
+            self.map_header(rest, predicate)
+        elif head == "@call":
+            self.code(code, predicate)
+        elif predicate is not None:
+            raise self.fail(f"{head} cannot have a predicate")
+        elif head == "@endmap":
+            self.end_map(rest)
+        elif head == "@func":
+            self.func(rest)
+        elif head == "@ret":
+            self.ret(rest)
+        else:
+            self.declaration(head, [word.strip() for word in rest.split(",")] if rest else [])
+
+    def func(self, rest: str) -> None:
+        if self.program is None:
+            raise self.fail("the first line must be `@program name, machine`")
+        if self.function is not None:
+            raise self.fail(f"@func inside @func {self.function.name} of line {self.function.line}: end that with @ret")
+        self.function = p.Function(scanner.name(rest.strip(), "a function name"), [], self.number, 0, self.comment)
+
+    def ret(self, rest: str) -> None:
+        if self.function is None or self.map is not None or rest:
+            raise self.fail("@ret stands alone, at the end of a function and outside of @map")
+        self.function.end, self.function.end_comment = self.number, self.comment
+        self.program.functions.append(self.function)
+        self.function = None
+
+    def declaration(self, head: str, words: list[str]) -> None:
+        if head == "@program":
+            if self.program is not None:
+                raise self.fail(f"a second @program; the first is on line {self.program.line}")
+            self.arity(head, words, 2, "name, machine")
+            self.program = p.Program(
+                scanner.name(words[0], "a program name"), scanner.name(words[1], "a machine preset"),
+                line=self.number, comment=self.comment,
+            )
+        elif self.program is None:
+            raise self.fail("the first line must be `@program name, machine`")
+        elif head == "@tile":
+            self.tile(words)
+        elif self.function is not None or self.program.functions:
+            raise self.fail(f"{head} is not known here; header lines go before the first @func")
+        else:
+            self.program.header.append(self.header(head, words))
+
+    def header(self, head: str, words: list[str]) -> p.Buffer | p.ScalarArgument:
+        at = {"line": self.number, "comment": self.comment}
+        if head == "@scalar":
+            self.arity(head, words, 2, "name, type")
+            return p.ScalarArgument(scanner.name(words[0], "a scalar's name"), words[1], **at)
+        if head == "@in":
+            self.arity(head, words, 3, "name, type, shape")
+        elif head == "@out":
+            self.arity(head, words, 3, "name, type, shape [, input]", 4)
+        elif head == "@const":
+            self.arity(head, words, 3, "name, type, shape, hex", 4)
+        elif head == "@arena":
+            self.arity(head, words, 4, "name, offset, type, shape")
+        else:
+            raise self.fail(f"unknown directive {head}; known: @program @in @scalar @out @const @arena @func @tile @map "
+                            "@endmap @call @ret")
+        offset = scanner.integer(words.pop(1), "a byte offset") if head == "@arena" else 0
+        buffer = p.Buffer(head[1:], scanner.name(words[0], "a buffer's name"), words[1], scanner.shape(words[2]),
+                          offset=offset, **at)
+        if head == "@out" and len(words) == 4:
+            buffer.alias = scanner.name(words[3], "an input")
+        if head == "@const" and len(words) == 4:
+            try:
+                buffer.data = bytes.fromhex(words[3])
+            except ValueError:
+                raise self.fail("expected the constant's bytes in hexadecimal, two digits a byte") from None
+        return buffer
+
+    def arity(self, head: str, words: list[str], least: int, form: str, most: int = 0) -> None:
+        if not least <= len(words) <= max(least, most):
+            raise self.fail(f"expected `{head} {form}`, found {len(words)} words")
+
+    def tile(self, words: list[str]) -> None:
+        if self.function is None or self.map is not None:
+            raise self.fail("@tile belongs in a function, outside of @map")
+        self.arity("@tile", words, 6, "name, space, type, RxC, depth, offset")
+        extents = scanner.shape(words[3])
+        if len(extents) != 2:
+            raise self.fail(f"a tile has two extents, as in 144x96, found {words[3]!r}")
+        self.function.items.append(p.Tile(
+            scanner.name(words[0], "a tile's name"), words[1], words[2], extents[0], extents[1],
+            scanner.integer(words[4], "a ring depth"), scanner.integer(words[5], "a byte offset"),
+            self.number, self.comment,
+        ))
+
+    # --- maps -----------------------------------------------------------------------------------------
+
+    def map_header(self, rest: str, predicate: tuple[int, bool] | None) -> None:
+        if self.function is None or self.map is not None:
+            raise self.fail("@map belongs in a function, and not inside another @map")
+        left, arrow, right = rest.partition("->")
+        if not arrow:
+            raise self.fail("expected `->` between the inputs and the outputs of @map")
+        extents, *inputs = left.split(",")
+        rows, times, columns = extents.partition(" x ")
+        if not times:
+            raise self.fail(f"expected `rows x columns` after @map, found {extents.strip()!r}")
+        outputs = right.split(",")
+        index = 1
+        parsed: list[p.MapInput | p.MapOutput] = []
+        try:
+            for word in inputs:
+                parsed.append(self.map_input(word.strip()))
+                index += 1
+            for word in outputs:
+                parsed.append(self.map_output(word.strip()))
+                index += 1
+        except OperandError as error:
+            column = scanner.operand_column(self.lines[self.number - 1], index)
+            raise self.fail(str(error), column + error.offset) from None
+        self.map = p.Map(
+            scanner.scalar(rows.strip()), scanner.scalar(columns.strip()), tuple(parsed[: len(inputs)]),
+            tuple(parsed[len(inputs):]), [], predicate, self.number, self.comment,
+        )
+        self.function.items.append(self.map)
+
+    def map_word(self, word: str) -> tuple[p.Reference, int, list[str]]:
+        match = _MAP_WORD.fullmatch(word)
+        if match is None:
+            raise OperandError(f"expected slot:register, such as X[r5]:v0 or S:v1.col, found {word!r}")
+        return self.operands.reference(match[1]), int(match[2]), match[3].split(".")[1:]
+
+    def map_input(self, word: str) -> p.MapInput:
+        tile, register, suffixes = self.map_word(word)
+        access = suffixes[0] if suffixes else "full"
+        if len(suffixes) > 1 or access not in ACCESSES:
+            raise OperandError(f"unknown access in {word!r}: use .row (1xC), .col (Rx1), .one (1x1) or nothing")
+        return p.MapInput(tile, register, access)
+
+    def map_output(self, word: str) -> p.MapOutput:
+        tile, register, suffixes = self.map_word(word)
+        accumulate = suffixes[-1:] == ["acc"]
+        if accumulate:
+            suffixes.pop()
+        if not suffixes and not accumulate:
+            return p.MapOutput(tile, register)
+        if len(suffixes) != 1 or suffixes[0] not in _REDUCED:
+            raise OperandError(
+                f"unknown reduction in {word!r}: use .r (Rx1), .c (1xC) or .a (1x1) with sum prod min max and or, "
+                "then .acc to combine with what the tile holds"
+            )
+        scope, reduction = _REDUCED[suffixes[0]]
+        return p.MapOutput(tile, register, scope, reduction, accumulate)
+
+    def end_map(self, rest: str) -> None:
+        if self.map is None or rest:
+            raise self.fail("@endmap stands alone and ends a @map")
+        self.map = None
+        if self.comment:
+            self.place_comment()
+
+
+def _suggest(name: str) -> str:
+    close = difflib.get_close_matches(name, BY_NAME, 1)
+    return f"; did you mean {close[0]}?" if close else "; see docs/isa.md"

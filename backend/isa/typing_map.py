@@ -1,0 +1,204 @@
+"""Types inside map bodies: which type each operand of each operation has, checked.
+
+A map register has the type of what was last written to it; it must be written (or be an input) before it is
+read.  The result is a list of typed operations over numbered *values*: each write makes a new value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ftm_backend.isa import instruction as i
+from ftm_backend.isa import program as p
+from ftm_backend.isa.encode import Encoder, Value
+from ftm_backend.isa.layout import NONE, OPERAND_KINDS
+from ftm_backend.isa.numbers import to_bits
+from ftm_backend.isa.table import BY_NAME, OPCODES
+from ftm_backend.isa.types import BY_SUFFIX, SCALAR_REGISTERS, VECTOR_REGISTERS, ElementType
+
+KIND = {name: number for number, name in enumerate(OPERAND_KINDS)}
+_TEMPORARY, _INPUT, _IMMEDIATE = KIND["TEMPORARY"], KIND["INPUT"], KIND["IMMEDIATE"]
+_SCALAR, _REGISTER = KIND["SCALAR"], KIND["REGISTER"]
+
+
+@dataclass(slots=True)
+class Source:
+    """A source operand: kind (of layout.OPERAND_KINDS; TEMPORARY means value ``index``), type, index."""
+
+    kind: int
+    type: ElementType
+    index: int
+
+
+@dataclass(slots=True)
+class Operation:
+    """A typed map operation that defines value ``result``."""
+
+    opcode: int
+    type: int
+    from_type: int
+    line: int
+    result: int
+    sources: list[Source]
+    buffer: int = NONE
+    address: Value = (0, NONE, NONE)
+
+
+@dataclass(slots=True)
+class Body:
+    """A typed body.  Values below ``len(inputs)`` are the inputs; ``types`` gives the type of every value."""
+
+    types: list[ElementType] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+
+
+class Typer:
+    """Types map bodies; ``immediate`` interns the bits of an immediate in a type."""
+
+    def __init__(self, encoder: Encoder, immediates: Immediates) -> None:
+        self.encoder = encoder
+        self.error = encoder.error
+        self.immediates = immediates
+        self._rows: dict[tuple[str, tuple[str, ...]], tuple] = {}
+
+    def run(self, item: p.Map) -> Body:
+        """The typed body of ``item``; raises AsmError."""
+        body = Body()
+        registers: dict[int, int] = {}
+        for number, entry in enumerate(item.inputs, 1):
+            if entry.register in registers:
+                raise self.error(f"v{entry.register} is defined by two inputs", item.line, number)
+            self._vector(entry.register, item.line, number)
+            registers[entry.register] = len(body.types)
+            body.types.append(self.encoder.tile(entry.tile, item.line, number).type)
+        inputs = len(body.types)
+        for entry in item.body:
+            if isinstance(entry, p.Instruction):
+                self._operation(entry, body, registers, inputs)
+        if not item.outputs:
+            raise self.error("@map needs at least one output", item.line)
+        for number, out in enumerate(item.outputs, inputs + 1):
+            value = registers.get(out.register)
+            if value is None:
+                raise self.error(f"v{out.register} is stored but nothing in the map writes it", item.line, number)
+            tile = self.encoder.tile(out.tile, item.line, number)
+            if tile.type is not body.types[value]:
+                raise self.error(
+                    f"v{out.register} is {body.types[value].suffix}, tile {tile.tile.name} is {tile.type.suffix}: convert "
+                    f"with VCVT.{tile.type.suffix}.{body.types[value].suffix}", item.line, number,
+                )
+            body.outputs.append(value)
+        return body
+
+    def _vector(self, number: int, line: int, operand: int) -> None:
+        if not 0 <= number < VECTOR_REGISTERS:
+            raise self.error(f"v{number} does not exist: registers are v0 to v{VECTOR_REGISTERS - 1}", line, operand)
+
+    def _row(self, item: p.Instruction) -> tuple:
+        """Opcode, type and from-type numbers, type of each operand (None: an address), result type."""
+        known = self._rows.get((item.name, item.suffixes))
+        if known is not None:
+            return known
+        row = BY_NAME.get(item.name)
+        if row is None or not row.in_map:
+            what = f"{item.name} does not belong inside @map" if row else f"unknown instruction {item.name!r}"
+            raise self.error(what, item.line)
+        wanted = bool(row.types) + bool(row.from_types)
+        if len(item.suffixes) != wanted or (wanted and item.suffixes[0] not in row.types) or (
+            wanted == 2 and item.suffixes[1] not in row.from_types
+        ):
+            form = f"{item.name}.<{' '.join(row.types)}>" if row.types else item.name
+            form += f".<{' '.join(row.from_types)}>" if row.from_types else ""
+            raise self.error(f"{'.'.join((item.name, *item.suffixes))} does not exist; write {form}", item.line)
+        own = BY_SUFFIX[item.suffixes[0]] if wanted else BY_SUFFIX[row.result]
+        source = BY_SUFFIX[item.suffixes[1]] if wanted == 2 else own
+        if item.name == "VBITC" and own.bits != source.bits:
+            raise self.error(f"VBITC needs types of one size; {own.suffix} and {source.suffix} differ", item.line)
+        rules = [self._rule(o.kind, own, source) for o in row.operands[:-1]]
+        result = self._rule(row.result if row.name != "VGA" else i.SAME, own, source)
+        from_number = source.number if wanted == 2 else 0
+        known = OPCODES[item.name], own.number, from_number, rules, result
+        self._rows[item.name, item.suffixes] = known
+        return known
+
+    @staticmethod
+    def _rule(kind: str, own: ElementType, source: ElementType) -> ElementType | None:
+        if kind == i.ADDRESS:
+            return None
+        return own if kind == i.SAME else source if kind == i.FROM else BY_SUFFIX[kind]
+
+    def _operation(self, item: p.Instruction, body: Body, registers: dict[int, int], inputs: int) -> None:
+        opcode, type_number, from_number, rules, result = self._row(item)
+        line = item.line
+        if len(item.operands) != len(rules) + 1:
+            raise self.error(f"{item.name} takes {len(rules) + 1} operands, found {len(item.operands)}", line)
+        if item.predicate is not None:
+            raise self.error("no predicates inside @map: choose with VSEL", line)
+        operation = Operation(opcode, type_number, from_number, line, len(body.types), [])
+        for number, rule in enumerate(rules):
+            operand = item.operands[number]
+            if rule is None:
+                buffer = self.encoder.buffer(operand, line, number)
+                if buffer.type is not result:
+                    raise self.error(f"buffer {buffer.buffer.name} is {buffer.type.suffix}, not {result.suffix}", line, number)
+                operation.buffer, operation.address = buffer.number, self.encoder.index(operand, line, number)
+            elif type(operand) is p.Vector:
+                if item.name == "VIDX":
+                    raise self.error("VIDX takes immediates, scalar registers and scalars", line, number)
+                value = registers.get(operand.number)
+                if value is None:
+                    self._vector(operand.number, line, number)
+                    raise self.error(f"v{operand.number} is read before anything writes it", line, number)
+                if body.types[value] is not rule:
+                    raise self.error(
+                        f"v{operand.number} is {body.types[value].suffix} where {item.name} reads {rule.suffix}: convert "
+                        f"with VCVT.{rule.suffix}.{body.types[value].suffix}", line, number,
+                    )
+                operation.sources.append(Source(_INPUT if value < inputs else _TEMPORARY, rule, value))
+            else:
+                operation.sources.append(self._uniform(operand, rule, line, number))
+        last = item.operands[-1]
+        if not isinstance(last, p.Vector):
+            raise self.error(f"{item.name} writes a map register here", line, len(rules))
+        self._vector(last.number, line, len(rules))
+        registers[last.number] = operation.result
+        body.types.append(result)
+        body.operations.append(operation)
+
+    def _uniform(self, operand: p.Operand, rule: ElementType, line: int, number: int) -> Source:
+        if isinstance(operand, p.Immediate):
+            try:
+                return Source(_IMMEDIATE, rule, self.immediates.intern(operand.value, rule))
+            except ValueError as error:
+                raise self.error(str(error), line, number) from None
+        if isinstance(operand, p.Register):
+            if not 0 <= operand.number < SCALAR_REGISTERS:
+                raise self.error(f"r{operand.number} does not exist", line, number)
+            return Source(_REGISTER, rule, operand.number)
+        if isinstance(operand, p.Name):
+            found = self.encoder.symbols.scalars.get(operand.name)
+            if found is None:
+                raise self.error(f"{operand.name!r} is no scalar argument of the program", line, number)
+            if found[1] == "f64" and rule.kind != "float":
+                raise self.error(f"{operand.name} is f64 where {rule.suffix} is read: convert with VCVT", line, number)
+            return Source(_SCALAR, rule, found[0])
+        raise self.error("expected a map register, a number, a scalar register or a scalar argument", line, number)
+
+
+class Immediates:
+    """The immediate pool: the bits of each distinct (value, type)."""
+
+    def __init__(self) -> None:
+        self.bits: list[int] = []
+        self._known: dict[tuple[str, str, int], int] = {}
+
+    def intern(self, value: int | float, element: ElementType) -> int:
+        """Index of ``value`` in ``element``; ValueError when it is not representable."""
+        key = type(value).__name__, repr(value), element.number
+        found = self._known.get(key)
+        if found is None:
+            bits = to_bits(value, element)
+            found = self._known[key] = len(self.bits)
+            self.bits.append(bits)
+        return found
