@@ -8,15 +8,18 @@ This package has what a training loop does not need: `sync`, `metrics`, `debug`,
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
+
 import torch  # noqa: F401  (registers the device, unless the user has switched that off)
 
 from ftm_lazy.registration import register
 
 register()
 
-from ftm_lazy import debug, metrics, settings  # noqa: E402  (they need the registered device)
-
 __all__ = ["debug", "metrics", "settings", "sync"]
+
+_MODULES = ("debug", "metrics", "settings", "torch_xla")
 
 
 def sync(wait: bool = False) -> None:
@@ -30,3 +33,10 @@ def sync(wait: bool = False) -> None:
     from ftm_lazy import _C
 
     _C._sync(wait)
+
+
+def __getattr__(name: str) -> ModuleType:
+    # This module is part of every `import torch`, so it loads the others when they are asked for.
+    if name in _MODULES:
+        return importlib.import_module(f"ftm_lazy.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

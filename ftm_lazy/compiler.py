@@ -1,0 +1,131 @@
+"""From a trace's text to the image that the machine loads: disk cache, else the compiler's process.
+
+The recorder calls `Bridge.compile` when it has not seen a trace before in this process.  What it raises makes
+the recorder run the program operation by operation on the CPU, but for KeyboardInterrupt, which is the user's.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+import warnings
+
+from ftm_backend.executable import Executable
+from ftm_backend.service import source_hash
+
+from ftm_lazy import _C, dump, settings
+from ftm_lazy.cache import DiskCache, Key
+from ftm_lazy.recompiles import History
+from ftm_lazy.worker import CompileError, Worker
+
+__all__ = ["Bridge", "CompileError", "bridge"]
+
+_FIRST_STEPS = 5  # programs run until a loop counts as settled
+
+
+class Bridge:
+    """Compiles the traces of this process, by the settings."""
+
+    def __init__(self, values: settings.Settings) -> None:
+        self._settings = values
+        self._cache = DiskCache(values.cache_dir, values.cache_size)
+        self._history = History()
+        self._recompiles: list[str] = []
+        self._worker = Worker(
+            values.compile_timeout, echo="worker" in values.debug, progress="compile" in values.debug
+        )
+
+    def prepare(self) -> None:
+        """Starts the compiler's process if it will probably be needed, so that its imports overlap."""
+        if self._settings.executor == "machine" and self._cache.is_empty():
+            self._worker.start()
+
+    def compile(self, text: str) -> bytes:
+        """The image of the program that `text` describes; raises CompileError.
+
+        Counts ``compiles`` or ``cache_hits_disk``, and ``recompiles``.
+        """
+        begin = time.perf_counter()
+        executable = self._find(text)
+        if executable is not None:
+            _C._count("cache_hits_disk")
+            self._history.add(text, self._settled())
+            how = "from the cache"
+        else:
+            executable = self._compile(text, texts=self._settings.dump is not None)
+            _C._count("compiles")
+            self._explain(text)
+            how = "compiled"
+        if self._settings.dump is not None:
+            self._dump(text, executable)
+        if "compile" in self._settings.debug:
+            size = f"{text.count(chr(10)):,} lines, image {len(executable.image):,} bytes"
+            print(f"ftm: {how} in {time.perf_counter() - begin:.2f} s: {size}", file=sys.stderr)
+        return executable.image
+
+    def texts(self, text: str) -> dict[str, str]:
+        """Stage name to text for a trace, trace and asm included; counts nothing."""
+        return self._texts(text, self._find(text))
+
+    def recompiles(self) -> list[str]:
+        """What differed, for each recompile so far."""
+        return list(self._recompiles)
+
+    def forget_recompiles(self) -> None:
+        """Empties the list of recompiles; the traces that later ones are compared with stay."""
+        self._recompiles.clear()
+
+    def close(self) -> None:
+        """Ends the compiler's process."""
+        self._worker.close()
+
+    def worker_pid(self) -> int | None:
+        """The id of the compiler's process, if there is one."""
+        return self._worker.pid
+
+    def _key(self, text: str) -> Key:
+        return Key(text, source_hash(), self._settings.preset, self._settings.cores)
+
+    def _find(self, text: str) -> Executable | None:
+        stored = self._cache.get(self._key(text))
+        return None if stored is None else Executable.from_bytes(stored)
+
+    def _compile(self, text: str, texts: bool) -> Executable:
+        request = {"machine": self._settings.preset, "cores": self._settings.cores, "texts": texts}
+        program, _ = self._worker.compile(text, request)
+        if self._worker.source == source_hash():  # else the compiler was edited since this process began
+            self._cache.put(self._key(text), program)
+        return Executable.from_bytes(program)
+
+    def _texts(self, text: str, executable: Executable | None) -> dict[str, str]:
+        """All stages; a program from the cache may have been stored without, and is compiled for them again."""
+        if executable is None or not executable.texts:
+            executable = self._compile(text, texts=True)
+        return executable.texts
+
+    def _dump(self, text: str, executable: Executable) -> None:
+        try:
+            texts = self._texts(text, executable)
+        except CompileError as error:  # the program itself came from the cache and is good
+            warnings.warn(f"cannot show the stages of a program: {error}", RuntimeWarning, stacklevel=3)
+        else:
+            dump.write(self._settings.dump, texts)
+
+    def _settled(self) -> bool:
+        return _C._counters().get("executions", 0) >= _FIRST_STEPS
+
+    def _explain(self, text: str) -> None:
+        difference = self._history.add(text, self._settled())
+        if difference is None:
+            return
+        _C._count("recompiles")
+        self._recompiles.append(difference)
+        if "recompile" in self._settings.debug:
+            warnings.warn(f"recompiled: {difference}", RuntimeWarning, stacklevel=3)
+
+
+@functools.cache
+def bridge() -> Bridge:
+    """The bridge of this process."""
+    return Bridge(settings.current())

@@ -1,0 +1,37 @@
+"""Looks into the compiler: the text of a pending computation at each stage, and its modelled cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ftm_lazy import _C, compiler
+
+__all__ = ["STAGES", "text"]
+
+STAGES = ("trace", "torch", "linalg", "ftm", "asm")
+"""From what was recorded to what runs."""
+
+
+def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:
+    """The program that would compute `tensors`, as text; runs nothing.
+
+    Args:
+        tensors: results of recorded operations that have not run yet.
+        stage: one of `STAGES`.
+
+    Raises ValueError for another stage or a tensor on another device, CompileError if it does not compile.
+    """
+    if stage not in STAGES:
+        raise ValueError(f"there is no stage {stage!r}; the stages are {', '.join(STAGES)}")
+    trace = _trace(tensors)
+    return trace if stage == "trace" else compiler.bridge().texts(trace)[stage]
+
+
+def _trace(tensors: torch.Tensor | Sequence[torch.Tensor]) -> str:
+    listed = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+    for tensor in listed:
+        if tensor.device.type != "ftm":
+            raise ValueError(f"expected tensors on ftm, but got one on {tensor.device}")
+    return _C._trace_text(listed)
