@@ -29,20 +29,16 @@ class Output:
 
 @dataclass(frozen=True, eq=False)
 class Epilogue:
-    """The body over one element of C; a ``carry`` node stands for the element that the contraction gave.
+    """The body over one element of C; ``product`` stands for the element that the contraction gave.
 
     ``operands`` are the DDR tensors that it reads, ``positions`` the index functions that it computes with;
     all indices are over the contraction's loops.
     """
 
+    product: Node
     outputs: tuple[Output, ...]
     operands: tuple[Operand, ...]
     positions: tuple[Affine, ...]
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether C's tile is stored as it is."""
-        return all(output.element.op == "carry" for output in self.outputs)
 
 
 class _Rewriter:
@@ -52,7 +48,8 @@ class _Rewriter:
         result = contraction.statement.results[0]
         self.contraction = contraction
         self.rank = len(contraction.statement.loops)
-        self.elements: dict[int, Node] = {id(result.value): Node("carry", contraction.accumulator, payload=0)}
+        self.product = Node("carry", contraction.accumulator, payload=0)
+        self.elements: dict[int, Node] = {id(result.value): self.product}
         self.places: dict[int, Affine] = {id(result.value): result.index}
         self.operands: dict[tuple[int, Affine], Node] = {}
         self.positions: dict[Affine, Node] = {}
@@ -136,14 +133,14 @@ def read_epilogue(contraction: Contraction, statements: Sequence[Statement]) -> 
     """
     rewriter = _Rewriter(contraction)
     result = contraction.statement.results[0]
-    outputs = [Output(rewriter.elements[id(result.value)], tuple(result.stores))]
+    outputs = [Output(rewriter.product, tuple(result.stores))]
     for statement in statements:
         taken = rewriter.take(statement)
         if taken is None:
             raise ValueError(f"{statement.op} over {statement.loops} cannot follow a contraction in its kernel")
         outputs += taken
     reads = tuple(node.payload for node in rewriter.operands.values())
-    return Epilogue(tuple(o for o in outputs if o.stores), reads, tuple(rewriter.positions))
+    return Epilogue(rewriter.product, tuple(o for o in outputs if o.stores), reads, tuple(rewriter.positions))
 
 
 def can_fuse_epilogue(chain: Sequence[Statement], candidate: Statement) -> bool:

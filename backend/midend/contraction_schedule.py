@@ -86,15 +86,13 @@ def _single_axes(form: Form) -> Form:
 def _problem(contraction: Contraction, epilogue: Epilogue, form: Form) -> Problem:
     a, b, c = form.accesses[:3]
     dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
-    full = [node for node in epilogue.operands]
-    stored = [output for output in epilogue.outputs]
-    moved = sum(ELEMENT_BYTES[operand.value.dtype] for operand in full)
-    moved += sum(ELEMENT_BYTES[output.element.dtype] for output in stored[1:])
+    moved = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands)
+    moved += sum(ELEMENT_BYTES[output.element.dtype] for output in epilogue.outputs[1:])
     k = form.sizes(form.k)
     return Problem(
         batch=form.sizes(form.batch), m=form.sizes(form.m), n=form.sizes(form.n), k=k if 0 not in k else (),
         a=form.operand(a, dtype, form.m, form.k), b=form.operand(b, dtype, form.k, form.n),
         c=form.operand(c, accumulator, form.m, form.n), accumulator=accumulator,
-        epilogue_tiles=len(full) + sum(output.element.op != "carry" for output in stored),
+        epilogue_tiles=len(epilogue.operands) + sum(output.element is not epilogue.product for output in epilogue.outputs),
         epilogue_bytes=moved,
     )

@@ -1,0 +1,191 @@
+"""Blocks of tensors, and bodies on tiles: what the lowerings of contractions and of row kernels share.
+
+A kernel's axes are sorted into groups; a tile covers a block of a row group and of a column group (see
+``tiling.Cut``).  *Places* say where a block lies: for each axis its start and how many steps it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any
+
+from ftm_backend.codegen.builder import Index, TileBuilder
+from ftm_backend.midend import bodies
+from ftm_backend.midend.affine import Affine
+from ftm_backend.midend.affine import volume as elements_of
+from ftm_backend.midend.kernel import Node, Operand, Store, Value, walk
+from ftm_backend.midend.tiling import Cut
+
+__all__ = ["Blocks", "Places", "TileBody"]
+
+Places = dict[int, tuple[Index, Index]]
+"""For each axis where a block starts and how many steps it takes."""
+
+Group = Sequence[int]
+"""Axes, outermost first."""
+
+
+class Blocks:
+    """Addresses of blocks, over axes of the given extents."""
+
+    def __init__(self, b: TileBuilder, extents: Sequence[int]) -> None:
+        self.b, self.extents = b, extents
+
+    def steps(self, group: Group, number: Index) -> Places:
+        """Step ``number`` of the axes of ``group`` walked in row-major order."""
+        b, places = self.b, {}
+        for position in range(len(group) - 1, -1, -1):
+            extent = self.extents[group[position]]
+            places[group[position]] = (number if position == 0 else b.rem(number, extent), 1)
+            number = b.div(number, extent)
+        return places
+
+    def place(self, group: Group, cut: Cut, block: Index) -> Places:
+        """Where block number ``block`` of a group lies."""
+        if not group:
+            return {}
+        b, axis = self.b, group[cut.dim]
+        extent = self.extents[axis]
+        pieces = ceil(extent / cut.size)
+        outside, piece = (b.div(block, pieces), b.rem(block, pieces)) if cut.dim else (0, block)
+        start = b.mul(piece, cut.size)
+        count = cut.size if extent % cut.size == 0 else b.min(cut.size, b.sub(extent, start))
+        places = self.steps(group[: cut.dim], outside)
+        places[axis] = (start, count)
+        for inside in group[cut.dim + 1 :]:
+            places[inside] = (0, self.extents[inside])
+        return places
+
+    def address(self, access: Affine, places: Places) -> Index:
+        """Flat element at which the block of ``access`` at ``places`` starts."""
+        at: Index = access.const
+        for axis, (start, _) in places.items():
+            at = self.b.add(at, self.b.mul(start, access.coeffs[axis]))
+        return at
+
+    def count(self, group: Group, places: Places) -> Index:
+        """How many elements of a group the block takes."""
+        total: Index = 1
+        for axis in group:
+            total = self.b.mul(total, places[axis][1])
+        return total
+
+    def _dims(self, access: Affine, group: Group, places: Places) -> list[tuple[Index, int]]:
+        """Extents and strides of one side of a block; neighbours that lie as one are merged."""
+        dims: list[tuple[Index, int]] = []
+        for axis in group:
+            extent, stride = places[axis][1], access.coeffs[axis]
+            if isinstance(extent, int) and extent == 1:
+                continue
+            if dims and isinstance(extent, int) and dims[-1][1] == stride * extent:
+                dims[-1] = (self.b.mul(dims[-1][0], extent), stride)
+            else:
+                dims.append((extent, stride))
+        return dims or [(1, 1)]
+
+    def block(self, access: Affine, places: Places, rows: Group, columns: Group) -> dict[str, Any]:
+        """Offset, extents, strides and row dimensions of a transfer."""
+        row_dims, column_dims = self._dims(access, rows, places), self._dims(access, columns, places)
+        return {
+            "offset": self.address(access, places), "row_dims": len(row_dims),
+            "extents": [extent for extent, _ in row_dims + column_dims],
+            "strides": [stride for _, stride in row_dims + column_dims],
+        }
+
+    def buffer(self, value: Value) -> Any:
+        """The DDR buffer that holds ``value``.
+
+        Raises:
+            ValueError: the value has none, because it is computed inside the kernel.
+        """
+        if value.symbol is None:
+            raise ValueError(f"a {value.dtype} tensor of shape {value.shape} is read from DDR but has no buffer")
+        return self.b.buffer(value.symbol, value.dtype, elements_of(value.shape))
+
+    def load(self, value: Value, access: Affine, tile: Any, slot: Index, places: Places, rows: Group,
+             columns: Group) -> None:
+        """DMA of the block of a DDR tensor at ``places`` into a tile."""
+        self.b.load(self.buffer(value), tile=tile, slot=slot, **self.block(access, places, rows, columns))
+
+    def store(self, tile: Any, slot: Index, dtype: str, store: Store, access: Affine, places: Places, rows: Group,
+              columns: Group) -> None:
+        """DMA of a tile to where ``store`` puts its block; ``access`` is its index over the axes."""
+        buffer = self.b.buffer(store.symbol, dtype, store.elements)
+        self.b.store(tile, slot, buffer, **self.block(access, places, rows, columns))
+
+
+class TileBody:
+    """An elementwise body on tiles of a row and a column group: fetches what it reads, maps, stores.
+
+    Args:
+        blocks: of the kernel.
+        rows, columns: the groups that make a tile's sides.
+        most: extents of the largest tile.
+        operands: DDR tensors that the body reads.
+        outputs: elements and where each is stored.
+        access: an index of ``operands``, stores or positions as a function of the axes.
+        given: tiles that hold, element by element, the value of a node of the body.
+    """
+
+    def __init__(self, blocks: Blocks, rows: Group, columns: Group, most: tuple[int, int], operands: Sequence[Operand],
+                 outputs: Sequence[tuple[Node, Sequence[Store]]], access: Any, given: Mapping[int, Any]) -> None:
+        self.blocks, self.rows, self.columns, self.access, self.given = blocks, rows, columns, access, dict(given)
+        b, extents = blocks.b, {"full": most, "row": (1, most[1]), "col": (most[0], 1), "one": (1, 1)}
+        self.outputs = outputs
+        self.computed: dict[int, Node] = {
+            id(node): node for node, stores in outputs if stores and id(node) not in self.given}
+        self.used = {id(node) for node in walk(self.computed.values())}
+        self.reads = []
+        for operand in operands:
+            word = self._word(access(operand.index))
+            self.reads.append((operand, word, b.tile(operand.value.dtype, *extents[word])))
+        self.tiles = {key: b.tile(node.dtype, *most) for key, node in self.computed.items()}
+
+    def _word(self, index: Affine) -> str:
+        down = any(index.coeffs[axis] for axis in self.rows)
+        along = any(index.coeffs[axis] for axis in self.columns)
+        return {(True, True): "full", (False, True): "row", (True, False): "col", (False, False): "one"}[down, along]
+
+    def build(self, places: Places) -> None:
+        """Everything for the tile at ``places``."""
+        for operand, word, tile in self.reads:
+            rows = self.rows if word in ("full", "col") else ()
+            columns = self.columns if word in ("full", "row") else ()
+            self.blocks.load(operand.value, self.access(operand.index), tile, 0, places, rows, columns)
+        if self.computed:
+            self._map(places)
+        for node, stores in self.outputs:
+            tile = self.given[id(node)] if id(node) in self.given else self.tiles.get(id(node))
+            for store in stores:
+                access = self.access(store.index)
+                self.blocks.store(tile, 0, node.dtype, store, access, places, self.rows, self.columns)
+
+    def _map(self, places: Places) -> None:
+        b = self.blocks.b
+        given = [key for key in self.given if key in self.used]
+        ins = [(self.given[key], 0, "full") for key in given] + [(tile, 0, word) for _, word, tile in self.reads]
+
+        def body(arguments: Sequence[Any]) -> list[Any]:
+            held = dict(zip(given, arguments, strict=False))
+            loaded = arguments[len(given) :]
+            read = {(id(o.value), o.index): value for (o, *_), value in zip(self.reads, loaded, strict=True)}
+
+            def leaf(node: Node) -> Any:
+                if id(node) in held:
+                    return held[id(node)]
+                if node.op == "in":
+                    return read[id(node.payload.value), node.payload.index]
+                if node.op == "index":
+                    return self._position(self.access(node.payload), places)
+                return b.scalar(node.payload, node.dtype) if node.op == "scalar" else None
+
+            return bodies.emit(list(self.computed.values()), leaf)
+
+        rows, columns = self.blocks.count(self.rows, places), self.blocks.count(self.columns, places)
+        b.map(rows, columns, ins, [(tile, 0, "full") for tile in self.tiles.values()], body)
+
+    def _position(self, index: Affine, places: Places) -> Any:
+        """``index`` inside the map; each side of the tile has one axis with more than one step, or walks as one."""
+        steps = [index.coeffs[group[-1]] if group else 0 for group in (self.rows, self.columns)]
+        return self.blocks.b.position(self.blocks.address(index, places), *steps)
