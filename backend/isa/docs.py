@@ -80,7 +80,7 @@ def _instruction(row: i.Instruction) -> list[str]:
         lines += [f"- Example: {arrays} gives {result}", "", "```", *[x.strip() for x in shown.body.split("\n")], "```", ""]
         return lines
     arrays = "; ".join(f"{n} = {_values(v)}" for n, v in shown.inputs.items())
-    result = "; ".join(f"{n.partition('=')[0]} = {_values(v)}" for n, v in shown.outputs.items())
+    result = "; ".join(f"{n} = {_values(v)}" for n, v in shown.outputs.items())
     text = case(row).text.rstrip("\n").split("\n")
     return lines + [f"- Example: {arrays + ' gives ' if arrays else ''}{result}", "", "```", *text, "```", ""]
 

@@ -36,8 +36,7 @@ def case(row: Instruction) -> Case:
     header += [f"@in {n}, {t}, {shape(s)}" for n, (t, s, _) in shown.inputs.items()]
     header += [f"@scalar {n}, {t}" for n, (t, _) in shown.scalars.items()]
     for name, (token, extents, _) in shown.outputs.items():
-        own, _, alias = name.partition("=")
-        header.append(f"@out {own}, {token}, {shape(extents)}" + (f", {alias}" if alias else ""))
+        header.append(f"@out {name}, {token}, {shape(extents)}")
     body = _map_program(shown) if row.in_map else shown.body
     text = "\n".join([*header, "@func main"]) + "\n" + body + "@ret\n"
     return Case(

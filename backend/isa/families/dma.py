@@ -14,12 +14,11 @@ _LOAD_INDEX = "    DLD b1[0], 3@1 | 1@1, I\n    DWAIT I\n"
 
 
 def _scatter(suffix: str, values: list[float]) -> Example:
-    # o0 shares the storage of b2, so what it held before is visible.
     return Example(
-        _TILE + _INDEX + _LOAD_INDEX
-        + f"    DLD b0[0], 3@2 | 2@1, X\n    DWAIT X\n    DSC{suffix} X, I, o0[0], 2 | 2@1\n",
-        {"b0": _MATRIX, "b1": ("i64", (3,), [2, 0, 2]), "b2": ("f32", (3, 2), [10, 10, 10, 10, 10, 10])},
-        {"o0=b2": ("f32", (3, 2), values)},
+        _TILE + _INDEX + "  @tile Y, am, f32, 4x4, 1, 128\n" + _LOAD_INDEX
+        + "    @map 3 x 2 -> Y:v0\n      VMOV.F32 10.0, v0\n    @endmap\n    DST Y, o0[0], 3@2 | 2@1\n"
+        f"    DLD b0[0], 3@2 | 2@1, X\n    DWAIT X\n    DSC{suffix} X, I, o0[0], 2 | 2@1\n",
+        {"b0": _MATRIX, "b1": ("i64", (3,), [2, 0, 2])}, {"o0": ("f32", (3, 2), values)},
     )
 
 
