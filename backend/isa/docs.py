@@ -143,7 +143,7 @@ def render() -> str:
     for module in table.FAMILIES:
         rows = module.INSTRUCTIONS
         title = "DMA" if rows[0].family == "dma" else rows[0].family.capitalize()
-            lines += ["", f"## {title} instructions", "", _first_paragraph(inspect.getdoc(module)), ""]
+        lines += ["", f"## {title} instructions", "", _first_paragraph(inspect.getdoc(module)), ""]
         for row in rows:
             lines += _instruction(row)
     return "\n".join(lines).rstrip("\n") + "\n"
