@@ -159,6 +159,7 @@ class StoreRows(FTM.Operation, name="store_rows"):
     indices_slot: ext.Operand[Any]
     buffer: ext.Operand[Any]
     offset: ext.Operand[Any]
+    columns: ext.Operand[Any]
     row_stride: ir.IntegerAttr
     reduce: ir.StringAttr
 
