@@ -204,8 +204,8 @@ class Worker:
     def _notice(self, text: str) -> Callable[[float], str] | None:
         if not (self._progress or sys.stderr.isatty()):
             return None
-        operations = text.count("\n") - text.count(" = param ") - text.count(" = scalar ") - 1
-        return lambda seconds: f"ftm: compiling a program of {max(operations, 1):,} operations, {seconds:.0f} s"
+        operations = text.count(" : ")
+        return lambda seconds: f"ftm: compiling a program ({operations:,} operations), {seconds:.0f} s"
 
 
 class _Watch:

@@ -1,0 +1,204 @@
+"""The cache directory: whatever happens to it, a hit is the program that was stored, and nothing stops the user."""
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ftm_lazy import cache
+from ftm_lazy.cache import DiskCache, Key
+
+PROGRAM = bytes(range(256)) * 40
+
+
+def key(trace: str = "trace\n  return\n", **changed: object) -> Key:
+    return Key(**({"trace": trace, "compiler": "c0", "machine": "host", "cores": 2} | changed))
+
+
+def store(directory: Path, limit: int = 1 << 20) -> DiskCache:
+    return DiskCache(directory / "programs", limit)
+
+
+def test_stores_and_finds(tmp_path):
+    disk = store(tmp_path)
+    assert disk.is_empty() and disk.get(key()) is None
+    disk.put(key(), PROGRAM)
+    assert not disk.is_empty()
+    assert store(tmp_path).get(key()) == PROGRAM
+    disk.put(key("other"), b"")
+    assert disk.get(key("other")) == b""
+
+
+@pytest.mark.parametrize("part", ["trace", "compiler", "machine", "cores"])
+def test_every_part_of_the_key_counts(tmp_path, part):
+    disk = store(tmp_path)
+    disk.put(key(), PROGRAM)
+    assert disk.get(key(**{part: 3 if part == "cores" else "another"})) is None
+
+
+def test_parts_do_not_run_into_each_other():
+    assert key(compiler="ab", machine="c").digest != key(compiler="a", machine="bc").digest
+
+
+def test_key_has_nothing_of_the_process():
+    code = (
+        "from ftm_lazy.cache import Key; from ftm_backend.service import source_hash;"
+        "print(Key('t', source_hash(), 'host', 2).digest)"
+    )
+    digests = set()
+    for seed in "12":
+        environment = os.environ | {"PYTHONHASHSEED": seed, "FTM_CACHE_DIR": f"/nowhere/{seed}"}
+        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        digests.add(run.stdout)
+    assert len(digests) == 1
+
+
+def test_equal_digest_of_another_key_is_a_miss(tmp_path):
+    disk = store(tmp_path)
+    disk.put(key(), PROGRAM)
+    other = key("another trace")
+    os.rename(disk.path(key()), disk.path(other))  # what a collision of the hash would look like
+    assert disk.get(other) is None
+
+
+@pytest.mark.parametrize("at", [0, 5, 20, 60, 90, -1])
+def test_one_wrong_byte_is_a_miss(tmp_path, at):
+    disk = store(tmp_path)
+    disk.put(key(), PROGRAM)
+    content = bytearray(disk.path(key()).read_bytes())
+    content[at] ^= 1
+    disk.path(key()).write_bytes(content)
+    with pytest.warns(RuntimeWarning, match="is damaged"):
+        assert disk.get(key()) is None
+    assert not disk.path(key()).exists()
+    disk.put(key(), PROGRAM)
+    assert disk.get(key()) == PROGRAM
+
+
+@pytest.mark.parametrize("length", [0, 3, 30, 60, -1])
+def test_a_cut_file_is_a_miss(tmp_path, length):
+    disk = store(tmp_path)
+    disk.put(key(), PROGRAM)
+    disk.path(key()).write_bytes(disk.path(key()).read_bytes()[:length])
+    with pytest.warns(RuntimeWarning, match="is damaged"):
+        assert disk.get(key()) is None
+
+
+def test_the_longest_unused_goes_first(tmp_path):
+    disk = store(tmp_path, limit=35_000)  # room for three
+    names = ["a", "b", "c"]
+    for age, name in enumerate(names):
+        disk.put(key(name), PROGRAM)
+        moment = time.time() - 100 + age
+        os.utime(disk.path(key(name)), (moment, moment))
+    assert disk.get(key("a")) == PROGRAM  # used: now the youngest
+    disk.put(key("d"), PROGRAM)
+    assert [name for name in "abcd" if disk.get(key(name))] == ["a", "c", "d"]
+    assert sum(file.stat().st_size for file in (tmp_path / "programs").iterdir()) <= 35_000
+
+
+def test_a_program_larger_than_the_limit_is_not_stored(tmp_path):
+    disk = store(tmp_path, limit=1000)
+    disk.put(key(), PROGRAM)
+    assert disk.get(key()) is None
+
+
+def test_abandoned_parts_are_removed(tmp_path):
+    disk = store(tmp_path)
+    disk.put(key(), PROGRAM)
+    old, new = tmp_path / "programs/.partial-old", tmp_path / "programs/.partial-new"
+    old.write_bytes(b"x"), new.write_bytes(b"x")
+    os.utime(old, (0, 0))
+    disk.put(key("b"), PROGRAM)
+    assert not old.exists() and new.exists()
+
+
+def test_off_stores_nothing():
+    disk = DiskCache(None, 1 << 20)
+    disk.put(key(), PROGRAM)
+    assert disk.get(key()) is None and disk.is_empty()
+
+
+def test_full_disk_warns_and_leaves_nothing(tmp_path, monkeypatch):
+    disk = store(tmp_path)
+
+    class Full:
+        def __init__(self, descriptor, mode):
+            self.descriptor = descriptor
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *exception):
+            os.close(self.descriptor)
+
+        def write(self, content):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache.os, "fdopen", Full)
+        with pytest.warns(RuntimeWarning, match="No space left on device.*FTM_CACHE_DIR"):
+            disk.put(key(), PROGRAM)
+    assert list((tmp_path / "programs").iterdir()) == []
+    disk.put(key(), PROGRAM)
+    assert disk.get(key()) == PROGRAM
+
+
+def test_directory_that_cannot_be_made(tmp_path):
+    (tmp_path / "programs").write_text("a file where the directory should be")
+    disk = store(tmp_path)
+    with pytest.warns(RuntimeWarning, match="cannot store"):
+        disk.put(key(), PROGRAM)
+    with pytest.warns(RuntimeWarning, match="cannot read"):
+        assert disk.get(key()) is None
+
+
+def test_read_only_directory_serves_but_does_not_grow(tmp_path, monkeypatch):
+    disk = store(tmp_path)
+    disk.put(key(), PROGRAM)
+
+    def refuse(*arguments, **named):
+        raise OSError(errno.EROFS, "Read-only file system")  # permissions would not hold root back
+
+    monkeypatch.setattr(cache.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(cache.os, "utime", refuse)
+    with pytest.warns(RuntimeWarning, match="cannot store.*Read-only file system"):
+        disk.put(key("new"), PROGRAM)
+    assert disk.get(key()) == PROGRAM and disk.get(key("new")) is None
+
+
+WRITER = """
+import random, sys, warnings
+from pathlib import Path
+from ftm_lazy.cache import DiskCache, Key
+warnings.simplefilter("error")
+disk = DiskCache(Path(sys.argv[1]), 60_000)
+random.seed(int(sys.argv[2]))
+hits = 0
+for _ in range(300):
+    name = random.randrange(12)
+    key, program = Key(str(name), "c0", "host", 2), bytes([name]) * 10_000
+    found = disk.get(key)
+    assert found is None or found == program
+    hits += found is not None
+    disk.put(key, program)
+print(hits)
+"""
+
+
+def test_many_processes_write_read_and_evict(tmp_path):
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), str(seed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for seed in range(4)
+    ]
+    for run in runs:
+        output, errors = run.communicate(timeout=120)
+        assert run.returncode == 0, errors
+        assert int(output) > 0
+    files = list(tmp_path.iterdir())
+    assert files and all(file.suffix == ".program" for file in files)

@@ -1,0 +1,225 @@
+"""The compiler's process may crash, hang, be killed or be interrupted: the client recovers or says why not.
+
+The service here is a stand-in that does what the trace's text tells it to; `test_service.py` has the real one.
+"""
+
+import os
+import signal
+import sys
+import textwrap
+import threading
+import time
+import warnings
+
+import pytest
+from ftm_lazy import worker
+from ftm_lazy.worker import CompileError, Worker
+
+SERVICE = """
+import os, signal, sys, time
+from pathlib import Path
+from ftm_backend.service import pack, unpack
+
+def send(frame):
+    os.write(1, frame)
+
+send(pack({"source": "fake"}))
+received = bytearray()
+while chunk := os.read(0, 1 << 20):
+    received += chunk
+    while frame := unpack(received):
+        header, body = frame
+        word, _, rest = body.decode().partition(" ")
+        if word == "crash" or (word == "crash_once" and not Path(rest).exists()):
+            if rest:
+                Path(rest).touch()
+            print("the last words", file=sys.stderr, flush=True)
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if word == "exit":
+            sys.exit(3)
+        if word == "stop" or (word == "stop_once" and not Path(rest).exists()):
+            if rest:
+                Path(rest).touch()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if word == "spin":
+            while True:
+                pass
+        if word == "sleep":
+            time.sleep(float(rest))
+        if word == "wrong":
+            send(pack({"id": header["id"], "ok": False, "error": "it is wrong; replay with: ftm-opt x"}))
+        else:
+            send(pack({"id": header["id"], "ok": True, "seconds": 0.5}, b"<" + body + b">"))
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Makes workers, and ends them after the test."""
+    made = []
+    (tmp_path / "service.py").write_text(textwrap.dedent(SERVICE))
+
+    def make(timeout: float = 60.0, progress: bool = False) -> Worker:
+        made.append(Worker(timeout, progress=progress, command=(sys.executable, str(tmp_path / "service.py"))))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def compile_text(service: Worker, text: str) -> bytes:
+    return service.compile(text, {"machine": "host"})[0]
+
+
+def test_starts_once_and_is_kept(start):
+    service = start()
+    assert service.pid is None and service.source is None
+    assert service.compile("hello", {}) == (b"<hello>", 0.5)
+    pid = service.pid
+    assert service.source == "fake"
+    assert compile_text(service, "again") == b"<again>"
+    assert service.pid == pid
+
+
+def test_large_requests_and_answers(start):
+    text = "x" * (5 << 20)  # many times what a pipe holds
+    assert compile_text(start(), text) == b"<" + text.encode() + b">"
+
+
+def test_wrong_program_is_an_error_and_the_process_stays(start):
+    service = start()
+    compile_text(service, "hello")
+    pid = service.pid
+    with pytest.raises(CompileError, match="replay with: ftm-opt x"):
+        compile_text(service, "wrong")
+    assert service.pid == pid
+
+
+def test_killed_while_idle(start):
+    service = start()
+    compile_text(service, "hello")
+    os.kill(service.pid, signal.SIGKILL)
+    time.sleep(0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing was lost, so nothing is said
+        assert compile_text(service, "again") == b"<again>"
+
+
+def test_killed_while_compiling(start):
+    service = start()
+    compile_text(service, "hello")
+    threading.Timer(0.3, os.kill, (service.pid, signal.SIGKILL)).start()
+    with pytest.warns(RuntimeWarning, match="was killed by signal 9; it is started again"):
+        assert compile_text(service, "sleep 1.5") == b"<sleep 1.5>"
+
+
+def test_one_crash_is_survived(start, tmp_path):
+    with pytest.warns(RuntimeWarning, match="signal 11; it is started again"):
+        assert compile_text(start(), f"crash_once {tmp_path / 'mark'}").startswith(b"<crash_once")
+
+
+def test_two_crashes_are_an_error_with_the_last_words(start):
+    service = start()
+    with pytest.warns(RuntimeWarning), pytest.raises(CompileError, match="signal 11, twice(.|\n)*the last words"):
+        compile_text(service, "crash")
+    with pytest.warns(RuntimeWarning), pytest.raises(CompileError, match="ended with code 3, twice"):
+        compile_text(service, "exit")
+    assert compile_text(service, "hello") == b"<hello>"
+
+
+def test_hanging_process_is_replaced(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "_STALL", 0.6)
+    with pytest.warns(RuntimeWarning, match="has done nothing for 0.6 s; it is started again"):
+        assert compile_text(start(), f"stop_once {tmp_path / 'mark'}").startswith(b"<stop_once")
+    with pytest.warns(RuntimeWarning), pytest.raises(CompileError, match="has done nothing"):
+        compile_text(start(), "stop")
+
+
+def test_hanging_process_does_not_block_a_large_request(start, monkeypatch):
+    monkeypatch.setattr(worker, "_STALL", 0.6)
+    service = start()
+    compile_text(service, "hello")
+    os.kill(service.pid, signal.SIGSTOP)
+    text = "x" * (5 << 20)
+    with pytest.warns(RuntimeWarning, match="has done nothing"):
+        assert len(compile_text(service, text)) == len(text) + 2
+
+
+def test_time_limit(start):
+    service = start(timeout=1.0)
+    begin = time.monotonic()
+    with pytest.raises(CompileError, match=r"within 1 s \(FTM_COMPILE_TIMEOUT\)"):
+        compile_text(service, "spin")
+    assert time.monotonic() - begin < 5
+    assert service.pid is None
+    assert compile_text(service, "hello") == b"<hello>"
+
+
+def test_ctrl_c_passes_and_the_next_program_compiles(start):
+    service = start()
+    compile_text(service, "hello")
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        compile_text(service, "sleep 20")
+    assert time.monotonic() - begin < 5
+    assert compile_text(service, "hello") == b"<hello>"
+
+
+def test_process_is_outside_the_terminal_s_group(start):
+    service = start()
+    compile_text(service, "hello")
+    assert os.getpgid(service.pid) != os.getpgrp()
+
+
+def test_threads_take_turns(start):
+    service = start()
+    results = {}
+
+    def work(index: int) -> None:
+        results[index] = [compile_text(service, f"{index} {n}") for n in range(20)]
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert results == {i: [f"<{i} {n}>".encode() for n in range(20)] for i in range(4)}
+
+
+def test_forked_child_has_a_process_of_its_own(start):
+    service = start()
+    compile_text(service, "hello")
+    pid = service.pid
+    child = os.fork()
+    if child == 0:
+        good = service.pid is None and compile_text(service, "child") == b"<child>" and service.pid != pid
+        service.close()
+        os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert compile_text(service, "parent") == b"<parent>" and service.pid == pid
+
+
+def test_fork_in_the_middle_of_a_compilation(start):
+    service = start()
+    compile_text(service, "hello")
+    thread = threading.Thread(target=compile_text, args=(service, "sleep 1"))
+    thread.start()
+    time.sleep(0.3)
+    child = os.fork()  # the lock is held by a thread that does not exist in the child
+    if child == 0:
+        signal.alarm(20)
+        good = compile_text(service, "child") == b"<child>"
+        service.close()
+        os._exit(0 if good else 1)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_waiting_is_shown(start, capfd):
+    service = start(progress=True)
+    compile_text(service, "hello")
+    assert capfd.readouterr().err == ""
+    compile_text(service, "sleep 1.6")
+    assert capfd.readouterr().err == "ftm: compiling a program (0 operations), 1 s\n"
