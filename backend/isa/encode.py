@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from ftm_backend.isa import instruction as i
 from ftm_backend.isa import program as p
-from ftm_backend.isa.errors import AsmError
 from ftm_backend.isa.layout import DIM, FLAGS, INSTRUCTION, NONE
 from ftm_backend.isa.symbols import BufferSymbol, Symbols, TileSymbol
 from ftm_backend.isa.table import BY_NAME, OPCODES
-from ftm_backend.isa.types import SCALAR_REGISTERS
+from ftm_backend.isa.types import SCALAR_REGISTERS, ElementType
 
 Value = tuple[int, int, int]
 """Immediate, register, scalar: the fields of a Value record."""
@@ -20,6 +19,11 @@ _ZERO: Value = (0, NONE, NONE)
 _FLAG = {name: 1 << bit for bit, name in enumerate(FLAGS)}
 _MM_TYPES = {("f32", "f32"), ("f64", "f64"), ("bf16", "f32"), ("f16", "f32"), ("i8", "i32"), ("i32", "i32"), ("i64", "i64")}
 _INT64 = range(-(2**63), 2**63)
+
+
+def same_bits(a: ElementType, b: ElementType) -> bool:
+    """Whether data of one type may be moved as the other: equal types, or i8 and u8."""
+    return a is b or {a.token, b.token} == {"i8", "u8"}
 
 
 def flags_of(item: p.Instruction) -> int:
@@ -167,7 +171,7 @@ class Encoder:
 
     def same_type(self, tile: TileSymbol, buffer: BufferSymbol, line: int, operand: int) -> None:
         """Refuses a transfer between different types."""
-        if tile.type is not buffer.type:
+        if not same_bits(tile.type, buffer.type):
             raise self.error(
                 f"tile {tile.tile.name} is {tile.type.token}, buffer {buffer.buffer.name} is {buffer.type.token}: "
                 "a transfer does not convert", line, operand,
@@ -311,5 +315,3 @@ _CHECKS = {
     "DLD": _check_transfer, "DST": _check_transfer, "DGA": _check_transfer, "DSC": _check_transfer,
     "MM": _check_mm, "TRANS": _check_pair, "DCP": _check_pair,
 }
-
-__all__ = ["AsmError", "Encoder", "Value", "flags_of"]

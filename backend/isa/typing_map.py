@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ftm_backend.isa import instruction as i
 from ftm_backend.isa import program as p
-from ftm_backend.isa.encode import Encoder, Value
+from ftm_backend.isa.encode import Encoder, Value, same_bits
 from ftm_backend.isa.layout import NONE, OPERAND_KINDS
 from ftm_backend.isa.numbers import to_bits
 from ftm_backend.isa.table import BY_NAME, OPCODES
@@ -140,7 +140,7 @@ class Typer:
             operand = item.operands[number]
             if rule is None:
                 buffer = self.encoder.buffer(operand, line, number)
-                if buffer.type is not result:
+                if not same_bits(buffer.type, result):
                     raise self.error(f"buffer {buffer.buffer.name} is {buffer.type.suffix}, not {result.suffix}", line, number)
                 operation.buffer, operation.address = buffer.number, self.encoder.index(operand, line, number)
             elif type(operand) is p.Vector:

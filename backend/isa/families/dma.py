@@ -26,7 +26,8 @@ INSTRUCTIONS = (
     Instruction(
         "DLD", "dma", (Operand("a", ADDRESS), Operand("dims", DIMS), Operand("X", SLOT)),
         "Starts a transfer from a buffer into a slot and sets the slot's current extents.  The extents left of "
-        "the bar make the rows, those right of it the columns; a stride of 0 repeats, a negative one reverses.",
+        "the bar make the rows, those right of it the columns; a stride of 0 repeats, a negative one reverses.  Tile and "
+        "buffer have one type; i8 and u8 count as one.",
         "X[i][j] = a[sum(row index * stride) + sum(column index * stride)], i and j row-major over their extents",
         _DMA,
         Example(

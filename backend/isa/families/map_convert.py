@@ -45,7 +45,7 @@ INSTRUCTIONS = (
     ),
     Instruction(
         "VGA", _FAMILY, (Operand("a", ADDRESS), Operand("i", "I64"), Operand("d", "T")),
-        "Gathers elements of a DDR buffer of the operation's type; an index outside the buffer is a fault.",
+        "Gathers elements of a DDR buffer of the operation's type (i8 and u8 count as one); an index outside the buffer is a fault.",
         "d = a[i]", Cost((("VLDST", 16),), 32),
         example("VGA.F32 b1[1], v0, v9", ("F32", [40, 20]), ("I64", [2, 0]), ("F32", [10, 20, 30, 40])),
         types=ALL,
