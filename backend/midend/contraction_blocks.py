@@ -123,7 +123,7 @@ class TileBody:
         rows, columns: the groups that make a tile's sides.
         most: extents of the largest tile.
         operands: DDR tensors that the body reads.
-        outputs: elements and where each is stored.
+        outputs: elements and where each is stored; ``tiles`` holds those that are computed.
         access: an index of ``operands``, stores or positions as a function of the axes.
         given: tiles that hold, element by element, the value of a node of the body.
     """
@@ -134,7 +134,7 @@ class TileBody:
         b, extents = blocks.b, {"full": most, "row": (1, most[1]), "col": (most[0], 1), "one": (1, 1)}
         self.outputs = outputs
         self.computed: dict[int, Node] = {
-            id(node): node for node, stores in outputs if stores and id(node) not in self.given}
+            id(node): node for node, _ in outputs if id(node) not in self.given}
         self.used = {id(node) for node in walk(self.computed.values())}
         self.reads = []
         for operand in operands:
@@ -156,7 +156,7 @@ class TileBody:
         if self.computed:
             self._map(places)
         for node, stores in self.outputs:
-            tile = self.given[id(node)] if id(node) in self.given else self.tiles.get(id(node))
+            tile = self.given[id(node)] if id(node) in self.given else self.tiles[id(node)]
             for store in stores:
                 access = self.access(store.index)
                 self.blocks.store(tile, 0, node.dtype, store, access, places, self.rows, self.columns)

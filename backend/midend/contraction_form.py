@@ -18,7 +18,7 @@ from ftm_backend.midend.affine import Affine
 from ftm_backend.midend.kernel import Node, Operand, Statement
 from ftm_backend.midend.tiling import Operand as TiledOperand
 
-__all__ = ["Contraction", "Form", "axes_of", "match"]
+__all__ = ["Contraction", "Form", "axes_of", "match", "merge_loops", "volume"]
 
 ACCUMULATORS = {
     "f64": "f64", "f32": "f32", "f16": "f32", "bf16": "f32", "i64": "i64", "i32": "i32", "i8": "i32",
@@ -142,11 +142,29 @@ def axes_of(contraction: Contraction, others: Sequence[Affine]) -> Form:
         reduced = contraction.statement.reduced[loop]
         return max(abs(x.coeffs[loop]) for x in accesses[:2]) if reduced else abs(accesses[2].coeffs[loop])
 
+    for members in groups.values():
+        members.sort(key=far, reverse=True)
+    extents, axes, over_axes = merge_loops(loops, groups, accesses)
+    return Form(extents, **axes, accesses=over_axes)
+
+
+def merge_loops(
+    loops: Sequence[int], groups: dict[str, list[int]], accesses: Sequence[Affine]
+) -> tuple[tuple[int, ...], dict[str, tuple[int, ...]], tuple[Affine, ...]]:
+    """Turns loops into axes: neighbours within a group that every access walks as one become one axis.
+
+    Args:
+        loops: extents.
+        groups: which loops belong together, outermost first; loops of one trip may be left out.
+        accesses: functions of the loops.
+
+    Returns:
+        Extents of the axes, the groups in terms of axes, the accesses as functions of the axes.
+    """
     extents: list[int] = []
     kept: list[int] = []
-    sorted_groups: dict[str, tuple[int, ...]] = {}
+    merged: dict[str, tuple[int, ...]] = {}
     for name, members in groups.items():
-        members.sort(key=far, reverse=True)
         axes: list[int] = []
         for loop in members:
             if axes and all(x.coeffs[kept[-1]] == x.coeffs[loop] * loops[loop] for x in accesses):
@@ -156,9 +174,9 @@ def axes_of(contraction: Contraction, others: Sequence[Affine]) -> Form:
                 axes.append(len(extents))
                 extents.append(loops[loop])
                 kept.append(loop)
-        sorted_groups[name] = tuple(axes)
+        merged[name] = tuple(axes)
     over_axes = tuple(Affine(x.const, tuple(x.coeffs[loop] for loop in kept)) for x in accesses)
-    return Form(tuple(extents), **sorted_groups, accesses=over_axes)
+    return tuple(extents), merged, over_axes
 
 
 def volume(form: Form, group: Sequence[int]) -> int:
