@@ -1,7 +1,7 @@
 # Everything that a fresh machine with Python 3.11, gcc and make needs, and nothing twice:
 #   make demo    trains the digits CNN on ftm and compares it with the CPU
 #   make test    all tests
-#   make bench   step times beside eager's
+#   make bench   recording cost and step times beside eager's
 #   make build   only what the others need: .venv, the pinned packages, the C++ parts
 
 PYTHON ?= python3
@@ -23,7 +23,8 @@ test: build
 	$(BIN)/python -m pytest $(ARGS)
 
 bench: build
-	$(BIN)/python -m benchmarks.steps $(ARGS)
+	$(BIN)/python benchmarks/recording.py $(ARGS)
+	$(BIN)/python benchmarks/step_time.py $(ARGS)
 
 build: $(STAMPS)/native
 

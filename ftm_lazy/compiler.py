@@ -10,7 +10,9 @@ import functools
 import sys
 import time
 import warnings
+from pathlib import Path
 
+import torch
 from ftm_backend.executable import Executable
 from ftm_backend.service import source_hash
 
@@ -32,6 +34,7 @@ class Bridge:
         self._cache = DiskCache(values.cache_dir, values.cache_size)
         self._history = History()
         self._recompiles: list[str] = []
+        self._dumped: dict[str, Path] = {}
         self._worker = Worker(
             values.compile_timeout, echo="worker" in values.debug, progress="compile" in values.debug
         )
@@ -63,6 +66,14 @@ class Bridge:
             size = f"{text.count(chr(10)):,} lines, image {len(executable.image):,} bytes"
             print(f"ftm: {how} in {time.perf_counter() - begin:.2f} s: {size}", file=sys.stderr)
         return executable.image
+
+    def observe(
+        self, text: str, inputs: list[torch.Tensor], scalars: list[float], outputs: list[torch.Tensor]
+    ) -> None:
+        """Writes the first run of a program beside its dump; called by the recorder with ``FTM_DEBUG=data``."""
+        place = self._dumped.pop(text, None)
+        if place is not None:
+            dump.write_data(place, inputs, scalars, outputs)
 
     def texts(self, text: str) -> dict[str, str]:
         """Stage name to text for a trace, trace and asm included; counts nothing."""
@@ -110,7 +121,9 @@ class Bridge:
         except CompileError as error:  # the program itself came from the cache and is good
             warnings.warn(f"cannot show the stages of a program: {error}", RuntimeWarning, stacklevel=3)
         else:
-            dump.write(self._settings.dump, texts)
+            place = dump.write(self._settings.dump, texts)
+            if place is not None and "data" in self._settings.debug:
+                self._dumped[text] = place
 
     def _settled(self) -> bool:
         return _C._counters().get("executions", 0) >= _FIRST_STEPS

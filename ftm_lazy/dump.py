@@ -1,7 +1,8 @@
 """Writes the text of programs at every stage: ``FTM_DUMP=dir``.
 
 Each program gets a directory ``NNN_<hash>`` of its own, with a file ``NN_stage`` for each stage and
-``inputs.json``, which says what `ftm-run` must be given to run the last of them.
+``inputs.json``, which says what the program takes.  With ``FTM_DEBUG=data``, what it was given when it first ran
+and what came out stand beside them, so that ``ftm-run <directory>`` repeats the run and compares.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ import hashlib
 import json
 import re
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["write"]
+import numpy
+import torch
+
+__all__ = ["describe", "write", "write_data"]
 
 _SUFFIXES = {"trace": ".txt", "torch": ".mlir", "linalg": ".mlir", "ftm": ".mlir", "asm": ".lan"}
 _INPUT = re.compile(r"^  [%$](\d+) = (param|scalar) (\w+)(?:\[([\d,]*)\])?$", re.MULTILINE)
@@ -46,6 +51,38 @@ def describe(trace: str) -> list[dict[str, object]]:
             entry["shape"] = [int(extent) for extent in shape.split(",") if extent]
         found.append(entry)
     return found
+
+
+def write_data(
+    place: Path, inputs: Sequence[torch.Tensor], scalars: Sequence[float], outputs: Sequence[torch.Tensor]
+) -> None:
+    """Writes one run into the directory of its program: ``<name>.npy`` by the names in its assembly, bfloat16 as
+    its bits in uint16, and ``scalars.json``.
+
+    Args:
+        place: what `write` returned.
+        inputs: on the CPU, in the order of the trace's parameters.
+        scalars: in the order of the trace's scalars.
+        outputs: on the CPU, in the order of the trace's results.
+    """
+    asm = next(place.glob("*.lan")).read_text()
+    try:
+        for kind, tensors in (("in", inputs), ("out", outputs)):
+            for name, tensor in zip(_names(asm, kind), tensors, strict=True):
+                numpy.save(place / f"{name}.npy", _array(tensor))
+        values = dict(zip(_names(asm, "scalar"), scalars, strict=True))
+        (place / "scalars.json").write_text(json.dumps(values) + "\n")
+    except OSError as error:
+        warnings.warn(f"cannot write to {place}: {error.strerror}", RuntimeWarning, stacklevel=3)
+
+
+def _names(asm: str, kind: str) -> list[str]:
+    return re.findall(rf"^@{kind}\s+(\w+),", asm, re.MULTILINE)
+
+
+def _array(tensor: torch.Tensor) -> numpy.ndarray:
+    tensor = tensor.detach().contiguous()
+    return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def _fresh(directory: Path, digest: str) -> Path:

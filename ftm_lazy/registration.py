@@ -86,6 +86,8 @@ def _initialize() -> None:
     _C._set_trace_limit(values.trace_limit)
     _C._set_debug_locations("locations" in values.debug)
     _C._set_executor(values.executor)
+    if values.dump is not None and "data" in values.debug:
+        _C._set_observer(bridge.observe)
     torch.optim.optimizer.register_optimizer_step_post_hook(_end_of_step)
     bridge.prepare()
     atexit.register(_C._shutdown)

@@ -21,6 +21,7 @@ __all__ = ["DEBUG_KEYS", "Settings", "SettingsError", "current", "read", "table"
 
 DEBUG_KEYS = {
     "compile": "a line for each program: compiled or found, where, in what time",
+    "data": "with FTM_DUMP: also what each program was given when it first ran, and what came out, for `ftm-run`",
     "locations": "errors of a running program name the Python line that recorded the operation",
     "recompile": "a warning for each recompile that says what differs from the nearest earlier trace",
     "worker": "what the compiler's process writes to its stderr",

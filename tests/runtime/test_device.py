@@ -1,0 +1,146 @@
+"""`torch.ftm`, `torch.accelerator`, and the other names that PyTorch finds a device by."""
+
+import ftm_lazy
+import pytest
+import torch
+
+NAMES = """is_available device_count current_device set_device device synchronize manual_seed manual_seed_all seed
+    initial_seed get_rng_state set_rng_state memory_allocated max_memory_allocated reset_peak_memory_stats memory_stats
+    empty_cache get_device_name get_device_properties get_amp_supported_dtype is_bf16_supported""".split()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_name(name):
+    assert callable(getattr(torch.ftm, name)) and name in torch.ftm.__all__
+
+
+def test_one_device():
+    assert torch.ftm.is_available() and torch.ftm.device_count() == 1 and torch.ftm.current_device() == 0
+    torch.ftm.set_device("ftm:0")
+    torch.ftm.set_device(torch.device("ftm"))
+    with torch.ftm.device(0):
+        assert torch.ones(2, device="ftm").device == torch.device("ftm:0")
+    with pytest.raises(RuntimeError, match="there is no device 1"):
+        torch.ftm.set_device(1)
+    with pytest.raises(ValueError, match="expected an ftm device, but got: cpu"):
+        torch.ftm.synchronize("cpu")
+
+
+def test_properties():
+    properties = torch.ftm.get_device_properties()
+    assert properties.name == torch.ftm.get_device_name("ftm") and "core" in properties.name
+    assert properties.multi_processor_count >= 1 and properties.total_memory > 0
+
+
+def test_methods():
+    tensor = torch.ones(2).ftm()
+    assert tensor.is_ftm and not torch.ones(2).is_ftm
+    module = torch.nn.Linear(2, 2).ftm()
+    assert all(parameter.is_ftm for parameter in module.parameters())
+    assert torch.ones(2).to("ftm:0").cpu().tolist() == [1.0, 1.0]
+
+
+def test_accelerator():
+    assert torch.accelerator.is_available() and torch.accelerator.device_count() == 1
+    assert torch.accelerator.current_accelerator() == torch.device("ftm")
+    assert torch.accelerator.current_device_index() == 0
+    torch.accelerator.set_device_index(0)
+    tensor = torch.ones(3, device=torch.accelerator.current_accelerator()) + 1
+    torch.accelerator.synchronize()
+    assert tensor.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_synchronize_runs_what_is_recorded():
+    ftm_lazy.sync(wait=True)
+    tensor = torch.ones(3, device="ftm") * 3
+    before = ftm_lazy.metrics.counters()["executions"]
+    torch.ftm.synchronize()
+    assert ftm_lazy.metrics.counters()["executions"] == before + 1
+    assert tensor.tolist() == [3.0] * 3
+
+
+def test_seeds():
+    torch.manual_seed(7)
+    assert torch.ftm.initial_seed() == 7
+    first = torch.rand(5, device="ftm").tolist()
+    state = torch.ftm.get_rng_state()
+    second = torch.rand(5, device="ftm").tolist()
+    assert first != second and state.dtype == torch.uint8 and state.device.type == "cpu"
+    torch.ftm.set_rng_state(state)
+    assert torch.rand(5, device="ftm").tolist() == second
+    torch.ftm.manual_seed_all(7)
+    assert torch.rand(5, device="ftm").tolist() == first
+    torch.ftm.seed()
+    assert torch.ftm.initial_seed() != 7
+    with torch.random.fork_rng(device_type="ftm"):
+        torch.manual_seed(1)
+    torch.manual_seed(7)
+    with torch.random.fork_rng(device_type="ftm"):
+        torch.rand(5, device="ftm")
+    assert torch.rand(5, device="ftm").tolist() == first
+
+
+def test_memory():
+    torch.ftm.synchronize()
+    base = torch.ftm.memory_allocated()
+    torch.ftm.reset_peak_memory_stats()
+    tensor = torch.ones(1000, 1000).to("ftm")
+    assert torch.ftm.memory_allocated() == base + tensor.nbytes
+    del tensor
+    assert torch.ftm.memory_allocated() == base
+    assert torch.ftm.max_memory_allocated() >= base + 4_000_000
+    torch.ftm.empty_cache()
+    stats = torch.ftm.memory_stats()
+    assert stats["allocated_bytes.all.current"] == base
+    assert torch.ftm.memory_reserved() == stats["reserved_bytes.all.current"] >= 0
+    torch.ftm.reset_accumulated_memory_stats()
+
+
+def test_autocast():
+    assert set(torch.ftm.get_amp_supported_dtype()) == {torch.bfloat16, torch.float16}
+    assert torch.ftm.is_bf16_supported()
+    a = torch.ones(4, 4, device="ftm")
+    with torch.autocast("ftm", dtype=torch.bfloat16):
+        assert (a @ a).dtype == torch.bfloat16
+    assert (a @ a).dtype == torch.float32
+
+
+def test_checkpoint_recomputes_the_same_dropout():
+    torch.manual_seed(0)
+    x = torch.ones(64, 64, device="ftm", requires_grad=True)
+    y = torch.utils.checkpoint.checkpoint(lambda t: torch.nn.functional.dropout(t * 2, 0.5), x, use_reentrant=False)
+    y.sum().backward()
+    assert torch.equal(x.grad.cpu(), y.detach().cpu())
+
+
+def test_save_and_load(tmp_path):
+    state = {"a": torch.arange(6.0).reshape(2, 3).ftm(), "n": 3}
+    state["view"] = state["a"][1]
+    torch.save(state, tmp_path / "x.pt")
+    back = torch.load(tmp_path / "x.pt")
+    assert back["a"].device.type == "ftm" and back["view"].tolist() == [3, 4, 5]
+    back["a"].zero_()
+    assert back["view"].tolist() == [0, 0, 0]
+    assert torch.load(tmp_path / "x.pt", map_location="cpu")["a"].device.type == "cpu"
+
+
+def test_metrics():
+    ftm_lazy.metrics.reset()
+    counters = ftm_lazy.metrics.counters()
+    assert set(ftm_lazy.metrics.NAMES) <= counters.keys() and not any(counters.values())
+    (torch.ones(3, device="ftm") + 1).tolist()
+    counters = ftm_lazy.metrics.counters()
+    assert counters["executions"] == 1 and counters["ops_traced"] >= 1
+    assert "executions" in ftm_lazy.metrics.report()
+
+
+def test_optimizer_step_cuts():
+    parameter = torch.nn.Parameter(torch.ones(3, device="ftm"))
+    optimizer = torch.optim.SGD([parameter], lr=0.5)
+    parameter.grad = torch.ones(3, device="ftm")
+    ftm_lazy.sync(wait=True)
+    before = ftm_lazy.metrics.counters()["executions"]
+    optimizer.step()
+    ftm_lazy.sync(wait=True)
+    assert ftm_lazy.metrics.counters()["executions"] == before + 1
+    assert parameter.tolist() == [0.5] * 3

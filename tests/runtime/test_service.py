@@ -1,0 +1,115 @@
+"""The real service: what it imports, what it answers, and that it ends when nobody is left to answer."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from ftm_backend.service import pack, source_hash, unpack
+from ftm_lazy.worker import CompileError, Worker
+
+TRACE = """trace
+  %0 = param f32[4,8]
+  $0 = scalar f64
+  %1 = aten::mul.Scalar(self=%0, other=$0) : f32[4,8]
+  %2 = aten::relu(self=%1) : f32[4,8]
+  return %2
+"""
+REQUEST = {"machine": "host", "cores": 2, "texts": True}
+
+
+@pytest.fixture(scope="module")
+def service():
+    made = Worker(timeout=120.0)
+    yield made
+    made.close()
+
+
+def test_frames_survive_any_cut():
+    frames = [({"a": 1}, b""), ({}, b"\0" * 1000), ({"text": "ü\n"}, b"x")]
+    stream = b"".join(pack(*frame) for frame in frames)
+    for size in (1, 7, 100, len(stream)):
+        received, found = bytearray(), []
+        for begin in range(0, len(stream), size):
+            received += stream[begin : begin + size]
+            while frame := unpack(received):
+                found.append(frame)
+        assert found == frames and not received
+
+
+def test_compiles(service):
+    from ftm_backend.executable import Executable
+
+    program, seconds = service.compile(TRACE, REQUEST)
+    executable = Executable.from_bytes(program)
+    assert list(executable.texts) == ["trace", "torch", "linalg", "ftm", "asm"]
+    assert executable.texts["trace"] == TRACE
+    assert executable.texts["asm"] == executable.asm and "@func main" in executable.asm
+    assert executable.image and seconds > 0
+    assert service.source == source_hash()
+
+
+def test_compiles_to_the_same_in_every_process(service):
+    other = Worker(timeout=120.0)
+    try:
+        assert other.compile(TRACE, REQUEST)[0] == service.compile(TRACE, REQUEST)[0]
+    finally:
+        other.close()
+
+
+def test_bad_traces_are_errors_and_the_process_stays(service):
+    service.compile(TRACE, REQUEST)
+    pid = service.pid
+    for text in ("", "trace\n  return %7\n", TRACE.replace("relu", "no_such_op")):
+        with pytest.raises(CompileError):
+            service.compile(text, REQUEST)
+    assert service.pid == pid
+    service.compile(TRACE, REQUEST)
+
+
+def test_imports_no_torch():
+    code = (
+        "import sys; from ftm_backend import driver, service; service._warm_up()\n"
+        "driver.compile(sys.argv[1], __import__('ftm_backend.options').options.Options())\n"
+        "print([name for name in sys.modules if name.split('.')[0] in ('torch', 'ftm_lazy')])"
+    )
+    run = subprocess.run([sys.executable, "-c", code, TRACE], capture_output=True, text=True)
+    assert run.stdout.strip() == "[]", run.stderr
+
+
+def gone(pid: int, seconds: float = 10.0) -> bool:
+    """Whether the process ends within `seconds`."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                if file.read().rpartition(")")[2].split()[0] == "Z":
+                    return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("end", ["sys.exit()", "os._exit(1)", "os.kill(os.getpid(), 9)"])
+def test_ends_with_its_client(end):
+    code = (
+        "import os, sys; from ftm_lazy.worker import Worker\n"
+        "service = Worker(60.0); service.start(); print(service.pid, flush=True); " + end
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert gone(int(run.stdout))
+
+
+def test_ctrl_c_does_not_end_it():
+    service = Worker(timeout=120.0)
+    try:
+        service.compile(TRACE, REQUEST)
+        pid = service.pid
+        os.kill(pid, signal.SIGINT)
+        service.compile(TRACE, REQUEST)
+        assert service.pid == pid
+    finally:
+        service.close()

@@ -1,0 +1,71 @@
+"""torch_xla's names under ftm_lazy's roof."""
+
+import importlib.util
+import inspect
+from collections import OrderedDict
+
+import ftm_lazy
+import ftm_lazy.torch_xla as torch_xla
+import ftm_lazy.torch_xla.core.xla_model as xm
+import pytest
+import torch
+
+
+def executions() -> int:
+    return ftm_lazy.metrics.counters()["executions"]
+
+
+def test_nothing_is_called_torch_xla():
+    assert importlib.util.find_spec("torch_xla") is None
+    assert torch_xla.core.xla_model is xm
+
+
+def test_device():
+    assert torch_xla.device() == xm.xla_device() == xm.xla_device(0) == torch.device("ftm:0")
+    with pytest.raises(RuntimeError, match="no device 3"):
+        torch_xla.device(3)
+
+
+@pytest.mark.parametrize("cut", [torch_xla.sync, xm.mark_step, xm.wait_device_ops])
+def test_cuts(cut):
+    ftm_lazy.sync(wait=True)
+    before = executions()
+    tensor = torch.ones(3, device=xm.xla_device()) * 2
+    cut()
+    ftm_lazy.sync(wait=True)
+    assert executions() == before + 1 and tensor.tolist() == [2.0] * 3
+
+
+def test_step():
+    ftm_lazy.sync(wait=True)
+    before = executions()
+    outside = torch.ones(3, device="ftm") * 2
+    with torch_xla.step():
+        inside = outside * 3
+    assert inside.tolist() == [6.0] * 3 and executions() == before + 2
+    with pytest.raises(ZeroDivisionError), torch_xla.step():
+        raise ZeroDivisionError
+    assert inspect.signature(xm.mark_step).parameters["wait"].default is False
+
+
+def test_optimizer_step():
+    parameter = torch.nn.Parameter(torch.ones(3, device="ftm"))
+    optimizer = torch.optim.SGD([parameter], lr=0.5)
+    parameter.grad = torch.ones(3, device="ftm")
+    assert xm.optimizer_step(optimizer, barrier=True) is None
+    assert parameter.tolist() == [0.5] * 3
+    assert xm.optimizer_step(optimizer, optimizer_args={"closure": lambda: 5}) == 5
+
+
+def test_save(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).to("ftm")
+    base = torch.arange(6.0, device="ftm").reshape(2, 3)
+    data = {"model": model.state_dict(), "views": [base.t(), base[1]], "pair": (1, base.bfloat16()), "name": "x"}
+    xm.save(data, tmp_path / "x.pt")
+    back = torch.load(tmp_path / "x.pt")
+    assert isinstance(back["model"], OrderedDict) and back["model"]._metadata == data["model"]._metadata
+    for name, tensor in data["model"].items():
+        assert back["model"][name].device.type == "cpu" and torch.equal(back["model"][name], tensor.cpu())
+    transposed, row = back["views"]
+    assert transposed.stride() == (1, 3) and transposed.untyped_storage()._cdata == row.untyped_storage()._cdata
+    assert row.tolist() == [3, 4, 5] and back["pair"][1].dtype == torch.bfloat16 and back["name"] == "x"
