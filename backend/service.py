@@ -60,7 +60,8 @@ def source_hash() -> str:
     root = Path(__file__).parent
     state = hashlib.blake2b(digest_size=16)
     state.update(metadata.version("torch-mlir").encode())
-    for path in sorted([*root.rglob("*.py"), *root.rglob("*.h")]):
+    headers = [*root.glob("machine/*.h"), *root.glob("machine/include/*.h")]
+    for path in sorted([*root.rglob("*.py"), *headers]):
         content = path.read_bytes()
         state.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode())
         state.update(content)
