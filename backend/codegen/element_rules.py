@@ -1,0 +1,371 @@
+"""How each element operation of ``arith``, ``math`` and ``ftm`` is written as map operations.
+
+Decisions:
+- A float product with one use, added to something that is no product itself, becomes one ``VFMA`` (F64 and
+  F32).  It rounds once instead of twice, well within the tolerance of a float sum; ``a*b - a*b`` stays exactly 0.
+- Unsigned operations on types other than u8 are expanded: the machine's integers are signed.
+- ``math.round`` rounds halves away from zero; the machine rounds them to even.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ftm_backend.codegen.elements import BodyWriter, Operand, suffix
+from ftm_backend.mlir import ir
+
+__all__ = ["RULES"]
+
+Rule = Callable[[BodyWriter, Any], Operand]
+FLOATS = ("F64", "F32", "F16", "BF16")
+BITS = {"I64": 64, "I32": 32, "I16": 16, "I8": 8, "B1": 1}
+
+_UNARY = {
+    "arith.negf": "VNEG", "math.absf": "VABS", "math.absi": "VABS", "math.exp": "VEXP", "math.exp2": "VEXP2",
+    "math.expm1": "VEXPM1", "math.log": "VLOG", "math.log1p": "VLOG1P", "math.log2": "VLOG2",
+    "math.log10": "VLOG10", "math.sqrt": "VSQRT", "math.rsqrt": "VRSQRT", "math.cbrt": "VCBRT",
+    "math.sin": "VSIN", "math.cos": "VCOS", "math.tan": "VTAN", "math.asin": "VASIN", "math.acos": "VACOS",
+    "math.atan": "VATAN", "math.sinh": "VSINH", "math.cosh": "VCOSH", "math.tanh": "VTANH",
+    "math.asinh": "VASINH", "math.acosh": "VACOSH", "math.atanh": "VATANH", "math.erf": "VERF",
+    "math.erfc": "VERFC", "math.floor": "VFLOOR", "math.ceil": "VCEIL", "math.roundeven": "VROUND",
+    "math.trunc": "VTRUNC",
+}
+_BINARY = {
+    "arith.mulf": "VMUL", "arith.remf": "VREM", "arith.maximumf": "VMAX", "arith.minimumf": "VMIN",
+    "arith.maxnumf": "VMAXN", "arith.minnumf": "VMINN", "arith.subi": "VSUB", "arith.muli": "VMUL",
+    "arith.divsi": "VDIV", "arith.remsi": "VREM", "arith.maxsi": "VMAX", "arith.minsi": "VMIN",
+    "arith.andi": "VAND", "arith.ori": "VOR", "arith.xori": "VXOR", "arith.shli": "VSHL",
+    "arith.shrsi": "VSHR", "arith.shrui": "VSHRU", "arith.addi": "VADD", "math.atan2": "VATAN2",
+    "math.powf": "VPOW", "math.copysign": "VCOPYSIGN",
+}
+_BOOLEAN = {
+    "arith.addi": "VXOR", "arith.subi": "VXOR", "arith.muli": "VAND", "arith.maxsi": "VAND", "arith.minsi": "VOR",
+    "arith.maxui": "VOR", "arith.minui": "VAND",
+}
+"""Integer operations on i1, whose true is -1 when read as a signed number."""
+
+_CMPF = {  # predicate -> (operation, negate), or two operations combined
+    1: ("EQ", False), 2: ("GT", False), 3: ("GE", False), 4: ("LT", False), 5: ("LE", False),
+    9: ("LE", True), 10: ("LT", True), 11: ("GE", True), 12: ("GT", True), 13: ("NE", False),
+}
+_CMPI = ("EQ", "NE", "LT", "LE", "GT", "GE", "LT", "LE", "GT", "GE")
+
+
+def _type(operation: Any) -> str:
+    return suffix(operation.results[0].type)
+
+
+def _operands(w: BodyWriter, operation: Any) -> list[Operand]:
+    return [w.operand(value) for value in operation.operands]
+
+
+def _unary(w: BodyWriter, operation: Any) -> Operand:
+    return w.emit(f"{_UNARY[operation.name]}.{_type(operation)}", w.operand(operation.operands[0]))
+
+
+def _binary(w: BodyWriter, operation: Any) -> Operand:
+    kind = _type(operation)
+    name = _BINARY[operation.name]
+    if kind == "B1":
+        name = _BOOLEAN.get(operation.name, name)
+    return w.emit(f"{name}.{kind}", *_operands(w, operation))
+
+
+# --- float sums: fused with a product where that is safe ------------------------------------------------
+
+
+def _product(w: BodyWriter, value: ir.Value, kind: str) -> list[Operand] | None:
+    """The factors of ``value`` if it is a product that nothing else needs; its line is taken back."""
+    if kind not in ("F64", "F32") or w.uses.get(value, 0) != 1:
+        return None
+    return w.take(w.operand(value), f"VMUL.{kind}")
+
+
+def _is_product(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.mulf"
+
+
+def _addf(w: BodyWriter, operation: Any) -> Operand:
+    kind = _type(operation)
+    a, b = operation.operands
+    for value, other in ((a, b), (b, a)):
+        if _is_product(value) and not _is_product(other):
+            addend = w.operand(other)
+            factors = _product(w, value, kind)
+            if factors:
+                return w.emit(f"VFMA.{kind}", *factors, addend)
+    return w.emit(f"VADD.{kind}", w.operand(a), w.operand(b))
+
+
+def _negated(operand: Operand) -> Operand | None:
+    """``-operand`` if it is a constant."""
+    if operand.kind != "immediate" or operand.text == "nan":
+        return None
+    text = str(operand.text)
+    return Operand(text[1:] if text.startswith("-") else "-" + text, "immediate")
+
+
+def _subf(w: BodyWriter, operation: Any) -> Operand:
+    kind = _type(operation)
+    a, b = operation.operands
+    if _is_product(a) and not _is_product(b):
+        addend = _negated(w.operand(b))
+        factors = _product(w, a, kind) if addend else None
+        if addend and factors:
+            return w.emit(f"VFMA.{kind}", *factors, addend)
+    return w.emit(f"VSUB.{kind}", w.operand(a), w.operand(b))
+
+
+def _divf(w: BodyWriter, operation: Any) -> Operand:
+    kind = _type(operation)
+    a, b = _operands(w, operation)
+    if a.text == "1.0":
+        return w.emit(f"VRCP.{kind}", b)
+    return w.emit(f"VDIV.{kind}", a, b)
+
+
+def _fma(w: BodyWriter, operation: Any) -> Operand:
+    return w.emit(f"VFMA.{_type(operation)}", *_operands(w, operation))
+
+
+def _round(w: BodyWriter, operation: Any) -> Operand:
+    kind, x = _type(operation), w.operand(operation.operands[0])
+    whole = w.emit(f"VTRUNC.{kind}", x)
+    rest = w.emit(f"VABS.{kind}", w.emit(f"VSUB.{kind}", x, whole))
+    away = w.emit(f"VADD.{kind}", whole, w.emit(f"VCOPYSIGN.{kind}", "1.0", x))
+    return w.emit(f"VSEL.{kind}", w.emit(f"VCMPGE.{kind}", rest, "0.5"), away, whole)
+
+
+def _fpowi(w: BodyWriter, operation: Any) -> Operand:
+    kind, exponent = _type(operation), operation.operands[1]
+    power = convert(w, w.operand(exponent), suffix(exponent.type), kind)
+    return w.emit(f"VPOW.{kind}", w.operand(operation.operands[0]), power)
+
+
+def _classify(w: BodyWriter, operation: Any) -> Operand:
+    kind, x = suffix(operation.operands[0].type), w.operand(operation.operands[0])
+    if operation.name == "math.isnan":
+        return w.emit(f"VCMPNE.{kind}", x, x)
+    relation = "EQ" if operation.name == "math.isinf" else "LT"
+    return w.emit(f"VCMP{relation}.{kind}", w.emit(f"VABS.{kind}", x), "inf")
+
+
+# --- comparison and selection ---------------------------------------------------------------------------
+
+
+def _cmpf(w: BodyWriter, operation: Any) -> Operand:
+    kind = suffix(operation.operands[0].type)
+    predicate = operation.attributes["predicate"].value
+    if predicate in (0, 15):
+        return w.immediate(predicate == 15, "B1")
+    a, b = _operands(w, operation)
+    if predicate in _CMPF:
+        relation, negate = _CMPF[predicate]
+        result = w.emit(f"VCMP{relation}.{kind}", a, b)
+        return w.emit("VNOT.B1", result) if negate else result
+    if predicate in (6, 8):  # one, and its opposite ueq
+        result = w.emit("VOR.B1", w.emit(f"VCMPLT.{kind}", a, b), w.emit(f"VCMPGT.{kind}", a, b))
+        return w.emit("VNOT.B1", result) if predicate == 8 else result
+    relation, join = ("EQ", "VAND.B1") if predicate == 7 else ("NE", "VOR.B1")  # ord, uno
+    return w.emit(join, w.emit(f"VCMP{relation}.{kind}", a, a), w.emit(f"VCMP{relation}.{kind}", b, b))
+
+
+def _unsigned(w: BodyWriter, operand: Operand, kind: str) -> tuple[str, Operand]:
+    """A type and an operand of it that order as ``operand`` does when read as unsigned."""
+    if kind == "B1":
+        return kind, operand
+    if kind == "I8":
+        return "U8", w.emit("VBITC.U8.I8", operand)
+    return kind, w.emit(f"VXOR.{kind}", operand, str(-(2 ** (BITS[kind] - 1))))
+
+
+def _cmpi(w: BodyWriter, operation: Any) -> Operand:
+    kind = suffix(operation.operands[0].type)
+    predicate = operation.attributes["predicate"].value
+    a, b = _operands(w, operation)
+    if kind == "B1" and 2 <= predicate <= 5:
+        a, b = b, a
+    if predicate >= 6:
+        (_, a), (kind, b) = _unsigned(w, a, kind), _unsigned(w, b, kind)
+    return w.emit(f"VCMP{_CMPI[predicate]}.{kind}", a, b)
+
+
+def _min_max_unsigned(w: BodyWriter, operation: Any) -> Operand:
+    kind = _type(operation)
+    a, b = _operands(w, operation)
+    if kind == "B1":
+        return w.emit(f"{_BOOLEAN[operation.name]}.B1", a, b)
+    (_, x), (compared, y) = _unsigned(w, a, kind), _unsigned(w, b, kind)
+    relation = "GE" if operation.name == "arith.maxui" else "LE"
+    return w.emit(f"VSEL.{kind}", w.emit(f"VCMP{relation}.{compared}", x, y), a, b)
+
+
+def _select(w: BodyWriter, operation: Any) -> Operand:
+    return w.emit(f"VSEL.{_type(operation)}", *_operands(w, operation))
+
+
+# --- integer division -----------------------------------------------------------------------------------
+
+
+def _rounded_division(w: BodyWriter, operation: Any) -> Operand:
+    """``arith.floordivsi`` and ``arith.ceildivsi``: the truncated quotient, corrected by one where it is off."""
+    kind = _type(operation)
+    a, b = _operands(w, operation)
+    quotient = w.emit(f"VDIV.{kind}", a, b)
+    rest = w.emit(f"VREM.{kind}", a, b)
+    inexact = w.emit(f"VCMPNE.{kind}", rest, "0")
+    signs = w.emit(f"VCMPLT.{kind}", w.emit(f"VXOR.{kind}", a, b), "0")
+    down = operation.name == "arith.floordivsi"
+    off = w.emit("VAND.B1", inexact, signs if down else w.emit("VNOT.B1", signs))
+    return w.emit(f"VSEL.{kind}", off, w.emit(f"V{'SUB' if down else 'ADD'}.{kind}", quotient, "1"), quotient)
+
+
+def _divide_unsigned(w: BodyWriter, operation: Any) -> Operand:
+    """``arith.divui`` and ``arith.remui``."""
+    kind = _type(operation)
+    a, b = _operands(w, operation)
+    name = "VDIV" if operation.name == "arith.divui" else "VREM"
+    if kind != "I64":
+        wide = "U8" if kind == "I8" else "I64"
+        x, y = (extend_unsigned(w, operand, kind, wide) for operand in (a, b))
+        return convert(w, w.emit(f"{name}.{wide}", x, y), wide, kind)
+    # Half of a is a positive number: divide it, double, and correct by at most one.  A divisor of 2^63 or more
+    # (negative as a signed number) goes in at most once.
+    half = w.emit("VDIV.I64", w.emit("VSHRU.I64", a, "1"), b)
+    estimate = w.emit("VSHL.I64", half, "1")
+    rest = w.emit("VSUB.I64", a, w.emit("VMUL.I64", estimate, b))
+    quotient = w.emit("VSEL.I64", w.emit("VCMPLT.I64", b, "0"), "0", estimate)
+    rest = w.emit("VSEL.I64", w.emit("VCMPLT.I64", b, "0"), a, rest)
+    (_, x), (_, y) = _unsigned(w, rest, "I64"), _unsigned(w, b, "I64")
+    once_more = w.emit("VCMPGE.I64", x, y)
+    if name == "VDIV":
+        return w.emit("VSEL.I64", once_more, w.emit("VADD.I64", quotient, "1"), quotient)
+    return w.emit("VSEL.I64", once_more, w.emit("VSUB.I64", rest, b), rest)
+
+
+# --- conversion -----------------------------------------------------------------------------------------
+
+
+def convert(w: BodyWriter, operand: Operand, source: str, target: str) -> Operand:
+    """``VCVT``, or nothing between equal types."""
+    return operand if source == target else w.emit(f"VCVT.{target}.{source}", operand)
+
+
+def extend_unsigned(w: BodyWriter, operand: Operand, source: str, target: str) -> Operand:
+    """A wider integer (or U8) with the value that ``operand`` has as an unsigned number."""
+    if source == "B1":
+        return convert(w, operand, source, target)
+    if source == "I8":
+        return convert(w, w.emit("VBITC.U8.I8", operand), "U8", target)
+    return w.emit(f"VAND.{target}", convert(w, operand, source, target), str(2 ** BITS[source] - 1))
+
+
+def _types(operation: Any) -> tuple[str, str]:
+    return suffix(operation.operands[0].type), _type(operation)
+
+
+def _scalar_converts_itself(operand: Operand, source: str, target: str) -> bool:
+    """Whether a program scalar needs no instruction: as an operand of F32 it is rounded, of integers cut."""
+    return operand.kind == "s" and (source, target) in (
+        ("F64", "F32"), ("I64", "F32"), ("I64", "F64"), ("I64", "I32"),
+    )
+
+
+def _convert(w: BodyWriter, operation: Any) -> Operand:
+    source, target = _types(operation)
+    operand = w.operand(operation.operands[0])
+    if _scalar_converts_itself(operand, source, target):
+        return operand
+    return convert(w, operand, source, target)
+
+
+def _signed_from_bool(w: BodyWriter, operation: Any) -> Operand:
+    """``arith.extsi`` and ``arith.sitofp``: true is -1."""
+    source, target = _types(operation)
+    if source != "B1":
+        return _convert(w, operation)
+    return w.emit(f"VNEG.{target}", convert(w, w.operand(operation.operands[0]), source, target))
+
+
+def _extui(w: BodyWriter, operation: Any) -> Operand:
+    return extend_unsigned(w, w.operand(operation.operands[0]), *_types(operation))
+
+
+def _trunci(w: BodyWriter, operation: Any) -> Operand:
+    source, target = _types(operation)
+    operand = w.operand(operation.operands[0])
+    if target == "B1":
+        return w.emit(f"VCVT.B1.{source}", w.emit(f"VAND.{source}", operand, "1"))
+    return _convert(w, operation)
+
+
+def _uitofp(w: BodyWriter, operation: Any) -> Operand:
+    source, target = _types(operation)
+    operand = w.operand(operation.operands[0])
+    if source == "B1":
+        return convert(w, operand, source, target)
+    if source != "I64":
+        wide = "U8" if source == "I8" else "I64"
+        return convert(w, extend_unsigned(w, operand, source, wide), wide, target)
+    # 2^63 and above: convert half of it, with the lost bit kept for rounding, and double.
+    half = w.emit("VOR.I64", w.emit("VSHRU.I64", operand, "1"), w.emit("VAND.I64", operand, "1"))
+    twice = w.emit(f"VMUL.{target}", w.emit(f"VCVT.{target}.I64", half), "2.0")
+    return w.emit(f"VSEL.{target}", w.emit("VCMPLT.I64", operand, "0"), twice, w.emit(f"VCVT.{target}.I64", operand))
+
+
+def _fptoui(w: BodyWriter, operation: Any) -> Operand:
+    source, target = _types(operation)
+    wide = w.emit(f"VCVT.I64.{source}", w.operand(operation.operands[0]))
+    return convert(w, wide, "I64", target)
+
+
+def _bitcast(w: BodyWriter, operation: Any) -> Operand:
+    source, target = _types(operation)
+    operand = w.operand(operation.operands[0])
+    return operand if source == target else w.emit(f"VBITC.{target}.{source}", operand)
+
+
+# --- leaves ---------------------------------------------------------------------------------------------
+
+
+def _constant(w: BodyWriter, operation: Any) -> Operand:
+    kind, attribute = _type(operation), operation.attributes["value"]
+    value = attribute.value
+    return w.immediate(int(bool(value)) if kind == "B1" else value, kind)
+
+
+def _scalar(w: BodyWriter, operation: Any) -> Operand:
+    return Operand(operation.attributes["symbol"].value, "s")
+
+
+def _position(w: BodyWriter, operation: Any) -> Operand:
+    return w.emit("VIDX", *_operands(w, operation))
+
+
+def _gather(w: BodyWriter, operation: Any) -> Operand:
+    buffer, index = operation.operands
+    symbol = buffer.owner.attributes["symbol"].value
+    w.gathers.append(symbol)
+    position = convert(w, w.operand(index), suffix(index.type), "I64")
+    return w.emit(f"VGA.{_type(operation)}", f"{symbol}[0]", position)
+
+
+def _philox(w: BodyWriter, operation: Any) -> Operand:
+    return w.emit("VPHILOX", *_operands(w, operation))
+
+
+RULES: dict[str, Rule] = {
+    **{name: _unary for name in _UNARY},
+    **{name: _binary for name in _BINARY},
+    "arith.addf": _addf, "arith.subf": _subf, "arith.divf": _divf, "math.fma": _fma, "math.round": _round,
+    "math.fpowi": _fpowi, "math.isnan": _classify, "math.isinf": _classify, "math.isfinite": _classify,
+    "arith.cmpf": _cmpf, "arith.cmpi": _cmpi, "arith.maxui": _min_max_unsigned, "arith.minui": _min_max_unsigned,
+    "arith.select": _select, "arith.floordivsi": _rounded_division, "arith.ceildivsi": _rounded_division,
+    "arith.divui": _divide_unsigned, "arith.remui": _divide_unsigned,
+    "arith.extf": _convert, "arith.truncf": _convert, "arith.fptosi": _convert, "arith.index_cast": _convert,
+    "arith.extsi": _signed_from_bool, "arith.sitofp": _signed_from_bool, "arith.extui": _extui,
+    "arith.index_castui": _extui, "arith.trunci": _trunci, "arith.uitofp": _uitofp, "arith.fptoui": _fptoui,
+    "arith.bitcast": _bitcast, "arith.constant": _constant,
+    "ftm.scalar": _scalar, "ftm.position": _position, "ftm.gather": _gather, "ftm.philox": _philox,
+}

@@ -1,0 +1,228 @@
+"""Overlaps transfers with computing: software-pipelines the loads of tile loops, and gives stores a ring.
+
+In a loop whose body loads a tile that only this iteration uses, the load of the next iteration is issued before
+the computing of this one, into the other slot of a ring; a tile that is computed and stored gets a ring so that
+the next iteration need not wait for the store.  A transformation happens only where it is safe (nothing in the
+loop may write what is loaded early) and where the larger tiles still fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import prod
+
+from ftm_backend.codegen import scratchpad
+from ftm_backend.codegen.index import Atom, Expr, Indices
+from ftm_backend.codegen.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Tile, Transfer, Use, instructions
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+
+__all__ = ["Places", "overlap"]
+
+
+class Places:
+    """Which DDR buffers may share memory."""
+
+    def __init__(self) -> None:
+        self._group: dict[str, str] = {}
+        self._regions: dict[str, tuple[int, int]] = {}
+
+    def share(self, a: str, b: str) -> None:
+        """Says that ``a`` may be the same memory as ``b``."""
+        self._group[a] = self._group.get(b, b)
+
+    def region(self, symbol: str, offset: int, dtype: str, shape: list[int]) -> None:
+        """Says where in the arena ``symbol`` lies; offset in bytes."""
+        self._regions[symbol] = offset, offset + prod(shape) * ELEMENT_BYTES[dtype]
+
+    def same(self, a: str, b: str) -> bool:
+        """Whether both start at the same address, as far as is known."""
+        if a in self._regions and b in self._regions:
+            return self._regions[a] == self._regions[b]
+        return self._group.get(a, a) == self._group.get(b, b)
+
+    def may_meet(self, a: str, b: str) -> bool:
+        """Whether the two buffers may have bytes in common."""
+        if a in self._regions and b in self._regions:
+            (a_low, a_high), (b_low, b_high) = self._regions[a], self._regions[b]
+            return a_low < b_high and b_low < a_high
+        return self.same(a, b)
+
+
+def overlap(kernel: Kernel, machine: MachineParameters, places: Places) -> None:
+    """Pipelines every loop of the kernel where it is safe and fits, innermost loops first."""
+    for parent, loop in list(_loops(kernel.body)):
+        if any(i.kind in ("barrier", "call") for i in instructions(loop.body)) or _trips_once(kernel.indices, loop):
+            continue
+        counter = _iteration(kernel.indices, loop)
+        for load in [s for s in loop.body if isinstance(s, Instruction) and s.kind == "load"]:
+            if _prefetchable(kernel, loop, load, places):
+                _attempt(kernel, machine, parent, loop, lambda at=load: _prefetch(kernel, parent, loop, at, counter))
+        for tile in _stored(kernel, loop):
+            _attempt(kernel, machine, parent, loop, lambda at=tile: _ring(loop, at, 2, counter))
+
+
+def _loops(block: Block) -> Iterator[tuple[Block, Loop]]:
+    """Every loop with the block that holds it, inner ones first."""
+    for statement in block:
+        if isinstance(statement, Loop):
+            yield from _loops(statement.body)
+            yield block, statement
+        elif isinstance(statement, Branch):
+            yield from _loops(statement.body)
+            yield from _loops(statement.otherwise)
+
+
+def _trips_once(indices: Indices, loop: Loop) -> bool:
+    return indices.sub(loop.upper, loop.lower).high <= loop.step.low
+
+
+def _iteration(indices: Indices, loop: Loop) -> Expr:
+    """The number of the iteration, up to a constant: what selects the slot."""
+    counter = indices.of(loop.variable)
+    return counter if loop.step.constant == 1 else indices.div(indices.sub(counter, loop.lower), loop.step)
+
+
+# --- safety ---------------------------------------------------------------------------------------------
+
+
+def _confined(kernel: Kernel, loop: Loop, tile: Tile) -> bool:
+    """Whether nothing outside of the loop touches the tile."""
+    def count(block: Block) -> int:
+        return sum(slot.tile is tile for i in instructions(block) for slot in i.slots())
+
+    return count(kernel.body) == count(loop.body)
+
+
+def _prefetchable(kernel: Kernel, loop: Loop, load: Instruction, places: Places) -> bool:
+    """Whether the load may be issued one iteration early."""
+    tile = load.writes[0].tile
+    users = [i for i in instructions(loop.body) if any(slot.tile is tile for slot in i.slots())]
+    if tile.depth != 1 or users[0] is not load or not _confined(kernel, loop, tile):
+        return False
+    if any(slot.tile is tile for user in users[1:] for slot in user.writes):
+        return False
+    if not all(_known_early(use.expr, loop) for use in load.parts if isinstance(use, Use)):
+        return False
+    assert load.transfer is not None
+    earlier = True
+    for other in instructions(loop.body):
+        earlier = earlier and other is not load
+        writes = other.kind in ("store", "scatter") and other.transfer is not None
+        if writes and places.may_meet(other.transfer.buffer, load.transfer.buffer):
+            if earlier or not _steps_aside(load.transfer, other.transfer, loop, places):
+                return False
+    return True
+
+
+def _known_early(expr: Expr, loop: Loop) -> bool:
+    """Whether the expression needs nothing from inside the loop but its counter."""
+    return all(
+        _known_atom(atom, loop) for atom, _ in expr.terms
+    )
+
+
+def _known_atom(atom: Atom, loop: Loop) -> bool:
+    if atom.operation == "var":
+        return atom is loop.variable or atom.level < loop.variable.level
+    return all(_known_early(arg, loop) for arg in atom.args)
+
+
+def _steps_aside(load: Transfer, store: Transfer, loop: Loop, places: Places) -> bool:
+    """Whether a store of one iteration cannot touch what another iteration loads: both walk the same blocks."""
+    same = load.offset is store.offset and load.extents == store.extents and load.strides == store.strides
+    growth = load.offset.coefficient(loop.variable)
+    return same and places.same(load.buffer, store.buffer) and bool(growth) and growth * loop.step.low >= load.span
+
+
+def _stored(kernel: Kernel, loop: Loop) -> list[Tile]:
+    """Tiles that each iteration sets anew and stores."""
+    found = []
+    for statement in loop.body:
+        if isinstance(statement, Instruction) and statement.kind == "store":
+            tile = statement.reads[0].tile
+            users = [i for i in instructions(loop.body) if any(slot.tile is tile for slot in i.slots())]
+            fresh = all(slot.tile is not tile for slot in users[0].reads) and _always_runs(loop.body, users[0])
+            if tile.depth == 1 and fresh and tile not in found and _confined(kernel, loop, tile):
+                found.append(tile)
+    return found
+
+
+def _always_runs(block: Block, instruction: Instruction) -> bool:
+    """Whether every iteration executes ``instruction`` itself: it is no part of a branch or an inner loop."""
+    return any(statement is instruction for statement in block)
+
+
+# --- transformation -------------------------------------------------------------------------------------
+
+
+def _attempt(kernel: Kernel, machine: MachineParameters, parent: Block, loop: Loop, change: Callable[[], None]) -> None:
+    """Makes a change, and takes it back if the tiles no longer fit."""
+    before, body, depths = list(parent), loop.body, [tile.depth for tile in kernel.tiles]
+    change()
+    if not scratchpad.fits(kernel, machine):
+        parent[:], loop.body = before, body
+        for tile, depth in zip(kernel.tiles, depths, strict=True):
+            tile.depth = depth
+
+
+def _prefetch(kernel: Kernel, parent: Block, loop: Loop, load: Instruction, counter: Expr) -> None:
+    indices, tile = kernel.indices, load.writes[0].tile
+    stored = any(i.kind == "store" and i.reads[0].tile is tile for i in instructions(loop.body))
+    _ring(loop, tile, 3 if stored else 2, counter)
+    issue = next(s for s in loop.body if isinstance(s, Instruction) and s.kind == "load" and s.writes[0].tile is tile)
+    following = indices.add(indices.of(loop.variable), loop.step)
+    ahead = _renamed(indices, issue, loop.variable, following)
+    loop.body = [
+        Branch(indices.compare("lt", following, loop.upper), [ahead], []),
+        *(statement for statement in loop.body if statement is not issue),
+    ]
+    first = _renamed(indices, issue, loop.variable, loop.lower)
+    runs = indices.compare("lt", loop.lower, loop.upper)
+    parent.insert(_position(parent, loop), first if runs.constant else Branch(runs, [first], []))
+
+
+def _position(block: Block, statement: Loop) -> int:
+    return next(at for at, other in enumerate(block) if other is statement)
+
+
+def _renamed(indices: Indices, load: Instruction, variable: Atom, value: Expr) -> Instruction:
+    """The load with another value for the loop's counter."""
+    def new(part: str | Use | Slot) -> str | Use | Slot:
+        if isinstance(part, Use):
+            return Use(indices.substitute(part.expr, variable, value), part.address)
+        if isinstance(part, Slot):
+            return Slot(part.tile, indices.substitute(part.index, variable, value))
+        return part
+
+    parts = [new(part) for part in load.parts]
+    return replace(load, parts=parts, writes=[new(slot) for slot in load.writes])
+
+
+def _ring(loop: Loop, tile: Tile, depth: int, counter: Expr) -> None:
+    """Makes the tile a ring whose slot is the iteration."""
+    tile.depth = depth
+    loop.body = _with_slot(loop.body, tile, counter)
+
+
+def _with_slot(block: Block, tile: Tile, index: Expr) -> Block:
+    def new(part: str | Use | Slot) -> str | Use | Slot:
+        return Slot(tile, index) if isinstance(part, Slot) and part.tile is tile else part
+
+    result: Block = []
+    for statement in block:
+        if isinstance(statement, Instruction):
+            if any(slot.tile is tile for slot in statement.slots()):
+                statement = replace(
+                    statement, parts=[new(part) for part in statement.parts],
+                    reads=[new(slot) for slot in statement.reads], writes=[new(slot) for slot in statement.writes],
+                )
+        elif isinstance(statement, Loop):
+            statement = replace(statement, body=_with_slot(statement.body, tile, index))
+        else:
+            statement = replace(
+                statement, body=_with_slot(statement.body, tile, index),
+                otherwise=_with_slot(statement.otherwise, tile, index),
+            )
+        result.append(statement)
+    return result

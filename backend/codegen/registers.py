@@ -1,0 +1,394 @@
+"""Writes a kernel's tree as lines of assembly: places index arithmetic and allocates r0..r63.
+
+*Placement.*  An expression belongs to the outermost scope in which everything it depends on is known, and is
+computed there right before the first statement that needs it: loop-invariant parts of sums leave their loops,
+and equal parts are computed once.  When registers run out, computed values stay closer to their uses instead:
+first within the loop that uses them, then within the single statement.  Index arithmetic is cheap, so that
+recomputing takes the place of spilling, for which the machine has no memory.
+
+*Allocation.*  A linear scan over the lines.  A value that is defined outside of a loop and used inside lives to
+the loop's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from ftm_backend.codegen.index import Atom, Expr, Indices
+from ftm_backend.codegen.reader import CodegenError
+from ftm_backend.codegen.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Use
+
+__all__ = ["write"]
+
+REGISTERS = 64
+CALLER_REGISTERS = 8
+"""The last ones belong to functions that call others; registers are shared, and nothing saves them."""
+MANY = 1 << 31
+"""Upper bound in the text for a trip count that is not known."""
+PLACEMENTS = ("scope", "loop", "statement")
+
+_BINARY = {"mul": "SMUL", "div": "SDIV", "rem": "SREM", "min": "SMIN", "max": "SMAX", "lt": "SLT", "le": "SLE",
+           "eq": "SEQ", "ne": "SNE", "and": "SAND", "or": "SOR"}
+
+
+class _OutOfRegisters(Exception):
+    pass
+
+
+class Value:
+    """A virtual register: ``first`` and ``last`` line in which it is alive, and the register it gets."""
+
+    __slots__ = ("first", "last", "register")
+
+    def __init__(self) -> None:
+        self.first, self.last, self.register = -1, -1, -1
+
+
+@dataclass
+class Line:
+    """A line of text with open registers.
+
+    predicate: value and whether it is negated.  opens, closes: a loop begins after, or ends with, this line.
+    """
+
+    parts: list[Any]
+    predicate: tuple[Value, bool] | None = None
+    opens: bool = False
+    closes: bool = False
+    indent: str = "    "
+
+
+@dataclass
+class _Scope:
+    values: dict[Any, Value] = field(default_factory=dict)
+
+
+def write(kernel: Kernel, calls: bool) -> list[str]:
+    """The lines of a function between ``@func`` with its tiles and ``@ret``.
+
+    Args:
+        kernel: with tiles laid out and waits inserted.
+        calls: whether the function calls others, which share the registers.
+
+    Raises:
+        CodegenError: when 64 registers do not suffice in any placement.
+    """
+    registers = range(REGISTERS - CALLER_REGISTERS, REGISTERS) if calls else range(REGISTERS - CALLER_REGISTERS)
+    for placement in PLACEMENTS[2 if calls else 0 :]:
+        lines = _Writer(kernel, placement).lines
+        try:
+            allocate(lines, registers)
+        except _OutOfRegisters:
+            continue
+        return [_text(line) for line in lines if not _moves_nothing(line)]
+    raise CodegenError(
+        f"@{kernel.name} needs more than {len(registers)} registers at one point even when every address is computed "
+        f"where it is used: its loops are nested too deeply, or one instruction has too many operands"
+    )
+
+
+# --- placement ------------------------------------------------------------------------------------------
+
+
+class _Writer:
+    def __init__(self, kernel: Kernel, placement: str) -> None:
+        self.kernel, self.indices, self.placement = kernel, kernel.indices, placement
+        self.lines: list[Line] = []
+        self.scopes = [_Scope()]
+        self.labels = 0
+        self.loops = 0
+        self._needs: dict[int, list[Use]] = {}
+        self.block(kernel.body, 0)
+
+    # Expressions -------------------------------------------------------------------------------------------
+
+    def find(self, key: Any) -> Value | None:
+        for scope in reversed(self.scopes):
+            value = scope.values.get(key)
+            if value is not None:
+                return value
+        return None
+
+    def define(self, key: Any, parts: Sequence[Any]) -> Value:
+        """Emits an instruction with a new value as its destination."""
+        value = Value()
+        self.lines.append(Line([*parts, value]))
+        self.scopes[-1].values[key] = value
+        return value
+
+    def atom(self, atom: Atom) -> Value:
+        value = self.find(atom)
+        if value is not None:
+            return value
+        if atom.operation == "var":
+            if atom is self.indices.core:
+                return self.define(atom, ["SCID "])
+            if atom is self.indices.cores:
+                return self.define(atom, ["SNC "])
+            raise CodegenError(f"@{self.kernel.name} uses {atom!r} outside of the scope that defines it")
+        args = [self.scalar(arg) for arg in atom.args]
+        if atom.operation == "select":
+            # A predicate chooses: the first move always happens, the second where the condition holds.
+            value = self.define(atom, ["SMOV ", args[2], ", "])
+            condition = args[0] if isinstance(args[0], Value) else self.define(("move", atom), ["SMOV ", args[0], ", "])
+            self.lines.append(Line(["SMOV ", args[1], ", ", value], predicate=(condition, False)))
+            return value
+        return self.define(atom, [f"{_BINARY[atom.operation]} ", args[0], ", ", args[1], ", "])
+
+    def scalar(self, expr: Expr) -> Value | str:
+        """The expression as one operand: a number or a value."""
+        return str(expr.const) if not expr.terms else self.value(expr)
+
+    def value(self, expr: Expr) -> Value:
+        """The expression in one register; its parts that vary less are values of their own."""
+        if expr.const == 0 and len(expr.terms) == 1 and expr.terms[0][1] == 1:
+            return self.atom(expr.terms[0][0])
+        found = self.find(expr)
+        if found is not None:
+            return found
+        inner, outer = self._parts(expr)
+        if outer is None:
+            return self._sum(expr, None, expr.const, inner)
+        if not outer.terms:
+            return self._sum(expr, None, outer.const, inner)
+        return self._sum(expr, self.value(outer), 0, inner)
+
+    def _parts(self, expr: Expr) -> tuple[list[tuple[Atom, int]], Expr | None]:
+        """The terms of the innermost level, and the rest of the sum if there is one."""
+        inner = [(a, c) for a, c in expr.terms if a.level == expr.level]
+        if len(inner) == len(expr.terms):
+            return inner, None
+        return inner, self.indices.linear(expr.const, {a: c for a, c in expr.terms if a.level != expr.level})
+
+    def _sum(self, expr: Expr, start: Value | None, const: int, terms: list[tuple[Atom, int]]) -> Value:
+        total: Value | None = start
+        terms = sorted(terms, key=lambda term: term[1] < 0)  # a positive one first saves a negation
+        for position, (atom, c) in enumerate(terms):
+            term = self.atom(atom)
+            final = position == len(terms) - 1 and not const
+            if c == -1 and total is not None:
+                total = self._emit(expr, final, ["SSUB ", total, ", ", term, ", "])
+                continue
+            if c == -1:
+                total, const = self._emit(expr, position == len(terms) - 1, ["SSUB ", str(const), ", ", term, ", "]), 0
+                continue
+            if c != 1:
+                term = self._emit(expr, final and total is None, ["SMUL ", term, f", {c}, "])
+            total = term if total is None else self._emit(expr, final, ["SADD ", total, ", ", term, ", "])
+        if const:
+            total = self._emit(expr, True, ["SADD ", total, f", {const}, "])
+        assert total is not None
+        return total
+
+    def _emit(self, expr: Expr, final: bool, parts: list[Any]) -> Value:
+        if final:
+            return self.define(expr, parts)
+        value = Value()
+        self.lines.append(Line([*parts, value]))
+        return value
+
+    def use(self, use: Use) -> list[Any]:
+        """The text of a use."""
+        expr = use.expr
+        if not use.address:
+            return [self.scalar(expr)]
+        if not expr.terms:
+            return [str(expr.const)]
+        base = self.value(self.indices.linear(0, dict(expr.terms)))
+        return [base, f"{expr.const:+d}"] if expr.const else [base]
+
+    # Statements --------------------------------------------------------------------------------------------
+
+    def block(self, block: Block, level: int) -> None:
+        for statement in block:
+            if self.placement == "statement":
+                self.scopes.append(_Scope())
+            elif self.placement == "scope":
+                self.hoist(self.needs(statement), level)
+            if isinstance(statement, Instruction):
+                self.instruction(statement)
+            elif isinstance(statement, Loop):
+                self.loop(statement, level)
+            else:
+                self.branch(statement, level)
+            if self.placement == "statement":
+                kept = self.scopes.pop()
+                if isinstance(statement, Instruction) and statement.result is not None:
+                    self.scopes[-1].values[statement.result] = kept.values[statement.result]
+
+    def needs(self, statement: Instruction | Loop | Branch) -> list[Use]:
+        """All expressions used at or below a statement."""
+        found = self._needs.get(id(statement))
+        if found is None:
+            if isinstance(statement, Instruction):
+                found = [part for part in statement.parts if isinstance(part, Use)]
+                found += [Use(p.index, address=True) for p in statement.parts if isinstance(p, Slot) and p.tile.depth > 1]
+            elif isinstance(statement, Loop):
+                found = [Use(e) for e in (statement.lower, statement.upper, statement.step)]
+                found += self._below(statement.body)
+            else:
+                found = [Use(statement.condition), *self._below(statement.body), *self._below(statement.otherwise)]
+            self._needs[id(statement)] = found
+        return found
+
+    def _below(self, block: Block) -> list[Use]:
+        return list(dict.fromkeys(use for statement in block for use in self.needs(statement)))
+
+    def hoist(self, uses: Iterable[Use], level: int) -> None:
+        """Computes the parts of ``uses`` that are known at ``level``."""
+        for use in uses:
+            expr = self.indices.linear(0, dict(use.expr.terms)) if use.address else use.expr
+            self._hoist(expr, level)
+
+    def _hoist(self, expr: Expr, level: int) -> None:
+        if expr.level <= level:
+            if expr.terms:
+                self.value(expr)
+            return
+        inner, outer = self._parts(expr)
+        if outer is not None:
+            self._hoist(outer, level)
+        for atom, _ in inner:
+            for arg in atom.args:
+                self._hoist(arg, level)
+
+    def instruction(self, statement: Instruction) -> None:
+        parts: list[Any] = []
+        for part in statement.parts:
+            if isinstance(part, Use):
+                parts += self.use(part)
+            elif isinstance(part, Slot):
+                parts += [part.tile.name]
+                if part.tile.depth > 1:
+                    parts += ["[", *self.use(Use(part.index, address=True)), "]"]
+            else:
+                parts.append(part)
+        if statement.result is not None:
+            self.define(statement.result, parts)
+        else:
+            self.lines.append(Line(parts))
+
+    def loop(self, loop: Loop, level: int) -> None:
+        name = f"LOOP_{self.kernel.name}_{self.loops}"
+        self.loops += 1
+        distance = self.indices.sub(loop.upper, loop.lower)
+        step = self.scalar(loop.step)
+        upper = self.scalar(loop.upper)
+        counter = Value()
+        self.lines.append(Line(["SMOV ", self.scalar(loop.lower), ", ", counter]))
+        end = ""
+        if distance.low < 1:
+            end = self.label()
+            runs = self.temporary(["SLT ", counter, ", ", upper, ", "])
+            self.lines.append(Line([f"SBR {end}"], predicate=(runs, True)))
+        low, high = _trips(distance, loop.step)
+        self.lines.append(Line([f"{name}: {low}, {high}"], opens=True, indent="  "))
+        self.scopes.append(_Scope({loop.variable: counter}))
+        self.block(loop.body, level + 1)
+        self.scopes.pop()
+        self.lines.append(Line(["SADD ", counter, ", ", step, ", ", counter]))
+        again = self.temporary(["SLT ", counter, ", ", upper, ", "])
+        self.lines.append(Line([f"SBR {name}"], predicate=(again, False), closes=True))
+        if end:
+            self.lines.append(Line([f"{end}:"], indent="  "))
+
+    def branch(self, branch: Branch, level: int) -> None:
+        if not branch.condition.terms:
+            taken = branch.body if branch.condition.const else branch.otherwise
+            self.scopes.append(_Scope())
+            self.block(taken, level + 1)
+            self.scopes.pop()
+            return
+        condition = self.value(branch.condition)
+        for block, negated in ((branch.body, False), (branch.otherwise, True)):
+            if block:
+                self._guarded(block, condition, negated, level + 1)
+
+    def _guarded(self, block: Block, condition: Value, negated: bool, level: int) -> None:
+        """A block that runs where a condition holds: one predicated instruction, or a jump over it."""
+        self.scopes.append(_Scope())
+        start = len(self.lines)
+        self.block(block, level)
+        self.scopes.pop()
+        if len(self.lines) == start + 1 and self.lines[start].predicate is None:
+            self.lines[start].predicate = condition, negated
+        elif len(self.lines) > start:
+            end = self.label()
+            self.lines.insert(start, Line([f"SBR {end}"], predicate=(condition, not negated)))
+            self.lines.append(Line([f"{end}:"], indent="  "))
+
+    def temporary(self, parts: list[Any]) -> Value:
+        value = Value()
+        self.lines.append(Line([*parts, value]))
+        return value
+
+    def label(self) -> str:
+        self.labels += 1
+        return f"BB_{self.labels - 1}"
+
+
+def _trips(distance: Expr, step: Expr) -> tuple[int, int]:
+    """Bounds of a loop's trip count, given that it runs at all."""
+    low, high = max(1, -(-distance.low // step.high)), -(-distance.high // step.low)
+    return int(low) if low != inf else 1, int(min(high, MANY)) if high >= low else int(low)
+
+
+# --- allocation -----------------------------------------------------------------------------------------
+
+
+def allocate(lines: list[Line], registers: range) -> None:
+    """Gives every value of ``lines`` a register.  Raises _OutOfRegisters."""
+    values = _live_ranges(lines)
+    free = list(reversed(registers))
+    active: list[Value] = []
+    for value in values:
+        still = [other for other in active if other.last > value.first]
+        # A source may give its register to the destination of the instruction that uses it last.
+        free += sorted((other.register for other in active if other.last <= value.first), reverse=True)
+        active = still
+        if not free:
+            raise _OutOfRegisters
+        value.register = free.pop()
+        active.append(value)
+
+
+def _live_ranges(lines: list[Line]) -> list[Value]:
+    """All values in order of definition, with ``first`` and ``last`` set."""
+    values: list[Value] = []
+    open_loops: list[tuple[int, list[Value]]] = []
+    for number, line in enumerate(lines):
+        operands = [part for part in line.parts if isinstance(part, Value)]
+        if line.predicate:
+            operands.append(line.predicate[0])
+        for value in operands:
+            if value.first < 0:
+                value.first = number
+                values.append(value)
+            value.last = number
+            for start, used in open_loops:
+                if value.first < start:
+                    used.append(value)
+        if line.opens:
+            open_loops.append((number, []))
+        if line.closes:
+            for value in open_loops.pop()[1]:
+                value.last = number
+    return values
+
+
+def _moves_nothing(line: Line) -> bool:
+    """Whether the line copies a register to itself, as when a loop starts at a value that nothing else needs."""
+    if len(line.parts) != 4 or line.parts[0] != "SMOV " or not isinstance(line.parts[1], Value):
+        return False
+    return line.parts[1].register == line.parts[3].register
+
+
+def _text(line: Line) -> str:
+    body = "".join(f"r{part.register}" if isinstance(part, Value) else part for part in line.parts)
+    if line.predicate:
+        value, negated = line.predicate
+        return f"  [{'!' if negated else ''}r{value.register}] {body}"
+    return line.indent + body

@@ -1,0 +1,139 @@
+"""Lays the tiles of a kernel out in each scratchpad, by liveness: one static plan for every kernel.
+
+Tiles that are never alive at once may share bytes.  A tile is alive from its first access to its last; inside a
+loop that keeps it from one iteration to the next, it is alive as long as the loop.  (Transfers still in flight
+from a dead tile are `sync`'s business: it waits for them before the bytes are written again.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ftm_backend.codegen.reader import CodegenError
+from ftm_backend.codegen.tree import Block, Branch, Instruction, Kernel, Loop, Tile
+from ftm_backend.machine.presets import MachineParameters
+
+__all__ = ["Interval", "fits", "live_intervals", "plan"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Positions of statements, in textual order and inclusive, between which a tile holds data."""
+
+    first: int
+    last: int
+
+    def meets(self, other: Interval) -> bool:
+        """Whether both are alive at some point."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def plan(kernel: Kernel, machine: MachineParameters) -> None:
+    """Sets the ``offset`` of every tile.
+
+    Raises:
+        CodegenError: when the tiles that are alive at once exceed a scratchpad.
+    """
+    problem = _place(kernel, machine)
+    if problem:
+        raise CodegenError(problem)
+
+
+def fits(kernel: Kernel, machine: MachineParameters) -> bool:
+    """Whether the kernel's tiles fit; leaves offsets of a plan behind if they do."""
+    return _place(kernel, machine) is None
+
+
+def live_intervals(kernel: Kernel) -> dict[Tile, Interval]:
+    """When each tile that is accessed at all is alive."""
+    reader = _Liveness()
+    reader.block(kernel.body)
+    return {tile: reader.interval(kernel.body, tile, None) for tile in kernel.tiles if tile in reader.touched_by_block[id(kernel.body)]}
+
+
+def _place(kernel: Kernel, machine: MachineParameters) -> str | None:
+    """Plans every space; gives the reason if that is not possible."""
+    intervals = live_intervals(kernel)
+    for space in ("am", "sm", "gsm"):
+        tiles = [tile for tile in kernel.tiles if tile.space == space]
+        placed: list[Tile] = []
+        for tile in sorted(tiles, key=lambda t: (-t.bytes, t.name)):
+            if tile not in intervals:
+                tile.offset = 0
+                continue
+            mine = intervals[tile]
+            tile.offset = 0
+            for other in sorted((t for t in placed if intervals[t].meets(mine)), key=lambda t: t.offset):
+                if tile.offset + tile.bytes <= other.offset:
+                    break
+                tile.offset = max(tile.offset, other.offset + other.bytes)
+            placed.append(tile)
+        capacity = machine.scratchpad_bytes(space)
+        if any(tile.offset + tile.bytes > capacity for tile in placed):
+            return _explain(kernel, space, capacity, placed, machine.name)
+    return None
+
+
+def _explain(kernel: Kernel, space: str, capacity: int, tiles: list[Tile], machine: str) -> str:
+    end = max(tile.offset + tile.bytes for tile in tiles)
+    largest = sorted(tiles, key=lambda t: -t.bytes)[:8]
+    listed = "; ".join(f"{t.name} {t.rows}x{t.columns} {t.dtype}, depth {t.depth}: {t.bytes} bytes" for t in largest)
+    more = f"; and {len(tiles) - 8} smaller ones" if len(tiles) > 8 else ""
+    return (
+        f"@{kernel.name} needs {end} bytes of {space.upper()} at once, machine {machine!r} has {capacity}: "
+        f"tile it smaller. Its tiles: {listed}{more}"
+    )
+
+
+class _Liveness:
+    """Numbers the statements and knows which tiles each one touches."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.spans: dict[int, Interval] = {}
+        self.touched: dict[int, set[Tile]] = {}
+        self.touched_by_block: dict[int, set[Tile]] = {}
+
+    def block(self, block: Block) -> set[Tile]:
+        tiles: set[Tile] = set()
+        for statement in block:
+            first = self.count
+            self.count += 1
+            if isinstance(statement, Instruction):
+                mine = {slot.tile for slot in statement.slots()}
+            elif isinstance(statement, Loop):
+                mine = self.block(statement.body)
+            else:
+                mine = self.block(statement.body) | self.block(statement.otherwise)
+            self.count += 1
+            self.spans[id(statement)] = Interval(first, self.count - 1)
+            self.touched[id(statement)] = mine
+            tiles |= mine
+        self.touched_by_block[id(block)] = tiles
+        return tiles
+
+    def interval(self, block: Block, tile: Tile, outermost: Loop | None) -> Interval:
+        """When ``tile`` is alive, given that all of its accesses are in ``block``.
+
+        outermost: the outermost loop around ``block``.
+        """
+        users = [statement for statement in block if tile in self.touched[id(statement)]]
+        if len(users) == 1 and not isinstance(users[0], Instruction):
+            only = users[0]
+            if isinstance(only, Loop):
+                return self.interval(only.body, tile, outermost or only)
+            bodies = [body for body in (only.body, only.otherwise) if tile in self.touched_by_block[id(body)]]
+            if len(bodies) == 1:
+                return self.interval(bodies[0], tile, outermost)
+        if outermost is not None and not self.overwrites(users[0], tile):
+            return self.spans[id(outermost)]
+        return Interval(self.spans[id(users[0])].first, self.spans[id(users[-1])].last)
+
+    def overwrites(self, statement: Instruction | Loop | Branch, tile: Tile) -> bool:
+        """Whether the first access of ``tile`` below ``statement`` sets it without reading it."""
+        if isinstance(statement, Instruction):
+            return all(slot.tile is not tile for slot in statement.reads)
+        if isinstance(statement, Loop):
+            first = next(inner for inner in statement.body if tile in self.touched[id(inner)])
+            return self.overwrites(first, tile)
+        return False

@@ -1,0 +1,159 @@
+"""Inserts the waits that asynchronous DMA needs, and no others.
+
+A slot with a transfer in flight must be waited for before it is read (load in flight) or set (load or store in
+flight); so must the slots of tiles that share bytes with it.  What is in flight is followed through loops, with
+the slots of a ring told apart by their index expressions: in iteration i, slot i+1 of the last iteration is
+slot i.  Functions start and end with nothing in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ftm_backend.codegen.index import Atom, Expr, Indices
+from ftm_backend.codegen.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Tile, instructions
+
+__all__ = ["insert_waits"]
+
+Flight = tuple[Tile, "Expr | None", str]
+"""Tile, slot (None: any of the ring) and ``load`` or ``store``."""
+
+State = frozenset[Flight]
+
+
+def insert_waits(kernel: Kernel) -> None:
+    """Adds ``DWAIT`` and ``DWAITALL`` to the kernel's body.  Tiles must have been laid out."""
+    sync = _Sync(kernel)
+    body, state = sync.block(kernel.body, frozenset())
+    kernel.body = [*body, _wait_all()] if state else body
+
+
+def _wait_all() -> Instruction:
+    return Instruction("waitall", ["DWAITALL"])
+
+
+class _Sync:
+    def __init__(self, kernel: Kernel) -> None:
+        self.indices: Indices = kernel.indices
+        self.sharing = {tile: [t for t in kernel.tiles if t is not tile and _share(t, tile)] for tile in kernel.tiles}
+        self._memo: dict[tuple[int, State], tuple[Block, State]] = {}
+
+    def block(self, block: Block, state: State) -> tuple[Block, State]:
+        """The block with waits, and what is in flight behind it."""
+        result: Block = []
+        for statement in block:
+            if isinstance(statement, Instruction):
+                waits, state = self.instruction(statement, state)
+                result += [*waits, statement]
+            elif isinstance(statement, Loop):
+                loop, state = self.loop(statement, state)
+                result.append(loop)
+            else:
+                body, taken = self.block(statement.body, state)
+                otherwise, skipped = self.block(statement.otherwise, state)
+                result.append(Branch(statement.condition, body, otherwise))
+                state = taken | skipped
+        return result, state
+
+    def loop(self, loop: Loop, before: State) -> tuple[Loop, State]:
+        key = id(loop), before
+        found = self._memo.get(key)
+        if found is None:
+            state = self._entering(before, loop)
+            while True:
+                body, after = self.block(loop.body, state)
+                again = state | self._renamed(after, loop)
+                if again == state:
+                    break
+                state = again
+            skipped = before if self.indices.sub(loop.upper, loop.lower).low < 1 else frozenset()
+            gone = frozenset((t, None if e is not None and e.depends_on(loop.variable) else e, k) for t, e, k in after)
+            found = self._memo[key] = body, gone | skipped
+        return Loop(loop.variable, loop.lower, loop.upper, loop.step, found[0]), found[1]
+
+    def _entering(self, before: State, loop: Loop) -> State:
+        """What is in flight before the first iteration, its slots named as the loop's body names them."""
+        if all(tile.depth == 1 for tile, _, _ in before):
+            return before
+        names = {(slot.tile, slot.index) for i in instructions(loop.body) for slot in i.slots() if slot.tile.depth > 1}
+        first = {(t, self._shifted(e, t, loop.variable, loop.lower)): e for t, e in names}
+        return frozenset(
+            (tile, self._reduced(first[tile, slot], tile) if (tile, slot) in first else slot, kind)
+            for tile, slot, kind in before
+        )
+
+    def _renamed(self, state: State, loop: Loop) -> State:
+        """What the end of one iteration leaves in flight, in terms of the next one's counter."""
+        last = self.indices.sub(self.indices.of(loop.variable), loop.step)
+        return frozenset(
+            (tile, self._shifted(slot, tile, loop.variable, last), kind) for tile, slot, kind in state
+        )
+
+    def _shifted(self, slot: Expr | None, tile: Tile, variable: Atom, value: Expr) -> Expr | None:
+        if slot is None or not slot.depends_on(variable):
+            return slot
+        return self._reduced(self.indices.substitute(slot, variable, value), tile)
+
+    def _reduced(self, slot: Expr, tile: Tile) -> Expr:
+        """The slot's index modulo the ring's depth."""
+        depth = tile.depth
+        return self.indices.linear(slot.const % depth, {atom: c % depth for atom, c in slot.terms})
+
+    def instruction(self, statement: Instruction, state: State) -> tuple[list[Instruction], State]:
+        """The waits that an instruction needs, and what is in flight behind it."""
+        waits: list[Instruction] = []
+        if not state and not statement.is_dma:
+            return waits, state
+        if statement.kind == "barrier":
+            return waits, frozenset()
+        if statement.kind == "call" or (statement.from_memory and any(kind == "store" for *_, kind in state)):
+            return [_wait_all()], frozenset()
+        for slot, kinds in [*((s, ("load",)) for s in statement.reads), *((s, ("load", "store")) for s in statement.writes)]:
+            state = self._wait(slot, kinds, state, waits)
+            for other in self.sharing[slot.tile] if "store" in kinds else ():
+                for tile, index, _ in sorted((f for f in state if f[0] is other), key=_order):
+                    state = self._wait_for(tile, index, state, waits)
+        return waits, state | self._starts(statement)
+
+    def _wait(self, slot: Slot, kinds: Iterable[str], state: State, waits: list[Instruction]) -> State:
+        if not any(tile is slot.tile and kind in kinds and self._same(tile, index, slot.index) is not False
+                   for tile, index, kind in state):
+            return state
+        waits.append(Instruction("wait", ["DWAIT ", slot]))
+        return frozenset(
+            flight for flight in state
+            if not (flight[0] is slot.tile and self._same(slot.tile, flight[1], slot.index) is True)
+        )
+
+    def _wait_for(self, tile: Tile, index: Expr | None, state: State, waits: list[Instruction]) -> State:
+        if not any(flight[0] is tile and flight[1] is index for flight in state):
+            return state
+        if index is None:
+            waits.append(_wait_all())
+            return frozenset()
+        return self._wait(Slot(tile, index), ("load", "store"), state, waits)
+
+    def _same(self, tile: Tile, a: Expr | None, b: Expr) -> bool | None:
+        """Whether two slots of a ring are one; None when that is not known."""
+        if tile.depth == 1:
+            return True
+        if a is None:
+            return None
+        difference = self._reduced(self.indices.sub(a, b), tile)
+        return None if difference.terms else difference.const == 0
+
+    def _starts(self, statement: Instruction) -> State:
+        """The transfers that an instruction leaves in flight.  A gather reads its indices when it is issued."""
+        if statement.kind in ("load", "gather"):
+            return frozenset((s.tile, self._reduced(s.index, s.tile), "load") for s in statement.writes)
+        if statement.kind in ("store", "scatter"):
+            return frozenset((s.tile, self._reduced(s.index, s.tile), "store") for s in statement.reads)
+        return frozenset()
+
+
+def _share(a: Tile, b: Tile) -> bool:
+    return a.space == b.space and a.offset < b.offset + b.bytes and b.offset < a.offset + a.bytes
+
+
+def _order(flight: Flight) -> str:
+    return repr(flight[1])

@@ -1,0 +1,159 @@
+"""A kernel as a tree of loops and instructions: what the last passes before the text rewrite.
+
+It is read from the tile level of the ``ftm`` dialect (``reader.py``), changed by ``multibuffer.py`` and
+``sync.py``, laid out by ``scratchpad.py``, and written as text by ``registers.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import NamedTuple
+
+from ftm_backend.codegen.index import Atom, Expr, Indices
+
+__all__ = ["Block", "Branch", "Instruction", "Kernel", "Loop", "Parts", "Slot", "Tile", "Transfer", "Use", "instructions"]
+
+ALIGNMENT = 64
+"""Tiles and slots of a ring lie at multiples of this many bytes."""
+
+
+@dataclass(eq=False)
+class Tile:
+    """A ring of tiles; ``offset`` is its place in the space, in bytes, once planned."""
+
+    name: str
+    space: str
+    dtype: str
+    rows: int
+    columns: int
+    depth: int
+    item_bytes: int
+    offset: int = -1
+
+    @property
+    def slot_bytes(self) -> int:
+        """Distance of one slot of the ring from the next."""
+        return -(-self.rows * self.columns * self.item_bytes // ALIGNMENT) * ALIGNMENT
+
+    @property
+    def bytes(self) -> int:
+        """Size of the whole ring."""
+        return self.slot_bytes * self.depth
+
+
+class Slot(NamedTuple):
+    """One element of a tile's ring: ``index`` modulo the depth."""
+
+    tile: Tile
+    index: Expr
+
+
+class Use(NamedTuple):
+    """An index expression in the text of an instruction.
+
+    ``address``: written as register plus number, as addresses and slots allow; else as one register or number.
+    """
+
+    expr: Expr
+    address: bool = False
+
+
+Parts = list["str | Use | Slot"]
+"""Text in which index expressions are left open; a slot stands for ``X`` or ``X[index]``."""
+
+
+@dataclass(eq=False)
+class Transfer:
+    """What a DMA instruction touches in DDR: for the question whether two of them may overlap.
+
+    extents, strides: of all its dimensions, in elements.
+    """
+
+    buffer: str
+    offset: Expr
+    extents: tuple[Expr, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def span(self) -> float:
+        """Elements from the first to the last that it touches; infinite when not known."""
+        reach = [(e.high - 1) * s if s > 0 else inf for e, s in zip(self.extents, self.strides, strict=True) if s]
+        return sum(reach) + 1
+
+
+@dataclass(eq=False)
+class Instruction:
+    """One instruction, or one ``@map`` block.
+
+    kind: ``load``, ``store``, ``gather``, ``scatter`` (DMA), ``compute``, ``index`` (defines ``result``),
+    ``barrier``, ``call``, ``wait`` or ``waitall``.
+    parts: the text, in which index expressions are left open.
+    reads, writes: the slots that it reads and those that it sets; one that is combined with is in both.
+    from_memory: buffers that it reads other than by DMA; to_memory: the block that a DMA instruction touches.
+    """
+
+    kind: str
+    parts: Parts
+    reads: list[Slot] = field(default_factory=list)
+    writes: list[Slot] = field(default_factory=list)
+    result: Atom | None = None
+    transfer: Transfer | None = None
+    from_memory: tuple[str, ...] = ()
+
+    @property
+    def is_dma(self) -> bool:
+        """Whether it goes on after the core has issued it."""
+        return self.kind in ("load", "store", "gather", "scatter")
+
+    def slots(self) -> Sequence[Slot]:
+        """All slots that it touches."""
+        return [*self.reads, *self.writes]
+
+
+@dataclass(eq=False)
+class Loop:
+    """``for variable in range(lower, upper, step)``"""
+
+    variable: Atom
+    lower: Expr
+    upper: Expr
+    step: Expr
+    body: Block
+
+
+@dataclass(eq=False)
+class Branch:
+    """``if condition: body``, ``else: otherwise``; the condition is 0 or 1."""
+
+    condition: Expr
+    body: Block
+    otherwise: Block
+
+
+Block = list["Instruction | Loop | Branch"]
+
+
+@dataclass
+class Kernel:
+    """One function: its name, tiles in order of declaration, and body."""
+
+    name: str
+    indices: Indices
+    tiles: list[Tile]
+    body: Block
+    about: str = ""
+    """One line for the reader of the text."""
+
+
+def instructions(block: Block) -> Iterator[Instruction]:
+    """All instructions below ``block``, in textual order."""
+    for statement in block:
+        if isinstance(statement, Instruction):
+            yield statement
+        elif isinstance(statement, Loop):
+            yield from instructions(statement.body)
+        else:
+            yield from instructions(statement.body)
+            yield from instructions(statement.otherwise)
