@@ -192,8 +192,9 @@ class BuildNative(build_ext):
     def build_extensions(self) -> None:
         """Builds what is stale; a BuildError is shown without a traceback."""
         try:
+            recorder = Recorder(*find_torch())
             build_machine(self._output(MACHINE))
-            Recorder(*find_torch()).build(self._output(RECORDER))
+            recorder.build(self._output(RECORDER))
         except RuntimeError as error:
             sys.exit(f"\nerror: {error}")
 
