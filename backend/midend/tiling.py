@@ -148,7 +148,7 @@ def cuts(extents: Sequence[int], quantum: int, largest: int) -> list[Cut]:
 
 
 def _panels(extents: Sequence[int], cut: Cut, quantum: int) -> int:
-    """How many micro-kernel panels the group's tiles take together, tails included."""
+    """How many pieces of ``quantum`` elements the group's tiles take together, tails included."""
     extents = tuple(extents) or (1,)
     extent, inside, outside = extents[cut.dim], prod(extents[cut.dim + 1 :]), prod(extents[: cut.dim])
     full, tail = divmod(extent, cut.size)
@@ -168,18 +168,11 @@ def _moving(machine: MachineParameters, elements: float, run: Any, inner: Any, i
     return elements / length * lines / rate
 
 
-def _operand(machine: MachineParameters, x: Operand, elements: float, first: Any, second: Any, uses: Any,
-             transposed_inner_is_first: bool, cores: int) -> tuple[Any, Any, Any]:
-    """Cost of loading all of an operand once in its two orientations, and of the matrix unit's turning.
-
-    Returns:
-        The cycles as the matrix unit likes it, the cycles loaded transposed, and what one pass of the matrix
-        unit over the transposed operand costs more; ``uses`` scales the last.
-    """
+def _operand(machine: MachineParameters, x: Operand, elements: float, first: Any, second: Any, cores: int) -> tuple[Any, Any]:
+    """Cycles to load all of an operand once as tiles of ``first`` x ``second`` elements, and of the transpose."""
     item = ELEMENT_BYTES[x.dtype]
-    straight = _moving(machine, elements, x.runs[1], second, item, cores)
-    turned = _moving(machine, elements, x.runs[0], first, item, cores)
-    return straight, turned, elements * machine.mm_transpose_cycles * uses
+    return (_moving(machine, elements, x.runs[1], second, item, cores),
+            _moving(machine, elements, x.runs[0], first, item, cores))
 
 
 def _slot(rows: Any, columns: Any, dtype: str) -> Any:
@@ -220,9 +213,9 @@ class _Grid:
 
         self.mt, self.nt, self.kt = (axis([c.elements for c in cs], i) for i, cs in enumerate(self.cuts))
         self.m_blocks, self.n_blocks, self.k_blocks = (axis([c.blocks for c in cs], i) for i, cs in enumerate(self.cuts))
-        quanta = machine.mm_rows, machine.mm_columns(problem.accumulator)
-        self.m_panels = axis([_panels(problem.m, c, quanta[0]) for c in ms], 0)
-        self.n_panels = axis([_panels(problem.n, c, quanta[1]) for c in ns], 1)
+        self.m_panels = axis([_panels(problem.m, c, machine.mm_rows) for c in ms], 0)
+        self.n_panels = axis([_panels(problem.n, c, machine.mm_columns(problem.accumulator)) for c in ns], 1)
+        self.n_vectors = axis([_panels(problem.n, c, machine.lanes(problem.accumulator)) for c in ns], 1)
         self.batch = prod(problem.batch)
         self.m, self.n, self.k = prod(problem.m), prod(problem.n), prod(problem.k)
 
@@ -256,20 +249,21 @@ class _Grid:
         inner_passes = shares["inner"] * np.where(inner_held, held_passes, batches * outers)
         outer_uses, inner_uses = batches * shares["outer"] * inners, shares["inner"] * batches * outers
         a_passes, b_passes = (outer_passes, inner_passes) if m_outer else (inner_passes, outer_passes)
-        a_uses, b_uses = (outer_uses, inner_uses) if m_outer else (inner_uses, outer_uses)
+        b_uses = inner_uses if m_outer else outer_uses
 
-        a_dma, a_dma_t, a_turn = _operand(mc, p.a, self.m * self.k, self.mt, self.kt, a_uses, True, cores)
-        b_dma, b_dma_t, b_turn = _operand(mc, p.b, self.k * self.n, self.kt, self.nt, b_uses, True, cores)
-        a_plain, a_trans = a_dma * a_passes, a_dma_t * a_passes
-        b_plain, b_trans = b_dma * b_passes, b_dma_t * b_passes
-        trans_a, trans_b = a_trans + a_turn < a_plain, b_trans + b_turn < b_plain
+        # The matrix unit takes elements of A one by one, in either order; vectors of B must lie along n.
+        a_plain, a_trans = (cost * a_passes for cost in _operand(mc, p.a, self.m * self.k, self.mt, self.kt, cores))
+        b_plain, b_trans = (cost * b_passes for cost in _operand(mc, p.b, self.k * self.n, self.kt, self.nt, cores))
+        turning = self.k * self.n * mc.mm_transpose_cycles * b_uses
+        trans_a, trans_b = a_trans < a_plain, b_trans + turning < b_plain
 
         share = shares["batch"] * shares["outer"] * shares["inner"]
         work = self.batch * share
-        per_k = mc.mm_rows * mc.mm_vectors / mc.fma_units
         steps = batches * outers * inners
-        matrix = work * self.m_panels * self.n_panels * (self.k_blocks * mc.mm_overhead + self.k * per_k)
-        matrix = matrix + np.where(trans_a, a_turn, 0) + np.where(trans_b, b_turn, 0)
+        # A block of C waits for its own sums when it is too small to keep the pipes busy.
+        panels = self.m_panels * self.n_panels
+        per_k = np.maximum(self.m * self.n_vectors / mc.fma_units, panels * mc.fma_latency)
+        matrix = work * (panels * self.k_blocks * mc.mm_overhead + self.k * per_k) + np.where(trans_b, turning, 0)
         matrix = matrix + steps * (self.k_blocks + 1) * mc.issue_cycles
         item = ELEMENT_BYTES[p.c.dtype]
         store = _moving(mc, self.m * self.n, p.c.runs[1], self.nt, item, cores)
