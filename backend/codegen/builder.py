@@ -239,10 +239,9 @@ class TileBuilder:
 
     def store_rows(self, tile: ir.Value, slot: Index, indices: ir.Value, indices_slot: Index, buffer: ir.Value,
                    offset: Index, row_stride: int, columns: Index, reduce: str = "set") -> None:
-        """DMA scatter in row order; ``reduce``: set, add, mul, min or max.  ``columns``: the tile's extent."""
-        del columns  # the tile's current extent says it
+        """DMA scatter of ``columns`` elements of each row, in row order; ``reduce``: set, add, mul, min or max."""
         dialect.StoreRows(
-            tile, self.index(slot), indices, self.index(indices_slot), buffer, self.index(offset),
+            tile, self.index(slot), indices, self.index(indices_slot), buffer, self.index(offset), self.index(columns),
             self._int(row_stride), ir.StringAttr.get(reduce),
         )
 

@@ -1,0 +1,254 @@
+"""The compiler from end to end: a list of named stages, each of which turns one value into the next.
+
+    trace   the recorded program            frontend.trace.Trace
+    torch   the same, one op to one op      MLIR module, torch dialect
+    linalg  on tensors, static shapes       MLIR module
+    ...     one stage for each midend pass  MLIR module, see ``midend/pipeline.py``
+    ftm     kernels on tiles                MLIR module, tile level of the ftm dialect
+    asm     matrix assembly                 text
+    image   what the machine loads          bytes
+
+Any stage's text can be read back and taken on from there (`run_from`): that is what the tools do, and what a
+reproducer of a failure is for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ftm_backend import isa, mlir
+from ftm_backend.codegen.emit import emit
+from ftm_backend.executable import Executable
+from ftm_backend.frontend import Trace, import_trace, lower_to_linalg
+from ftm_backend.machine import presets
+from ftm_backend.midend import pipeline
+from ftm_backend.options import Options
+
+__all__ = ["STAGES", "TEXT_STAGES", "CompileError", "Stage", "compile", "guess_stage", "run_from", "stage"]
+
+TEXT_STAGES = ("trace", "torch", "linalg", "ftm", "asm")
+"""The stages that users look at, in order."""
+
+
+class CompileError(Exception):
+    """A stage failed.  The message says which, why, and the command that replays it."""
+
+
+class Stage(NamedTuple):
+    """One form of the program, and how it comes from the one before.
+
+    run: makes the value from the previous stage's (the first one's from text), given the machine.
+    read, write: from and to text (bytes for the image); suffix: of files that hold it.
+    """
+
+    name: str
+    run: Callable[[Any, presets.MachineParameters], Any]
+    read: Callable[[str], Any]
+    write: Callable[[Any], str | bytes]
+    suffix: str
+    doc: str
+
+
+# --- stages ---------------------------------------------------------------------------------------------
+
+
+def _parse_trace(text: str, machine: presets.MachineParameters | None = None) -> Trace:
+    trace = Trace.parse(text)
+    trace.verify()
+    return trace
+
+
+def _module(make: Callable[[Any, presets.MachineParameters], Any]) -> Callable[..., Any]:
+    """A stage that gives an MLIR module, verified."""
+
+    def run(value: Any, machine: presets.MachineParameters) -> Any:
+        module = make(value, machine)
+        module.operation.verify()
+        return module
+
+    return run
+
+
+def _pass(step: pipeline.Pass) -> Callable[..., Any]:
+    def run(module: Any, machine: presets.MachineParameters) -> Any:
+        step.run(module, machine)
+        return module
+
+    return _module(run)
+
+
+def _read_module(text: str) -> Any:
+    return mlir.ir.Module.parse(text)
+
+
+def _mlir_stage(name: str, run: Callable[..., Any], doc: str) -> Stage:
+    return Stage(name, run, _read_module, str, ".mlir", doc)
+
+
+def _midend() -> Iterator[Stage]:
+    """A stage for each pass; what the last one leaves is called ``ftm``."""
+    for step in pipeline.PASSES:
+        name = "ftm" if step is pipeline.PASSES[-1] else step.name
+        yield _mlir_stage(name, _pass(step), step.doc)
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage("trace", _parse_trace, _parse_trace, str, ".trace", "the recorded program"),
+    _mlir_stage("torch", _module(lambda trace, machine: import_trace(trace)), "one torch op for each recorded op"),
+    _mlir_stage("linalg", _module(lambda module, machine: lower_to_linalg(module)), "linalg on tensors"),
+    *_midend(),
+    Stage("asm", emit, str, str, ".lan", "matrix assembly"),
+    Stage("image", lambda text, machine: isa.assemble(text), str.encode, bytes, ".bin", "what the machine loads"),
+)
+
+
+def stage(name: str) -> int:
+    """The position of a stage in `STAGES`.  Raises ValueError for an unknown name."""
+    for position, candidate in enumerate(STAGES):
+        if candidate.name == name:
+            return position
+    raise ValueError(f"there is no stage {name!r}: use one of {', '.join(s.name for s in STAGES)}")
+
+
+def guess_stage(text: str) -> str:
+    """Which stage a text belongs to, from what is in it.
+
+    Raises:
+        ValueError: when it looks like none.
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    first = next((line for line in lines if line and not line.startswith("//")), "")
+    if first == "trace":
+        return "trace"
+    if first.startswith("@program"):
+        return "asm"
+    if "ftm.tile" in text or ("ftm.program" in text and "ftm.kernel\"" not in text):
+        return "ftm"
+    if "ftm.kernel" in text:
+        return "plan-buffers" if "ftm.program" in text else "group-kernels"
+    if "torch.aten." in text or "!torch." in text:
+        return "torch"
+    if "func.func" in text:
+        return "linalg"
+    raise ValueError("this looks like no stage of the compiler: a trace starts with `trace`, assembly with `@program`, "
+                     "the others are MLIR modules; name the stage with --from")
+
+
+# --- running --------------------------------------------------------------------------------------------
+
+
+def compile(trace_text: str, options: Options | None = None) -> Executable:
+    """Compiles a trace.
+
+    Raises:
+        CompileError: with the stage, the reason and the command that replays it.
+    """
+    options = options or Options()
+    texts: dict[str, str] = {}
+    seconds: dict[str, float] = {}
+    asm, image = "", b""
+    for current, value in _walk("trace", trace_text, "image", options, seconds):
+        if options.keep_texts and current.name in TEXT_STAGES:
+            texts[current.name] = current.write(value)
+        if current.name == "asm":
+            asm = value
+        image = value
+    return Executable(image, asm, options.machine, texts, seconds)
+
+
+def run_from(from_stage: str, text: str, to_stage: str, options: Options | None = None) -> str | bytes:
+    """The text (for ``image`` the bytes) of ``to_stage``, made from the text of ``from_stage``.
+
+    Raises:
+        ValueError: unknown stages, or ``to_stage`` lies before ``from_stage``.
+        CompileError: a stage failed.
+    """
+    if stage(to_stage) < stage(from_stage):
+        raise ValueError(f"{to_stage} comes before {from_stage}: the compiler does not go back")
+    result: str | bytes = ""
+    for current, value in _walk(from_stage, text, to_stage, options or Options(), {}):
+        if current.name == to_stage:
+            result = current.write(value)
+    return result
+
+
+def _machine(options: Options) -> presets.MachineParameters:
+    machine = presets.load(options.machine)
+    return replace(machine, cores=options.cores) if options.cores else machine
+
+
+def _walk(from_stage: str, text: str, to_stage: str, options: Options,
+          seconds: dict[str, float]) -> Iterator[tuple[Stage, Any]]:
+    """Gives each stage with its value, from ``from_stage`` to ``to_stage``; later stages may change the value."""
+    machine = _machine(options)
+    begin, end = stage(from_stage), stage(to_stage)
+    with mlir.context(), mlir.ir.Location.unknown():
+        value: Any = None
+        for position in range(begin, end + 1):
+            current = STAGES[position]
+            start = time.perf_counter()
+            with _reproducing(from_stage, text, position, options):
+                value = current.read(text) if position == begin else current.run(value, machine)
+            seconds[current.name] = time.perf_counter() - start
+            if options.dump:
+                _dump(Path(options.dump), position, current.write(value))
+            yield current, value
+
+
+def _dump(directory: Path, position: int, content: str | bytes) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{position:02}_{STAGES[position].name}{STAGES[position].suffix}"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+# --- failures -------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _reproducing(from_stage: str, text: str, position: int, options: Options) -> Iterator[None]:
+    """Turns an exception inside into a CompileError that has saved the stage's input."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, CompileError):
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        if position == stage(from_stage):
+            raise CompileError(f"this is no valid {from_stage} text: {error}") from error
+        saved = _save_input(from_stage, text, position - 1, options)
+        raise CompileError(f"compiling failed at stage {STAGES[position].name!r}: {reason}\n{saved}") from error
+
+
+def _save_input(from_stage: str, text: str, position: int, options: Options) -> str:
+    """Writes the input of the stage after ``position``; says where, and how to replay it.
+
+    Stages change modules in place, so the input is made anew from the text that everything started from.
+    """
+    source, target = STAGES[position], STAGES[position + 1]
+    try:
+        content = text if source.name == from_stage else run_from(from_stage, text, source.name, _quiet(options))
+        data = content if isinstance(content, bytes) else content.encode()
+        directory = Path(options.reproducers or Path(tempfile.gettempdir()) / f"ftm-reproducers-{os.getuid()}")
+        directory.mkdir(parents=True, exist_ok=True)
+        digest = hashlib.blake2b(data, digest_size=6).hexdigest()
+        path = directory / f"{digest}_{source.name}{source.suffix}"
+        path.write_bytes(data)
+    except (OSError, CompileError) as error:
+        return f"its input could not be saved ({error})"
+    machine = f" --machine {shlex.quote(options.machine)}" if options.machine != "host" else ""
+    cores = f" --cores {options.cores}" if options.cores else ""
+    command = f"ftm-translate --from {source.name} --to {target.name}{machine}{cores} {shlex.quote(str(path))}"
+    return f"replay it with: {command}"
+
+
+def _quiet(options: Options) -> Options:
+    return replace(options, dump="", keep_texts=False)
