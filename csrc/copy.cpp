@@ -1,0 +1,106 @@
+// Copies: between dtypes on the device (recorded), from the CPU (a new value in memory), and to the CPU
+// (an observation: what is pending runs).
+#include "executor.h"
+#include "record.h"
+#include "views.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/native/Resize.h>
+#include <torch/library.h>
+
+namespace ftm {
+namespace {
+
+// A CPU tensor that shares the device's memory where it can; for reading only.
+at::Tensor observed(const at::Tensor& self) {
+  if (self.numel() == 0) {
+    return at::empty_strided(self.sizes(), self.strides(), self.options().device(at::kCPU));
+  }
+  Variable& variable = variable_of(*self.unsafeGetTensorImpl());
+  const BufferPtr buffer = observe(variable);
+  if (!buffer) {
+    return at::zeros(self.sizes(), self.options().device(at::kCPU)); // never written
+  }
+  return Buffer::as_cpu(buffer, self.scalar_type(), self.sizes(), self.strides(), self.storage_offset());
+}
+
+void copy_on_device(const at::Tensor& self, const at::Tensor& source) {
+  const RecorderLock lock(recorder_mutex());
+  const auto& target = *self.unsafeGetTensorImpl();
+  Value value = converted(read(*source.unsafeGetTensorImpl()), self.scalar_type());
+  write(target, broadcast(std::move(value), self.sizes()));
+}
+
+void copy_from_cpu(const at::Tensor& self, const at::Tensor& source) {
+  // Converted and broadcast on the CPU: nothing to record, and the caller may change the source at once.
+  const at::Tensor dense =
+      source.resolve_conj().resolve_neg().to(self.scalar_type()).expand(self.sizes());
+  const ValueType type{self.scalar_type(), c10::DimVector(self.sizes())};
+  const auto& target = *self.unsafeGetTensorImpl();
+  if (!self.is_contiguous() && self.is_non_overlapping_and_dense() && self.storage_offset() == 0 &&
+      static_cast<int64_t>(self.nbytes()) == variable_of(target).nbytes()) {
+    // The permuted order is made on the CPU, so that the value lies in memory as the storage does.
+    at::Tensor permuted = at::empty_strided(self.sizes(), self.strides(), dense.options());
+    permuted.copy_(dense);
+    const at::Tensor flat = permuted.as_strided({permuted.numel()}, {1});
+    Value value = data_value(Buffer::from_cpu(flat), {type.dtype, {flat.numel()}});
+    const RecorderLock lock(recorder_mutex());
+    variable_of(target).set_value(std::move(value));
+    return;
+  }
+  Value value = data_value(Buffer::from_cpu(dense), type);
+  const RecorderLock lock(recorder_mutex());
+  write(target, std::move(value));
+}
+
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
+  if (self.is_same(source) || self.numel() == 0) {
+    return self;
+  }
+  TORCH_CHECK(source.defined(), "source is undefined");
+  if (self.sizes() != source.sizes()) {
+    source.expand(self.sizes()); // throws ATen's own message if the copy doesn't fit
+  }
+  if (self.is_meta()) {
+    return self;
+  }
+  cut_if_long();
+  if (!self.is_privateuseone()) {
+    self.copy_(observed(source.resolve_conj().resolve_neg()));
+  } else if (source.is_privateuseone()) {
+    at::assert_no_internal_overlap(self);
+    copy_on_device(self, source.resolve_conj().resolve_neg());
+  } else {
+    at::assert_no_internal_overlap(self);
+    copy_from_cpu(self, source.is_cpu() ? source : source.cpu());
+  }
+  return self;
+}
+
+at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
+  at::Tensor result = target;
+  return copy_(result, source, non_blocking);
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& target) {
+  at::native::resize_output(target, source.sizes());
+  return copy_from(source, target, false);
+}
+
+at::Scalar local_scalar_dense(const at::Tensor& self) {
+  return at::_local_scalar_dense(observed(self));
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("copy_", TORCH_FN(copy_));
+  library.impl("_copy_from", TORCH_FN(copy_from));
+  library.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  library.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
+}
+
+} // namespace ftm

@@ -1,0 +1,181 @@
+#include "executor.h"
+
+#include "counters.h"
+#include "launcher.h"
+#include "program.h"
+#include "record.h"
+
+#include <torch/csrc/lazy/core/lazy_graph_executor.h>
+
+#include <algorithm>
+#include <atomic>
+#include <unordered_map>
+
+namespace ftm {
+namespace {
+
+std::atomic<int64_t> trace_limit{20000};
+
+struct Cut {
+  JobPtr job;
+  ProgramPtr program; // null: to be built from `trace`
+  Trace trace;
+  Hash128 hash;
+  std::vector<Value> settled; // the old graph, to be freed without the lock
+};
+
+// Under the recorder's lock: takes up all that is pending. The variables get the values that the job
+// will compute.
+Cut take_pending() {
+  Cut cut;
+  std::vector<VariableData*> variables;
+  std::vector<Value> results;
+  std::vector<size_t> result_of; // for each variable
+  std::unordered_map<const torch::lazy::Node*, c10::SmallVector<size_t, 1>> seen;
+  for (auto* variable = first_pending(); variable != nullptr; variable = variable->next) {
+    const Value& value = variable->ir_value;
+    auto& candidates = seen[value.node.get()];
+    const auto same = std::find_if(candidates.begin(), candidates.end(), [&](size_t i) {
+      return results[i].index == value.index;
+    });
+    if (same == candidates.end()) {
+      candidates.push_back(results.size());
+      result_of.push_back(results.size());
+      results.push_back(value);
+    } else {
+      result_of.push_back(*same);
+    }
+    variables.push_back(variable);
+  }
+  if (variables.empty()) {
+    return cut;
+  }
+  auto graph = collect_graph(results);
+  cut.hash = graph.hash;
+  cut.program = find_program(graph.hash, graph);
+  if (!cut.program) {
+    cut.trace = make_trace(graph);
+  }
+  auto job = std::make_shared<Job>();
+  for (const auto* parameter : graph.parameters) {
+    job->inputs.push_back(parameter->buffer());
+  }
+  std::vector<Value> values;
+  for (const auto& result : results) {
+    const auto& type = type_of(result);
+    job->outputs.push_back(std::make_shared<Buffer>(type.dtype, type.sizes));
+    values.push_back(data_value(job->outputs.back(), type));
+  }
+  job->scalars = std::move(graph.scalars);
+  enqueue(job); // may throw: nothing is changed yet
+  for (size_t i = 0; i < variables.size(); ++i) {
+    cut.settled.push_back(settle(*variables[i], values[result_of[i]]));
+  }
+  cut.settled.insert(
+      cut.settled.end(), std::make_move_iterator(results.begin()), std::make_move_iterator(results.end()));
+  cut.job = std::move(job);
+  return cut;
+}
+
+void launch_pending() {
+  static auto& syncs = counter("syncs");
+  static auto& hits = counter("cache_hits_memory");
+  Cut cut;
+  {
+    const RecorderLock lock(recorder_mutex());
+    cut = take_pending();
+    pending_length() = 0;
+  }
+  cut.settled.clear();
+  if (!cut.job) {
+    return;
+  }
+  syncs.fetch_add(1);
+  if (cut.program) {
+    hits.fetch_add(1);
+    start(cut.job, std::move(cut.program));
+    return;
+  }
+  const Built built = build_program(cut.hash, std::move(cut.trace));
+  start(cut.job, built.program);
+  // The job runs, whatever happens now: nothing recorded is lost.
+  if (built.interrupt) {
+    std::rethrow_exception(built.interrupt);
+  }
+  if (!built.failure.empty()) {
+    TORCH_WARN(
+        "a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
+  }
+}
+
+// torch::lazy's executor: its entry points lead to the cuts above. Its own registry of live tensors, its
+// graph hash and its scheduling are not used: see docs/architecture.md for why.
+class FtmExecutor final : public torch::lazy::LazyGraphExecutor {
+ public:
+  void RegisterTensor(std::shared_ptr<torch::lazy::LazyTensor::Data>) override {}
+  void UnregisterTensor(torch::lazy::LazyTensor::Data*) override {}
+
+  void SyncLiveTensorsGraph(
+      const torch::lazy::BackendDevice*, c10::ArrayRef<std::string>, bool wait) override {
+    sync(wait);
+  }
+  void MarkStep(const torch::lazy::BackendDevice&) override {
+    sync(/*wait=*/false);
+  }
+};
+
+} // namespace
+
+void sync(bool wait) {
+  launch_pending();
+  if (wait) {
+    wait_for_all();
+  }
+}
+
+BufferPtr observe(Variable& variable) {
+  RecorderLock lock(recorder_mutex());
+  if (!variable.value().node) {
+    return nullptr;
+  }
+  // More than once only if another thread records a newer value meanwhile.
+  while (!trace_node(variable.value()).is_data) {
+    lock.unlock();
+    launch_pending();
+    lock.lock();
+  }
+  BufferPtr buffer = static_cast<const DataNode&>(trace_node(variable.value())).buffer();
+  lock.unlock();
+  wait_for(buffer);
+  return buffer;
+}
+
+std::string pending_text(const std::vector<Value>& values) {
+  const RecorderLock lock(recorder_mutex());
+  std::vector<Value> results = values;
+  if (results.empty()) {
+    for (auto* variable = first_pending(); variable != nullptr; variable = variable->next) {
+      results.push_back(variable->ir_value);
+    }
+  }
+  return trace_text(make_trace(collect_graph(results)));
+}
+
+void cut_if_long() {
+  const int64_t limit = trace_limit.load(std::memory_order_relaxed);
+  if (limit != 0 && __atomic_load_n(&pending_length(), __ATOMIC_RELAXED) >= limit) {
+    launch_pending();
+  }
+}
+
+void set_trace_limit(int64_t nodes) {
+  TORCH_CHECK_VALUE(nodes >= 0, "the trace limit is a number of nodes, or 0 for none; got ", nodes);
+  trace_limit = nodes;
+}
+
+void register_executor() {
+  static auto* executor = new FtmExecutor;
+  torch::lazy::LazyGraphExecutor::Register(executor);
+}
+
+} // namespace ftm

@@ -1,0 +1,170 @@
+// Tensors come to be, are filled, resized, and change storage: kernels that have nothing to compute, or
+// whose result does not depend on the written tensor's content.
+#include "executor.h"
+#include "record.h"
+#include "views.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/util/accumulate.h>
+#include <torch/library.h>
+
+namespace ftm {
+namespace {
+
+constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
+
+void check_placement(
+    std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      layout.value_or(at::kStrided) == at::kStrided, "device ftm has strided tensors only, not ", *layout);
+  TORCH_CHECK(!pin_memory.value_or(false), "only dense CPU tensors can be pinned");
+  TORCH_CHECK(
+      !device || device->index() <= 0, "invalid device ordinal ", device.value_or(at::kCPU),
+      ": there is one device, ftm:0");
+}
+
+at::Tensor empty(
+    at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+    std::optional<at::Device> device, std::optional<bool> pin_memory,
+    std::optional<at::MemoryFormat> memory_format) {
+  check_placement(layout, device, pin_memory);
+  return at::detail::empty_generic(
+      sizes, c10::GetAllocator(c10::kPrivateUse1), kKeys,
+      dtype.value_or(c10::get_default_dtype_as_scalartype()), memory_format);
+}
+
+at::Tensor empty_strided(
+    at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
+    std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  check_placement(layout, device, pin_memory);
+  return at::detail::empty_strided_generic(
+      sizes, strides, c10::GetAllocator(c10::kPrivateUse1), kKeys,
+      dtype.value_or(c10::get_default_dtype_as_scalartype()));
+}
+
+at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
+  cut_if_long();
+  at::assert_no_internal_overlap(self);
+  if (self.numel() == 0) {
+    return self;
+  }
+  const auto dtype = self.scalar_type();
+  static Op& op = op_named("aten::full");
+  const at::IntArrayRef sizes = self.sizes();
+  const c10::IValue none;
+  const RecorderLock lock(recorder_mutex());
+  const ValueType type{dtype, c10::DimVector(sizes)};
+  Value filled;
+  if (value.isComplex()) {
+    auto buffer = Buffer::from_cpu(at::empty(self.sizes(), self.options().device(at::kCPU)).fill_(value));
+    filled = data_value(std::move(buffer), type);
+  } else if (value.isBoolean()) {
+    filled = call_on_values(op, {sizes, value.toBool(), dtype, none, none, none}, {}, {}, type);
+  } else {
+    filled = call_with_scalar(op, {sizes, none, dtype, none, none, none}, 1, value, type);
+  }
+  write(*self.unsafeGetTensorImpl(), std::move(filled));
+  return self;
+}
+
+at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
+  TORCH_CHECK(
+      value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
+      " dimensions.");
+  return value.is_privateuseone() ? self.copy_(value) : fill_scalar(self, value.item());
+}
+
+at::Tensor& zero_(at::Tensor& self) {
+  cut_if_long();
+  at::assert_no_internal_overlap(self);
+  if (self.numel() != 0) {
+    const RecorderLock lock(recorder_mutex());
+    write(*self.unsafeGetTensorImpl(), zeros({self.scalar_type(), c10::DimVector(self.sizes())}));
+  }
+  return self;
+}
+
+// Makes the storage hold what the tensor's sizes, strides and offset address.
+void fit_storage(const at::Tensor& self) {
+  if (self.numel() == 0) {
+    return;
+  }
+  const size_t needed = at::detail::computeStorageNbytes(
+      self.sizes(), self.strides(), self.itemsize(), self.storage_offset());
+  if (needed > self.storage().nbytes()) {
+    at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(self.storage(), needed);
+  }
+}
+
+const at::Tensor& resize_(
+    const at::Tensor& self, at::IntArrayRef sizes, std::optional<at::MemoryFormat> memory_format) {
+  auto* impl = self.unsafeGetTensorImpl();
+  if (self.sizes() != sizes) {
+    impl->set_sizes_contiguous(sizes);
+    fit_storage(self);
+  }
+  if (memory_format) {
+    TORCH_CHECK(
+        *memory_format != at::MemoryFormat::Preserve, "Unsupported memory format", *memory_format);
+    impl->empty_tensor_restride(*memory_format);
+  }
+  return self;
+}
+
+at::Tensor& set_storage(
+    at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  at::native::checkSetStorage<int64_t>(self, source, offset, sizes, strides);
+  auto* impl = self.unsafeGetTensorImpl();
+  impl->set_storage_offset(offset);
+  if (strides.data() != nullptr) {
+    impl->set_sizes_and_strides(sizes, strides);
+  } else {
+    impl->set_sizes_contiguous(sizes);
+  }
+  fit_storage(self);
+  return self;
+}
+
+at::Tensor& set_whole_storage(at::Tensor& self, at::Storage source) {
+  const auto length = static_cast<int64_t>(source.nbytes() / self.dtype().itemsize());
+  return set_storage(self, std::move(source), 0, {length}, {});
+}
+
+at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
+  if (self.unsafeGetTensorImpl() == source.unsafeGetTensorImpl()) {
+    return self;
+  }
+  return set_storage(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+}
+
+at::Tensor& set_nothing(at::Tensor& self) {
+  return set_storage(self, make_storage(0), 0, {0}, {});
+}
+
+} // namespace
+
+c10::Storage make_storage(int64_t nbytes) {
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), nbytes, make_data_ptr(nbytes),
+      c10::GetAllocator(c10::kPrivateUse1), /*resizable=*/true));
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("empty.memory_format", TORCH_FN(empty));
+  library.impl("empty_strided", TORCH_FN(empty_strided));
+  library.impl("fill_.Scalar", TORCH_FN(fill_scalar));
+  library.impl("fill_.Tensor", TORCH_FN(fill_tensor));
+  library.impl("zero_", TORCH_FN(zero_));
+  library.impl("resize_", TORCH_FN(resize_));
+  library.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage));
+  library.impl("set_.source_Storage", TORCH_FN(set_whole_storage));
+  library.impl("set_.source_Tensor", TORCH_FN(set_tensor));
+  library.impl("set_", TORCH_FN(set_nothing));
+}
+
+} // namespace ftm

@@ -1,0 +1,71 @@
+#include "python_bridge.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+
+namespace py = pybind11;
+
+namespace ftm {
+namespace {
+
+PyObject* compile_function = nullptr; // owned; guarded by the GIL
+
+} // namespace
+
+WithoutGil::WithoutGil() {
+  if (Py_IsInitialized() && PyGILState_Check()) {
+    state_ = PyEval_SaveThread();
+  }
+}
+
+WithoutGil::~WithoutGil() {
+  if (state_ != nullptr) {
+    PyEval_RestoreThread(static_cast<PyThreadState*>(state_));
+  }
+}
+
+bool is_python_not_implemented(const std::exception& error) {
+  if (const auto* from_pybind = dynamic_cast<const py::error_already_set*>(&error)) {
+    py::gil_scoped_acquire gil;
+    return from_pybind->matches(PyExc_NotImplementedError);
+  }
+  if (const auto* from_torch = dynamic_cast<const python_error*>(&error)) {
+    py::gil_scoped_acquire gil;
+    return from_torch->type != nullptr &&
+        PyErr_GivenExceptionMatches(from_torch->type, PyExc_NotImplementedError);
+  }
+  return false;
+}
+
+CompileResult compile_in_python(const std::string& trace_text) {
+  CompileResult result;
+  py::gil_scoped_acquire gil;
+  if (compile_function == nullptr) {
+    result.error = "no compiler is set";
+    return result;
+  }
+  try {
+    const py::object image = py::handle(compile_function)(py::str(trace_text));
+    result.image = image.cast<py::bytes>();
+    if (result.image.empty()) {
+      result.error = "the compiler returned an empty image";
+    }
+  } catch (py::error_already_set& error) {
+    result.error = error.what();
+    if (!error.matches(PyExc_Exception)) { // KeyboardInterrupt, SystemExit
+      result.interrupt = std::current_exception();
+    }
+  } catch (const std::exception& error) {
+    result.error = error.what();
+  }
+  return result;
+}
+
+void set_compile_function(void* callable) {
+  auto* function = static_cast<PyObject*>(callable);
+  Py_XINCREF(function);
+  Py_XDECREF(compile_function);
+  compile_function = function;
+}
+
+} // namespace ftm

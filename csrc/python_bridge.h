@@ -1,0 +1,36 @@
+// What of Python the recorder needs: the compiler's callback, the GIL, and Python exceptions.
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace ftm {
+
+// Gives the GIL up for the scope, if this thread holds it: whoever waits must not keep others from
+// finishing what it waits for.
+class WithoutGil {
+ public:
+  WithoutGil();
+  ~WithoutGil();
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  void* state_ = nullptr;
+};
+
+// True if a Python kernel raised NotImplementedError.
+bool is_python_not_implemented(const std::exception& error);
+
+struct CompileResult {
+  std::string image; // of the machine's program; empty if compiling failed
+  std::string error; // what went wrong
+  std::exception_ptr interrupt; // set for KeyboardInterrupt and its like: to be thrown on
+};
+
+// Calls the compiler with the GIL. Never throws.
+CompileResult compile_in_python(const std::string& trace_text);
+// `callable`: a PyObject*, or null.
+void set_compile_function(void* callable);
+
+} // namespace ftm

@@ -1,0 +1,111 @@
+#include "random.h"
+
+#include <ATen/Utils.h>
+#include <ATen/core/GeneratorForPrivateuseone.h>
+#include <ATen/EmptyTensor.h>
+#include <c10/core/GeneratorImpl.h>
+
+#include <cstring>
+#include <random>
+
+namespace ftm {
+namespace {
+
+class PhiloxGenerator final : public c10::GeneratorImpl {
+ public:
+  PhiloxGenerator()
+      : GeneratorImpl(
+            c10::Device(c10::kPrivateUse1, 0), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+
+  void set_current_seed(uint64_t seed) override {
+    seed_ = seed;
+    offset_ = 0;
+  }
+  void set_offset(uint64_t offset) override {
+    offset_ = offset;
+  }
+  uint64_t get_offset() const override {
+    return offset_;
+  }
+  uint64_t current_seed() const override {
+    return seed_;
+  }
+  uint64_t seed() override {
+    set_current_seed(c10::detail::getNonDeterministicRandom());
+    return seed_;
+  }
+
+  // 16 bytes: seed, offset.
+  void set_state(const c10::TensorImpl& state) override {
+    at::detail::check_rng_state(state);
+    TORCH_CHECK(
+        state.numel() == 2 * sizeof(uint64_t), "RNG state of device ftm has ", 2 * sizeof(uint64_t),
+        " bytes, this one has ", state.numel());
+    const auto* bytes = static_cast<const char*>(state.data());
+    std::memcpy(&seed_, bytes, sizeof(uint64_t));
+    std::memcpy(&offset_, bytes + sizeof(uint64_t), sizeof(uint64_t));
+  }
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    auto state = at::detail::empty_cpu({2 * sizeof(uint64_t)}, at::kByte);
+    auto* bytes = static_cast<char*>(state.mutable_data_ptr());
+    std::memcpy(bytes, &seed_, sizeof(uint64_t));
+    std::memcpy(bytes + sizeof(uint64_t), &offset_, sizeof(uint64_t));
+    return state.getIntrusivePtr();
+  }
+
+  RandomDraw draw() {
+    return {seed_, offset_++};
+  }
+
+ private:
+  PhiloxGenerator* clone_impl() const override {
+    auto* copy = new PhiloxGenerator;
+    copy->seed_ = seed_;
+    copy->offset_ = offset_;
+    return copy;
+  }
+
+  uint64_t seed_ = c10::default_rng_seed_val;
+  uint64_t offset_ = 0;
+};
+
+} // namespace
+
+const at::Generator& default_generator() {
+  static const auto* generator = new at::Generator(make_generator());
+  return *generator;
+}
+
+at::Generator make_generator() {
+  return at::make_generator<PhiloxGenerator>();
+}
+
+RandomDraw next_random_draw(const c10::IValue& argument) {
+  at::Generator generator = argument.isNone() ? default_generator() : argument.toGenerator();
+  TORCH_CHECK(
+      generator.device().type() == c10::kPrivateUse1, "Expected a 'ftm' device type for generator but found '",
+      generator.device().type(), "'");
+  const std::lock_guard<std::mutex> guard(generator.mutex());
+  return static_cast<PhiloxGenerator*>(generator.unsafeGetGeneratorImpl())->draw();
+}
+
+uint32_t philox_word(uint64_t index, uint64_t seed, uint64_t offset) {
+  const uint64_t block = index / 4;
+  std::array<uint32_t, 4> counter = {
+      static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), static_cast<uint32_t>(offset),
+      static_cast<uint32_t>(offset >> 32)};
+  auto key0 = static_cast<uint32_t>(seed);
+  auto key1 = static_cast<uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t product0 = uint64_t{0xD2511F53} * counter[0];
+    const uint64_t product1 = uint64_t{0xCD9E8D57} * counter[2];
+    counter = {
+        static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key0, static_cast<uint32_t>(product1),
+        static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key1, static_cast<uint32_t>(product0)};
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
+  }
+  return counter[index % 4];
+}
+
+} // namespace ftm

@@ -1,0 +1,28 @@
+// Random numbers are a function of (seed, offset, element): the generator hands out offsets, programs
+// compute.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/ivalue.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace ftm {
+
+struct RandomDraw {
+  uint64_t seed;
+  uint64_t offset;
+};
+
+// The next draw of a generator argument: a Generator, or None for the default one.
+RandomDraw next_random_draw(const c10::IValue& generator);
+
+const at::Generator& default_generator();
+at::Generator make_generator();
+
+// Word `index % 4` of Philox4x32-10 for counter (index / 4, offset) and key `seed`.
+uint32_t philox_word(uint64_t index, uint64_t seed, uint64_t offset);
+
+} // namespace ftm

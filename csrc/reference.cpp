@@ -1,0 +1,207 @@
+#include "reference.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <bit>
+
+namespace ftm {
+namespace {
+
+at::Scalar scalar_value(Slot::Kind kind, uint64_t bits) {
+  return kind == Slot::Kind::scalar_float ? at::Scalar(std::bit_cast<double>(bits))
+                                          : at::Scalar(static_cast<int64_t>(bits));
+}
+
+at::Tensor wrapped_number(const at::Scalar& value) {
+  auto tensor = at::scalar_tensor(value, value.isFloatingPoint() ? at::kDouble : at::kLong);
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
+bool takes_tensor(const c10::Argument& argument) {
+  return argument.real_type()->str().rfind("Tensor", 0) == 0;
+}
+
+class ReferenceRun {
+ public:
+  ReferenceRun(const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars)
+      : trace_(trace), inputs_(std::move(inputs)), scalars_(scalars) {}
+
+  std::vector<at::Tensor> run() {
+    find_last_uses();
+    for (size_t i = 0; i < trace_.calls.size(); ++i) {
+      run_call(trace_.calls[i]);
+      for (const int64_t dead : dying_[i]) {
+        values_[dead].reset();
+      }
+    }
+    std::vector<at::Tensor> results;
+    for (const int64_t result : trace_.results) {
+      results.push_back(value(result));
+    }
+    return results;
+  }
+
+ private:
+  // Values by number of call result; freed after their last use.
+  void find_last_uses() {
+    std::vector<int64_t> last_use;
+    for (size_t i = 0; i < trace_.calls.size(); ++i) {
+      const auto& call = trace_.calls[i];
+      last_use.resize(last_use.size() + call.form->results.size(), static_cast<int64_t>(i));
+      for (const int64_t operand : call.operands) {
+        if (operand % 2 != 0) {
+          last_use[operand / 2] = static_cast<int64_t>(i);
+        }
+      }
+    }
+    for (const int64_t result : trace_.results) {
+      if (result % 2 != 0) {
+        last_use[result / 2] = -1;
+      }
+    }
+    dying_.resize(trace_.calls.size());
+    for (size_t number = 0; number < last_use.size(); ++number) {
+      if (last_use[number] >= 0) {
+        dying_[last_use[number]].push_back(static_cast<int64_t>(number));
+      }
+    }
+  }
+
+  const at::Tensor& value(int64_t operand) const {
+    return operand % 2 == 0 ? inputs_[operand / 2] : values_[operand / 2];
+  }
+
+  void run_call(const Trace::Call& call) {
+    const Form& form = *call.form;
+    switch (form.kind) {
+      case Form::Kind::aten:
+        run_aten(call);
+        break;
+      case Form::Kind::view:
+        values_.push_back(
+            value(call.operands[0]).contiguous().as_strided(form.sizes, form.strides, form.offset));
+        break;
+      case Form::Kind::update: {
+        auto base = value(call.operands[0]).clone(at::MemoryFormat::Contiguous);
+        base.as_strided(form.sizes, form.strides, form.offset).copy_(value(call.operands[1]));
+        values_.push_back(std::move(base));
+        break;
+      }
+      case Form::Kind::bitcast:
+        values_.push_back(value(call.operands[0]).contiguous().view(-1).view(form.results[0].type.dtype));
+        break;
+    }
+  }
+
+  void run_aten(const Trace::Call& call) {
+    const Form& form = *call.form;
+    torch::jit::Stack stack = filled_arguments(call);
+    if (!form.slots.empty() && form.slots.back().argument < 0) {
+      const uint64_t seed = scalars_[next_scalar_++];
+      const uint64_t offset = scalars_[next_scalar_++];
+      run_random_reference(form, stack, seed, offset);
+    } else {
+      form.op->callBoxed(stack);
+    }
+    take_results(form, stack);
+  }
+
+  torch::jit::Stack filled_arguments(const Trace::Call& call) {
+    const Form& form = *call.form;
+    const auto& schema = form.op->schema().arguments();
+    torch::jit::Stack stack = form.arguments;
+    for (size_t i = 0; i < stack.size(); ++i) {
+      if (stack[i].isDevice()) {
+        stack[i] = c10::Device(c10::kCPU);
+      } else if (stack[i].isGenerator()) {
+        stack[i] = c10::IValue();
+      } else if (form.tensor_lists[i] >= 0) {
+        stack[i] = c10::List<std::optional<at::Tensor>>();
+        auto list = stack[i].toOptionalTensorList();
+        list.resize(form.tensor_lists[i]);
+      }
+    }
+    size_t operand = 0;
+    for (const auto& slot : form.slots) {
+      if (slot.argument < 0) {
+        continue; // seed and offset
+      }
+      c10::IValue filled;
+      if (slot.kind == Slot::Kind::value) {
+        filled = value(call.operands[operand++]);
+      } else {
+        const auto scalar = scalar_value(slot.kind, scalars_[next_scalar_++]);
+        filled = takes_tensor(schema[slot.argument]) ? c10::IValue(wrapped_number(scalar)) : c10::IValue(scalar);
+      }
+      if (slot.element >= 0) {
+        stack[slot.argument].toOptionalTensorList().set(slot.element, filled.toTensor());
+      } else {
+        stack[slot.argument] = std::move(filled);
+      }
+    }
+    for (size_t i = 0; i < stack.size(); ++i) {
+      if (form.tensor_lists[i] >= 0 && schema[i].real_type()->str() == "Tensor[]") {
+        c10::List<at::Tensor> list;
+        for (const std::optional<at::Tensor>& tensor : stack[i].toOptionalTensorVector()) {
+          list.push_back(*tensor);
+        }
+        stack[i] = std::move(list);
+      }
+    }
+    return stack;
+  }
+
+  void take_results(const Form& form, const torch::jit::Stack& stack) {
+    const size_t first = values_.size();
+    for (const auto& result : stack) {
+      if (result.isTensorList()) {
+        for (const at::Tensor& tensor : result.toTensorVector()) {
+          values_.push_back(tensor);
+        }
+      } else {
+        values_.push_back(result.isNone() ? at::Tensor() : result.toTensor());
+      }
+    }
+    for (size_t i = 0; i < form.results.size(); ++i) {
+      const auto& type = form.results[i].type;
+      const auto& actual = values_[first + i];
+      TORCH_CHECK(
+          type.dtype == at::ScalarType::Undefined ||
+              (actual.defined() && actual.scalar_type() == type.dtype && actual.sizes() == type.sizes),
+          form.name, " gave result ", i, " of type ",
+          actual.defined() ? type_text({actual.scalar_type(), c10::DimVector(actual.sizes())}) : "none",
+          " on the CPU, where its meta kernel promised ", type_text(type));
+    }
+  }
+
+  const Trace& trace_;
+  std::vector<at::Tensor> inputs_;
+  const std::vector<uint64_t>& scalars_;
+  std::vector<at::Tensor> values_;
+  std::vector<std::vector<int64_t>> dying_; // by call
+  size_t next_scalar_ = 0;
+};
+
+} // namespace
+
+std::vector<at::Tensor> run_reference(
+    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars) {
+  at::AutoDispatchBelowADInplaceOrView guard; // no autograd
+  return ReferenceRun(trace, std::move(inputs), scalars).run();
+}
+
+at::Tensor dense_on_cpu(const BufferPtr& buffer, const ValueType& type) {
+  return at::from_blob(
+      buffer->data(), type.sizes, [buffer](void*) {}, at::TensorOptions().dtype(type.dtype));
+}
+
+void store_on_cpu(const at::Tensor& result, const ValueType& type, const Buffer& buffer) {
+  if (type.numel() != 0) {
+    at::from_blob(buffer.data(), type.sizes, at::TensorOptions().dtype(type.dtype)).copy_(result);
+  }
+}
+
+} // namespace ftm

@@ -1,0 +1,162 @@
+// Random ops of the reference executor: element i of a result is a function of (seed, offset, i), as in
+// the compiler's lowering.
+#include "random.h"
+#include "reference.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+
+#include <cmath>
+
+namespace ftm {
+namespace {
+
+struct Draw {
+  uint64_t seed, offset;
+
+  uint32_t word(uint64_t index) const {
+    return philox_word(index, seed, offset);
+  }
+  // In [0, 1), 24 bits.
+  float uniform24(uint64_t index) const {
+    return static_cast<float>(word(index) >> 8) * 0x1p-24F;
+  }
+  // In [0, 1), 53 bits.
+  double uniform53(uint64_t index) const {
+    const uint64_t high = word(2 * index) >> 5;
+    const uint64_t low = word(2 * index + 1) >> 6;
+    return static_cast<double>(high << 26 | low) * 0x1p-53;
+  }
+};
+
+// Element i of the result is element(i), computed in f64, stored in the dtype.
+template <typename Element>
+at::Tensor generated(const at::Tensor& like, Element element) {
+  auto wide = at::empty(like.sizes(), at::kDouble);
+  auto* data = wide.mutable_data_ptr<double>();
+  for (int64_t i = 0; i < wide.numel(); ++i) {
+    data[i] = element(i);
+  }
+  return wide.to(like.scalar_type());
+}
+
+at::Tensor uniform(const at::Tensor& self, double from, double to, const Draw& draw) {
+  if (self.scalar_type() == at::kDouble) {
+    return generated(self, [&](int64_t i) { return from + draw.uniform53(i) * (to - from); });
+  }
+  const auto low = static_cast<float>(from);
+  const auto range = static_cast<float>(to - from);
+  return generated(self, [&](int64_t i) { return low + draw.uniform24(i) * range; });
+}
+
+template <typename Real>
+Real standard_normal(const Draw& draw, int64_t i) {
+  const Real u1 = static_cast<Real>((draw.word(2 * i) >> 8) + 1) * static_cast<Real>(0x1p-24);
+  const Real u2 = static_cast<Real>(draw.word(2 * i + 1) >> 8) * static_cast<Real>(0x1p-24);
+  return std::sqrt(Real(-2) * std::log(u1)) * std::cos(static_cast<Real>(2 * M_PI) * u2);
+}
+
+at::Tensor normal(const at::Tensor& self, double mean, double deviation, const Draw& draw) {
+  if (self.scalar_type() == at::kDouble) {
+    return generated(self, [&](int64_t i) { return mean + deviation * standard_normal<double>(draw, i); });
+  }
+  const auto m = static_cast<float>(mean);
+  const auto d = static_cast<float>(deviation);
+  return generated(self, [&](int64_t i) { return m + d * standard_normal<float>(draw, i); });
+}
+
+at::Tensor bernoulli(const at::Tensor& self, double p, const Draw& draw) {
+  return generated(self, [&](int64_t i) { return static_cast<double>(draw.uniform24(i)) < p ? 1.0 : 0.0; });
+}
+
+at::Tensor bernoulli_of(const at::Tensor& probabilities, const Draw& draw) {
+  const auto dense = probabilities.to(at::kDouble).contiguous();
+  const auto* p = dense.const_data_ptr<double>();
+  return generated(
+      probabilities, [&](int64_t i) { return static_cast<double>(draw.uniform24(i)) < p[i] ? 1.0 : 0.0; });
+}
+
+at::Tensor exponential(const at::Tensor& self, double lambda, const Draw& draw) {
+  if (self.scalar_type() == at::kDouble) {
+    return generated(self, [&](int64_t i) { return -std::log1p(-draw.uniform53(i)) / lambda; });
+  }
+  return generated(self, [&](int64_t i) {
+    return -std::log1p(-draw.uniform24(i)) / static_cast<float>(lambda);
+  });
+}
+
+at::Tensor integers(const at::Tensor& self, int64_t from, uint64_t range, const Draw& draw) {
+  auto wide = at::empty(self.sizes(), at::kLong);
+  auto* data = wide.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < wide.numel(); ++i) {
+    const uint64_t bits = draw.word(2 * i) | static_cast<uint64_t>(draw.word(2 * i + 1)) << 32;
+    data[i] = from + static_cast<int64_t>(range == 0 ? bits : bits % range);
+  }
+  return wide.to(self.scalar_type());
+}
+
+// random_() without bounds: all that the dtype can count exactly.
+uint64_t default_range(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kDouble:
+      return (uint64_t{1} << 53) + 1;
+    case at::kFloat:
+      return (uint64_t{1} << 24) + 1;
+    case at::kHalf:
+      return (uint64_t{1} << 11) + 1;
+    case at::kBFloat16:
+      return (uint64_t{1} << 8) + 1;
+    case at::kBool:
+      return 2;
+    case at::kLong:
+      return uint64_t{1} << 63;
+    default: {
+      const int bits = static_cast<int>(c10::elementSize(dtype)) * 8 - (c10::isSignedType(dtype) ? 1 : 0);
+      return uint64_t{1} << bits;
+    }
+  }
+}
+
+} // namespace
+
+void run_random_reference(const Form& form, torch::jit::Stack& stack, uint64_t seed, uint64_t offset) {
+  const Draw draw{seed, offset};
+  const auto& name = form.name;
+  const auto self = stack[0].isTensor() ? stack[0].toTensor() : at::Tensor();
+  at::Tensor result;
+  if (name == "aten::uniform") {
+    result = uniform(self, stack[1].toDouble(), stack[2].toDouble(), draw);
+  } else if (name == "aten::normal_functional") {
+    result = normal(self, stack[1].toDouble(), stack[2].toDouble(), draw);
+  } else if (name == "aten::bernoulli.p") {
+    result = bernoulli(self, stack[1].toDouble(), draw);
+  } else if (name == "aten::bernoulli") {
+    result = bernoulli_of(self, draw);
+  } else if (name == "aten::exponential") {
+    result = exponential(self, stack[1].toDouble(), draw);
+  } else if (name == "aten::random") {
+    result = integers(self, 0, default_range(self.scalar_type()), draw);
+  } else if (name == "aten::random.to") {
+    result = integers(self, 0, static_cast<uint64_t>(stack[1].toInt()), draw);
+  } else if (name == "aten::random.from") {
+    const int64_t from = stack[1].toInt();
+    const uint64_t range = stack[2].isNone()
+        ? default_range(self.scalar_type()) - static_cast<uint64_t>(from)
+        : static_cast<uint64_t>(stack[2].toInt()) - static_cast<uint64_t>(from);
+    result = integers(self, from, range, draw);
+  }
+  if (result.defined()) {
+    stack.assign({result});
+    return;
+  }
+  // The long tail: reproducible from seed and offset, with the CPU's own streams.
+  const auto& arguments = form.op->schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].name() == "generator") {
+      stack[i] = at::detail::createCPUGenerator(seed ^ offset * 0x9e3779b97f4a7c15ULL);
+    }
+  }
+  form.op->callBoxed(stack);
+}
+
+} // namespace ftm

@@ -1,0 +1,295 @@
+#include "shapes.h"
+
+#include "python_bridge.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/ScalarType.h>
+
+namespace ftm {
+namespace {
+
+at::Tensor meta_like(const at::Tensor& tensor) {
+  auto meta = at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type());
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    meta.unsafeGetTensorImpl()->set_wrapped_number(true);
+  }
+  return meta;
+}
+
+c10::IValue meta_value(const c10::IValue& value) {
+  if (value.isTensor()) {
+    const auto& tensor = value.toTensor();
+    return tensor.defined() ? c10::IValue(meta_like(tensor)) : value;
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& tensor : value.toTensorVector()) {
+      list.push_back(meta_like(tensor));
+    }
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+      list.push_back(
+          tensor && tensor->defined() ? std::optional<at::Tensor>(meta_like(*tensor)) : std::nullopt);
+    }
+    return list;
+  }
+  if (value.isDevice()) {
+    return c10::Device(c10::kMeta);
+  }
+  if (value.isGenerator()) {
+    return c10::IValue();
+  }
+  return value;
+}
+
+// Runs an op on meta tensors; false if it has no meta kernel.
+bool call_on_meta(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  try {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    op.callBoxed(stack);
+    return true;
+  } catch (const c10::NotImplementedError&) {
+    return false;
+  } catch (const std::exception& error) {
+    if (is_python_not_implemented(error)) {
+      return false;
+    }
+    throw;
+  }
+}
+
+FormPtr fallback_form() {
+  auto form = c10::make_intrusive<Form>();
+  form->fallback = true;
+  return form;
+}
+
+ResultType result_type(const at::Tensor& tensor) {
+  ResultType result;
+  if (!tensor.defined()) {
+    return result;
+  }
+  result.type = {tensor.scalar_type(), c10::DimVector(tensor.sizes())};
+  result.strides = tensor.strides();
+  result.contiguous = tensor.is_contiguous() || !tensor.is_non_overlapping_and_dense();
+  return result;
+}
+
+uint64_t operand_dtypes(c10::ArrayRef<c10::IValue> arguments) {
+  uint64_t dtypes = 0;
+  const auto add = [&](const at::Tensor& tensor) {
+    if (tensor.defined() && !is_wrapped_number(tensor)) {
+      dtypes |= uint64_t{1} << static_cast<int>(tensor.scalar_type());
+    }
+  };
+  for (const auto& argument : arguments) {
+    if (argument.isTensor()) {
+      add(argument.toTensor());
+    } else if (argument.isTensorList()) {
+      for (const at::Tensor& tensor : argument.toTensorVector()) {
+        add(tensor);
+      }
+    } else if (argument.isOptionalTensorList()) {
+      for (const std::optional<at::Tensor>& tensor : argument.toOptionalTensorVector()) {
+        if (tensor) {
+          add(*tensor);
+        }
+      }
+    }
+  }
+  return dtypes;
+}
+
+bool has_complex_scalar(c10::ArrayRef<c10::IValue> arguments) {
+  for (const auto& argument : arguments) {
+    if (argument.isComplexDouble() ||
+        (argument.isTensor() && argument.toTensor().defined() && is_wrapped_number(argument.toTensor()) &&
+         argument.toTensor().is_complex())) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Indexing by a mask has as many results as the mask has ones.
+bool has_mask_index(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (!op.cpu_indices || !arguments[1].isOptionalTensorList()) {
+    return false;
+  }
+  for (const std::optional<at::Tensor>& index : arguments[1].toOptionalTensorVector()) {
+    if (index && index->defined() &&
+        (index->scalar_type() == at::kBool || index->scalar_type() == at::kByte)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The functional form's arguments: the op's own without those of out=, and None for where to place.
+std::vector<c10::IValue> functional_arguments(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (op.written.empty()) {
+    return arguments.vec();
+  }
+  const auto& own = op.handle.schema().arguments();
+  std::vector<c10::IValue> kept;
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (!op.arguments[i].out) {
+      kept.push_back(arguments[i]);
+    }
+  }
+  const auto& functional = op.functional.schema().arguments();
+  if (functional.size() == kept.size()) {
+    return kept;
+  }
+  const c10::IValue& out = arguments[op.written[0]];
+  std::vector<c10::IValue> result;
+  size_t next = 0;
+  for (const auto& argument : functional) {
+    const auto& name = argument.name();
+    if (name == "dtype") {
+      result.emplace_back(out.toTensor().scalar_type());
+    } else if (name == "device") {
+      result.emplace_back(out.toTensor().device());
+    } else if (name == "layout" || name == "pin_memory") {
+      result.emplace_back();
+    } else {
+      result.push_back(kept[next++]);
+    }
+  }
+  return result;
+}
+
+} // namespace
+
+FormPtr make_form(
+    const Op& op, c10::ArrayRef<c10::IValue> arguments, std::vector<ResultType> results,
+    std::vector<int32_t> list_lengths) {
+  auto form = c10::make_intrusive<Form>();
+  form->name = op.name;
+  form->op = op.functional;
+  form->results = std::move(results);
+  form->list_lengths = std::move(list_lengths);
+  form->arguments = arguments.vec();
+  form->tensor_lists.assign(arguments.size(), -1);
+  std::vector<std::vector<OperandMark>> operands(arguments.size());
+  const auto mark = [](const at::Tensor& tensor) -> OperandMark {
+    if (!tensor.defined()) {
+      return {};
+    }
+    if (!is_wrapped_number(tensor)) {
+      return {true, Slot::Kind::value};
+    }
+    return {true, tensor.is_floating_point() ? Slot::Kind::scalar_float : Slot::Kind::scalar_int};
+  };
+  const auto mark_scalar = [](const c10::IValue& value) -> OperandMark {
+    return {true, value.isDouble() ? Slot::Kind::scalar_float : Slot::Kind::scalar_int};
+  };
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto& value = arguments[i];
+    if (value.isTensor() && is_wrapped_number(value.toTensor()) &&
+        value.toTensor().scalar_type() == at::kBool) {
+      form->arguments[i] = value.toTensor().item<bool>();
+    } else if (value.isTensor()) {
+      operands[i].push_back(mark(value.toTensor()));
+      form->arguments[i] = c10::IValue();
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) {
+        operands[i].push_back(mark(tensor));
+      }
+      form->tensor_lists[i] = static_cast<int32_t>(operands[i].size());
+      form->arguments[i] = c10::IValue();
+    } else if (value.isOptionalTensorList()) {
+      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+        operands[i].push_back(mark(tensor.value_or(at::Tensor())));
+      }
+      form->tensor_lists[i] = static_cast<int32_t>(operands[i].size());
+      form->arguments[i] = c10::IValue();
+    } else if (op.functional_kinds[i] == ArgumentKind::scalar && (value.isDouble() || value.isInt())) {
+      operands[i].push_back(mark_scalar(value));
+      form->arguments[i] = c10::IValue();
+    }
+  }
+  render_call(*form, operands, op.random);
+  form->finish();
+  form->empty = true;
+  for (const auto& result : form->results) {
+    form->empty = form->empty &&
+        (result.type.dtype == at::ScalarType::Undefined || result.type.numel() == 0);
+  }
+  return form;
+}
+
+FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  // An op that writes to its arguments runs as itself first: that is where the errors come from that are
+  // about the written tensors, and their final sizes.
+  std::vector<c10::DimVector> written_sizes;
+  if (!op.data_dependent && !op.written.empty()) {
+    torch::jit::Stack stack;
+    for (const auto& argument : arguments) {
+      stack.push_back(meta_value(argument));
+    }
+    std::vector<at::Tensor> written;
+    for (const int32_t index : op.written) {
+      written.push_back(stack[index].toTensor());
+    }
+    if (call_on_meta(op.handle, stack)) {
+      for (size_t i = 0; i < written.size(); ++i) {
+        if (written[i].sizes() != arguments[op.written[i]].toTensor().sizes()) {
+          written_sizes.resize(written.size());
+        }
+      }
+      for (size_t i = 0; i < written_sizes.size(); ++i) {
+        written_sizes[i] = written[i].sizes();
+      }
+    }
+  }
+  if (!op.has_functional || op.data_dependent || has_complex_scalar(arguments) ||
+      has_mask_index(op, arguments) || !is_native(op.name, operand_dtypes(arguments))) {
+    return fallback_form();
+  }
+  const auto own = functional_arguments(op, arguments);
+  torch::jit::Stack stack;
+  for (const auto& argument : own) {
+    stack.push_back(meta_value(argument));
+  }
+  if (!call_on_meta(op.functional, stack)) {
+    return fallback_form();
+  }
+  std::vector<ResultType> results;
+  std::vector<int32_t> list_lengths;
+  for (const auto& value : stack) {
+    if (value.isTensor() || value.isNone()) {
+      results.push_back(result_type(value.isNone() ? at::Tensor() : value.toTensor()));
+      list_lengths.push_back(-1);
+    } else if (value.isTensorList() && op.written.empty()) {
+      const auto tensors = value.toTensorVector();
+      list_lengths.push_back(static_cast<int32_t>(tensors.size()));
+      for (const auto& tensor : tensors) {
+        results.push_back(result_type(tensor));
+      }
+    } else {
+      return fallback_form(); // returns a number: that is an observation
+    }
+  }
+  auto form = make_form(op, own, std::move(results), std::move(list_lengths));
+  form->written_sizes = std::move(written_sizes);
+  for (size_t i = 0; i < op.written.size(); ++i) {
+    const auto& tensor = arguments[op.written[i]].toTensor();
+    const auto& result = form->results[i].type;
+    const c10::IntArrayRef sizes =
+        form->written_sizes.empty() ? tensor.sizes() : c10::IntArrayRef(form->written_sizes[i]);
+    TORCH_CHECK(
+        sizes == result.sizes, "output with shape ", tensor.sizes(),
+        " doesn't match the broadcast shape ", c10::IntArrayRef(result.sizes));
+    TORCH_CHECK(
+        c10::canCast(result.dtype, tensor.scalar_type()), "result type ", result.dtype,
+        " can't be cast to the desired output type ", tensor.scalar_type());
+  }
+  return form;
+}
+
+} // namespace ftm
