@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
-from ftm_lazy import _C, compiler
+from ftm_lazy import _C, compiler, settings
 
-__all__ = ["STAGES", "text"]
+if TYPE_CHECKING:
+    from ftm_backend.machine.cycles import Profile
+
+__all__ = ["STAGES", "profile", "text"]
 
 STAGES = ("trace", "torch", "linalg", "ftm", "asm")
 """From what was recorded to what runs."""
@@ -27,6 +31,21 @@ def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:
         raise ValueError(f"there is no stage {stage!r}; the stages are {', '.join(STAGES)}")
     trace = _trace(tensors)
     return trace if stage == "trace" else compiler.bridge().texts(trace)[stage]
+
+
+def profile(tensors: torch.Tensor | Sequence[torch.Tensor]) -> Profile:
+    """The modelled cost of the program that would compute `tensors`, by kernel; runs nothing.
+
+    Returns:
+        cycles, DMA bytes and the use of the machine, whole and for each kernel; printing shows a table.  The
+        machine is that of FTM_MACHINE with FTM_CORES; nothing of it is measured.
+
+    Raises ValueError for a tensor on another device, CompileError if the program does not compile.
+    """
+    from ftm_backend.machine import cycles
+
+    values = settings.current()
+    return cycles.model(text(tensors, "asm"), machine=values.preset, cores=values.cores)
 
 
 def _trace(tensors: torch.Tensor | Sequence[torch.Tensor]) -> str:

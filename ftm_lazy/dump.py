@@ -19,7 +19,7 @@ import torch
 
 __all__ = ["describe", "write", "write_data"]
 
-_SUFFIXES = {"trace": ".txt", "torch": ".mlir", "linalg": ".mlir", "ftm": ".mlir", "asm": ".lan"}
+_SUFFIXES = {"trace": ".trace", "torch": ".mlir", "linalg": ".mlir", "ftm": ".mlir", "asm": ".lan"}
 _INPUT = re.compile(r"^  [%$](\d+) = (param|scalar) (\w+)(?:\[([\d,]*)\])?$", re.MULTILINE)
 
 

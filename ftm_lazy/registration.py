@@ -72,6 +72,7 @@ def initialize() -> None:
 
 def _initialize() -> None:
     from ftm_backend.frontend.ops import native_ops
+    from torch.optim.optimizer import register_optimizer_step_post_hook
 
     from ftm_lazy import _C, compiler, settings
 
@@ -88,9 +89,16 @@ def _initialize() -> None:
     _C._set_executor(values.executor)
     if values.dump is not None and "data" in values.debug:
         _C._set_observer(bridge.observe)
-    torch.optim.optimizer.register_optimizer_step_post_hook(_end_of_step)
+    register_optimizer_step_post_hook(_end_of_step)
     bridge.prepare()
-    atexit.register(_C._shutdown)
+    atexit.register(_shut_down)
+
+
+def _shut_down() -> None:
+    from ftm_lazy import _C
+
+    if not _C._in_bad_fork():  # what runs belongs to the parent
+        _C._shutdown()
 
 
 def _end_of_step(optimizer: torch.optim.Optimizer, args: tuple, kwargs: dict) -> None:

@@ -1,0 +1,148 @@
+"""From a trace's text to an image: cache, compiler's process, counters, explanations, dumps."""
+
+import dataclasses
+import os
+import signal
+
+import ftm_lazy
+import pytest
+from ftm_lazy import settings
+from ftm_lazy.compiler import Bridge, CompileError
+
+TRACE = """trace
+  %0 = param f32[4,8]
+  $0 = scalar f64
+  %1 = aten::mul.Scalar(self=%0, other=$0) : f32[4,8]
+  return %1
+"""
+WIDER = TRACE.replace("4,8", "4,9")
+BROKEN = TRACE.replace("aten::mul.Scalar", "aten::no_such_op")
+
+
+@pytest.fixture
+def bridge(tmp_path):
+    """Makes bridges that share a cache directory, and ends their processes after the test."""
+    made = []
+    base = settings.Settings(cache_dir=tmp_path / "cache")
+
+    def make(**changed: object) -> Bridge:
+        made.append(Bridge(dataclasses.replace(base, **changed)))
+        return made[-1]
+
+    ftm_lazy.metrics.reset()
+    yield make
+    for one in made:
+        one.close()
+
+
+def counted(*names: str) -> tuple[int, ...]:
+    return tuple(ftm_lazy.metrics.counters()[name] for name in names)
+
+
+def test_compiles_once_then_finds_it_on_disk(bridge):
+    image = bridge().compile(TRACE)
+    assert image and counted("compiles", "cache_hits_disk") == (1, 0)
+    second = bridge()
+    assert second.compile(TRACE) == image
+    assert counted("compiles", "cache_hits_disk") == (1, 1)
+    assert second.worker_pid() is None, "a program from the disk needs no compiler"
+
+
+@pytest.mark.parametrize("changed", [{"cores": 3}, {"machine": "m7032"}])
+def test_settings_that_shape_the_program_are_in_the_key(bridge, changed):
+    bridge().compile(TRACE)
+    bridge(**changed).compile(TRACE)
+    assert counted("compiles", "cache_hits_disk") == (2, 0)
+
+
+def test_settings_that_do_not_are_not(bridge):
+    bridge().compile(TRACE)
+    bridge(checked=True, strict=True, debug=frozenset({"recompile"}), trace_limit=5).compile(TRACE)
+    assert counted("compiles", "cache_hits_disk") == (1, 1)
+
+
+def test_another_compiler_does_not_use_these_programs(bridge, monkeypatch):
+    bridge().compile(TRACE)
+    monkeypatch.setattr("ftm_lazy.compiler.source_hash", lambda: "another")
+    other = bridge()
+    other.compile(TRACE)
+    other.compile(TRACE)  # the process runs other code than this one knows: nothing is stored
+    assert counted("compiles", "cache_hits_disk") == (3, 0)
+
+
+def test_without_a_cache_directory(bridge):
+    bridge(cache_dir=None).compile(TRACE)
+    bridge(cache_dir=None).compile(TRACE)
+    assert counted("compiles", "cache_hits_disk") == (2, 0)
+
+
+def test_damaged_file_is_compiled_again(bridge, tmp_path):
+    image = bridge().compile(TRACE)
+    file = next((tmp_path / "cache").iterdir())
+    file.write_bytes(file.read_bytes()[:-7])
+    with pytest.warns(RuntimeWarning, match="is damaged"):
+        assert bridge().compile(TRACE) == image
+    assert bridge().compile(TRACE) == image
+    assert counted("compiles", "cache_hits_disk") == (2, 1)
+
+
+def test_recompiles_are_explained(bridge):
+    one = bridge(debug=frozenset({"recompile"}))
+    one.compile(TRACE)
+    with pytest.warns(RuntimeWarning, match=r"recompiled: program 1 is nearly program 0, but for shape \(2x\)"):
+        one.compile(WIDER)
+    assert counted("compiles", "recompiles") == (2, 1)
+    assert len(one.recompiles()) == 1
+    one.forget_recompiles()
+    assert one.recompiles() == []
+
+
+def test_program_that_does_not_compile(bridge):
+    one = bridge()
+    with pytest.raises(CompileError, match="no_such_op"):
+        one.compile(BROKEN)
+    assert counted("compiles", "cache_hits_disk") == (0, 0)
+    assert one.compile(TRACE)
+
+
+def test_killed_process(bridge):
+    one = bridge()
+    one.compile(TRACE)
+    os.kill(one.worker_pid(), signal.SIGKILL)
+    assert one.compile(WIDER)
+
+
+def test_the_process_starts_early_only_where_nothing_is_cached(bridge):
+    one = bridge()
+    one.prepare()
+    assert one.worker_pid() is not None
+    one.compile(TRACE)
+    second = bridge()
+    second.prepare()
+    assert second.worker_pid() is None
+
+
+def test_stages(bridge):
+    one = bridge()
+    stages = one.texts(TRACE)
+    assert list(stages) == ["trace", "torch", "linalg", "ftm", "asm"] and stages["trace"] == TRACE
+    assert bridge().texts(TRACE) == stages
+    assert counted("compiles", "cache_hits_disk") == (0, 0)
+
+
+def test_dump_of_compiled_and_of_found_programs(bridge, tmp_path):
+    bridge().compile(TRACE)  # stored without the text of its stages
+    image = bridge(dump=tmp_path / "dump").compile(TRACE)
+    assert image == bridge(dump=tmp_path / "dump").compile(TRACE)
+    bridge(dump=tmp_path / "dump").compile(WIDER)
+    places = sorted((tmp_path / "dump").iterdir())
+    assert [place.name[:3] for place in places] == ["000", "001", "002"]
+    assert all((place / "04_asm.lan").read_text().startswith("@program") for place in places)
+    assert counted("compiles", "cache_hits_disk") == (2, 2)
+
+
+def test_lines_about_each_program(bridge, capfd):
+    bridge(debug=frozenset({"compile"})).compile(TRACE)
+    bridge(debug=frozenset({"compile"})).compile(TRACE)
+    first, second = capfd.readouterr().err.splitlines()[-2:]
+    assert first.startswith("ftm: compiled in ") and second.startswith("ftm: from the cache in ")
