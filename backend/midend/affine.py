@@ -1,0 +1,108 @@
+"""Affine functions of loop counters: how every address of the midend is written.
+
+``Affine(3, (8, 1))`` over loops ``(i, j)`` is ``3 + 8*i + j``.  Indexing maps, views and updates compose
+into one such function per access, so no later pass looks at a map again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ftm_backend.mlir import ir
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """``const + sum(coeffs[k] * loop_k)``; all integers."""
+
+    const: int
+    coeffs: tuple[int, ...]
+
+    def __add__(self, other: Affine) -> Affine:
+        return Affine(self.const + other.const, tuple(a + b for a, b in zip(self.coeffs, other.coeffs, strict=True)))
+
+    def scaled(self, factor: int) -> Affine:
+        """This function times an integer."""
+        return Affine(self.const * factor, tuple(c * factor for c in self.coeffs))
+
+    def shifted(self, offset: int) -> Affine:
+        """This function plus an integer."""
+        return Affine(self.const + offset, self.coeffs)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it depends on no loop."""
+        return not any(self.coeffs)
+
+    def at(self, point: Sequence[int]) -> int:
+        """Its value at one point of the loops."""
+        return self.const + sum(c * p for c, p in zip(self.coeffs, point, strict=True))
+
+    @staticmethod
+    def constant(value: int, rank: int) -> Affine:
+        """The function that is ``value`` everywhere, over ``rank`` loops."""
+        return Affine(value, (0,) * rank)
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, of a dense tensor of this shape."""
+    strides = [1] * len(shape)
+    for k in range(len(shape) - 2, -1, -1):
+        strides[k] = strides[k + 1] * max(shape[k + 1], 1)
+    return tuple(strides)
+
+
+def volume(shape: Sequence[int]) -> int:
+    """Number of elements of a shape; 1 for a 0-dimensional one."""
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+def dot(indices: Sequence[Affine], strides: Sequence[int], offset: int, rank: int) -> Affine:
+    """The flat address ``offset + sum(indices[k] * strides[k])`` over ``rank`` loops."""
+    const, coeffs = offset, [0] * rank
+    for index, stride in zip(indices, strides, strict=True):
+        const += index.const * stride
+        for k, c in enumerate(index.coeffs):
+            if c:
+                coeffs[k] += c * stride
+    return Affine(const, tuple(coeffs))
+
+
+class MapReader:
+    """Reads ``affine_map`` attributes, each distinct map once."""
+
+    def __init__(self) -> None:
+        self._maps: dict[ir.AffineMap, tuple[Affine, ...]] = {}
+
+    def __call__(self, affine_map: ir.AffineMap) -> tuple[Affine, ...]:
+        """The results of ``affine_map`` as functions of its dimensions.
+
+        Raises:
+            ValueError: a result is not affine with constant coefficients (floordiv, mod or a symbol).
+        """
+        known = self._maps.get(affine_map)
+        if known is None:
+            rank = affine_map.n_dims
+            known = tuple(_expression(e, rank) for e in affine_map.results)
+            self._maps[affine_map] = known
+        return known
+
+
+def _expression(expr: ir.AffineExpr, rank: int) -> Affine:
+    if isinstance(expr, ir.AffineDimExpr):
+        return Affine(0, tuple(int(k == expr.position) for k in range(rank)))
+    if isinstance(expr, ir.AffineConstantExpr):
+        return Affine.constant(expr.value, rank)
+    if isinstance(expr, ir.AffineAddExpr):
+        return _expression(expr.lhs, rank) + _expression(expr.rhs, rank)
+    if isinstance(expr, ir.AffineMulExpr):
+        left, right = _expression(expr.lhs, rank), _expression(expr.rhs, rank)
+        if left.is_constant:
+            return right.scaled(left.const)
+        if right.is_constant:
+            return left.scaled(right.const)
+    raise ValueError(f"indexing map with {expr}: only sums of constant multiples of loops are allowed at this stage")

@@ -1,0 +1,52 @@
+"""Pass ``lower-kernels``: each ``ftm.kernel`` becomes a function of tiles, DMA and maps; ``@main`` calls them."""
+
+from __future__ import annotations
+
+from ftm_backend.codegen.builder import TileBuilder
+from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend.kernel import KernelView
+from ftm_backend.midend.lowerings import LOWERINGS
+from ftm_backend.midend.program import Program
+from ftm_backend.midend.region import FunctionReader
+from ftm_backend.mlir import func, ir
+
+
+def lower_kernels(module: ir.Module, machine: MachineParameters) -> None:
+    """Replaces the grouped ``@main`` by one function per kernel and a ``@main`` without arguments.
+
+    Raises:
+        ValueError: ``plan-buffers`` has not run.
+    """
+    Program.of(module)
+    with module.context, ir.Location.unknown():
+        for function in list(module.body.operations):
+            if function.operation.name == "func.func" and len(function.regions[0].blocks):
+                _lower_function(module, function.operation, machine)
+
+
+def _lower_function(module: ir.Module, function: ir.Operation, machine: MachineParameters) -> None:
+    reader = FunctionReader(function, machine)
+    calls: list[tuple[KernelView, bool]] = []
+    with ir.InsertionPoint(module.body):
+        for op in reader.kernels:
+            view = reader.kernel(op)
+            calls.append((view, "barrier" in op.attributes))
+            with ir.InsertionPoint(_function(view.name)):
+                LOWERINGS[view.kind].lower(view, TileBuilder())
+                func.ReturnOp([])
+        function.erase()
+        with ir.InsertionPoint(_function("main")):
+            b = TileBuilder()
+            for view, barrier in calls:
+                if barrier:
+                    b.barrier()
+                if view.one_core:
+                    with b.if_(b.compare("eq", b.core_id(), 0)):
+                        b.call(view.name)
+                else:
+                    b.call(view.name)
+            func.ReturnOp([])
+
+
+def _function(name: str) -> ir.Block:
+    return func.FuncOp(name, ([], [])).add_entry_block()

@@ -1,0 +1,35 @@
+"""Which function lowers which kind of kernel: the one place to add a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ftm_backend.midend import contraction, nest, rows
+from ftm_backend.midend.kernel import KernelView
+
+
+def no_workspace(kernel: KernelView) -> list[tuple[str, int]]:
+    """For kernels that need no DDR buffers of their own."""
+    del kernel
+    return []
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """``lower(kernel, builder)`` builds the body of the kernel's function at the insertion point.
+
+    ``workspace(kernel)`` lists the (dtype, elements) of DDR buffers that it needs besides its operands; their
+    symbols come back as ``kernel.workspaces``.
+    """
+
+    lower: Callable[[KernelView, Any], None]
+    workspace: Callable[[KernelView], list[tuple[str, int]]] = no_workspace
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "nest": Lowering(nest.lower, nest.workspace),
+    "contraction": Lowering(contraction.lower),
+    "rows": Lowering(rows.lower),
+}

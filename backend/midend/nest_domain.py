@@ -1,0 +1,270 @@
+"""The common iteration domain of a nest kernel's statements.
+
+Statements that share a kernel iterate over one set of dimensions.  ``Domain.add`` finds for each loop of a
+statement the dimensions that it stands for, from the values it reads: an elementwise consumer of ``[B*T, C]``
+that iterates over ``[B, T, C]`` splits the producer's first dimension in two.  ``Domain.shape`` then says
+whether a tile of rows and columns can carry all statements at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ftm_backend.midend.affine import Affine, volume
+from ftm_backend.midend.kernel import KernelView, Operand, Statement, Value
+
+
+@dataclass(eq=False, slots=True)
+class Dim:
+    """One dimension of the domain; ``parts`` are what it was split into, outer first."""
+
+    extent: int
+    parts: tuple[Dim, Dim] | None = None
+
+    def leaves(self) -> list[Dim]:
+        """The dimensions that this one consists of now, outer first, without those of extent 1."""
+        if self.parts is None:
+            return [self] if self.extent > 1 else []
+        return self.parts[0].leaves() + self.parts[1].leaves()
+
+    def split(self, inner: int) -> tuple[Dim, Dim]:
+        """Splits into ``extent / inner`` outer by ``inner`` inner."""
+        self.parts = (Dim(self.extent // inner), Dim(inner))
+        return self.parts
+
+
+def leaves_of(dims: Sequence[Dim]) -> list[Dim]:
+    """The leaves of several dimensions in order."""
+    return [leaf for dim in dims for leaf in dim.leaves()]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How tiles can carry a domain.
+
+    ``rows`` and ``columns`` partition the leaves when ``resident``: then a tile holds all columns of its
+    rows, so that statements can use what others reduced along them.  Otherwise ``columns`` is empty, every
+    statement spans all leaves, and all reductions reduce ``reduced``.
+    """
+
+    resident: bool
+    rows: tuple[Dim, ...]
+    columns: tuple[Dim, ...]
+    reduced: frozenset[Dim]
+
+
+@dataclass(eq=False)
+class Domain:
+    """Dimensions, and for each statement the dimensions of each of its loops."""
+
+    dims: list[Dim] = field(default_factory=list)
+    loops: dict[Statement, list[list[Dim]]] = field(default_factory=dict)
+    _reads: dict[Value, tuple[Statement, Operand]] = field(default_factory=dict)
+
+    def add(self, statement: Statement) -> bool:
+        """Binds ``statement`` to the domain; says whether that was possible (else nothing changed)."""
+        bound: list[list[Dim] | None] = [None if n > 1 else [] for n in statement.loops]
+        for operand in statement.operands:
+            producer = operand.value.producer
+            if producer in self.loops and not self._bind_whole(statement, operand, producer, bound):
+                return False
+        if any(value.producer in self.loops for value in statement.gathers):
+            return False
+        for operand in statement.operands:
+            if None in bound and operand.value in self._reads:
+                self._bind_alike(statement, operand, bound)
+        if None in bound and not self._bind_rest(statement, bound):
+            return False
+        used = leaves_of([d for dims in bound for d in (dims or ())])
+        if len(set(used)) != len(used):
+            return False
+        self.loops[statement] = [list(dims or ()) for dims in bound]
+        for operand in statement.operands:
+            self._reads.setdefault(operand.value, (statement, operand))
+        return True
+
+    def leaves(self) -> list[Dim]:
+        """All leaves, in the order in which their dimensions were added."""
+        return leaves_of(self.dims)
+
+    def span(self, statement: Statement) -> list[Dim]:
+        """The leaves that a statement iterates over, in the order of its loops."""
+        return [leaf for dims in self.loops[statement] for leaf in leaves_of(dims)]
+
+    def reduced(self, statement: Statement) -> frozenset[Dim]:
+        """The leaves that a statement reduces."""
+        loops = self.loops[statement]
+        return frozenset(
+            leaf for dims, reduced in zip(loops, statement.reduced, strict=True) if reduced for leaf in leaves_of(dims))
+
+    def coefficients(self, statement: Statement, index: Affine) -> dict[Dim, int]:
+        """``index`` as a function of leaves: the factor of each, zeros left out."""
+        factors: dict[Dim, int] = {}
+        for dims, coefficient in zip(self.loops[statement], index.coeffs, strict=True):
+            if coefficient:
+                for leaf in reversed(leaves_of(dims)):
+                    factors[leaf] = coefficient
+                    coefficient *= leaf.extent
+        return factors
+
+    # --- binding ---------------------------------------------------------------------------------------
+
+    def _bind_whole(
+        self, statement: Statement, operand: Operand, producer: Statement, bound: list[list[Dim] | None]
+    ) -> bool:
+        """Binds through a value computed in the domain: it must be read whole, each element once."""
+        result = next(r for r in producer.results if r.value is operand.value)
+        written = _digits(producer.loops, result.index)
+        read = _digits(statement.loops, operand.index)
+        if written is None or read is None:
+            return False
+        if volume([producer.loops[k] for k in written]) != volume([statement.loops[k] for k in read]):
+            return False
+        target = leaves_of([d for k in written for d in self.loops[producer][k]])
+        matched = _align([statement.loops[k] for k in read], target)
+        if matched is None:
+            return False
+        for loop, dims in zip(read, matched, strict=True):
+            known = bound[loop]
+            if known is None:
+                bound[loop] = dims
+            elif leaves_of(known) != leaves_of(dims):
+                return False
+        return True
+
+    def _bind_alike(self, statement: Statement, operand: Operand, bound: list[list[Dim] | None]) -> None:
+        """Binds through a tensor that another statement reads with the same strides."""
+        other, theirs = self._reads[operand.value]
+        used = set(leaves_of([d for dims in bound for d in (dims or ())]))
+        for loop, (extent, factor) in enumerate(zip(statement.loops, operand.index.coeffs, strict=True)):
+            if bound[loop] is not None or not factor:
+                continue
+            for k, (n, c) in enumerate(zip(other.loops, theirs.index.coeffs, strict=True)):
+                leaves = leaves_of(self.loops[other][k])
+                if n == extent and c == factor and not used.intersection(leaves):
+                    bound[loop] = leaves
+                    used.update(leaves)
+                    break
+
+    def _bind_rest(self, statement: Statement, bound: list[list[Dim] | None]) -> bool:
+        """Binds loops that no access ties: to dimensions not used yet if extents agree, else to new ones."""
+        used = set(leaves_of([d for dims in bound for d in (dims or ())]))
+        unused = [leaf for leaf in self.leaves() if leaf not in used]
+        missing = [k for k, dims in enumerate(bound) if dims is None]
+        if unused:
+            matched = None
+            if volume([d.extent for d in unused]) == volume([statement.loops[k] for k in missing]):
+                matched = _align([statement.loops[k] for k in missing], unused)
+            if matched is None:
+                return False
+            for loop, dims in zip(missing, matched, strict=True):
+                bound[loop] = dims
+            return True
+        for loop in missing:
+            dim = Dim(statement.loops[loop])
+            self.dims.append(dim)
+            bound[loop] = [dim]
+        return True
+
+    # --- tiles -----------------------------------------------------------------------------------------
+
+    def shape(self) -> Shape | None:
+        """How tiles carry the domain; None when no single tile shape does."""
+        every = frozenset(self.leaves())
+        spans = {s: frozenset(self.span(s)) for s in self.loops}
+        reduced = {s: self.reduced(s) for s in self.loops}
+        read = {o.value for s in self.loops for o in s.operands}
+        consumed = {s for s in self.loops if any(r.value in read for r in s.results)}
+        if len(self.loops) > 1 and any(
+            s.volume == 0 or any(r.combine == "general" for r in s.results) for s in self.loops
+        ):
+            return None
+        sets = {r for r in reduced.values() if r}
+        used = {reduced[s] for s in consumed if reduced[s]}
+        narrow = {spans[s] for s in self.loops if spans[s] != every}
+        if not used and not narrow and len(sets) <= 1:
+            return Shape(False, tuple(self.leaves()), (), next(iter(sets), frozenset()))
+        columns = _columns(every, used, narrow, sets)
+        if columns is None:
+            return None
+        rows = every - columns
+        for s in self.loops:
+            if spans[s] not in (every, rows):
+                return None
+            if reduced[s] and spans[s] == every and reduced[s] not in (columns, rows, every):
+                return None
+            if reduced[s] and spans[s] != every and reduced[s] != rows:
+                return None
+            if reduced[s] and reduced[s] != columns and s in consumed:
+                return None
+        order = self.leaves()
+        return Shape(True, tuple(d for d in order if d in rows), tuple(d for d in order if d in columns), frozenset())
+
+
+def _columns(
+    every: frozenset[Dim], used: set[frozenset[Dim]], narrow: set[frozenset[Dim]], sets: set[frozenset[Dim]]
+) -> frozenset[Dim] | None:
+    """The leaves that tiles must hold whole; None when statements disagree."""
+    if used:
+        return next(iter(used)) if len(used) == 1 else None
+    if narrow:
+        return every - next(iter(narrow)) if len(narrow) == 1 else None
+    for candidate in sets:
+        if all(s in (candidate, every - candidate, every) for s in sets) and candidate != every:
+            return candidate
+    return None
+
+
+def _digits(loops: Sequence[int], index: Affine) -> list[int] | None:
+    """Loops, outer first, of which ``index`` is the row-major number; None when it is not one."""
+    if index.const:
+        return None
+    order = [k for k, c in enumerate(index.coeffs) if c and loops[k] > 1]
+    order.sort(key=lambda k: index.coeffs[k])
+    expected = 1
+    for k in order:
+        if index.coeffs[k] != expected:
+            return None
+        expected *= loops[k]
+    return order[::-1]
+
+
+def _align(extents: Sequence[int], leaves: Sequence[Dim]) -> list[list[Dim]] | None:
+    """Groups ``leaves``, splitting where needed, so that the group for each extent has that volume."""
+    remaining = list(leaves)
+    groups: list[list[Dim]] = []
+    for extent in reversed(extents):
+        group: list[Dim] = []
+        need = extent
+        while need > 1:
+            if not remaining:
+                return None
+            leaf = remaining.pop()
+            if need % leaf.extent == 0:
+                need //= leaf.extent
+                group.insert(0, leaf)
+            elif leaf.extent % need == 0:
+                outer, inner = leaf.split(need)
+                remaining.append(outer)
+                group.insert(0, inner)
+                need = 1
+            else:
+                return None
+        groups.insert(0, group)
+    return groups if not remaining else None
+
+
+def domain_of(kernel: KernelView) -> Domain:
+    """The domain of a nest kernel, computed once.
+
+    Raises:
+        ValueError: its statements do not share one.
+    """
+    if kernel.domain is None:
+        domain = Domain()
+        for statement in kernel.statements:
+            if not domain.add(statement):
+                raise ValueError(f"{kernel.name}: {statement.op} over {statement.loops} does not fit the kernel's other loops")
+        kernel.domain = domain
+    return kernel.domain

@@ -1,0 +1,321 @@
+"""Writes the maps of a nest kernel: one for each stage of a tile, and those that start and finish reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ftm_backend import dialect
+from ftm_backend.codegen.builder import Index
+from ftm_backend.midend.affine import volume
+from ftm_backend.midend.bodies import combined, element_type, emit, identity
+from ftm_backend.midend.kernel import Node, Operand, Result, Statement, Value, walk
+from ftm_backend.midend.nest_axes import Axis, Place
+from ftm_backend.midend.nest_reduce import Form, starts_at_identity
+from ftm_backend.midend.nest_stages import Stage
+from ftm_backend.mlir import arith, ir
+
+if TYPE_CHECKING:
+    from ftm_backend.midend.nest_writer import NestWriter
+
+
+class _Inputs:
+    """Inputs of a map under construction: each tile once."""
+
+    def __init__(self) -> None:
+        self.list: list[tuple[Any, int, str]] = []
+        self._number: dict[tuple[Any, str], int] = {}
+
+    def add(self, tile: Any, access: str) -> int:
+        """The number of an input."""
+        key = (tile, access)
+        if key not in self._number:
+            self._number[key] = len(self.list)
+            self.list.append((tile, 0, access))
+        return self._number[key]
+
+
+class MapWriter:
+    """Writes maps for ``nest``, the kernel's writer."""
+
+    def __init__(self, nest: NestWriter):
+        self._nest, self._b = nest, nest.b
+
+    # --- one stage -------------------------------------------------------------------------------------
+
+    def write(self, stage: Stage) -> None:
+        """The map of a stage, with the stores of what it completes."""
+        nest, b = self._nest, self._b
+        inputs = _Inputs()
+        number: dict[int, int] = {}  # node: input of the map
+        positions: dict[int, tuple[Node, Index, dict[str, list[tuple[Axis, int]]]]] = {}
+        here = {r.value for s in stage.statements for r in s.results}
+        elements: list[tuple[Statement, Result, Node]] = []
+        for s in stage.statements:
+            for r in s.results:
+                node = self._element(s, r)
+                elements.append((s, r, node))
+                for n in walk([node]):
+                    if id(n) in nest.uniforms.tiles:
+                        number[id(n)] = inputs.add(nest.uniforms.tiles[id(n)][1], "one")
+                    elif n.op == "in" and n.payload.value not in here:
+                        number[id(n)] = self._input(s, n.payload, stage.narrow, inputs)
+                    elif n.op == "carry":
+                        number[id(n)] = inputs.add(nest.accumulators[s.results[n.payload]], "full")
+                    elif n.op == "index":
+                        positions[id(n)] = self._position(s, n)
+        buffers = {v: b.buffer(str(v.symbol), v.dtype, volume(v.shape)) for s in stage.statements for v in s.gathers}
+        outputs: list[tuple[Any, int, str]] = []
+        sources: list[int] = []
+        after: list[tuple[Statement, Result, Any, Form]] = []
+        for position, (s, r, _) in enumerate(elements):
+            tile, word, form = self._output(s, r)
+            if tile is not None:
+                outputs.append((tile, 0, word))
+                sources.append(position)
+                after.append((s, r, tile, form))
+
+        def body(arguments: Sequence[ir.Value]) -> list[ir.Value]:
+            known: dict[Value, ir.Value] = {}
+
+            def leaf(n: Node) -> ir.Value | None:
+                if id(n) in number:
+                    return arguments[number[id(n)]]
+                if n.op == "in":
+                    return known[n.payload.value]
+                if n.op == "index":
+                    return self._emit_position(*positions[id(n)])
+                return nest.uniforms.scalar(n)
+
+            def gather(n: Node, index: ir.Value) -> ir.Value:
+                return dialect.Gather(element_type(n.dtype), buffers[n.payload], index).result
+
+            values = []
+            for _, r, node in elements:
+                values.append(emit([node], leaf, gather)[0])
+                known[r.value] = values[-1]
+            return [values[k] for k in sources]
+
+        rows = nest.extent(rows=True)
+        columns = 1 if stage.narrow else nest.extent(rows=False)
+        b.map(rows, columns, inputs.list, outputs, body)
+        for s, r, tile, form in after:
+            self._complete(s, r, tile, form)
+
+    def _element(self, s: Statement, r: Result) -> Node:
+        """What the map computes for a result: the element, or the new running value."""
+        nest = self._nest
+        reduced = nest.axes.reduced[s]
+        if r.combine is None or (reduced and r.combine != "general" and nest.forms[s].word):
+            return r.yields
+        if reduced and r.combine == "general":
+            return r.yields
+        if reduced:
+            number = s.results.index(r)
+            return combined(r.combine, Node("carry", r.value.dtype, payload=number), r.yields)
+        # Every reduced extent is 1: the start value takes part once.
+        start = self._start_node(s, r)
+        if r.combine == "general":
+            return _substituted(r.yields, [self._start_node(s, other) for other in s.results])
+        return r.yields if starts_at_identity(r) else combined(r.combine, start, r.yields)
+
+    def _start_node(self, s: Statement, r: Result) -> Node:
+        if isinstance(r.init, Node):
+            return r.init
+        assert isinstance(r.init, Operand)
+        nest = self._nest
+        key, place = nest.key(s, r.init)
+        if key not in nest.tiles:
+            nest.tiles[key] = nest.load(r.init, place, *nest.reach(place))
+        return Node("in", r.value.dtype, payload=r.init)
+
+    def _input(self, s: Statement, operand: Operand, narrow: bool, inputs: _Inputs) -> int:
+        nest = self._nest
+        producer = operand.value.producer
+        if producer in nest.forms:
+            form = nest.forms[producer]
+            whole_rows, whole_columns = form.rows, form.columns
+            tile = nest.tiles[operand.value]
+        else:
+            key, place = nest.key(s, operand)
+            whole_rows, whole_columns = nest.reach(place)
+            tile = nest.tiles[key]
+        # A map over one row or one column reads vectors along the other side as full tiles.
+        one_row = not nest.plan.rows
+        one_column = narrow or not nest.plan.columns
+        if (whole_rows or one_row) and (whole_columns or one_column):
+            return inputs.add(tile, "full")
+        return inputs.add(tile, "col" if whole_rows else "row" if whole_columns else "one")
+
+    def _output(self, s: Statement, r: Result) -> tuple[Any, str, Form]:
+        nest = self._nest
+        form = nest.forms[s]
+        if form.crossing:
+            tile = nest.accumulators[r]
+            return tile, f"{form.word}{r.combine}.acc" if form.word and r.combine != "general" else "full", form
+        if not r.stores and r.value not in nest.kept:
+            return None, "", form
+        tile = nest.tile(r.value.dtype, form.rows, form.columns)
+        reduces = form.word and nest.axes.reduced[s] and r.combine != "general"
+        return tile, f"{form.word}{r.combine}" if reduces else "full", form
+
+    def _complete(self, s: Statement, r: Result, tile: Any, form: Form) -> None:
+        """Stores a result that this tile completes, or keeps it for later stages."""
+        nest = self._nest
+        if form.crossing:
+            return
+        if nest.axes.reduced[s]:
+            rows = nest.extent(rows=True) if form.rows else 1
+            columns = nest.extent(rows=False) if form.columns else 1
+            start = self._start_tile(s, r, form)
+            tile = self.started(r, tile, rows, columns, lambda: nest.tile(r.value.dtype, form.rows, form.columns), start)
+        nest.tiles[r.value] = tile
+        nest.store(s, r, tile, form)
+
+    # --- reductions ------------------------------------------------------------------------------------
+
+    def start_accumulators(self) -> None:
+        """Allocates what tiles accumulate into and sets it to where its reduction starts."""
+        nest, b = self._nest, self._b
+        for s in nest.kernel.statements:
+            form = nest.forms[s]
+            if not form.crossing:
+                continue
+            rows = nest.extent(rows=True) if form.rows else 1
+            columns = nest.extent(rows=False) if form.columns else 1
+            for r in s.results:
+                tile = nest.accumulators[r] = nest.tile(r.value.dtype, form.rows, form.columns)
+                if r.combine != "general":
+                    self.fill(tile, rows, columns, Node("constant", r.value.dtype, payload=identity(r.combine, r.value.dtype)))
+                elif isinstance(r.init, Operand):
+                    place = nest.axes.place(s, r.init.index)
+                    nest.load(r.init, place, form.rows, form.columns, tile)
+                else:
+                    self.fill(tile, rows, columns, r.init)
+        del b
+
+    def finish_accumulators(self) -> None:
+        """Stores what was accumulated."""
+        nest = self._nest
+        for s in nest.kernel.statements:
+            form = nest.forms[s]
+            if not form.crossing:
+                continue
+            rows = nest.extent(rows=True) if form.rows else 1
+            columns = nest.extent(rows=False) if form.columns else 1
+            for r in s.results:
+                tile = nest.accumulators[r]
+                if r in nest.partial:
+                    nest.store_partial(s, r, tile, form)
+                    continue
+                start = self._start_tile(s, r, form)
+                tile = self.started(r, tile, rows, columns, lambda r=r, f=form: nest.tile(r.value.dtype, f.rows, f.columns), start)
+                nest.store(s, r, tile, form)
+
+    def _start_tile(self, s: Statement, r: Result, form: Form) -> Any:
+        if not isinstance(r.init, Operand) or r.combine == "general":
+            return None
+        return self._nest.load(r.init, self._nest.axes.place(s, r.init.index), form.rows, form.columns)
+
+    def started(
+        self, r: Result, tile: Any, rows: Index, columns: Index, make: Callable[[], Any], start_tile: Any
+    ) -> Any:
+        """The tile of a finished reduction: what was reduced, combined with where it starts."""
+        if r.combine == "general" or starts_at_identity(r):
+            return tile
+        inputs = _Inputs()
+        inputs.add(tile, "full")
+        reduced = Node("reduced", r.value.dtype)
+        number = {id(reduced): 0}
+        if start_tile is not None:
+            start = Node("start", r.value.dtype)
+            number[id(start)] = inputs.add(start_tile, "full")
+        else:
+            assert isinstance(r.init, Node)
+            start = r.init
+            if id(start) in self._nest.uniforms.tiles:
+                number[id(start)] = inputs.add(self._nest.uniforms.tiles[id(start)][1], "one")
+        assert r.combine is not None
+        node = combined(r.combine, start, reduced)
+        out = make()
+
+        def body(arguments: Sequence[ir.Value]) -> list[ir.Value]:
+            def leaf(n: Node) -> ir.Value | None:
+                return arguments[number[id(n)]] if id(n) in number else self._nest.uniforms.scalar(n)
+            return emit([node], leaf)
+
+        self._b.map(rows, columns, inputs.list, [(out, 0, "full")], body)
+        return out
+
+    def fill(self, tile: Any, rows: Index, columns: Index, node: Node) -> None:
+        """Sets a tile to a constant or uniform value."""
+        inputs = _Inputs()
+        known = self._nest.uniforms.tiles.get(id(node))
+        if known is not None:
+            inputs.add(known[1], "one")
+        self._b.map(rows, columns, inputs.list, [(tile, 0, "full")], lambda arguments: (
+            [arguments[0]] if known is not None else emit([node], self._nest.uniforms.scalar)))
+
+    # --- positions -------------------------------------------------------------------------------------
+
+    def _position(self, s: Statement, node: Node) -> tuple[Node, Index, dict[str, list[tuple[Axis, int]]]]:
+        """The base of an index value, built outside the map, and its steps along rows and columns."""
+        nest = self._nest
+        place: Place = nest.axes.place(s, node.payload)
+        steps = {
+            "rows": [(a, place.steps.get(a, 0)) for a in nest.plan.rows],
+            "columns": [(a, place.steps.get(a, 0)) for a in nest.plan.columns],
+        }
+        return node, nest.address(place), steps
+
+    def _emit_position(self, node: Node, base: Index, steps: dict[str, list[tuple[Axis, int]]]) -> ir.Value:
+        del node
+        b = self._b
+        row_step, column_step = _single_step(steps["rows"]), _single_step(steps["columns"])
+        total = b.position(base, row_step or 0, column_step or 0)
+        for side, single in (("rows", row_step), ("columns", column_step)):
+            if single is not None:
+                continue
+            counter = b.position(0, int(side == "rows"), int(side == "columns"))
+            inner = 1
+            for k, (axis, step) in reversed(list(enumerate(steps[side]))):
+                if step:
+                    digit = _divided(counter, inner)
+                    if k:
+                        digit = arith.RemSIOp(digit, _integer(axis.extent)).result
+                    total = arith.AddIOp(total, arith.MulIOp(digit, _integer(step)).result).result
+                inner *= axis.extent
+        return total
+
+
+def _single_step(steps: list[tuple[Axis, int]]) -> int | None:
+    """The one step that walks through all axes of a side; None when there is none."""
+    if not steps:
+        return 0
+    inner_axis, step = steps[-1]
+    expected = step * inner_axis.extent
+    for axis, outer in reversed(steps[:-1]):
+        if outer != expected:
+            return None
+        expected *= axis.extent
+    return step
+
+
+def _divided(value: ir.Value, by: int) -> ir.Value:
+    return value if by == 1 else arith.DivSIOp(value, _integer(by)).result
+
+
+def _integer(value: int) -> ir.Value:
+    i64 = ir.IntegerType.get_signless(64)
+    return arith.ConstantOp(i64, ir.IntegerAttr.get(i64, value)).result
+
+
+def _substituted(node: Node, starts: Sequence[Node]) -> Node:
+    """``node`` with the running values replaced."""
+    made: dict[int, Node] = {}
+    for n in walk([node]):
+        if n.op == "carry":
+            made[id(n)] = starts[n.payload]
+        else:
+            made[id(n)] = Node(n.op, n.dtype, tuple(made[id(o)] for o in n.operands), n.payload)
+    return made[id(node)]

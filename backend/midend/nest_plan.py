@@ -1,0 +1,247 @@
+"""Tiles of a nest kernel: which axes are rows, which columns, which are loops, and how large a tile is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ftm_backend.machine.presets import ELEMENT_BYTES
+from ftm_backend.midend.affine import volume
+from ftm_backend.midend.kernel import KernelView, Operand, Statement
+from ftm_backend.midend.nest_axes import Axes, Axis, Place, axes_of
+
+_WIDE = 1024  # columns that keep vector code busy; more axes are joined to reach it
+_SHARE = 4    # tiles take 1/_SHARE of AM, which leaves room for rings
+
+
+@dataclass(eq=False, slots=True)
+class Level:
+    """A loop over tiles: ``trips`` steps of ``step`` along ``axis``."""
+
+    axis: Axis
+    step: int
+
+    @property
+    def trips(self) -> int:
+        """Number of steps; the last one may be shorter."""
+        return -(-self.axis.extent // self.step)
+
+
+@dataclass(eq=False)
+class TilePlan:
+    """Rows and columns of a tile (outermost axis first, which alone may be cut) and the loops around it.
+
+    ``levels[:inner]`` run outside the accumulators of reductions, ``levels[inner:]`` inside.  ``divided`` is
+    the level that the cores share.  With ``parts`` > 0 it is an inner one: it is cut into that many parts,
+    each of which leaves partial results that are combined at the end.
+    """
+
+    axes: Axes
+    rows: list[Axis]
+    columns: list[Axis]
+    levels: list[Level]
+    inner: int
+    divided: Level | None = None
+    parts: int = 0
+    cut: dict[Axis, int] = field(default_factory=dict)
+
+    def row_count(self) -> int:
+        """Most rows of a tile."""
+        return self._count(self.rows)
+
+    def column_count(self) -> int:
+        """Most columns of a tile."""
+        return self._count(self.columns)
+
+    def _count(self, axes: Sequence[Axis]) -> int:
+        return volume([self.cut.get(a, a.extent) for a in axes])
+
+
+def plan_tiles(kernel: KernelView) -> TilePlan:
+    """Chooses the tiles of a nest kernel."""
+    axes = axes_of(kernel)
+    if axes.shape.resident:
+        columns = [a for a in axes.axes if a.leaves[0] in axes.shape.columns]
+        rows = [a for a in axes.axes if a not in columns]
+    else:
+        rows, columns = _rows_and_columns(axes)
+    plan = TilePlan(axes, rows, columns, [], 0)
+    _cut(plan, axes)
+    _order_levels(plan, axes)
+    _share(plan, axes)
+    return plan
+
+
+# --- rows and columns ---------------------------------------------------------------------------------
+
+
+def _rows_and_columns(axes: Axes) -> tuple[list[Axis], list[Axis]]:
+    kernel = axes.kernel
+    reduced = frozenset(a for s in kernel.statements for a in axes.reduced[s])
+    if any(r.combine == "general" for s in kernel.statements for r in s.results):
+        candidates = [a for a in axes.axes if a not in reduced]
+    else:
+        candidates = list(axes.axes)
+    if not candidates:
+        return [], []
+    places = [(p, volume([a.extent for a in p.steps])) for p in memory_places(axes)]
+    order = {a: k for k, a in enumerate(axes.axes)}
+
+    def unit_strides(axis: Axis) -> tuple[int, int, int]:
+        runs = sum(weight * min(axis.extent, 16) for place, weight in places if abs(place.steps.get(axis, 0)) == 1)
+        return (runs, axis.extent, order[axis])
+
+    columns = [max(candidates, key=unit_strides)]
+    rest = [a for a in reversed(axes.axes) if a in candidates and a not in columns]
+    for axis in list(rest):
+        if volume([a.extent for a in columns]) >= _WIDE:
+            break
+        alike = all(bool(place.steps.get(axis)) == any(place.steps.get(c) for c in columns) for place, _ in places)
+        if alike and (axis in reduced) == (columns[0] in reduced):
+            columns.append(axis)
+            rest.remove(axis)
+    columns.sort(key=lambda a: order[a])
+    if not rest:
+        return [], columns
+    # Reduced columns leave parallel rows (one result per row); parallel columns add up reduced rows.
+    preferred = [a for a in rest if (a in reduced) != (columns[0] in reduced)] if reduced else rest
+    kind = (preferred or rest)[0] in reduced
+    rows: list[Axis] = []
+    for axis in rest:
+        if (axis in reduced) == kind and volume([a.extent for a in rows]) * volume([a.extent for a in columns]) < 4 * _WIDE:
+            rows.append(axis)
+    rows.sort(key=lambda a: order[a])
+    return rows, columns
+
+
+def memory_places(axes: Axes) -> list[Place]:
+    """The addresses of what kernels move between DDR and tiles."""
+    found = []
+    for s in axes.kernel.statements:
+        found += [axes.place(s, o.index) for o in s.operands if o.value.producer not in axes.spans]
+        found += [axes.place(s, store.index) for r in s.results for store in r.stores]
+    return found
+
+
+# --- sizes --------------------------------------------------------------------------------------------
+
+
+def element_bytes(axes: Axes) -> int:
+    """Bytes of scratchpad for each element of a tile: operands and results that fill it."""
+    seen: set[tuple[object, int, tuple[tuple[int, int], ...]]] = set()
+    total = 0
+    for s in axes.kernel.statements:
+        for o in s.operands:
+            key = (o.value, o.index.const, o.index.coeffs)
+            if o.value.producer not in axes.spans and key not in seen:
+                seen.add(key)
+                total += ELEMENT_BYTES[o.value.dtype]
+        for r in s.results:
+            total += ELEMENT_BYTES[r.value.dtype]
+    return max(total, 1)
+
+
+def _cut(plan: TilePlan, axes: Axes) -> None:
+    """Cuts the outermost row and column axes so that a tile takes its share of AM and all cores get some."""
+    kernel = axes.kernel
+    elements = max(kernel.machine.am_bytes // _SHARE // element_bytes(axes), 64)
+    rows, columns = plan.rows, plan.columns
+    total_columns = volume([a.extent for a in columns])
+    if columns and not axes.shape.resident:
+        limit = elements // 8 if rows else elements
+        _cut_axis(plan, columns, max(limit, 1))
+    else:
+        del total_columns
+    row_limit = max(elements // max(plan.column_count(), 1), 1)
+    # Rows that do not fit become loops, outermost first.
+    while len(rows) > 1 and volume([a.extent for a in rows[1:]]) > row_limit:
+        rows.pop(0)
+    if rows:
+        _cut_axis(plan, rows, row_limit)
+    if not kernel.one_core:
+        _spread(plan, axes)
+
+
+def _cut_axis(plan: TilePlan, group: list[Axis], limit: int) -> None:
+    """Cuts ``group`` to at most ``limit`` elements, in even pieces."""
+    inner = volume([a.extent for a in group[1:]])
+    most = max(limit // max(inner, 1), 1)
+    pieces = -(-group[0].extent // most)
+    step = -(-group[0].extent // pieces)
+    if step < group[0].extent:
+        plan.cut[group[0]] = step
+
+
+def _spread(plan: TilePlan, axes: Axes) -> None:
+    """Cuts further when there are fewer tiles than it takes to keep all cores busy."""
+    wanted = 2 * axes.kernel.machine.cores
+    for group in (plan.rows, [] if axes.shape.resident else plan.columns):
+        tiles = volume([level.trips for level in _levels(plan, axes)])
+        if tiles >= wanted or not group:
+            continue
+        axis = group[0]
+        step = plan.cut.get(axis, axis.extent)
+        pieces = min(-(-axis.extent // step) * -(-wanted // tiles), axis.extent)
+        if axis is plan.columns[:1] and axis.extent // pieces < 256:
+            continue
+        step = -(-axis.extent // pieces)
+        if step < axis.extent:
+            plan.cut[axis] = step
+
+
+# --- loops --------------------------------------------------------------------------------------------
+
+
+def _levels(plan: TilePlan, axes: Axes) -> list[Level]:
+    """All loops around a tile: axes outside tiles, then cut columns, then cut rows."""
+    tiled = (*plan.rows, *plan.columns)
+    levels = [Level(a, 1) for a in axes.axes if a not in tiled]
+    for group in (plan.columns, plan.rows):
+        levels += [Level(a, plan.cut[a]) for a in group if a in plan.cut]
+    return levels
+
+
+def accumulated(axes: Axes, statement: Statement) -> bool:
+    """Whether a statement's results are put together over several tiles or need a start value of their own."""
+    return bool(axes.reduced[statement])
+
+
+def _order_levels(plan: TilePlan, axes: Axes) -> None:
+    levels = _levels(plan, axes)
+    rows = frozenset(plan.rows) | {level.axis for level in levels}
+    if axes.shape.resident:
+        crossing = any(axes.reduced[s] & rows for s in axes.kernel.statements)
+        plan.levels, plan.inner = levels, 0 if crossing else len(levels)
+        return
+    reduced = frozenset(a for s in axes.kernel.statements for a in axes.reduced[s])
+    outer = [level for level in levels if level.axis not in reduced]
+    plan.levels = outer + [level for level in levels if level.axis in reduced]
+    plan.inner = len(outer)
+
+
+def _share(plan: TilePlan, axes: Axes) -> None:
+    """Chooses the level that cores share."""
+    kernel = axes.kernel
+    if kernel.one_core:
+        return
+    outer, inner = plan.levels[: plan.inner], plan.levels[plan.inner:]
+    best = max(outer, key=lambda level: level.trips, default=None)
+    widest = max(inner, key=lambda level: level.trips, default=None)
+    cores = kernel.machine.cores
+    if widest is not None and (best is None or best.trips < cores) and widest.trips > 1 and _can_split(axes):
+        plan.divided, plan.parts = widest, min(widest.trips, 2 * cores)
+    else:
+        plan.divided = best
+
+
+def _can_split(axes: Axes) -> bool:
+    """Whether partial results can be combined in a pass over the results' own elements."""
+    for s in axes.kernel.statements:
+        for r in s.results:
+            if not axes.reduced[s]:
+                continue
+            if r.combine == "general" or any(store.index != r.index for store in r.stores):
+                return False
+            if isinstance(r.init, Operand) and r.init.index != r.index:
+                return False
+    return True
