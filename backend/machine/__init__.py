@@ -1,0 +1,16 @@
+"""The machine: presets, cycle model, and the emulator behind ``Machine`` (loaded on first use)."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ftm_backend.machine.emulator import Machine, MachineError, Program
+
+__all__ = ["Machine", "MachineError", "Program"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ftm_backend.machine import emulator
+
+    return getattr(emulator, name)

@@ -17,7 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 LIBRARY = HERE / "libftm_machine.so"
 FLAGS = (
-    "-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off"
+    "-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off -fno-strict-aliasing"
     " -Wall -Wextra -Wno-psabi -pthread"
 ).split()
 # -ffast-math stays off: NaN, infinities and signed zeros are part of the instructions' meaning.

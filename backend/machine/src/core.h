@@ -1,0 +1,97 @@
+// One core's state while it runs a program, and the instructions that are more than a few lines.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "program.h"
+
+namespace ftm {
+
+class Checker;
+class Team;
+
+// What a program did wrong; the message has no place yet, the interpreter adds the line.
+struct Fault : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// One slot of a tile's ring: where it lies, and its current extents.
+struct Slot {
+    uint8_t* base;
+    int32_t rows, columns;
+};
+
+struct Counters {
+    uint64_t instructions = 0, dma_bytes = 0, mm_flops = 0, map_elements = 0;
+};
+
+// Memory that starts at a multiple of 64 bytes and may be read kSlack bytes past its end.
+class Memory {
+public:
+    Memory() = default;
+    ~Memory();
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+    // Grows to at least `bytes`; the contents are lost when it does.  Throws std::bad_alloc.
+    uint8_t* ensure(int64_t bytes);
+    uint8_t* data() const { return data_; }
+    int64_t size() const { return size_; }
+
+private:
+    uint8_t* data_ = nullptr;
+    int64_t size_ = 0;
+};
+
+struct Core {
+    const Program* program = nullptr;
+    int32_t id = 0, count = 1;
+    int64_t* r = nullptr;              // the register file, see Source
+    uint8_t* const* buffers = nullptr;  // address of each buffer of the program
+    Slot* slots = nullptr;             // this core's
+    Slot* shared_slots = nullptr;      // those of GSM tiles
+    uint8_t* strips = nullptr;         // Program::strip_bytes
+    Memory work;                       // of matrix products
+    Memory sums;                       // of reductions
+    Checker* checker = nullptr;        // in checked mode
+    Team* team = nullptr;
+    Counters counters;
+    uint32_t step = 0;                 // the instruction being run, for messages
+
+    int64_t value(const Source& s) const { return r[s.reg] + s.immediate; }
+    const TileDecl& tile(int32_t index) const { return program->tiles[index]; }
+
+    // Number of a slot among all slots of the program.
+    int32_t slot_number(int32_t tile_index, int64_t slot) const {
+        const TileDecl& t = program->tiles[tile_index];
+        if (t.depth == 1) return t.first_slot;
+        int64_t k = slot % t.depth;
+        return t.first_slot + int32_t(k < 0 ? k + t.depth : k);
+    }
+    Slot& slot(int32_t tile_index, int32_t number) const {
+        return (program->tiles[tile_index].space == 3 ? shared_slots : slots)[number];
+    }
+    Slot& slot(const TileRef& ref) const { return slot(ref.tile, slot_number(ref.tile, value(ref.slot))); }
+    int32_t number(const TileRef& ref) const { return slot_number(ref.tile, value(ref.slot)); }
+};
+
+// Runs the program from main to its end.  Throws Fault.
+void run_core(Core& core);
+
+void run_load(Core& core, const Dma& dma);
+void run_store(Core& core, const Dma& dma, bool add);
+void run_gather(Core& core, const Dma& dma);
+void run_scatter(Core& core, const Dma& dma, uint16_t flags);
+void run_tile_copy(Core& core, const Matrix& operands);
+void run_matrix(Core& core, const Matrix& operands, uint16_t flags);
+void run_transpose(Core& core, const Matrix& operands);
+void run_map(Core& core, const MapPlan& plan, int64_t rows, int64_t columns);
+
+// Waits for all cores.  Throws Fault when another core has failed.
+void wait_for_team(Core& core);
+
+std::string extents(int64_t rows, int64_t columns);
+
+}  // namespace ftm

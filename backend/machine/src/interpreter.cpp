@@ -1,0 +1,117 @@
+// The core's loop: fetches decoded instructions, runs scalar ones in place and calls out for the others.
+#include "checker.h"
+#include "core.h"
+#include "isa_gen.h"
+
+namespace ftm {
+namespace {
+
+int64_t floor_divide(int64_t a, int64_t b) {
+    if (b == 0) return 0;
+    if (b == -1) return int64_t(0 - uint64_t(a));
+    const int64_t q = a / b;
+    return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;
+}
+
+int64_t floor_remainder(int64_t a, int64_t b) {
+    if (b == 0 || b == -1) return 0;
+    const int64_t m = a % b;
+    return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+}
+
+int64_t wrap(uint64_t x) { return int64_t(x); }
+
+int64_t load_integer(Core& core, int32_t index, int64_t at) {
+    const BufferDecl& b = core.program->buffers[index];
+    if (at < 0 || at >= b.elements)
+        throw Fault("reads element " + std::to_string(at) + " of " + b.name + ", which has " + std::to_string(b.elements));
+    if (core.checker) core.checker->load_integer(index, at);
+    const uint8_t* p = core.buffers[index] + at * type_bytes(b.type);
+    switch (b.type) {
+        case Type::I64: { int64_t x; __builtin_memcpy(&x, p, 8); return x; }
+        case Type::I32: { int32_t x; __builtin_memcpy(&x, p, 4); return x; }
+        case Type::I16: { int16_t x; __builtin_memcpy(&x, p, 2); return x; }
+        case Type::I8: return int8_t(*p);
+        default: return *p;
+    }
+}
+
+}  // namespace
+
+void run_core(Core& core) {
+    const Program& program = *core.program;
+    const Step* const steps = program.steps.data();
+    int64_t* const r = core.r;
+    std::vector<uint32_t> returns;
+    uint64_t executed = 0;
+    uint32_t at = program.entry;
+    for (;; ++at) {
+        const Step& s = steps[at];
+        if ((r[s.predicate] != 0) == s.negated) continue;
+        ++executed;
+        const auto a = [&] { return r[s.a.reg] + s.a.immediate; };
+        const auto b = [&] { return r[s.b.reg] + s.b.immediate; };
+        switch (s.opcode) {
+            case isa::FTM_OP_SMOV: r[s.dst] = a(); continue;
+            case isa::FTM_OP_SADD: r[s.dst] = wrap(uint64_t(a()) + uint64_t(b())); continue;
+            case isa::FTM_OP_SSUB: r[s.dst] = wrap(uint64_t(a()) - uint64_t(b())); continue;
+            case isa::FTM_OP_SMUL: r[s.dst] = wrap(uint64_t(a()) * uint64_t(b())); continue;
+            case isa::FTM_OP_SDIV: r[s.dst] = floor_divide(a(), b()); continue;
+            case isa::FTM_OP_SREM: r[s.dst] = floor_remainder(a(), b()); continue;
+            case isa::FTM_OP_SMIN: r[s.dst] = a() < b() ? a() : b(); continue;
+            case isa::FTM_OP_SMAX: r[s.dst] = a() > b() ? a() : b(); continue;
+            case isa::FTM_OP_SLT: r[s.dst] = a() < b(); continue;
+            case isa::FTM_OP_SLE: r[s.dst] = a() <= b(); continue;
+            case isa::FTM_OP_SEQ: r[s.dst] = a() == b(); continue;
+            case isa::FTM_OP_SNE: r[s.dst] = a() != b(); continue;
+            case isa::FTM_OP_SAND: r[s.dst] = a() & b(); continue;
+            case isa::FTM_OP_SOR: r[s.dst] = a() | b(); continue;
+            case isa::FTM_OP_SCID: r[s.dst] = core.id; continue;
+            case isa::FTM_OP_SNC: r[s.dst] = core.count; continue;
+            case isa::FTM_OP_SBR: at = uint32_t(s.target) - 1; continue;
+            case isa::FTM_OP_CALL:
+                core.step = at;
+                if (returns.size() > program.functions.size()) throw Fault("recursion: a function calls itself");
+                returns.push_back(at);
+                at = uint32_t(s.target) - 1;
+                continue;
+            case isa::FTM_OP_RET:
+                if (returns.empty()) {
+                    if (core.checker) core.checker->wait_all();
+                    core.counters.instructions += executed;
+                    return;
+                }
+                at = returns.back();
+                returns.pop_back();
+                continue;
+            default: break;
+        }
+        core.step = at;
+        switch (s.opcode) {
+            case isa::FTM_OP_SLDI: r[s.dst] = load_integer(core, s.target, a()); break;
+            case isa::FTM_OP_BARRIER:
+                if (core.checker) core.checker->wait_all();
+                wait_for_team(core);
+                break;
+            case isa::FTM_OP_MAP: run_map(core, *program.maps[s.target], a(), b()); break;
+            case isa::FTM_OP_DLD: run_load(core, program.dmas[s.target]); break;
+            case isa::FTM_OP_DST: run_store(core, program.dmas[s.target], s.flags & isa::FTM_FLAG_ADD); break;
+            case isa::FTM_OP_DGA: run_gather(core, program.dmas[s.target]); break;
+            case isa::FTM_OP_DSC: run_scatter(core, program.dmas[s.target], s.flags); break;
+            case isa::FTM_OP_DCP: run_tile_copy(core, program.matrices[s.target]); break;
+            case isa::FTM_OP_DWAIT:
+                // Transfers are complete when they have been issued; the checker alone keeps them in flight.
+                if (core.checker) core.checker->wait(core.number(program.matrices[s.target].a));
+                break;
+            case isa::FTM_OP_DWAITALL:
+                if (core.checker) core.checker->wait_all();
+                break;
+            case isa::FTM_OP_MM: run_matrix(core, program.matrices[s.target], s.flags); break;
+            case isa::FTM_OP_TRANS: run_transpose(core, program.matrices[s.target]); break;
+        }
+    }
+}
+
+std::string extents(int64_t rows, int64_t columns) { return std::to_string(rows) + "x" + std::to_string(columns); }
+
+}  // namespace ftm

@@ -1,0 +1,30 @@
+// All inner loops for the instruction set named by FTM_ISA, put into a table.
+#pragma once
+
+#include "kernels/convert.h"
+#include "kernels/layout.h"
+#include "kernels/math.h"
+#include "kernels/matrix.h"
+#include "kernels/reduce.h"
+
+namespace ftm {
+namespace FTM_ISA {
+
+const KernelTable& table();
+const KernelTable& table() {
+    static const KernelTable filled = [] {
+        KernelTable t = {};
+        t.name = FTM_ISA_NAME;
+        put_arithmetic(t);
+        put_math(t);
+        put_conversions(t);
+        put_reductions(t);
+        put_matrix(t);
+        put_layout(t);
+        return t;
+    }();
+    return filled;
+}
+
+}  // namespace FTM_ISA
+}  // namespace ftm

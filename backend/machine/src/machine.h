@@ -1,0 +1,91 @@
+// The machine: a thread for each core, and the queue of jobs that they run one after another.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core.h"
+#include "ftm_machine.h"
+#include "team.h"
+
+namespace ftm {
+
+// A program on this machine, with what each core keeps for it between runs.
+struct Loaded {
+    std::unique_ptr<Program> program;
+    struct PerCore {
+        std::vector<Slot> slots;
+        const uint8_t* bases[4] = {};  // that the slots were made for, by space
+    };
+    std::vector<PerCore> cores;
+};
+
+struct Job {
+    std::shared_ptr<Loaded> loaded;
+    std::vector<uint8_t*> buffers;  // of every buffer of the program; arena regions are filled in at the start
+    std::vector<int64_t> scalars;
+    uint8_t* arena = nullptr;
+    ftm_done done = nullptr;
+    void* user = nullptr;
+
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool ended = false;
+    std::string fault;  // empty: it ran
+};
+
+class Machine {
+public:
+    Machine(int32_t cores, bool checked, const int64_t (&limits)[4]);
+    ~Machine();
+
+    int32_t cores() const { return count_; }
+    std::shared_ptr<Loaded> load(const void* image, size_t size);
+    // Throws Error.
+    void submit(std::shared_ptr<Job> job);
+    ftm_stats_data stats() const;
+    // Whether this process is the one that opened the machine: threads do not survive a fork.
+    bool at_home() const;
+
+private:
+    struct Seat {
+        Core core;
+        Memory am, sm, strips;
+        std::vector<int64_t> registers;
+    };
+
+    void lead();
+    void follow(int32_t id);
+    void start(Job& job);
+    void run_part(int32_t id);
+    void seat(Seat& seat, int32_t id);
+    void finish(Job& job, uint64_t nanoseconds);
+
+    const int32_t count_;
+    const bool checked_;
+    int64_t limits_[4];
+    const int64_t process_;
+    std::vector<std::unique_ptr<Seat>> seats_;
+    Memory gsm_, arena_;
+    Team team_;         // barriers of the program
+    Team gate_;         // the end of a job
+    std::atomic<uint32_t> turn_{0};  // counts jobs; cores other than 0 wait for the next
+    Job* current_ = nullptr;
+    std::unique_ptr<struct Shadow> shadow_;
+    std::mutex fault_mutex_;
+    std::string fault_;
+
+    mutable std::mutex mutex_;
+    std::condition_variable queued_;
+    std::deque<std::shared_ptr<Job>> queue_;
+    bool closing_ = false;
+    ftm_stats_data stats_{};
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace ftm
