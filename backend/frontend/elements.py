@@ -1,0 +1,357 @@
+"""Scalar expressions: what the body of an op computes for one element, written as Python arithmetic.
+
+An `Elem` is one MLIR scalar with its dtype token.  Operators and the functions below emit ``arith`` and
+``math`` operations at the current insertion point; signedness comes from the token, so that ``u8`` divides
+unsigned.  What depends on constants and runtime scalars alone is emitted once at the top of the function
+(``hoisted``), and bodies capture it.  Python numbers take the dtype of the Elem beside them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ftm_backend import mlir
+from ftm_backend.frontend.dtypes import info, promote
+
+__all__ = ["Elem", "Emitter", "apply", "ceil", "copysign", "cos", "erf", "exp", "expm1", "floor", "fma", "highest", "info", "isnan",
+           "log", "log1p", "log2", "lowest", "maximum", "minimum", "pow_", "round_even", "rsqrt", "sin", "sqrt", "tanh",
+           "trunc", "where"]
+
+_BINARY = {  # float, integer, bool
+    "add": ("arith.addf", "arith.addi", "arith.ori"),
+    "sub": ("arith.subf", "arith.subi", "arith.xori"),
+    "mul": ("arith.mulf", "arith.muli", "arith.andi"),
+    "and": (None, "arith.andi", "arith.andi"),
+    "or": (None, "arith.ori", "arith.ori"),
+    "xor": (None, "arith.xori", "arith.xori"),
+}
+_SIGNED = {  # float, signed, unsigned
+    "div": ("arith.divf", "arith.divsi", "arith.divui"),
+    "rem": ("arith.remf", "arith.remsi", "arith.remui"),
+    "max": ("arith.maximumf", "arith.maxsi", "arith.maxui"),
+    "min": ("arith.minimumf", "arith.minsi", "arith.minui"),
+    "maxnum": ("arith.maxnumf", "arith.maxsi", "arith.maxui"),
+    "minnum": ("arith.minnumf", "arith.minsi", "arith.minui"),
+    "shr": (None, "arith.shrsi", "arith.shrui"),
+    "shl": (None, "arith.shli", "arith.shli"),
+}
+_COMPARE = {  # float (ordered; ne unordered), signed, unsigned
+    "eq": (1, 0, 0),
+    "ne": (13, 1, 1),
+    "lt": (4, 2, 6),
+    "le": (5, 3, 7),
+    "gt": (2, 4, 8),
+    "ge": (3, 5, 9),
+}
+
+
+class Emitter:
+    """Creates operations, with MLIR types and constants cached for one function.
+
+    anchor: operations on constants and runtime scalars go before this operation of the entry block.
+    """
+
+    def __init__(self, anchor: Any) -> None:
+        self.ir = mlir.ir
+        self.hoist_point = self.ir.InsertionPoint(anchor)
+        self._types: dict[str, Any] = {"index": self.ir.IndexType.get()}
+        self._constants: dict[tuple[str, str], Elem] = {}
+        self._conversions: dict[tuple[Any, str], Elem] = {}
+        self._predicates: dict[int, Any] = {}
+        self.i64_type = self.type("i64")
+
+    def type(self, token: str) -> Any:
+        """The MLIR type of a dtype token (or ``index``)."""
+        if token not in self._types:
+            self._types[token] = self.ir.Type.parse(info(token).builtin)
+        return self._types[token]
+
+    def emit(self, name: str, token: str, *operands: Elem, attributes: dict[str, Any] | None = None) -> Elem:
+        """One operation with one result of dtype ``token``; at the top of the function if it can be."""
+        hoisted = all(o.hoisted for o in operands)
+        values = [o.value for o in operands]
+        ip = self.hoist_point if hoisted and operands else None
+        op = self.ir.Operation.create(name, [self.type(token)], values, attributes, ip=ip)
+        return Elem(self, op.results[0], token, hoisted)
+
+    def constant(self, value: Any, token: str) -> Elem:
+        """``value`` as a constant of dtype ``token``; integers wrap, bools are ``value != 0``."""
+        key = (repr(value), token)
+        if key not in self._constants:
+            ir, type_, facts = self.ir, self.type(token), info(token)
+            if facts.kind == "float":
+                attribute = ir.FloatAttr.get(type_, float(value))
+            else:
+                number = int(bool(value)) if facts.kind == "bool" else int(value) & ((1 << facts.bits) - 1)
+                if facts.kind == "int" and number >= 1 << (facts.bits - 1):
+                    number -= 1 << facts.bits
+                attribute = ir.IntegerAttr.get(type_, number)
+            op = ir.Operation.create("arith.constant", [type_], [], {"value": attribute}, ip=self.hoist_point)
+            self._constants[key] = Elem(self, op.results[0], token, True)
+        return self._constants[key]
+
+    def predicate(self, number: int) -> Any:
+        """The attribute of a comparison."""
+        if number not in self._predicates:
+            self._predicates[number] = self.ir.IntegerAttr.get(self.i64_type, number)
+        return self._predicates[number]
+
+    def converted(self, elem: Elem, token: str) -> Elem:
+        """A hoisted ``elem`` as ``token``, converted once for the function."""
+        key = (elem.value, token)
+        if key not in self._conversions:
+            self._conversions[key] = _convert(elem, token)
+        return self._conversions[key]
+
+
+class Elem:
+    """One scalar of the body; see the module's docstring."""
+
+    __slots__ = ("dtype", "emitter", "hoisted", "value")
+
+    def __init__(self, emitter: Emitter, value: Any, dtype: str, hoisted: bool = False) -> None:
+        self.emitter, self.value, self.dtype, self.hoisted = emitter, value, dtype, hoisted
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the dtype is a floating one."""
+        return info(self.dtype).kind == "float"
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether the dtype is i1."""
+        return self.dtype == "i1"
+
+    def to(self, token: str) -> Elem:
+        """Converted as PyTorch converts: floats truncate toward zero to integers, anything non-zero is True."""
+        if token == self.dtype:
+            return self
+        if self.hoisted:
+            return self.emitter.converted(self, token)
+        return _convert(self, token)
+
+    def const(self, value: Any) -> Elem:
+        """A constant of this Elem's dtype."""
+        return self.emitter.constant(value, self.dtype)
+
+    def bitcast(self, token: str) -> Elem:
+        """The same bits as ``token``."""
+        return self.emitter.emit("arith.bitcast", token, self)
+
+    def _pair(self, other: Any) -> tuple[Elem, Elem]:
+        if not isinstance(other, Elem):
+            return self, self.const(other)
+        if other.dtype == self.dtype:
+            return self, other
+        token = promote(self.dtype, other.dtype)
+        return self.to(token), other.to(token)
+
+    def _binary(self, table: dict[str, Any], name: str, other: Any, swap: bool = False) -> Elem:
+        a, b = self._pair(other)
+        if swap:
+            a, b = b, a
+        facts = info(a.dtype)
+        if table is _SIGNED:
+            column = 0 if facts.kind == "float" else 1 if facts.signed else 2
+        else:
+            column = 0 if facts.kind == "float" else 1 if facts.kind == "int" else 2
+        op = table[name][column]
+        if op is None:
+            raise TypeError(f"{name} is not defined for {a.dtype}")
+        return a.emitter.emit(op, a.dtype, a, b)
+
+    def _compare(self, name: str, other: Any) -> Elem:
+        a, b = self._pair(other)
+        facts = info(a.dtype)
+        column = 0 if facts.kind == "float" else 1 if facts.signed else 2
+        attributes = {"predicate": a.emitter.predicate(_COMPARE[name][column])}
+        op = "arith.cmpf" if facts.kind == "float" else "arith.cmpi"
+        return a.emitter.emit(op, "i1", a, b, attributes=attributes)
+
+    def __add__(self, other: Any) -> Elem:
+        return self._binary(_BINARY, "add", other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Elem:
+        return self._binary(_BINARY, "sub", other)
+
+    def __rsub__(self, other: Any) -> Elem:
+        return self._binary(_BINARY, "sub", other, swap=True)
+
+    def __mul__(self, other: Any) -> Elem:
+        return self._binary(_BINARY, "mul", other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Elem:
+        return self._binary(_SIGNED, "div", other)
+
+    def __rtruediv__(self, other: Any) -> Elem:
+        return self._binary(_SIGNED, "div", other, swap=True)
+
+    def __mod__(self, other: Any) -> Elem:
+        """C's remainder: the sign of the dividend."""
+        return self._binary(_SIGNED, "rem", other)
+
+    def __neg__(self) -> Elem:
+        if self.is_float:
+            return self.emitter.emit("arith.negf", self.dtype, self)
+        return self.const(0) - self
+
+    def __and__(self, other: Any) -> Elem:
+        return self._binary(_BINARY, "and", other)
+
+    def __or__(self, other: Any) -> Elem:
+        return self._binary(_BINARY, "or", other)
+
+    def __xor__(self, other: Any) -> Elem:
+        return self._binary(_BINARY, "xor", other)
+
+    def __invert__(self) -> Elem:
+        return self ^ (1 if self.is_bool else -1)
+
+    def __lshift__(self, other: Any) -> Elem:
+        return self._binary(_SIGNED, "shl", other)
+
+    def __rshift__(self, other: Any) -> Elem:
+        return self._binary(_SIGNED, "shr", other)
+
+    def eq(self, other: Any) -> Elem:
+        """``==`` as i1; False beside NaN."""
+        return self._compare("eq", other)
+
+    def ne(self, other: Any) -> Elem:
+        """``!=`` as i1; True beside NaN."""
+        return self._compare("ne", other)
+
+    def __lt__(self, other: Any) -> Elem:
+        return self._compare("lt", other)
+
+    def __le__(self, other: Any) -> Elem:
+        return self._compare("le", other)
+
+    def __gt__(self, other: Any) -> Elem:
+        return self._compare("gt", other)
+
+    def __ge__(self, other: Any) -> Elem:
+        return self._compare("ge", other)
+
+    def __abs__(self) -> Elem:
+        if self.is_float:
+            return self.emitter.emit("math.absf", self.dtype, self)
+        return self if not info(self.dtype).signed or self.is_bool else where(self < 0, -self, self)
+
+    def maxnum(self, other: Any) -> Elem:
+        """The larger; the number where one is NaN."""
+        return self._binary(_SIGNED, "maxnum", other)
+
+    def minnum(self, other: Any) -> Elem:
+        """The smaller; the number where one is NaN."""
+        return self._binary(_SIGNED, "minnum", other)
+
+
+def _convert(x: Elem, token: str) -> Elem:
+    source, target, emit = info(x.dtype), info(token), x.emitter.emit
+    if "complex" in (source.kind, target.kind):
+        raise TypeError(f"no conversion from {x.dtype} to {token}: complex numbers are not compiled")
+    if target.kind == "bool":
+        return x.ne(0)
+    if target.kind == "float":
+        if source.kind != "float":
+            if target.bits == 16:  # PyTorch goes through float32
+                return x.to("f32").to(token)
+            return emit("arith.sitofp" if source.signed else "arith.uitofp", token, x)
+        if target.bits > source.bits:
+            return emit("arith.extf", token, x)
+        if target.bits == source.bits or (source.bits == 64 and target.bits == 16):
+            return x.to("f32").to(token)
+        return emit("arith.truncf", token, x)
+    if source.kind == "float":
+        if source.bits == 16:
+            return x.to("f32").to(token)
+        if target.bits < 32:  # low bits of the 32-bit result, as compilers of C++ do
+            return emit("arith.fptosi", "i32", x).to(token)
+        return emit("arith.fptosi", token, x)
+    if target.bits > source.bits:
+        return emit("arith.extsi" if source.signed else "arith.extui", token, x)
+    if target.bits < source.bits:
+        return emit("arith.trunci", token, x)
+    return Elem(x.emitter, x.value, token, x.hoisted)  # i8 and u8 are the same bits
+
+
+def _unary(op: str) -> Any:
+    def function(x: Elem) -> Elem:
+        return x.emitter.emit(op, x.dtype, x)
+
+    function.__doc__ = f"``{op}``; x is floating."
+    return function
+
+
+exp, expm1, log, log1p, log2 = map(_unary, ("math.exp", "math.expm1", "math.log", "math.log1p", "math.log2"))
+sin, cos, tanh, erf = map(_unary, ("math.sin", "math.cos", "math.tanh", "math.erf"))
+sqrt, rsqrt, floor, ceil = map(_unary, ("math.sqrt", "math.rsqrt", "math.floor", "math.ceil"))
+trunc, round_even = map(_unary, ("math.trunc", "math.roundeven"))
+
+
+def apply(op: str, *operands: Elem) -> Elem:
+    """The operation ``op`` on operands of one dtype, with a result of that dtype."""
+    return operands[0].emitter.emit(op, operands[0].dtype, *operands)
+
+
+def pow_(x: Elem, y: Elem) -> Elem:
+    """Floating power."""
+    return apply("math.powf", x, y)
+
+
+def copysign(x: Elem, y: Elem) -> Elem:
+    """Magnitude of x, sign of y."""
+    return apply("math.copysign", x, y)
+
+
+def fma(a: Elem, b: Elem, c: Elem) -> Elem:
+    """``a * b + c`` rounded once."""
+    return apply("math.fma", a, b, c)
+
+
+def isnan(x: Elem) -> Elem:
+    """i1: x is NaN."""
+    return x.ne(x)
+
+
+def maximum(a: Elem, b: Any) -> Elem:
+    """The larger; NaN where either is NaN."""
+    return a._binary(_SIGNED, "max", b)
+
+
+def minimum(a: Elem, b: Any) -> Elem:
+    """The smaller; NaN where either is NaN."""
+    return a._binary(_SIGNED, "min", b)
+
+
+def where(condition: Elem, a: Any, b: Any) -> Elem:
+    """``a`` where ``condition`` (i1) holds, else ``b``; at least one of the two is an Elem."""
+    if isinstance(a, Elem):
+        a, b = a._pair(b)
+    else:
+        b, a = b._pair(a)
+    return a.emitter.emit("arith.select", a.dtype, condition, a, b)
+
+
+def lowest(token: str) -> Any:
+    """The identity of max: -inf, or the smallest integer."""
+    facts = info(token)
+    if facts.kind == "float":
+        return -math.inf
+    return -(1 << (facts.bits - 1)) if facts.kind == "int" and facts.signed else 0
+
+
+def highest(token: str) -> Any:
+    """The identity of min: inf, or the largest integer."""
+    facts = info(token)
+    if facts.kind == "float":
+        return math.inf
+    if facts.kind == "bool":
+        return 1
+    return (1 << (facts.bits - 1)) - 1 if facts.signed else (1 << facts.bits) - 1

@@ -1,0 +1,67 @@
+"""Matrix products.  Half types accumulate in f32; transposed operands are views, for the midend to fold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.frontend.dtypes import FLOATS, INTS, compute_dtype
+from ftm_backend.frontend.ops.record import lowering
+
+_PRODUCTS = {"f64": (1e-10, 1e-11), "f32": (5e-5, 1e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 2e-2)}
+_DTYPES = FLOATS + INTS
+
+
+def product(b: Any, x: Any, y: Any) -> Any:
+    """x[(B,)M,K] . y[(B,)K,N] in the accumulator's dtype."""
+    from ftm_backend.frontend.builder_ops import contraction
+
+    return contraction(b, "linalg.batch_matmul" if x.rank == 3 else "linalg.matmul", x, y,
+                       (*x.shape[:-1], y.shape[-1]), compute_dtype(x.dtype))
+
+
+@lowering("aten::mm aten::bmm", _DTYPES, "matmul", _PRODUCTS)
+def _mm(b: Any, self: Any, mat2: Any) -> Any:
+    return b.cast(product(b, self, mat2), b.result.dtype)
+
+
+def _scaled_sum(b: Any, bias: Any, made: Any, beta: Any, alpha: Any) -> Any:
+    """beta * bias + alpha * made; a beta of 0 ignores NaN in bias."""
+    dtype = made.dtype
+    beta, alpha = b.inline(beta, dtype), b.inline(alpha, dtype)
+
+    def body(x: Any, p: Any) -> Any:
+        from ftm_backend.frontend.elements import where
+
+        return (where(beta.eq(0), 0, x.to(dtype) * beta) + p * alpha).to(b.result.dtype)
+
+    return b.pointwise(body, [bias.expand(b.result.shape), made], b.result)
+
+
+@lowering("aten::addmm", _DTYPES, "addmm", _PRODUCTS)
+def _addmm(b: Any, self: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
+    return _scaled_sum(b, self, product(b, mat1, mat2), beta, alpha)
+
+
+@lowering("aten::baddbmm", _DTYPES, "addmm", _PRODUCTS)
+def _baddbmm(b: Any, self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
+    return _scaled_sum(b, self, product(b, batch1, batch2), beta, alpha)
+
+
+@lowering("aten::mv", _DTYPES, "matmul", _PRODUCTS)
+def _mv(b: Any, self: Any, vec: Any) -> Any:
+    return b.cast(b.reshape(product(b, self, vec.unsqueeze(1)), b.result.shape), b.result.dtype)
+
+
+@lowering("aten::addmv", _DTYPES, "addmm", _PRODUCTS)
+def _addmv(b: Any, self: Any, mat: Any, vec: Any, beta: Any, alpha: Any) -> Any:
+    return _scaled_sum(b, self, b.reshape(product(b, mat, vec.unsqueeze(1)), b.result.shape), beta, alpha)
+
+
+@lowering("aten::dot aten::vdot", _DTYPES, "matmul", _PRODUCTS)
+def _dot(b: Any, self: Any, tensor: Any = None, other: Any = None) -> Any:
+    from ftm_backend.frontend.ops.reduce import reduce
+
+    y = other if tensor is None else tensor
+    dtype = compute_dtype(self.dtype)
+    total = reduce(b, "sum", [self, y], [0], dtype, lambda p, q: p.to(dtype) * q.to(dtype))
+    return b.cast(b.reshape(total, ()), b.result.dtype)

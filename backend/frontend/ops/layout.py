@@ -1,0 +1,129 @@
+"""Ops that move elements: concatenation, flips, padding, triangles, repetition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.dtypes import ALL
+from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.strided import Strided, contiguous_strides
+
+
+@lowering("aten::cat", ALL, "cat", EXACT)
+def _cat(b: Any, tensors: list[Any], dim: int) -> Any:
+    """Writes each part into its place of the result."""
+    shape, dtype = b.result.shape, b.result.dtype
+    parts = [b.cast(t, dtype) for t in tensors if not (t.shape == (0,) and len(shape) != 1) and t.type.numel]
+    if not parts:
+        return b.full(0, dtype, shape)
+    if len(parts) == 1:
+        return parts[0]
+    dim %= len(shape)
+    return _joined(b, parts, dim)
+
+
+def _joined(b: Any, parts: list[Any], dim: int) -> Any:
+    from ftm_backend.frontend.builder import Value
+
+    shape, dtype = b.result.shape, b.result.dtype
+    strides = contiguous_strides(shape)
+    result = Value(b.empty(dtype, shape), shape, dtype)
+    start = 0
+    for part in parts:
+        result = b.update(result, part, Strided(part.shape, strides, start * strides[dim]))
+        start += part.shape[dim]
+    return result
+
+
+@lowering("aten::stack", ALL, "stack", EXACT)
+def _stack(b: Any, tensors: list[Any], dim: int) -> Any:
+    dim %= len(b.result.shape)
+    parts = [b.cast(t, b.result.dtype).unsqueeze(dim) for t in tensors]
+    if b.result.numel == 0:
+        return b.full(0, b.result.dtype, b.result.shape)
+    return _joined(b, parts, dim)
+
+
+@lowering("aten::flip", ALL, "flip", EXACT)
+def _flip(b: Any, self: Any, dims: list[int]) -> Any:
+    from ftm_backend.frontend.builder import Input, Output
+
+    turned = {d % max(1, self.rank) for d in dims}
+    index = [b.dim(k) * -1 + (n - 1) if k in turned and n > 1 else k for k, n in enumerate(self.shape)]
+    output = Output(self.dtype, self.shape, range(self.rank))
+    return b.generic(self.shape, [Input(b.whole(self), index)], [output], lambda v: v)[0]
+
+
+@lowering("aten::roll", ALL, "roll", EXACT)
+def _roll(b: Any, self: Any, shifts: list[int], dims: list[int]) -> Any:
+    shape = self.shape
+    x = self if dims else b.reshape(self, (self.type.numel,))
+    for shift, dim in zip(shifts, dims or [0], strict=True):
+        size = x.shape[dim] if x.rank else 1
+        shift = shift % size if size else 0
+        if shift:
+            dim %= x.rank
+            ahead, behind = x.slice(dim, size - shift, shift), x.slice(dim, 0, size - shift)
+            x = _placed(b, (ahead, behind), dim, x.shape, x.dtype)
+    return b.reshape(x, shape)
+
+
+def _placed(b: Any, parts: Any, dim: int, shape: tuple[int, ...], dtype: str) -> Any:
+    from ftm_backend.frontend.builder import Value
+
+    strides, start = contiguous_strides(shape), 0
+    result = Value(b.empty(dtype, shape), shape, dtype)
+    for part in parts:
+        result = b.update(result, part, Strided(part.shape, strides, start * strides[dim]))
+        start += part.shape[dim]
+    return result
+
+
+def _triangle(name: str, keep: Any) -> None:
+    @lowering(f"aten::{name}", ALL, "triangle", EXACT)
+    def lower(b: Any, self: Any, diagonal: int) -> Any:
+        rank = self.rank
+
+        def body(v: Any) -> Any:
+            return e.where(keep(b.index(rank - 1) - b.index(rank - 2), diagonal), v, 0)
+
+        return b.pointwise(body, [self], self.type)
+
+
+_triangle("tril", lambda distance, diagonal: distance <= diagonal)
+_triangle("triu", lambda distance, diagonal: distance >= diagonal)
+
+
+@lowering("aten::constant_pad_nd", ALL, "pad", EXACT)
+def _pad(b: Any, self: Any, pad: list[int], value: Any) -> Any:
+    low, high = [0] * self.rank, [0] * self.rank
+    for k in range(len(pad) // 2):
+        low[self.rank - 1 - k], high[self.rank - 1 - k] = pad[2 * k], pad[2 * k + 1]
+    if b.result.numel == 0:
+        return b.full(0, self.dtype, b.result.shape)
+    if self.type.numel == 0:
+        return b.full(value, self.dtype, b.result.shape)
+    return b.pad(self, low, high, value)
+
+
+@lowering("aten::repeat", ALL, "repeat", EXACT)
+def _repeat(b: Any, self: Any, repeats: list[int]) -> Any:
+    shape = (1,) * (len(repeats) - self.rank) + self.shape
+    if b.result.numel == 0:
+        return b.full(0, self.dtype, b.result.shape)
+    split = [n for size in shape for n in (1, size)]
+    full = [n for size, times in zip(shape, repeats, strict=True) for n in (times, size)]
+    return b.reshape(b.reshape(self, split).expand(full), b.result.shape)
+
+
+@lowering("aten::slice_scatter aten::select_scatter", ALL, "slice_scatter", EXACT)
+def _slice_scatter(b: Any, self: Any, src: Any, dim: int, start: int | None = None, end: int | None = None, step: int = 1,
+                   index: int | None = None) -> Any:
+    dim %= self.rank
+    whole = Strided.whole(self.shape)
+    if index is not None:
+        return b.update(self, src, whole.select(dim, index % self.shape[dim]))
+    size = self.shape[dim]
+    first = 0 if start is None else max(0, min(size, start + size if start < 0 else start))
+    return b.update(self, src, whole.slice(dim, first, src.shape[dim], step))

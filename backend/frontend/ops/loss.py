@@ -1,0 +1,190 @@
+"""Losses: negative log likelihood as sums over rows, and the elementwise ones with their reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend.ops.record import lowering
+from ftm_backend.frontend.ops.reduce import reduce
+from ftm_backend.frontend.ops.reduction import _SUMS
+from ftm_backend.frontend.trace import TensorType
+
+NONE, MEAN, SUM = 0, 1, 2
+"""PyTorch's numbers of the reductions of a loss."""
+
+
+def _rows(b: Any, x: Any, target: Any) -> tuple[Any, Any, int]:
+    """Class scores as [N, C, P], targets as [N, 1, P], and C; P counts the places of a spatial loss."""
+    batch = 1 if x.rank == 1 else x.shape[0]
+    classes = x.shape[0 if x.rank == 1 else 1]
+    places = x.type.numel // max(1, batch * classes) if x.type.numel else 0
+    return b.reshape(x, (batch, classes, places)), b.reshape(target, (batch, 1, places)), classes
+
+
+def _weights(b: Any, weight: Any, classes: int) -> list[Any]:
+    return [] if weight is None else [b.reshape(weight, (1, classes, 1))]
+
+
+@lowering("aten::nll_loss_forward aten::nll_loss2d_forward", FLOATS + ("i64",), "nll_loss", _SUMS)
+def _nll_loss(b: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    """Picks the target's score as a sum over classes of which one is not zero, so that it fuses with log_softmax."""
+    x, t, classes = _rows(b, self, target)
+    dtype = compute_dtype(self.dtype)
+    scale = _weights(b, weight, classes)
+
+    def chosen(label: Any) -> Any:
+        return label.eq(b.index(1)) & label.ne(ignore_index)
+
+    def score(v: Any, label: Any, *w: Any) -> Any:
+        value = -v.to(dtype)
+        return e.where(chosen(label), value * w[0].to(dtype) if w else value, 0)
+
+    def share(v: Any, label: Any, *w: Any) -> Any:
+        one = w[0].to(dtype) if w else b.constant(1, dtype)
+        return e.where(chosen(label), one, 0)
+
+    operands = [x, t, *scale]
+    losses = reduce(b, "sum", operands, [1], dtype, score)
+    if reduction == NONE:
+        made = b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
+        return made, b.full(0, b.results[1].dtype, b.results[1].shape)
+    total = reduce(b, "sum", [losses], [0, 1, 2], dtype)
+    shares = reduce(b, "sum", operands, [1], dtype, share) if scale else b.pointwise(
+        lambda label: e.where(label.ne(ignore_index), b.constant(1, dtype), 0), [t], TensorType(dtype, t.shape))
+    weight_sum = reduce(b, "sum", [shares], [0, 1, 2], dtype)
+    if reduction == MEAN:
+        total = b.pointwise(lambda s, n: s / n, [total, weight_sum], total.type)
+    return (b.cast(b.reshape(total, b.result.shape), b.result.dtype),
+            b.cast(b.reshape(weight_sum, b.results[1].shape), b.results[1].dtype))
+
+
+@lowering("aten::nll_loss_backward aten::nll_loss2d_backward", FLOATS + ("i64",), "nll_loss_backward", _SUMS)
+def _nll_loss_backward(b: Any, grad_output: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int,
+                       total_weight: Any) -> Any:
+    x, t, classes = _rows(b, self, target)
+    dtype = compute_dtype(self.dtype)
+    scale = _weights(b, weight, classes)
+    grad = b.reshape(grad_output, t.shape if reduction == NONE else (1, 1, 1))
+    total = [b.reshape(total_weight, (1, 1, 1))] if reduction == MEAN else []
+
+    def body(label: Any, g: Any, *rest: Any) -> Any:
+        value = -g.to(dtype)
+        if total:
+            value = value / rest[0].to(dtype)
+        if scale:
+            value = value * rest[-1].to(dtype)
+        hit = label.eq(b.index(1)) & label.ne(ignore_index)
+        return e.where(hit, value, 0).to(self.dtype)
+
+    made = b.pointwise(body, [t.expand(x.shape), grad, *total, *scale], TensorType(self.dtype, x.shape))
+    return b.reshape(made, self.shape)
+
+
+def _loss(names: str, family: str, element: Any) -> None:
+    """A loss that is ``element(input, target, extra arguments)`` and then its reduction."""
+
+    @lowering(names, FLOATS, family, _SUMS)
+    def lower(b: Any, self: Any, target: Any, reduction: int, weight: Any = None, **extra: Any) -> Any:
+        dtype = compute_dtype(self.dtype)
+        shape = b.result.shape if reduction == NONE else _broadcast(self.shape, target.shape)
+        values = [self.expand(shape), target.expand(shape), *([] if weight is None else [weight.expand(shape)])]
+
+        def loss(x: Any, t: Any, *w: Any) -> Any:
+            value = element(x.to(dtype), t.to(dtype), **extra)
+            return value * w[0].to(dtype) if w else value
+
+        if reduction == NONE:
+            return b.pointwise(lambda *v: loss(*v).to(b.result.dtype), values, b.result)
+        total = b.reshape(reduce(b, "sum", values, range(len(shape)), dtype, loss), ())
+        count = self.type.numel if shape == self.shape else TensorType(dtype, shape).numel
+        if reduction == SUM:
+            return b.cast(total, b.result.dtype)
+        return b.pointwise(lambda s: (s / count).to(b.result.dtype), [total], b.result)
+
+
+def _loss_backward(names: str, family: str, element: Any) -> None:
+    """The gradient ``element(input, target, extra)`` of such a loss, scaled."""
+
+    @lowering(names, FLOATS, family, _SUMS)
+    def lower(b: Any, grad_output: Any, self: Any, target: Any, reduction: int, weight: Any = None, **extra: Any) -> Any:
+        dtype = compute_dtype(self.dtype)
+        count = self.type.numel
+        values = [self, target, grad_output, *([] if weight is None else [weight])]
+
+        def body(x: Any, t: Any, g: Any, *w: Any) -> Any:
+            value = element(x.to(dtype), t.to(dtype), **extra) * g.to(dtype)
+            if w:
+                value = value * w[0].to(dtype)
+            if reduction == MEAN:
+                value = value / count
+            return value.to(b.result.dtype)
+
+        return b.pointwise(body, [v.expand(b.result.shape) for v in values], b.result)
+
+
+def _broadcast(a: tuple[int, ...], c: tuple[int, ...]) -> tuple[int, ...]:
+    rank = max(len(a), len(c))
+    a, c = (1,) * (rank - len(a)) + a, (1,) * (rank - len(c)) + c
+    return tuple(m if n == 1 else n for n, m in zip(a, c, strict=True))
+
+
+def _smooth_l1(x: Any, t: Any, beta: float) -> Any:
+    distance = abs(x - t)
+    return distance if beta == 0 else e.where(distance < beta, distance * distance * 0.5 / beta, distance - 0.5 * beta)
+
+
+def _smooth_l1_backward(x: Any, t: Any, beta: float) -> Any:
+    d = x - t
+    sign = (d > 0).to(d.dtype) - (d < 0).to(d.dtype)
+    return sign if beta == 0 else e.where(abs(d) < beta, d / beta, sign)
+
+
+def _huber(x: Any, t: Any, delta: float) -> Any:
+    distance = abs(x - t)
+    return e.where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
+
+
+def _huber_backward(x: Any, t: Any, delta: float) -> Any:
+    d = x - t
+    return e.minimum(e.maximum(d, -delta), delta)
+
+
+def _bce(x: Any, t: Any) -> Any:
+    no = e.maximum(e.log1p(-x), -100)
+    yes = e.maximum(e.log(x), -100)
+    return (t - 1) * no - t * yes
+
+
+def _bce_backward(x: Any, t: Any) -> Any:
+    return (x - t) / e.maximum((x.const(1) - x) * x, 1e-12)
+
+
+_loss("aten::mse_loss", "loss", lambda x, t: (x - t) * (x - t))
+_loss_backward("aten::mse_loss_backward", "loss_backward", lambda x, t: (x - t) * 2)
+_loss("aten::smooth_l1_loss", "loss", _smooth_l1)
+_loss_backward("aten::smooth_l1_loss_backward", "loss_backward", _smooth_l1_backward)
+_loss("aten::huber_loss", "loss", _huber)
+_loss_backward("aten::huber_loss_backward", "loss_backward", _huber_backward)
+_loss("aten::binary_cross_entropy", "probability_loss", _bce)
+_loss_backward("aten::binary_cross_entropy_backward", "probability_loss_backward", _bce_backward)
+
+
+@lowering("aten::binary_cross_entropy_with_logits", FLOATS, "logits_loss", _SUMS)
+def _bce_with_logits(b: Any, self: Any, target: Any, weight: Any, pos_weight: Any, reduction: int) -> Any:
+    dtype = compute_dtype(self.dtype)
+    values = [self, target, *(v.expand(self.shape) for v in (weight, pos_weight) if v is not None)]
+
+    def loss(x: Any, t: Any, *rest: Any) -> Any:
+        x, t = x.to(dtype), t.to(dtype)
+        log_sigmoid = e.minimum(x, 0) - e.log1p(e.exp(-abs(x)))
+        factor = b.constant(1, dtype) if pos_weight is None else (rest[-1].to(dtype) - 1) * t + 1
+        value = (x.const(1) - t) * x - log_sigmoid * factor
+        return value if weight is None else value * rest[0].to(dtype)
+
+    if reduction == NONE:
+        return b.pointwise(lambda *v: loss(*v).to(b.result.dtype), values, b.result)
+    total = b.reshape(reduce(b, "sum", values, range(self.rank), dtype, loss), ())
+    count = self.type.numel if reduction == MEAN else 1
+    return b.pointwise(lambda s: (s / count).to(b.result.dtype), [total], b.result)
