@@ -25,7 +25,7 @@ PARAMETERS = MachineParameters(
     core_bandwidth=14e9,           # [I] fitted
     gsm_bytes_per_cycle=256.0,     # [M] a guess: no source
     dma_latency=62,                # [I] launch and wait cost about 2% in the paper
-    dma_granule=256,               # [M] a guess
+    dma_granule=128,               # [I] a guess that the published rows bear out
     dma_element_cycles=8.0,        # [I] every element a burst of its own
     dma_overlaps=True,             # [S]
     issue_cycles=8,                # [I] a packet or two of set-up
@@ -37,5 +37,5 @@ PARAMETERS = MachineParameters(
     vector_store_latency=4,        # [S]
     broadcast_latency=4,           # [S]
     fma_latency=6,                 # [S]
-    reduce_cycles=3,               # [I] 122 cycles for 48 vectors
+    reduce_cycles=122 / 48,        # [S] 122 cycles for 48 vectors
 )

@@ -50,7 +50,8 @@ class MachineParameters:
     mm_overhead: int
     """Cycles of a micro-kernel call that do not depend on K (fill, drain, write back)."""
     mm_transpose_cycles: float
-    """Extra cycles for each element of an operand tile that MM reads transposed (``.TA``, ``.TB``)."""
+    """Extra cycles for each element of an operand tile that MM reads transposed (``.TA``), or TRANS moves; tiling
+    takes it for ``.TB`` as well, which the cycle model knows better."""
 
     ddr_bandwidth: float
     """Sustained DDR bandwidth of the cluster."""
@@ -78,7 +79,7 @@ class MachineParameters:
     vector_store_latency: int
     broadcast_latency: int
     fma_latency: int
-    reduce_cycles: int
+    reduce_cycles: float
     """Cycles to reduce one vector register across its lanes, amortised over independent rows."""
 
     def lanes(self, dtype: str) -> int:

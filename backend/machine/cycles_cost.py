@@ -1,0 +1,174 @@
+"""What one tile instruction costs on a machine: transfers, matrix products, maps.
+
+Pure functions of extents and ``MachineParameters``; the timelines are in ``cycles_timeline``.  All results
+are *modelled*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ftm_backend.isa.table import ACCESSES, INSTRUCTIONS
+from ftm_backend.isa.types import BY_NUMBER, FLOATS
+from ftm_backend.machine.presets import MachineParameters
+
+_DOT_COLUMNS = 8
+"""Columns of C in the dot-product micro-kernel: with 6 rows it keeps 48 sums, each a vector along K."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A DMA transfer: bytes that arrive, bytes that DDR moves for them, GSM bytes, cycles bound by elements."""
+
+    bytes: int
+    ddr_bytes: int
+    gsm_bytes: int
+    element_cycles: float
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Work of the core: cycles, floating-point operations, and the cycles these take at peak."""
+
+    cycles: float
+    flops: int
+    ideal: float
+
+
+def transfer(
+    machine: MachineParameters, element: int, rows: Sequence[tuple[int, int]], columns: Sequence[tuple[int, int]],
+    gsm: bool = False,
+) -> Transfer:
+    """The cost of moving ``extent, stride`` dimensions of ``element``-byte elements between DDR and a tile.
+
+    A contiguous run is rounded up to the DMA granule; dimensions of stride 0 are read once; an innermost stride
+    other than 1 makes the elements move one by one.
+    """
+    dims = [d for d in (*rows, *columns) if d[0] != 1]
+    count = 1
+    for extent, _ in dims:
+        count *= extent
+    if count == 0:
+        return Transfer(0, 0, 0, 0.0)
+    moved = [d for d in dims if d[1] != 0]
+    run = 1
+    while moved and moved[-1][1] == run:
+        run *= moved.pop()[0]
+    runs = 1
+    for extent, _ in moved:
+        runs *= extent
+    granule = machine.dma_granule
+    ddr = runs * (-(-run * element // granule) * granule)
+    strided = bool(moved) and run == 1 and dims[-1][1] not in (0, 1)
+    cycles = count * machine.dma_element_cycles if strided else 0.0
+    if strided:
+        ddr = min(ddr, _distinct_bytes(dims, element, granule))
+    return Transfer(count * element, ddr, count * element if gsm else 0, cycles)
+
+
+def _distinct_bytes(dims: Sequence[tuple[int, int]], element: int, granule: int) -> int:
+    """Bytes of DDR that a transposing transfer touches when neighbouring elements share a granule."""
+    total, shared = element, False
+    for extent, stride in sorted((d for d in dims if d[1]), key=lambda d: abs(d[1])):
+        if abs(stride) == 1:
+            total = -(-extent * element // granule) * granule
+            shared = True
+        else:
+            total = total * extent if shared else max(total, granule) * extent
+            shared = True
+    return total
+
+
+def product(machine: MachineParameters, dtype: str, m: int, n: int, k: int, ta: bool, tb: bool) -> Work:
+    """``MM`` of M x N x K, accumulating in ``dtype``.
+
+    The micro-kernel keeps ``mm_rows`` x ``mm_vectors`` vectors of C and takes overhead + (their number /
+    FMA pipes) * K cycles.  A transposed B is read along K, as dot products that end in lane reductions.
+    """
+    if m == 0 or n == 0 or k == 0:
+        return Work(0.0, 0, 0.0)
+    strips = -(-m // machine.mm_rows)
+    if tb:
+        sums = machine.mm_rows * _DOT_COLUMNS
+        ramp = sums / machine.fma_units
+        cycles = strips * -(-n // _DOT_COLUMNS) * (
+            ramp * -(-k // machine.lanes(dtype)) + sums * machine.reduce_cycles + ramp
+        )
+    else:
+        steps = machine.mm_rows * machine.mm_vectors / machine.fma_units
+        cycles = strips * -(-n // machine.mm_columns(dtype)) * (machine.mm_overhead + steps * k)
+    if ta:
+        cycles += m * k * machine.mm_transpose_cycles
+    return Work(cycles, 2 * m * n * k, m * n * k / (machine.fma_units * machine.lanes(dtype)))
+
+
+@dataclass(frozen=True, slots=True)
+class MapCost:
+    """What a map body costs: cycles for each vector, once, for each row, and at the end.
+
+    flops: operations for each element.  peak: operations a cycle when every pipe is busy.
+    """
+
+    interval: float
+    prologue: int
+    row_cycles: float
+    final_cycles: float
+    lanes: int
+    flops: int
+    peak: int
+
+    def work(self, rows: int, columns: int) -> Work:
+        """The cost over ``rows`` x ``columns`` elements."""
+        if rows == 0 or columns == 0:
+            return Work(0.0, 0, 0.0)
+        vectors = -(-rows // self.lanes) if columns == 1 else rows * -(-columns // self.lanes)
+        cycles = self.prologue + self.interval * vectors + self.final_cycles
+        if columns > 1:
+            cycles += self.row_cycles * rows
+        flops = self.flops * rows * columns
+        return Work(cycles, flops, flops / self.peak)
+
+
+def map_cost(machine: MachineParameters, record: Sequence[int], sections: dict[str, list]) -> MapCost:
+    """Schedules a map body: the initiation interval from the slots, the prologue from the critical path."""
+    first_input, inputs, first_output, outputs, first_op, ops = record[:6]
+    operations = sections["map_ops"][first_op : first_op + ops]
+    taken = {"VMAC": 0, "VIEU": 0, "VLDST": 0}
+    widest, flops = 1, 0
+    ready: dict[tuple[int, int], int] = {}
+    longest = 0
+    for entry in sections["map_inputs"][first_input : first_input + inputs]:
+        widest = max(widest, BY_NUMBER[entry[2]].bytes)
+        if ACCESSES[entry[1]] in ("full", "row"):
+            taken["VLDST"] += 1
+    for operation in operations:
+        row = INSTRUCTIONS[operation[0]]
+        sources = [operation[7 + 3 * s : 10 + 3 * s] for s in range(3)]
+        widest = max(widest, BY_NUMBER[operation[1]].bytes)
+        for unit, count in row.cost.slots:
+            taken[unit] += count
+        start = max((ready.get((kind, index), machine.vector_load_latency if kind == 2 else 0)
+                     for kind, _, index in sources), default=0)
+        ready[operation[4], operation[6]] = start + row.cost.latency
+        longest = max(longest, start + row.cost.latency)
+        if row.family in ("map arithmetic", "map math") and row.name != "VMOV":
+            if BY_NUMBER[operation[1]].suffix in FLOATS:
+                flops += 2 if row.name == "VFMA" else 1
+    row_cycles = final_cycles = 0.0
+    for entry in sections["map_outputs"][first_output : first_output + outputs]:
+        widest = max(widest, BY_NUMBER[entry[4]].bytes)
+        scope = entry[1]
+        if scope == 0:
+            taken["VLDST"] += 1
+        else:
+            taken["VMAC"] += 1
+            row_cycles += machine.reduce_cycles if scope == 1 else 0.0
+            final_cycles += machine.reduce_cycles if scope == 3 else 0.0
+            flops += 1
+    interval = max(
+        taken["VMAC"] / machine.fma_units, float(taken["VIEU"]), taken["VLDST"] / machine.vector_memory_ports, 1.0
+    )
+    prologue = max(longest, machine.vector_load_latency) + machine.vector_store_latency
+    lanes = max(1, machine.vector_bytes // widest)
+    return MapCost(interval, prologue, row_cycles, final_cycles, lanes, flops, 2 * machine.fma_units * lanes)

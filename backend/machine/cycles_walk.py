@@ -1,0 +1,430 @@
+"""The way of one core through a program: scalar control flow executed, tile instructions turned into events.
+
+Scalar instructions run as they would on the machine; an integer loaded from DDR is not known and takes a
+default.  Loops whose iterations repeat the same events are not walked to the end: the walk jumps ahead,
+executes there what would come, and keeps the jump only if that was the same.  This is exact for loops made of
+additions, products, minima, maxima and order comparisons, whose decisions change at most once along a loop; loops
+with other scalar instructions, with calls or with barriers are walked in full.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Union
+
+from ftm_backend.isa.image import read_sections
+from ftm_backend.isa.layout import HEADER, NONE
+from ftm_backend.isa.table import INSTRUCTIONS, OPCODES
+from ftm_backend.isa.types import BY_NUMBER, SCALAR_REGISTERS, SPACES
+from ftm_backend.machine import cycles_cost as cost
+from ftm_backend.machine.presets import MachineParameters
+
+_OP = OPCODES
+_NAMES = [row.name for row in INSTRUCTIONS]
+_PERIODS = (1, 2, 3, 4, 6)
+"""Iterations after which a loop may repeat: the depths of rings, and common multiples of two."""
+_NO_JUMP = {_OP[n] for n in ("SREM", "SDIV", "SEQ", "SNE", "SAND", "SOR", "SLDI", "@call", "BARRIER", "@ret")}
+_TA, _TB, _ACC = 1, 2, 4
+
+Slot = tuple[int, int]
+"""Tile number and slot in the ring; GSM tiles are the same for all cores."""
+
+
+class Compute(NamedTuple):
+    """The core is busy; ``ideal`` is what ``flops`` take at peak."""
+
+    cycles: float
+    flops: int = 0
+    ideal: float = 0.0
+
+
+class Dma(NamedTuple):
+    """A transfer starts; the slots are free when it ends."""
+
+    slots: tuple[Slot, ...]
+    transfer: cost.Transfer
+
+
+class Wait(NamedTuple):
+    """The core waits for a slot's transfers, or for all with None."""
+
+    slot: Slot | None
+
+
+class Enter(NamedTuple):
+    """A function starts (or, with -1, the caller goes on)."""
+
+    function: int
+
+
+class Repeat(NamedTuple):
+    """The same events ``count`` times."""
+
+    events: tuple[Event, ...]
+    count: int
+
+
+Event = Union[Compute, Dma, Wait, Enter, Repeat]
+
+
+class WalkError(ValueError):
+    """The program cannot be walked: it does not end, or leaves its code."""
+
+
+@dataclass(slots=True)
+class _Loop:
+    """A loop being walked: its iterations, and event position and registers at the ends of the last ones."""
+
+    iterations: int = 0
+    arrivals: list[tuple[int, list[int]]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """A jump to be confirmed: what to go back to, and what must come next."""
+
+    loop: int
+    registers: list[int]
+    extents: dict[Slot, tuple[int, int]]
+    shared: dict[Slot, tuple[int, int]]
+    position: int
+    expected: list[Event]
+    delta: list[int]
+    period: int
+    count: int
+    arrivals: int = 0
+
+
+class Decoded:
+    """An image with what all cores' walks share: records and costs of maps."""
+
+    def __init__(self, image: bytes, machine: MachineParameters, extrapolate: bool = True) -> None:
+        self.extrapolate = extrapolate
+        self.sections = read_sections(image)
+        self.machine = machine
+        header = HEADER.struct.unpack_from(image)
+        self.main = header[7]
+        self.functions = self.sections["functions"]
+        self.names = [self.string(f[0]) for f in self.functions]
+        self.code = self.sections["instructions"]
+        self.maps = [cost.map_cost(machine, record, self.sections) for record in self.sections["maps"]]
+        self.in_gsm = [tile[2] == SPACES["gsm"] for tile in self.sections["tiles"]]
+        self.bounds = {label[1]: label[3] for label in self.sections["labels"]}
+        self._jumps: dict[int, bool] = {}
+
+    def string(self, offset: int) -> str:
+        """A string of the image."""
+        blob = self.sections["strings"]
+        return blob[offset : blob.index(b"\0", offset)].decode()
+
+    def may_jump(self, branch: int) -> bool:
+        """Whether the loop closed by instruction ``branch`` consists of monotone scalar code."""
+        known = self._jumps.get(branch)
+        if known is None:
+            body = self.code[self.code[branch][5] : branch]
+            known = self._jumps[branch] = self.extrapolate and not any(item[0] in _NO_JUMP for item in body)
+        return known
+
+
+class Walk:
+    """One core's walk, from barrier to barrier; ``shared`` holds the extents of GSM slots for all cores."""
+
+    def __init__(
+        self, decoded: Decoded, core: int, cores: int, scalars: list[int], loaded: int, limit: int,
+        shared: dict[Slot, tuple[int, int]],
+    ) -> None:
+        self.decoded, self.core, self.cores, self.loaded, self.limit = decoded, core, cores, loaded, limit
+        self.shared = shared
+        self.scalars = scalars
+        self.machine = decoded.machine
+        self.registers = [0] * SCALAR_REGISTERS
+        self.extents: dict[Slot, tuple[int, int]] = {}
+        self.events: list[Event] = [Enter(decoded.main)]
+        self.done = False
+        self._stack: list[int] = []
+        self._position = decoded.functions[decoded.main][1]
+        self._steps = 0
+        self._busy = 0
+        self._loops: dict[int, _Loop] = {}
+        self._attempt: _Attempt | None = None
+        self._products: dict[tuple[str, int, int, int, int], cost.Work] = {}
+        self._transfers: dict[tuple, cost.Transfer] = {}
+
+    def value(self, item: tuple[int, ...], at: int) -> int:
+        """Scalar operand number ``at`` of an instruction record."""
+        at = 15 + 3 * at
+        result, register, scalar = item[at], item[at + 1], item[at + 2]
+        if register >= 0:
+            result += self.registers[register]
+        if scalar >= 0:
+            result += self.scalars[scalar]
+        return result
+
+    def phase(self) -> list[Event]:
+        """Walks on to the next barrier or, setting ``done``, to the end; returns the events on the way."""
+        code, functions = self.decoded.code, self.decoded.functions
+        registers = self.registers
+        branch, call, ret, barrier = _OP["SBR"], _OP["@call"], _OP["@ret"], _OP["BARRIER"]
+        position = self._position
+        while True:
+            self._steps += 1
+            if self._steps > self.limit:
+                raise WalkError(f"more than {self.limit} instructions on core {self.core}: does the program end?")
+            item = code[position]
+            opcode = item[0]
+            predicate = item[2]
+            taken = predicate == NONE or (registers[predicate] != 0) != bool(item[3])
+            if opcode == branch:
+                self._busy += self.machine.branch_latency
+                position = self._branch(item, position, taken)
+            elif opcode == ret:
+                if self._attempt is not None:
+                    position = self._give_up()
+                    continue
+                self._flush()
+                if not self._stack:
+                    self.done = True
+                    return self._take()
+                position = self._stack.pop()
+                self._loops.clear()
+                self.events.append(Enter(NONE))
+            elif not taken:
+                self._busy += self.machine.scalar_latency
+                position += 1
+            elif opcode == call:
+                self._flush()
+                self._stack.append(position + 1)
+                self._loops.clear()
+                self.events.append(Enter(item[5]))
+                position = functions[item[5]][1]
+            elif opcode == barrier:
+                self._flush()
+                self._loops.clear()
+                self._position = position + 1
+                return self._take()
+            else:
+                self._execute(item, _NAMES[opcode])
+                position += 1
+
+    def _take(self) -> list[Event]:
+        taken, self.events = self.events, []
+        return taken
+
+    # --- loops ----------------------------------------------------------------------------------------
+
+    def _branch(self, item: tuple[int, ...], position: int, taken: bool) -> int:
+        target = item[5]
+        attempt = self._attempt
+        if attempt is not None and attempt.loop == position:
+            if not taken:
+                return self._give_up()
+            self._flush()
+            attempt.arrivals += 1
+            if attempt.arrivals == attempt.period and not self._confirm(attempt):
+                return self._give_up()
+            return target
+        if not taken:
+            self._loops.pop(position, None)
+            return position + 1
+        if target <= position and attempt is None and self.decoded.may_jump(position):
+            self._flush()
+            loop = self._loops.setdefault(position, _Loop())
+            loop.iterations += 1
+            loop.arrivals.append((len(self.events), self.registers.copy()))
+            del loop.arrivals[: -2 * _PERIODS[-1] - 1]
+            self._try(position, target, loop)
+        return target
+
+    def _try(self, branch: int, target: int, loop: _Loop) -> None:
+        """Jumps ahead if the last iterations repeat; the jump is confirmed or undone later."""
+        arrivals = loop.arrivals
+        for period in _PERIODS:
+            if len(arrivals) <= 2 * period:
+                return
+            (end, a), (middle, b), (start, c) = arrivals[-1], arrivals[-1 - period], arrivals[-1 - 2 * period]
+            delta = [x - y for x, y in zip(a, b, strict=True)]
+            if delta != [x - y for x, y in zip(b, c, strict=True)]:
+                continue
+            expected = self.events[middle:end]
+            if expected != self.events[start:middle]:
+                continue
+            bound = self.decoded.bounds.get(target, NONE)
+            count = (bound - loop.iterations) // period - 2 if bound > 0 else 1 << 20
+            self._jump(branch, expected, delta, period, count)
+            return
+
+    def _jump(self, loop: int, expected: list[Event], delta: list[int], period: int, count: int) -> None:
+        if count < 2:
+            return
+        self._attempt = _Attempt(
+            loop, self.registers.copy(), self.extents.copy(), self.shared.copy(), len(self.events), expected, delta, period, count
+        )
+        for number, step in enumerate(delta):
+            self.registers[number] += step * count
+
+    def _confirm(self, attempt: _Attempt) -> bool:
+        """Keeps the jump if the period after it brought the same events and register steps."""
+        steps = [
+            now - before - step * (attempt.count + 1)
+            for now, before, step in zip(self.registers, attempt.registers, attempt.delta, strict=True)
+        ]
+        if any(steps) or self.events[attempt.position :] != attempt.expected:
+            return False
+        self.events[attempt.position :] = [Repeat(tuple(attempt.expected), attempt.count + 1)]
+        self._attempt = None
+        loop = self._loops[attempt.loop]
+        loop.iterations += (attempt.count + 1) * attempt.period
+        loop.arrivals.clear()
+        return True
+
+    def _give_up(self) -> int:
+        """Undoes the jump and tries a shorter one; the loop goes on at its head."""
+        attempt = self._attempt
+        self._attempt = None
+        self._busy = 0
+        self.registers[:] = attempt.registers
+        self.extents = attempt.extents
+        self.shared.clear()
+        self.shared.update(attempt.shared)
+        del self.events[attempt.position :]
+        target = self.decoded.code[attempt.loop][5]
+        self._jump(attempt.loop, attempt.expected, attempt.delta, attempt.period, attempt.count // 2)
+        inner = [key for key, loop in self._loops.items() if loop.arrivals and loop.arrivals[-1][0] > attempt.position]
+        for key in inner:
+            del self._loops[key]
+        if self._attempt is None:
+            self._loops[attempt.loop].arrivals.clear()
+        return target
+
+    # --- instructions ---------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        if self._busy:
+            self.events.append(Compute(self._busy))
+            self._busy = 0
+
+    def _slot(self, item: tuple[int, ...], number: int) -> Slot:
+        tile = item[8 + number]
+        return tile, self.value(item, number) % self.decoded.sections["tiles"][tile][4]
+
+    def _extents(self, slot: Slot) -> tuple[int, int]:
+        """Current extents of a slot; 0x0 where nothing filled it yet."""
+        return (self.shared if self.decoded.in_gsm[slot[0]] else self.extents).get(slot, (0, 0))
+
+    def _fill(self, slot: Slot, rows: int, columns: int) -> None:
+        (self.shared if self.decoded.in_gsm[slot[0]] else self.extents)[slot] = rows, columns
+
+    def _execute(self, item: tuple[int, ...], name: str) -> None:
+        if name[0] == "S":
+            self._busy += self.machine.scalar_load_latency if name == "SLDI" else self.machine.scalar_latency
+            self.registers[item[6]] = self._scalar(item, name)
+            return
+        self._busy += self.machine.issue_cycles
+        self._flush()
+        _TILE[name](self, item)
+
+    def _scalar(self, item: tuple[int, ...], name: str) -> int:
+        if name == "SCID":
+            return self.core
+        if name == "SNC":
+            return self.cores
+        if name == "SLDI":
+            return self.loaded
+        a = self.value(item, 0)
+        return a if name == "SMOV" else _SCALAR[name](a, self.value(item, 1))
+
+    def _dims(self, item: tuple[int, ...]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Extents and strides of a transfer, rows and columns."""
+        found = []
+        for record in self.decoded.sections["dims"][item[11] : item[11] + item[12] + item[13]]:
+            pair = []
+            for at in (0, 3):
+                value = record[at]
+                if record[at + 1] >= 0:
+                    value += self.registers[record[at + 1]]
+                if record[at + 2] >= 0:
+                    value += self.scalars[record[at + 2]]
+                pair.append(value)
+            found.append((max(pair[0], 0), pair[1]))
+        return found[: item[12]], found[item[12] :]
+
+    def _transfer(self, item: tuple[int, ...]) -> None:
+        rows, columns = self._dims(item)
+        slot = self._slot(item, 0)
+        slots: tuple[Slot, ...] = (slot,)
+        tile = self.decoded.sections["tiles"][slot[0]]
+        if item[0] in (_OP["DGA"], _OP["DSC"]):
+            index = self._slot(item, 1)
+            slots = (slot, index)
+            extents = self._extents(index)
+            rows = [(extents[0] * extents[1], self.value(item, 2))]
+        key = tile[3], self.decoded.in_gsm[slot[0]], tuple(rows), tuple(columns)
+        moved = self._transfers.get(key)
+        if moved is None:
+            moved = self._transfers[key] = cost.transfer(self.machine, BY_NUMBER[key[0]].bytes, rows, columns, key[1])
+        if item[0] in (_OP["DLD"], _OP["DGA"]):
+            self._fill(slot, _count(rows), _count(columns))
+        self.events.append(Dma(slots, moved))
+
+    def _copy(self, item: tuple[int, ...]) -> None:
+        source, target = self._slot(item, 0), self._slot(item, 1)
+        rows, columns = self._extents(source)
+        tiles = self.decoded.sections["tiles"]
+        size = rows * columns * BY_NUMBER[tiles[source[0]][3]].bytes
+        shared = self.decoded.in_gsm[source[0]] or self.decoded.in_gsm[target[0]]
+        self._fill(target, rows, columns)
+        self.events.append(Dma((source, target), cost.Transfer(size, 0, size if shared else 0, 0.0)))
+
+    def _product(self, item: tuple[int, ...]) -> None:
+        a, b, c = (self._slot(item, n) for n in range(3))
+        rows, depth = self._extents(a)
+        columns = self._extents(b)[0 if item[1] & _TB else 1]
+        if item[1] & _TA:
+            rows, depth = depth, rows
+        dtype = BY_NUMBER[self.decoded.sections["tiles"][c[0]][3]].token
+        key = dtype, rows, columns, depth, item[1] & (_TA | _TB)
+        work = self._products.get(key)
+        if work is None:
+            work = cost.product(self.machine, dtype, rows, columns, depth, bool(item[1] & _TA), bool(item[1] & _TB))
+            self._products[key] = work
+        self._fill(c, rows, columns)
+        self.events.append(Compute(work.cycles, work.flops, work.ideal))
+
+    def _map(self, item: tuple[int, ...]) -> None:
+        rows, columns = max(self.value(item, 0), 0), max(self.value(item, 1), 0)
+        sections = self.decoded.sections
+        record = sections["maps"][item[5]]
+        for out in sections["map_outputs"][record[2] : record[2] + record[3]]:
+            slot = out[9] + (self.registers[out[10]] if out[10] >= 0 else 0)
+            shape = ((rows, columns), (rows, 1), (1, columns), (1, 1))[out[1]]
+            self._fill((out[0], slot % sections["tiles"][out[0]][4]), *shape)
+        work = self.decoded.maps[item[5]].work(rows, columns)
+        self.events.append(Compute(work.cycles, work.flops, work.ideal))
+
+    def _transpose(self, item: tuple[int, ...]) -> None:
+        rows, columns = self._extents(self._slot(item, 0))
+        self._fill(self._slot(item, 1), columns, rows)
+        self.events.append(Compute(rows * columns * self.machine.mm_transpose_cycles))
+
+
+def _count(dims: list[tuple[int, int]]) -> int:
+    total = 1
+    for extent, _ in dims:
+        total *= extent
+    return total
+
+
+_SCALAR = {
+    "SADD": lambda a, b: a + b, "SSUB": lambda a, b: a - b, "SMUL": lambda a, b: a * b,
+    "SDIV": lambda a, b: a // b if b else 0, "SREM": lambda a, b: a % b if b else 0,
+    "SMIN": min, "SMAX": max, "SLT": lambda a, b: int(a < b), "SLE": lambda a, b: int(a <= b),
+    "SEQ": lambda a, b: int(a == b), "SNE": lambda a, b: int(a != b),
+    "SAND": lambda a, b: a & b, "SOR": lambda a, b: a | b,
+}
+
+_TILE = {
+    "DLD": Walk._transfer, "DST": Walk._transfer, "DGA": Walk._transfer, "DSC": Walk._transfer, "DCP": Walk._copy,
+    "MM": Walk._product, "TRANS": Walk._transpose, "@map": Walk._map,
+    "DWAIT": lambda walk, item: walk.events.append(Wait(walk._slot(item, 0))),
+    "DWAITALL": lambda walk, item: walk.events.append(Wait(None)),
+}
