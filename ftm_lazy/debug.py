@@ -37,7 +37,7 @@ def profile(tensors: torch.Tensor | Sequence[torch.Tensor]) -> Profile:
     """The modelled cost of the program that would compute `tensors`, by kernel; runs nothing.
 
     Returns:
-        cycles, DMA bytes and the use of the machine, whole and for each kernel; printing shows a table.  The
+        cycles, DMA bytes and the use of the machine, whole and for each kernel; `table()` shows it.  The
         machine is that of FTM_MACHINE with FTM_CORES; nothing of it is measured.
 
     Raises ValueError for a tensor on another device, CompileError if the program does not compile.
