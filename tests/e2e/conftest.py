@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import ftm_lazy
 
@@ -34,7 +35,7 @@ class StepCounters:
 def counting_steps() -> Iterator[StepCounters]:
     """Records the counters after every optimizer step in the block."""
     counters = StepCounters()
-    handle = torch.optim.optimizer.register_optimizer_step_post_hook(counters.record)
+    handle = register_optimizer_step_post_hook(counters.record)
     try:
         yield counters
     finally:
