@@ -72,7 +72,7 @@ class Encoder:
     def value(self, item: p.Operand, line: int, operand: int) -> Value:
         """A scalar source."""
         known = self._values.get(item)
-        if known is not None and not (type(item) is p.Immediate and type(item.value) is float):  # 1.0 == 1
+        if known is not None:
             return known
         if isinstance(item, p.Register):
             value = (0, self.register(item.number, line, operand), NONE)
@@ -165,7 +165,7 @@ class Encoder:
         """Refuses a store into an input or a constant."""
         if buffer.buffer.kind in ("in", "const"):
             raise self.error(
-                f"{buffer.buffer.name} is an {'input' if buffer.buffer.kind == 'in' else 'constant'} and cannot be "
+                f"{buffer.buffer.name} is {'an input' if buffer.buffer.kind == 'in' else 'a constant'} and cannot be "
                 "written: store to an output, which may share an input's storage", line, operand,
             )
 

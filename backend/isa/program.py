@@ -24,11 +24,17 @@ class Vector:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Immediate:
-    """An integer or a float, as written."""
+    """An integer or a float, as written: 1 and 1.0 differ, -0.0 and 0.0 differ, nan equals nan."""
 
     value: int | float
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Immediate) and repr(self.value) == repr(other.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value) if self.value == self.value else 0
 
 
 @dataclass(frozen=True, slots=True)

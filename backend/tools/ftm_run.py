@@ -61,9 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         return _run(options)
-    except (UsageError, isa.AsmError, OSError) as error:
+    except OSError as error:
+        print(f"ftm-run: {error.filename}: {error.strerror}", file=sys.stderr)
+    except (UsageError, isa.AsmError) as error:
         print(f"ftm-run: {error}", file=sys.stderr)
-        return 2
+    return 2
 
 
 def _run(options: argparse.Namespace) -> int:

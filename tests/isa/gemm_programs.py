@@ -70,32 +70,49 @@ def panel(
     return _program(m, n, k, dtype, transposed, tiles, code)
 
 
-def resident(m: int, n: int, k: int, *, cores: int = 1, ka: int, mc: int, nc: int, dtype: str = "f64",
-             split: str = "n") -> str:
-    """C += A B with each block of C kept in AM over all of K; cores share N (``split="n"``) or M."""
-    tiles = _tiles(dtype, ("G", "gsm", mc, ka, 2 * cores), ("B", "am", ka, nc, 2), ("C", "am", mc, nc, 1))
-    rows, columns = (m // cores, n) if split == "m" else (m, n // cores)
-    code = ["SCID r1", f"SMUL r1, {rows * k if split == 'm' else 0}, r2", f"SMUL r1, {0 if split == 'm' else columns}, r3",
-            f"SMUL r1, {rows * n if split == 'm' else columns}, r4", "SMUL r1, 2, r5"]
-    blocks = [(i, j, k0) for i in range(0, rows, mc) for j in range(0, columns, nc) for k0 in range(0, k, ka)]
+def shared_a(m: int, n: int, k: int, *, cores: int, ka: int, nc: int, dtype: str = "f64") -> str:
+    """C += A B with all of A in GSM and each block of C kept in AM over all of K; cores share N."""
+    tiles = _tiles(dtype, ("G", "gsm", m, ka, k // ka), ("B", "am", ka, nc, 2), ("C", "am", m, nc, 2))
+    code = ["SCID r1", f"SMUL r1, {n // cores}, r3"] + [f"SEQ r1, {core}, r{10 + core}" for core in range(cores)]
+    code += [f"[r{10 + i % cores}] DLD a0[{i * ka}], {m}@{k} | {ka}@1, G[{i}]" for i in range(k // ka)]
+    code.append("BARRIER")
+    steps = [(j, i) for j in range(n // cores // nc) for i in range(k // ka)]
 
     def load(step: int) -> list[str]:
-        i, j, k0 = blocks[step]
-        return [f"DLD a0[r2{i * k + k0:+d}], {mc}@{k} | {ka}@1, G[r5+{step % 2}]",
-                f"DLD b0[r3{k0 * n + j:+d}], {ka}@{n} | {nc}@1, B[{step % 2}]"]
+        j, i = steps[step]
+        first = [f"DWAIT C[{j % 2}]", f"DLD c0[r3+{j * nc}], {m}@{n} | {nc}@1, C[{j % 2}]"] if i == 0 else []
+        return [*first, f"DLD b0[r3+{i * ka * n + j * nc}], {ka}@{n} | {nc}@1, B[{step % 2}]"]
 
     code += load(0)
-    for step, (i, j, k0) in enumerate(blocks):
-        where = f"c0[r4{i * n + j:+d}], {mc}@{n} | {nc}@1"
-        if k0 == 0:
-            code += ["DWAIT C", f"DLD {where}, C"]
-        if step + 1 < len(blocks):
-            code += load(step + 1)
+    for step, (j, i) in enumerate(steps):
+        code += load(step + 1) if step + 1 < len(steps) else []
+        code += [f"DWAIT C[{j % 2}]"] if i == 0 else []
+        code += [f"DWAIT B[{step % 2}]", f"MM.ACC G[{i}], B[{step % 2}], C[{j % 2}]"]
+        if i + 1 == k // ka:
+            code.append(f"DST C[{j % 2}], c0[r3+{j * nc}], {m}@{n} | {nc}@1")
+    return _program(m, n, k, dtype, False, tiles, code)
+
+
+def streamed(m: int, n: int, k: int, *, cores: int = 1, ka: int, mc: int, dtype: str = "f32") -> str:
+    """C += A B for few columns: each block of C stays in AM over all of K, A and B stream; cores share M."""
+    tiles = _tiles(dtype, ("G", "gsm", mc, ka, 2 * cores), ("B", "am", ka, n, 2), ("C", "am", mc, n, 1))
+    code = ["SCID r1", f"SMUL r1, {m // cores * k}, r2", f"SMUL r1, {m // cores * n}, r3", "SMUL r1, 2, r5"]
+    blocks = [(i, k0) for i in range(0, m // cores, mc) for k0 in range(0, k, ka)]
+
+    def load(step: int) -> list[str]:
+        i, k0 = blocks[step]
+        return [f"DLD a0[r2+{i * k + k0}], {mc}@{k} | {ka}@1, G[r5+{step % 2}]",
+                f"DLD b0[{k0 * n}], {ka}@{n} | {n}@1, B[{step % 2}]"]
+
+    code += load(0)
+    for step, (i, k0) in enumerate(blocks):
+        where = f"c0[r3+{i * n}], {mc}@{n} | {n}@1"
+        code += ["DWAIT C", f"DLD {where}, C"] if k0 == 0 else []
+        code += load(step + 1) if step + 1 < len(blocks) else []
         code += ["DWAIT C"] if k0 == 0 else []
         code += [f"DWAIT G[r5+{step % 2}]", f"DWAIT B[{step % 2}]", f"MM.ACC G[r5+{step % 2}], B[{step % 2}], C"]
-        if k0 + ka >= k:
-            code.append(f"DST C, {where}")
-    return _program(m, n, k, dtype, False, tiles, [line.replace("+0]", "]") for line in code])
+        code += [f"DST C, {where}"] if k0 + ka >= k else []
+    return _program(m, n, k, dtype, False, tiles, code)
 
 
 def tall(m: int, n: int, k: int, *, cores: int = 1, mc: int, dtype: str = "f32") -> str:
