@@ -22,7 +22,7 @@ __all__ = ["CodegenError", "emit", "emit_function", "program_facts"]
 def program_facts(module: ir.Module) -> dict[str, Any]:
     """What ``plan-buffers`` recorded about the program: its signature, constants and arena.
 
-    Keys: name, inputs ``[symbol, dtype, shape]``, scalars ``[symbol, dtype]``, outputs ``[symbol, dtype, shape,
+    Keys: name (optional), inputs ``[symbol, dtype, shape]``, scalars ``[symbol, dtype]``, outputs ``[symbol, dtype, shape,
     alias]``, consts ``[symbol, dtype, shape, hex]``, arena ``[symbol, byte offset, dtype, shape]``, arena_bytes.
     """
     attributes = module.operation.attributes
@@ -71,7 +71,7 @@ def _shape(extents: Sequence[int]) -> str:
 
 
 def _header(facts: dict[str, Any], machine: str) -> list[str]:
-    lines = [f"@program {facts['name']}, {machine}"]
+    lines = [f"@program {facts.get('name', 'main')}, {machine}"]
     lines += [f"@in {symbol}, {dtype}, {_shape(shape)}" for symbol, dtype, shape in facts["inputs"]]
     lines += [f"@scalar {symbol}, {dtype}" for symbol, dtype in facts["scalars"]]
     lines += [

@@ -163,7 +163,7 @@ class Indices:
         if d == 0:
             return self.constant(0)
         whole, rest = self._split(a, d)
-        if 0 <= rest.low and rest.high < d:
+        if _within(rest, d):
             return whole
         bounds = (rest.low / d, rest.high / d) if d > 0 else (-inf, inf)
         low, high = (x if abs(x) == inf else x // 1 for x in bounds)
@@ -177,7 +177,7 @@ class Indices:
         if d == 0:
             return self.constant(0)
         _, rest = self._split(a, d)
-        if 0 <= rest.low and rest.high < d:
+        if _within(rest, d):
             return rest
         return self._atom("rem", (rest, b), *((0, d - 1) if d > 0 else (d + 1, 0)))
 
@@ -268,3 +268,8 @@ class Indices:
                 part = self.of(a)
             result = self.add(result, self.scale(part, c))
         return result
+
+
+def _within(rest: Expr, divisor: int) -> bool:
+    """Whether ``rest`` is a remainder already."""
+    return 0 <= rest.low and rest.high < divisor if divisor > 0 else divisor < rest.low and rest.high <= 0

@@ -54,7 +54,7 @@ def overlap(kernel: Kernel, machine: MachineParameters, places: Places) -> None:
     for parent, loop in list(_loops(kernel.body)):
         if any(i.kind in ("barrier", "call") for i in instructions(loop.body)) or _trips_once(kernel.indices, loop):
             continue
-        counter = _iteration(kernel.indices, loop)
+        counter = kernel.indices.of(loop.variable)
         for load in [s for s in loop.body if isinstance(s, Instruction) and s.kind == "load"]:
             if _prefetchable(kernel, loop, load, places):
                 _attempt(kernel, machine, parent, loop, lambda at=load: _prefetch(kernel, parent, loop, at, counter))
@@ -74,13 +74,7 @@ def _loops(block: Block) -> Iterator[tuple[Block, Loop]]:
 
 
 def _trips_once(indices: Indices, loop: Loop) -> bool:
-    return indices.sub(loop.upper, loop.lower).high <= loop.step.low
-
-
-def _iteration(indices: Indices, loop: Loop) -> Expr:
-    """The number of the iteration, up to a constant: what selects the slot."""
-    counter = indices.of(loop.variable)
-    return counter if loop.step.constant == 1 else indices.div(indices.sub(counter, loop.lower), loop.step)
+    return indices.sub(loop.upper, loop.lower).high <= 1
 
 
 # --- safety ---------------------------------------------------------------------------------------------
@@ -132,7 +126,7 @@ def _steps_aside(load: Transfer, store: Transfer, loop: Loop, places: Places) ->
     """Whether a store of one iteration cannot touch what another iteration loads: both walk the same blocks."""
     same = load.offset is store.offset and load.extents == store.extents and load.strides == store.strides
     growth = load.offset.coefficient(loop.variable)
-    return same and places.same(load.buffer, store.buffer) and bool(growth) and growth * loop.step.low >= load.span
+    return same and places.same(load.buffer, store.buffer) and bool(growth) and growth >= load.span
 
 
 def _stored(kernel: Kernel, loop: Loop) -> list[Tile]:
@@ -171,7 +165,7 @@ def _prefetch(kernel: Kernel, parent: Block, loop: Loop, load: Instruction, coun
     stored = any(i.kind == "store" and i.reads[0].tile is tile for i in instructions(loop.body))
     _ring(loop, tile, 3 if stored else 2, counter)
     issue = next(s for s in loop.body if isinstance(s, Instruction) and s.kind == "load" and s.writes[0].tile is tile)
-    following = indices.add(indices.of(loop.variable), loop.step)
+    following = indices.add(indices.of(loop.variable), indices.constant(1))
     ahead = _renamed(indices, issue, loop.variable, following)
     loop.body = [
         Branch(indices.compare("lt", following, loop.upper), [ahead], []),

@@ -82,12 +82,18 @@ class _Reader:
         lower, upper, step = (self.expr(value) for value in list(operation.operands)[:3])
         if step.low < 1:
             raise CodegenError("the step of a loop must be a positive number")
+        origin = lower
+        if step.constant != 1:
+            distance = self.indices.add(self.indices.sub(upper, lower), self.indices.sub(step, self.indices.constant(1)))
+            lower, upper = self.indices.constant(0), self.indices.div(distance, step)
         self.level += 1
-        last = self.indices.sub(upper, self.indices.constant(1))
-        counter = self.indices.variable(f"i{self.level}", self.level, lower.low, max(lower.low, last.high))
+        counter = self.indices.variable(f"i{self.level}", self.level, lower.low, max(lower.low, upper.high - 1))
         block = operation.regions[0].blocks[0]
-        self.exprs[block.arguments[0]] = self.indices.of(counter)
-        loop = Loop(counter, lower, upper, step, self.block(block))
+        value = self.indices.of(counter)
+        if step.constant != 1:
+            value = self.indices.add(origin, self.indices.mul(value, step))
+        self.exprs[block.arguments[0]] = value
+        loop = Loop(counter, lower, upper, self.block(block))
         self.level -= 1
         return loop
 

@@ -227,7 +227,7 @@ class _Writer:
                 found = [part for part in statement.parts if isinstance(part, Use)]
                 found += [Use(p.index, address=True) for p in statement.parts if isinstance(p, Slot) and p.tile.depth > 1]
             elif isinstance(statement, Loop):
-                found = [Use(e) for e in (statement.lower, statement.upper, statement.step)]
+                found = [Use(e) for e in (statement.lower, statement.upper)]
                 found += self._below(statement.body)
             else:
                 found = [Use(statement.condition), *self._below(statement.body), *self._below(statement.otherwise)]
@@ -275,7 +275,6 @@ class _Writer:
         name = f"LOOP_{self.kernel.name}_{self.loops}"
         self.loops += 1
         distance = self.indices.sub(loop.upper, loop.lower)
-        step = self.scalar(loop.step)
         upper = self.scalar(loop.upper)
         counter = Value()
         self.lines.append(Line(["SMOV ", self.scalar(loop.lower), ", ", counter]))
@@ -284,12 +283,13 @@ class _Writer:
             end = self.label()
             runs = self.temporary(["SLT ", counter, ", ", upper, ", "])
             self.lines.append(Line([f"SBR {end}"], predicate=(runs, True)))
-        low, high = _trips(distance, loop.step)
+        low = int(max(1, distance.low)) if distance.low != -inf else 1
+        high = int(min(distance.high, MANY)) if distance.high >= low else low
         self.lines.append(Line([f"{name}: {low}, {high}"], opens=True, indent="  "))
         self.scopes.append(_Scope({loop.variable: counter}))
         self.block(loop.body, level + 1)
         self.scopes.pop()
-        self.lines.append(Line(["SADD ", counter, ", ", step, ", ", counter]))
+        self.lines.append(Line(["SADD ", counter, ", 1, ", counter]))
         again = self.temporary(["SLT ", counter, ", ", upper, ", "])
         self.lines.append(Line([f"SBR {name}"], predicate=(again, False), closes=True))
         if end:
@@ -328,12 +328,6 @@ class _Writer:
     def label(self) -> str:
         self.labels += 1
         return f"BB_{self.labels - 1}"
-
-
-def _trips(distance: Expr, step: Expr) -> tuple[int, int]:
-    """Bounds of a loop's trip count, given that it runs at all."""
-    low, high = max(1, -(-distance.low // step.high)), -(-distance.high // step.low)
-    return int(low) if low != inf else 1, int(min(high, MANY)) if high >= low else int(low)
 
 
 # --- allocation -----------------------------------------------------------------------------------------

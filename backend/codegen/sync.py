@@ -69,7 +69,7 @@ class _Sync:
             skipped = before if self.indices.sub(loop.upper, loop.lower).low < 1 else frozenset()
             gone = frozenset((t, None if e is not None and e.depends_on(loop.variable) else e, k) for t, e, k in after)
             found = self._memo[key] = body, gone | skipped
-        return Loop(loop.variable, loop.lower, loop.upper, loop.step, found[0]), found[1]
+        return Loop(loop.variable, loop.lower, loop.upper, found[0]), found[1]
 
     def _entering(self, before: State, loop: Loop) -> State:
         """What is in flight before the first iteration, its slots named as the loop's body names them."""
@@ -84,7 +84,7 @@ class _Sync:
 
     def _renamed(self, state: State, loop: Loop) -> State:
         """What the end of one iteration leaves in flight, in terms of the next one's counter."""
-        last = self.indices.sub(self.indices.of(loop.variable), loop.step)
+        last = self.indices.sub(self.indices.of(loop.variable), self.indices.constant(1))
         return frozenset(
             (tile, self._shifted(slot, tile, loop.variable, last), kind) for tile, slot, kind in state
         )

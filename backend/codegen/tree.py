@@ -114,12 +114,11 @@ class Instruction:
 
 @dataclass(eq=False)
 class Loop:
-    """``for variable in range(lower, upper, step)``"""
+    """``for variable in range(lower, upper)``: counters count iterations, so that their bounds are exact."""
 
     variable: Atom
     lower: Expr
     upper: Expr
-    step: Expr
     body: Block
 
 

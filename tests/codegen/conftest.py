@@ -1,0 +1,95 @@
+"""A kernel from a few lines of TileBuilder calls, as text and on the machine in checked mode."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from ftm_backend import isa, mlir
+from ftm_backend.codegen.builder import TileBuilder
+from ftm_backend.codegen.emit import emit
+from ftm_backend.codegen.reader import read
+from ftm_backend.codegen.tree import Kernel
+from ftm_backend.machine import Machine, presets
+from ftm_backend.mlir import func, ir
+
+Build = Callable[[TileBuilder], None]
+NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i64": np.int64,
+         "i32": np.int32, "i16": np.int16, "i8": np.int8, "u8": np.uint8, "i1": np.bool_}
+
+
+@pytest.fixture(autouse=True)
+def context() -> Iterator[None]:
+    with mlir.context(), ir.Location.unknown():
+        yield
+
+
+def function(name: str, build: Build) -> Any:
+    made = func.FuncOp(name, ([], []))
+    with ir.InsertionPoint(made.add_entry_block()):
+        build(TileBuilder())
+        func.ReturnOp([])
+    return made
+
+
+class Lab:
+    """Builds, emits and runs programs of one kernel."""
+
+    overlapping = dataclasses.replace(presets.load("host"), dma_overlaps=True)
+    plain = dataclasses.replace(presets.load("host"), dma_overlaps=False)
+
+    def module(self, build: Build, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (),
+               scalars: Sequence[Any] = ()) -> ir.Module:
+        """inputs, outputs: (dtype, shape); outputs may name an input that they replace as third item."""
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            function("kernel_0", build)
+            function("main", lambda b: b.call("kernel_0"))
+        module.operation.attributes["ftm.program"] = ir.StringAttr.get(json.dumps({
+            "name": "lab", "consts": [], "arena": [], "arena_bytes": 0,
+            "inputs": [[f"b{i}", dtype, list(shape)] for i, (dtype, shape) in enumerate(inputs)],
+            "outputs": [[f"o{i}", d, list(s), *(rest or [""])] for i, (d, s, *rest) in enumerate(outputs)],
+            "scalars": [[f"s{i}", dtype] for i, dtype in enumerate(scalars)],
+        }))
+        module.operation.verify()
+        return module
+
+    def text(self, build: Build, *signature: Any, overlap: bool = False, **named: Any) -> str:
+        module = self.module(build, *signature, **named)
+        return emit(module, self.overlapping if overlap else self.plain)
+
+    def kernel(self, build: Build) -> Kernel:
+        return read(self.module(build).body.operations[0])
+
+    def run(self, text: str, inputs: Sequence[np.ndarray], scalars: Sequence[Any] = (), cores: int = 2,
+            donate: Sequence[int] = ()) -> list[np.ndarray]:
+        """Results of the text on the machine, in checked mode; ``donate``: outputs that take their input's memory."""
+        program = Machine(cores=cores, checked=True).load(isa.assemble(text))
+        return program.run(list(inputs), list(scalars), donate=list(donate))
+
+    def elements(self, body: Callable[[list[ir.Value]], ir.Value], result: str, *columns: tuple[str, Any],
+                 scalars: Sequence[tuple[str, Any]] = ()) -> tuple[str, np.ndarray]:
+        """Applies a map body to rows of elements: (dtype, values) for each argument; gives text and result."""
+        arrays = [np.asarray(values, dtype=NUMPY[dtype]) for dtype, values in columns]
+        count = arrays[0].size
+
+        def build(b: TileBuilder) -> None:
+            tiles = []
+            for i, (dtype, _) in enumerate(columns):
+                tiles.append(b.tile(dtype, 1, count))
+                b.load(b.buffer(f"b{i}", dtype, count), 0, tiles[i], 0, [1, count], [count, 1], 1)
+            out = b.tile(result, 1, count)
+            given = [b.scalar(f"s{i}", dtype) for i, (dtype, _) in enumerate(scalars)]
+            b.map(1, count, [(t, 0, "full") for t in tiles], [(out, 0, "full")], lambda v: [body([*v, *given])])
+            b.store(out, 0, b.buffer("o0", result, count), 0, [1, count], [count, 1], 1)
+
+        text = self.text(build, [(dtype, [count]) for dtype, _ in columns], [(result, [count])],
+                         [dtype for dtype, _ in scalars])
+        return text, self.run(text, arrays, [value for _, value in scalars], cores=1)[0]
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return Lab()

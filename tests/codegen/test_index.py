@@ -1,0 +1,88 @@
+"""Index expressions: folding must never change a value, and bounds must hold."""
+
+from math import inf
+
+from ftm_backend.codegen.index import Expr, Indices
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+OPERATIONS = ("add", "sub", "mul", "div", "rem", "min", "max", "lt", "le", "eq", "ne", "select")
+REFERENCE = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
+    "div": lambda a, b: a // b if b else 0, "rem": lambda a, b: a % b if b else 0, "min": min, "max": max,
+    "lt": lambda a, b: int(a < b), "le": lambda a, b: int(a <= b), "eq": lambda a, b: int(a == b),
+    "ne": lambda a, b: int(a != b),
+}
+
+
+def build(indices: Indices, operation: str, a: Expr, b: Expr) -> Expr:
+    if operation == "select":
+        return indices.select(indices.compare("lt", a, b), a, b)
+    if operation in ("lt", "le", "eq", "ne"):
+        return indices.compare(operation, a, b)
+    return getattr(indices, operation)(a, b)
+
+
+def compute(operation: str, a: int, b: int) -> int:
+    return min(a, b) if operation == "select" else REFERENCE[operation](a, b)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=8),
+    st.lists(st.integers(-40, 40), min_size=4, max_size=4),
+    st.tuples(st.integers(0, 7), st.integers(-3, 11)),
+)
+def test_values_and_bounds_survive_folding(steps, constants, variables):
+    indices = Indices()
+    x = indices.variable("x", 1, 0, 7)
+    y = indices.variable("y", 2, -3, 11)
+    exprs = [indices.of(x), indices.of(y), *(indices.constant(c) for c in constants)]
+    values = [*variables, *constants]
+    for operation, i, j in steps:
+        i, j = i % len(exprs), j % len(exprs)
+        exprs.append(build(indices, operation, exprs[i], exprs[j]))
+        values.append(compute(operation, values[i], values[j]))
+    for expr, value in zip(exprs, values, strict=True):
+        assert expr.low <= value <= expr.high
+        for order in ((x, y), (y, x)):
+            known = expr
+            for atom in order:
+                known = indices.substitute(known, atom, indices.constant(variables[0 if atom is x else 1]))
+            assert known.constant == value, (expr, value)
+
+
+def test_equal_expressions_are_one_object():
+    indices = Indices()
+    x = indices.of(indices.variable("x", 1, 0, 9))
+    four = indices.constant(4)
+    assert indices.mul(indices.add(x, four), four) is indices.add(indices.scale(x, 4), indices.constant(16))
+    assert indices.sub(indices.add(x, four), four) is x
+
+
+def test_a_core_s_share_of_tiles_stays_within_them():
+    indices = Indices()
+    core, cores = indices.of(indices.core), indices.of(indices.cores)
+    first = indices.div(indices.scale(core, 63), cores)
+    last = indices.div(indices.scale(indices.add(core, indices.constant(1)), 63), cores)
+    assert (first.low, first.high) == (0, 62)
+    assert (last.low, last.high) == (0, 63)
+    assert core.high == inf
+
+
+def test_tails_vanish_where_the_extent_divides():
+    indices = Indices()
+    i = indices.of(indices.variable("i", 1, 0, 63))
+    rest = indices.sub(indices.constant(1024), indices.scale(i, 16))
+    assert indices.min(rest, indices.constant(16)).constant == 16
+    odd = indices.sub(indices.constant(1000), indices.scale(i, 16))
+    assert indices.min(odd, indices.constant(16)).constant is None
+
+
+def test_quotients_and_remainders_split_off_what_divides():
+    indices = Indices()
+    i = indices.of(indices.variable("i", 1, 0, 7))
+    j = indices.of(indices.variable("j", 2, 0, 15))
+    flat = indices.add(indices.scale(i, 16), j)
+    assert indices.div(flat, indices.constant(16)) is i
+    assert indices.rem(flat, indices.constant(16)) is j

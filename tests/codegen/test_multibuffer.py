@@ -1,0 +1,121 @@
+"""Multi-buffering: loads move one iteration ahead where nothing forbids it, and results stay the same."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from ftm_backend.codegen.multibuffer import Places, overlap
+from ftm_backend.codegen.tree import Branch, Loop
+from ftm_backend.mlir import arith
+
+
+def double(b, source, target):
+    b.map(1, 8, [(source, 0, "full")], [(target, 0, "full")], lambda v: [arith.AddFOp(v[0], v[0]).result])
+
+
+def stream(source="b0", target="o0", stride=8, ahead=0):
+    """target[8 i + ahead] = 2 * source[stride i] in blocks of 8, seven times on one core."""
+    def build(b):
+        Y, X = b.tile("f32", 1, 8), b.tile("f32", 1, 8)
+        with b.if_(b.compare("eq", b.core_id(), 0)), b.for_(0, 7) as i:
+            b.load(b.buffer(source, "f32", 64), b.mul(i, stride), X, 0, [1, 8], [8, 1], 1)
+            double(b, X, Y)
+            b.store(Y, 0, b.buffer(target, "f32", 64), b.add(b.mul(i, 8), ahead), [1, 8], [8, 1], 1)
+    return build
+
+
+def loop_of(kernel):
+    branch, = kernel.body
+    return next(statement for statement in branch.body if isinstance(statement, Loop))
+
+
+def depths(lab, build, places=None, machine=None):
+    kernel = lab.kernel(build)
+    overlap(kernel, machine or lab.overlapping, places or Places())
+    return {tile.name: tile.depth for tile in kernel.tiles}, kernel
+
+
+def test_a_stream_is_pipelined(lab):
+    found, kernel = depths(lab, stream())
+    assert found == {"T0": 2, "T1": 2}
+    loop = loop_of(kernel)
+    assert isinstance(loop.body[0], Branch) and loop.body[0].body[0].kind == "load"
+    assert [s.kind for s in kernel.body[0].body if not isinstance(s, Loop)] == ["load"]
+
+
+def test_results_stay_the_same(lab):
+    x = np.arange(64, dtype=np.float32)
+    for overlapped in (False, True):
+        text = lab.text(stream(), [("f32", [64])], [("f32", [64])], overlap=overlapped)
+        np.testing.assert_array_equal(lab.run(text, [x])[0][:56], 2 * x[:56])
+    assert text.count("DLD") == 2
+
+
+def test_an_update_in_place_walks_the_same_blocks_and_may_be_pipelined(lab):
+    places = Places()
+    places.share("o0", "b0")
+    assert depths(lab, stream(), places)[0] == {"T0": 2, "T1": 2}
+    text = lab.text(stream(), [("f32", [64])], [("f32", [64], "b0")], overlap=True)
+    x = np.arange(64, dtype=np.float32)
+    np.testing.assert_array_equal(lab.run(text, [x.copy()], donate=[0])[0][:56], 2 * x[:56])
+
+
+@pytest.mark.parametrize(("stride", "ahead"), [(4, 0), (8, 8), (0, 0)])
+def test_a_load_of_what_the_iteration_before_stored_stays(lab, stride, ahead):
+    places = Places()
+    places.share("o0", "b0")
+    # Loading early would miss what the store of this iteration writes.
+    assert depths(lab, stream(stride=stride, ahead=ahead), places)[0]["T0"] == 1
+
+
+def test_regions_of_the_arena_that_overlap_forbid_it(lab):
+    places = Places()
+    places.region("b0", 0, "f32", [64])
+    places.region("o0", 128, "f32", [64])
+    assert depths(lab, stream(), places)[0]["T0"] == 1
+    apart = Places()
+    apart.region("b0", 0, "f32", [64])
+    apart.region("o0", 256, "f32", [64])
+    assert depths(lab, stream(), apart)[0]["T0"] == 2
+
+
+def test_a_ring_that_does_not_fit_is_not_made(lab):
+    small = dataclasses.replace(lab.overlapping, am_bytes=128)
+    assert depths(lab, stream(), machine=small)[0] == {"T0": 1, "T1": 1}
+    some = dataclasses.replace(lab.overlapping, am_bytes=192)
+    assert sorted(depths(lab, stream(), machine=some)[0].values()) == [1, 2]
+
+
+def test_a_tile_that_is_loaded_and_stored_gets_three_slots(lab):
+    def build(b):
+        X = b.tile("f32", 1, 8)
+        with b.if_(b.compare("eq", b.core_id(), 0)), b.for_(0, 7) as i:
+            b.load(b.buffer("b0", "f32", 64), b.mul(i, 8), X, 0, [1, 8], [8, 1], 1)
+            b.store(X, 0, b.buffer("o0", "f32", 64), b.mul(i, 8), [1, 8], [8, 1], 1)
+
+    assert depths(lab, build)[0] == {"T0": 3}
+    text = lab.text(build, [("f32", [64])], [("f32", [64])], overlap=True)
+    x = np.arange(64, dtype=np.float32)
+    np.testing.assert_array_equal(lab.run(text, [x])[0][:56], x[:56])
+
+
+def test_a_tile_used_elsewhere_or_carried_stays(lab):
+    def build(b):
+        Y, X = b.tile("f32", 1, 8), b.tile("f32", 1, 8)
+        with b.for_(0, 7) as i:
+            b.load(b.buffer("b0", "f32", 64), b.mul(i, 8), X, 0, [1, 8], [8, 1], 1)
+            b.map(1, 8, [(X, 0, "full")], [(Y, 0, "full.acc")], lambda v: [v[0]])
+        double(b, X, Y)
+
+    assert depths(lab, build)[0] == {"T0": 1, "T1": 1}
+
+
+def test_an_address_from_memory_stays_behind_its_load(lab):
+    def build(b):
+        X = b.tile("f32", 1, 8)
+        with b.for_(0, 7) as i:
+            at = b.load_index(b.buffer("b1", "i64", 8), i)
+            b.load(b.buffer("b0", "f32", 64), at, X, 0, [1, 8], [8, 1], 1)
+            double(b, X, X)
+
+    assert depths(lab, build)[0] == {"T0": 1}

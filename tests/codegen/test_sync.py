@@ -1,0 +1,146 @@
+"""Waits: every use of a transfer waits for it, and nothing else waits."""
+
+from ftm_backend.codegen.scratchpad import plan
+from ftm_backend.codegen.sync import insert_waits
+from ftm_backend.codegen.tree import Instruction, Loop
+from ftm_backend.mlir import arith, ir
+
+
+def shape(block):
+    """The kernel as nested lists of words: instruction kinds, and the tile that a wait names."""
+    words = []
+    for statement in block:
+        if isinstance(statement, Instruction):
+            waits = [part for part in statement.parts if not isinstance(part, str)] if statement.kind == "wait" else []
+            words.append(" ".join([statement.kind, *(slot.tile.name for slot in waits)]))
+        elif isinstance(statement, Loop):
+            words.append(shape(statement.body))
+        else:
+            words.append((shape(statement.body), shape(statement.otherwise)))
+    return words
+
+
+def waits(lab, build):
+    kernel = lab.kernel(build)
+    plan(kernel, lab.plain)
+    insert_waits(kernel)
+    return shape(kernel.body)
+
+
+def load(b, tile, at=0, slot=0):
+    b.load(b.buffer("b0", "f32", 64), at, tile, slot, [1, 1], [1, 1], 1)
+
+
+def store(b, tile, at=0, slot=0, to="o0"):
+    b.store(tile, slot, b.buffer(to, "f32", 64), at, [1, 1], [1, 1], 1)
+
+
+def double(b, source, target, slot=0):
+    b.map(1, 1, [(source, slot, "full")], [(target, slot, "full")], lambda v: [arith.AddFOp(v[0], v[0]).result])
+
+
+def test_a_load_is_waited_for_once_and_a_store_at_the_end(lab):
+    def build(b):
+        y, x = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
+        load(b, x)
+        double(b, x, y)
+        double(b, x, y)
+        store(b, y)
+
+    assert waits(lab, build) == ["load", "wait T0", "compute", "compute", "store", "waitall"]
+
+
+def test_nothing_in_flight_needs_no_wait(lab):
+    def build(b):
+        y, x = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
+        b.map(1, 1, [], [(x, 0, "full")], lambda v: [arith.ConstantOp(ir.F32Type.get(), 1.0).result])
+        double(b, x, y)
+
+    assert waits(lab, build) == ["compute", "compute"]
+
+
+def test_a_tile_is_not_overwritten_while_its_store_is_in_flight(lab):
+    def build(b):
+        y, x = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
+        load(b, x)
+        double(b, x, y)
+        store(b, y)
+        double(b, x, y)
+        load(b, x, 1)
+
+    assert waits(lab, build) == ["load", "wait T0", "compute", "store", "wait T1", "compute", "load", "waitall"]
+
+
+def test_reading_a_tile_while_it_is_stored_needs_no_wait(lab):
+    def build(b):
+        z, y, x = (b.tile("f32", 1, 1) for _ in range(3))
+        load(b, x)
+        store(b, x)
+        double(b, x, y)
+        double(b, x, z)
+
+    assert waits(lab, build) == ["load", "wait T0", "store", "compute", "compute", "waitall"]
+
+
+def test_the_store_of_one_iteration_is_waited_for_in_the_next(lab):
+    def build(b):
+        y, x = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
+        with b.for_(0, 8) as i:
+            load(b, x, i)
+            double(b, x, y)
+            store(b, y, i)
+
+    assert waits(lab, build) == [["load", "wait T0", "wait T1", "compute", "store"], "waitall"]
+
+
+def test_slots_of_a_ring_are_told_apart(lab):
+    def build(b):
+        y, x = b.tile("f32", 1, 1, depth=2), b.tile("f32", 1, 1, depth=2)
+        load(b, x, 0, 0)
+        with b.for_(0, 8) as i:
+            with b.if_(b.compare("lt", b.add(i, 1), 8)):
+                load(b, x, b.add(i, 1), b.add(i, 1))
+            double(b, x, y, i)
+            store(b, y, i, i)
+
+    # The prefetch needs no wait: the other slot's load was waited for one iteration ago.
+    assert waits(lab, build) == ["load", [(["load"], []), "wait T0", "wait T1", "compute", "store"], "waitall"]
+
+
+def test_a_tile_in_the_bytes_of_one_that_is_still_stored_waits_for_it(lab):
+    def build(b):
+        z, y = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
+        double(b, y, y)
+        store(b, y)
+        double(b, z, z)
+
+    kernel = lab.kernel(build)
+    plan(kernel, lab.plain)
+    first, second = kernel.tiles
+    assert first.offset == second.offset, "the plan reuses the bytes, or this test tests nothing"
+    insert_waits(kernel)
+    assert shape(kernel.body) == ["compute", "store", "wait T0", "compute"]
+
+
+def test_reading_memory_past_the_dma_waits_for_stores(lab):
+    def build(b):
+        y, x = b.tile("f32", 1, 1), b.tile("i64", 1, 1)
+        load(b, y)
+        store(b, y)
+        at = b.load_index(b.buffer("b1", "i64", 8), 0)
+        load(b, y, at)
+        b.barrier()
+        b.load_index(b.buffer("b1", "i64", 8), at)
+
+    assert waits(lab, build) == ["load", "wait T1", "store", "waitall", "index", "load", "barrier", "index"]
+
+
+def test_a_branch_may_or_may_not_have_waited(lab):
+    def build(b):
+        y, x = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
+        load(b, x)
+        with b.if_(b.compare("eq", b.core_id(), 0)):
+            double(b, x, y)
+        double(b, x, y)
+
+    assert waits(lab, build) == ["load", (["wait T0", "compute"], []), "wait T0", "compute"]
