@@ -150,11 +150,11 @@ func.func @main(%x: {tx}, %w: {tw}) -> {tc} {{{zeros("i", (m, n), "f32")}{head}
   %y = linalg.generic {{indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>],
       iterator_types = ["parallel", "parallel"]}} ins(%r : {tc}) outs(%e : {tc}) {{
   ^bb0(%c: f32, %out: f32):
-    %i = linalg.index 0 : index
-    %j = linalg.index 1 : index
+    %row_number = linalg.index 0 : index
+    %column = linalg.index 1 : index
     %width = arith.constant {n} : index
-    %row = arith.muli %i, %width : index
-    %at = arith.addi %row, %j : index
+    %row = arith.muli %row_number, %width : index
+    %at = arith.addi %row, %column : index
     %integer = arith.index_cast %at : index to i64
     %float = arith.sitofp %integer : i64 to f32
     %0 = arith.addf %c, %float : f32
