@@ -61,7 +61,8 @@ class Lab:
         return emit(module, self.overlapping if overlap else self.plain)
 
     def kernel(self, build: Build) -> Kernel:
-        return read(self.module(build).body.operations[0])
+        module = self.module(build)
+        return read(module.body.operations[0])
 
     def run(self, text: str, inputs: Sequence[np.ndarray], scalars: Sequence[Any] = (), cores: int = 2,
             donate: Sequence[int] = ()) -> list[np.ndarray]:
