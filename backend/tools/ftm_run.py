@@ -20,6 +20,7 @@ import numpy as np
 from ftm_backend import isa
 from ftm_backend.isa.examples import ARRAY_TYPES
 from ftm_backend.isa.program import Buffer, Program, ScalarArgument
+from ftm_backend.machine import cycles, presets
 from ftm_backend.tools import compare
 
 
@@ -75,9 +76,10 @@ def _run(options: argparse.Namespace) -> int:
     if options.cores < 1:
         raise UsageError(f"--cores {options.cores}: at least one core is needed")
     if options.profile:
-        from ftm_backend.machine import cycles
-
-        print(cycles.model(program, machine=options.machine, cores=options.cores).table())
+        try:
+            print(cycles.model(program, machine=options.machine, cores=options.cores).table())
+        except (presets.UnknownPreset, cycles.WalkError) as error:
+            raise UsageError(f"--profile: {error}") from None
         if not (options.inputs or options.random or folder):
             return 0
     data = Data(program, folder, options)
@@ -141,7 +143,7 @@ class Data:
         """One number for each scalar argument."""
         values: dict[str, Any] = {}
         if self.folder is not None and (self.folder / "scalars.json").exists():
-            values = json.loads((self.folder / "scalars.json").read_text())
+            values = _object(self.folder / "scalars.json")
         values |= self.values
         return [self._scalar(scalar, values.get(scalar.name)) for scalar in self.program.scalars()]
 
@@ -152,8 +154,18 @@ class Data:
             value = self.generator.uniform(0.1, 1.0) if scalar.dtype == "f64" else self.generator.integers(0, 8)
         try:
             return float(value) if scalar.dtype == "f64" else int(value)
-        except ValueError:
+        except (TypeError, ValueError, OverflowError):
             raise UsageError(f"scalar {scalar.name} is {scalar.dtype}, found {value!r}") from None
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except ValueError as error:
+        raise UsageError(f"{path} is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise UsageError(f'{path}: expected an object such as {{"s0": 1.5}}')
+    return found
 
 
 def _load(path: Path, buffer: Buffer) -> np.ndarray:

@@ -1,0 +1,160 @@
+"""The command line of ftm-run: data from files, folders and random numbers; comparison; every wrong usage."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from ftm_backend.isa.program import Buffer
+from ftm_backend.tools import compare, ftm_run
+
+TEXT = """\
+@program axpb, host
+@in b0, f32, 3x100
+@scalar s0, f64
+@scalar s1, i64
+@out o0, f32, 3x100
+@out o1, i64, []
+@func main
+  @tile X, am, f32, 3x100, 1, 0
+  @tile Y, am, i64, 1x1, 1, 4096
+    DLD b0[0], 3@100 | 100@1, X
+    DWAIT X
+    @map 3 x 100, X:v0 -> X:v1
+      VFMA.F32 v0, s0, 1.0, v1
+    @endmap
+    @map 1 x 1 -> Y:v0
+      VADD.I64 s1, 1, v0
+    @endmap
+    DST X, o0[0], 3@100 | 100@1
+    DST Y, o1[0], 1@1 | 1@1
+@ret
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "p.lan").write_text(TEXT)
+    array = np.random.default_rng(0).standard_normal((3, 100)).astype(np.float32)
+    np.save(tmp_path / "b0.npy", array)
+    (tmp_path / "scalars.json").write_text(json.dumps({"s0": 2.0, "s1": 41}))
+    np.save(tmp_path / "o0.npy", array * 2 + 1)
+    np.save(tmp_path / "o1.npy", np.array(42))
+    return tmp_path
+
+
+def run(capsys, *words) -> tuple[int, str, str]:
+    status = ftm_run.main([str(word) for word in words])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_folder_is_replayed_and_compared(folder, capsys):
+    status, out, err = run(capsys, folder, "--checked")
+    assert (status, err) == (0, "")
+    assert out.count("equal within tolerance") == 2
+
+
+def test_a_difference_is_named_and_fails(folder, capsys):
+    wrong = np.load(folder / "o0.npy")
+    wrong[1, 7] += 1
+    np.save(folder / "o0.npy", wrong)
+    status, out, _ = run(capsys, folder)
+    assert status == 1
+    assert "DIFFERS in 1 of 300 elements, most at [1, 7]" in out
+    assert run(capsys, folder, "--rtol", "1", "--atol", "2")[0] == 0
+
+
+def test_files_scalars_and_results(folder, tmp_path, capsys):
+    out = tmp_path / "results"
+    status, text, _ = run(capsys, folder / "p.lan", "--in", f"b0={folder / 'b0.npy'}", "--scalar", "s0=3", "--scalar", "s1=9",
+                          "--out", out, "--cores", 2)
+    assert status == 0 and "o1  i64 []  10" in text
+    np.testing.assert_allclose(np.load(out / "o0.npy"), np.load(folder / "b0.npy") * 3 + 1, rtol=1e-5, atol=1e-6)
+    assert run(capsys, folder / "p.lan", "--in", f"b0={folder / 'b0.npy'}", "--scalar", "s0=3", "--scalar", "s1=9", "--compare",
+               out)[0] == 0
+
+
+def test_random_inputs_follow_the_seed(folder, capsys):
+    first, again, other = (run(capsys, folder / "p.lan", "--random", "--seed", seed)[1] for seed in (5, 5, 6))
+    assert first == again != other
+
+
+def test_profile_alone_does_not_run(folder, capsys):
+    status, out, _ = run(capsys, folder / "p.lan", "--profile", "--machine", "m7032")
+    assert status == 0 and out.startswith("modelled on m7032") and "o0" not in out
+
+
+def test_a_fault_names_the_line(folder, capsys):
+    (folder / "p.lan").write_text(TEXT.replace("    DLD b0[0],", "    SMOV 1, r1\n    DLD b0[r1],"))
+    status, _, err = run(capsys, folder)
+    assert status == 1 and "11" in err and "b0" in err
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    ([], "no array for input b0 (f32 [3, 100]): give --in b0=FILE.npy, or --random"),
+    (["--in", "b0"], "expected NAME=VALUE"), (["--in", "b7=x.npy"], "no 'b7'; it has b0"),
+    (["--in", "b0=missing.npy"], "missing.npy: No such file"), (["--random", "--scalar", "s1=x"], "s1 is i64, found 'x'"),
+    (["--random", "--cores", "0"], "at least one core"), (["--random", "--compare", "nowhere"], "o0.npy does not exist"),
+    (["--profile", "--machine", "cray"], "known presets"),
+])
+def test_wrong_usage(folder, capsys, words, message):
+    status, _, err = run(capsys, folder / "p.lan", *words)
+    assert status == 2
+    assert err.startswith("ftm-run: ") and message in err
+
+
+@pytest.mark.parametrize(("array", "message"), [
+    (np.zeros((3, 100)), "input b0 is float32, the file has float64"),
+    (np.zeros((3, 99), np.float32), "has shape [3, 100], the file [3, 99]"),
+])
+def test_arrays_that_do_not_fit(folder, capsys, array, message):
+    np.save(folder / "b0.npy", array)
+    status, _, err = run(capsys, folder)
+    assert status == 2 and message in err
+
+
+def test_files_that_are_no_arrays(folder, capsys):
+    (folder / "b0.npy").write_text("hello")
+    assert "is no .npy array" in run(capsys, folder)[2]
+
+
+@pytest.mark.parametrize(("text", "message"), [("{", "is no JSON"), ("[1]", "expected an object"), ('{"s0": [1]}', "s0 is f64")])
+def test_bad_scalar_files(folder, capsys, text, message):
+    (folder / "scalars.json").write_text(text)
+    status, _, err = run(capsys, folder)
+    assert status == 2 and message in err
+
+
+def test_no_program_or_several(folder, capsys):
+    assert "No such file" in run(capsys, folder / "q.lan")[2]
+    (folder / "q.lan").write_text(TEXT)
+    assert "has 2 .lan files" in run(capsys, folder)[2]
+
+
+def test_assembly_errors_are_shown(folder, capsys):
+    (folder / "p.lan").write_text(TEXT.replace("DWAIT X", "DWAIT Z"))
+    status, _, err = run(capsys, folder)
+    assert status == 2 and "line 11, column 11" in err and "DWAIT Z" in err
+
+
+def test_module_is_a_program(folder):
+    command = [sys.executable, "-m", "ftm_backend.tools.ftm_run", "--help"]
+    assert "--compare" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("f32", (4, 4)), ("bf16", (0, 3)), ("bf16", ()), ("i1", (5,)), ("u8", ()), ("i64", (2,))])
+def test_random_arrays_have_type_and_shape(dtype, shape):
+    array = compare.random_array(np.random.default_rng(0), Buffer("in", "b0", dtype, shape))
+    assert array.shape == shape and array.dtype == ftm_run.ARRAY_TYPES[dtype]
+
+
+def test_differences_of_special_values():
+    nan, inf = np.float32("nan"), np.float32("inf")
+    same = np.array([nan, inf, -inf, 1], np.float32)
+    assert compare.difference(same, same.copy(), "f32", 0, 0) is None
+    assert "most at [0]: nan" in compare.difference(same, np.array([1, inf, -inf, 1], np.float32), "f32", 0, 0)
+    assert compare.difference(np.array(3), np.array(4), "i64", 1, 1).startswith("DIFFERS in 1 of 1")
+    assert compare.difference(np.uint16([0x3F80]), np.uint16([0x3F81]), "bf16", 1e-2, 0) is None
+    assert compare.summary(np.zeros((0, 3), np.float32), "f32") == "empty"
