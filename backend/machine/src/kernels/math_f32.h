@@ -169,7 +169,7 @@ FTM_INLINE vf log10_of(vf x) {
 constexpr float kTrigonometricLimit = 1e6f;
 template <int Quarter>
 FTM_INLINE vf sine_of(vf x) {
-    return widened(x, [](vd v) {
+    vf y = widened(x, [](vd v) {
         static const double s[] = {-0.166666666415264166, 0.0083333293740845947, -0.00019839330987414739,
                                    2.71827439696259448e-6};
         static const double c[] = {0.0416666666226515401, -0.00138888837379427065, 0.0000247995158687982368,
@@ -184,6 +184,7 @@ FTM_INLINE vf sine_of(vf x) {
         vd y = (q & 1) != 0 ? cosine : sine;
         return (vd)(bits(y) ^ ((q & 2) << 62));
     });
+    return Quarter == 0 ? (x == 0.0f ? x : y) : y;  // with its sign
 }
 
 // x^y for every pair, with IEEE's special cases.

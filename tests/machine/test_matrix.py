@@ -1,0 +1,132 @@
+"""Matrix products and transposes of every type and orientation, at odd sizes, against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from machine_programs import NUMPY, from_bf16, run_text, to_bf16
+
+from ftm_backend.machine import MachineError
+
+RESULT = {"f64": "f64", "f32": "f32", "bf16": "f32", "f16": "f32", "i8": "i32", "i32": "i32", "i64": "i64"}
+SIZES = [(1, 1, 1), (3, 5, 7), (14, 32, 16), (15, 33, 17), (96, 96, 64), (29, 100, 130), (1, 130, 40), (100, 1, 9), (5, 10, 600), (2, 200, 3)]
+
+
+def program(token: str, m: int, n: int, k: int, suffix: str, pad: int, repeat: int = 1) -> str:
+    a, b = ((k, m) if ".TA" in suffix else (m, k)), ((n, k) if ".TB" in suffix else (k, n))
+    return f"""@program t, host
+@in b0, {token}, {a[0]}x{a[1]}
+@in b1, {token}, {b[0]}x{b[1]}
+@out o0, {RESULT[token]}, {m}x{n}
+@func main
+  @tile A, sm, {token}, {a[0]}x{a[1] + pad}, 1, 0
+  @tile B, gsm, {token}, {b[0]}x{b[1] + pad}, 1, 0
+  @tile C, am, {RESULT[token]}, {m}x{n + pad}, 1, 0
+    DLD b0[0], {a[0]}@{a[1]} | {a[1]}@1, A
+    DLD b1[0], {b[0]}@{b[1]} | {b[1]}@1, B
+    DWAITALL
+    MM{suffix} A, B, C
+""" + f"    MM{suffix}.ACC A, B, C\n" * (repeat - 1) + f"    DST C, o0[0], {m}@{n} | {n}@1\n@ret\n"
+
+
+def operands(token, m, n, k, suffix):
+    rng = np.random.default_rng(m + n + k)
+    a, b = rng.standard_normal((m, k)) * 3, rng.standard_normal((k, n)) * 3
+    if token in ("i8", "i32", "i64"):
+        a, b = (a * 20).astype(np.int64), (b * 20).astype(np.int64)
+    else:
+        a, b = a.astype(np.float32), b.astype(np.float32)
+    encode = to_bf16 if token == "bf16" else lambda x: x.astype(NUMPY[token])
+    stored = [encode(a.T if ".TA" in suffix else a), encode(b.T if ".TB" in suffix else b)]
+    values = [from_bf16(s) if token == "bf16" else s for s in stored]
+    exact = [v.astype(np.float64 if v.dtype.kind == "f" else np.int64) for v in values]
+    return stored, (exact[0].T if ".TA" in suffix else exact[0]) @ (exact[1].T if ".TB" in suffix else exact[1])
+
+
+@pytest.mark.parametrize("pad", [0, 5])
+@pytest.mark.parametrize("suffix", ["", ".TA", ".TB", ".TA.TB"])
+@pytest.mark.parametrize("token", RESULT)
+def test_products(fast, token, suffix, pad):
+    for m, n, k in SIZES:
+        stored, want = operands(token, m, n, k, suffix)
+        got = run_text(fast, program(token, m, n, k, suffix, pad, repeat=2), stored)[0]
+        if got.dtype.kind == "i":
+            np.testing.assert_array_equal(got, 2 * want)
+        else:
+            np.testing.assert_allclose(got, 2 * want, rtol=1e-5, atol=1e-12 if token == "f64" else 2e-5 * np.sqrt(k))
+
+
+def test_integers_wrap(fast):
+    a = np.full((1, 2), 2**31 - 1, np.int32)
+    got = run_text(fast, program("i32", 1, 1, 2, "", 0), [a, a.T])[0]
+    assert got[0, 0] == 2
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_special_values_stay_in_their_row(fast, value):
+    a, b = np.ones((20, 30), np.float32), np.ones((30, 40), np.float32)
+    a[7, 3] = value
+    got = run_text(fast, program("f32", 20, 40, 30, "", 0), [a, b])[0]
+    assert not np.isfinite(got[7]).any() and np.isfinite(np.delete(got, 7, 0)).all()
+
+
+def test_empty_products(fast):
+    text = """@program t, host
+@in b0, f32, 4x4
+@out o0, f32, 3x4
+@func main
+  @tile A, am, f32, 4x4, 1, 0
+  @tile B, am, f32, 4x4, 1, 64
+  @tile C, am, f32, 4x4, 1, 128
+    DLD b0[0], 3@4 | 0@1, A
+    DLD b0[0], 0@4 | 4@1, B
+    DWAITALL
+    MM A, B, C
+    MM.ACC A, B, C
+    DST C, o0[0], 3@4 | 4@1
+@ret
+"""
+    np.testing.assert_array_equal(run_text(fast, text, [np.ones((4, 4), np.float32)])[0], np.zeros((3, 4)))
+
+
+@pytest.mark.parametrize("token", ["f64", "f32", "f16", "i8"])
+@pytest.mark.parametrize("rows, columns", [(1, 1), (3, 5), (8, 8), (17, 33), (64, 40), (100, 9)])
+def test_transposes(fast, token, rows, columns):
+    x = np.random.default_rng(0).integers(0, 100, (rows, columns)).astype(NUMPY[token])
+    text = f"""@program t, host
+@in b0, {token}, {rows}x{columns}
+@out o0, {token}, {columns}x{rows}
+@func main
+  @tile X, am, {token}, {rows}x{columns + 2}, 1, 0
+  @tile Y, sm, {token}, {columns}x{rows + 3}, 1, 0
+    DLD b0[0], {rows}@{columns} | {columns}@1, X
+    DWAIT X
+    TRANS X, Y
+    DST Y, o0[0], {columns}@{rows} | {rows}@1
+@ret
+"""
+    np.testing.assert_array_equal(run_text(fast, text, [x])[0], x.T)
+
+
+@pytest.mark.parametrize("a, b, c, message", [
+    ("3@4 | 4@1", "3@4 | 4@1", "MM A, B, C", "do not multiply"),
+    ("4@4 | 4@1", "4@4 | 4@1", "MM A, B, D", "exceeds tile D"),
+    ("3@4 | 4@1", "4@4 | 4@1", "MM A, B, C\n    MM.ACC B, B, C", "accumulates 4x4 onto C, which holds 3x4"),
+])
+def test_extents_that_do_not_fit(fast, a, b, c, message):
+    text = f"""@program t, host
+@in b0, f32, 4x4
+@out o0, f32, 1
+@func main
+  @tile A, am, f32, 4x4, 1, 0
+  @tile B, am, f32, 4x4, 1, 64
+  @tile C, am, f32, 4x4, 1, 128
+  @tile D, am, f32, 2x4, 1, 192
+    DLD b0[0], {a}, A
+    DLD b0[0], {b}, B
+    DWAITALL
+    {c}
+@ret
+"""
+    with pytest.raises(MachineError, match=message):
+        run_text(fast, text, [np.ones((4, 4), np.float32)])
