@@ -20,7 +20,7 @@ from ftm_backend.midend.contraction_epilogue import can_fuse_epilogue
 from ftm_backend.midend.contraction_form import match
 from ftm_backend.midend.contraction_schedule import Schedule, schedule
 from ftm_backend.midend.kernel import KernelView, Node, Operand, Statement, core_share
-from ftm_backend.midend.tiling import Cut
+from ftm_backend.midend.tiling import Cut, pitch
 
 __all__ = ["can_fuse_epilogue", "lower", "match", "one_core"]
 
@@ -70,7 +70,7 @@ class _Nest:
         first, second = (columns, rows) if turned else (rows, columns)
         # A tile that is fetched anew in the loop has one slot here: the multi-buffer pass gives it more.
         depth = resident[1] if resident[0] else 1
-        return self.b.tile(dtype, first.elements, second.elements, space, depth)
+        return self.b.tile(dtype, first.elements, pitch(second.elements, dtype), space, depth)
 
     # --- loops ------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["Cut", "Operand", "Plan", "Problem", "plan"]
+__all__ = ["Cut", "Operand", "Plan", "Problem", "cuts", "pitch", "plan"]
 
 SLOT_ALIGNMENT = 64
 """Bytes to which a slot of a tile ring is rounded up."""
@@ -175,6 +175,16 @@ def _operand(machine: MachineParameters, x: Operand, elements: float, first: Any
             _moving(machine, elements, x.runs[0], first, item, cores))
 
 
+def pitch(columns: Any, dtype: str) -> Any:
+    """Leading dimension of an operand tile with this many columns (a number, or an array of them).
+
+    Rows a multiple of 512 bytes apart would contend for the same banks, or lines of a cache, when the matrix
+    unit walks down several of them at once: such rows get 64 bytes more.
+    """
+    item = ELEMENT_BYTES[dtype]
+    return columns + (columns * item % 512 == 0) * (64 // item)
+
+
 def _slot(rows: Any, columns: Any, dtype: str) -> Any:
     return np.ceil(rows * columns * ELEMENT_BYTES[dtype] / SLOT_ALIGNMENT) * SLOT_ALIGNMENT
 
@@ -216,6 +226,10 @@ class _Grid:
         self.m_panels = axis([_panels(problem.m, c, machine.mm_rows) for c in ms], 0)
         self.n_panels = axis([_panels(problem.n, c, machine.mm_columns(problem.accumulator)) for c in ns], 1)
         self.n_vectors = axis([_panels(problem.n, c, machine.lanes(problem.accumulator)) for c in ns], 1)
+        # An operand may turn out to be kept transposed: room for the larger of the two.
+        a, b = problem.a.dtype, problem.b.dtype
+        self.a_slot = np.maximum(_slot(self.mt, pitch(self.kt, a), a), _slot(self.kt, pitch(self.mt, a), a))
+        self.b_slot = np.maximum(_slot(self.kt, pitch(self.nt, b), b), _slot(self.nt, pitch(self.kt, b), b))
         self.batch = prod(problem.batch)
         self.m, self.n, self.k = prod(problem.m), prod(problem.n), prod(problem.k)
 
@@ -231,7 +245,7 @@ class _Grid:
         batches, outers, inners = self.batch * shares["batch"], outer_blocks * shares["outer"], inner_blocks * shares["inner"]
 
         # Scratchpad: the inner operand stays whole if it fits, then the outer one's k tiles, then single tiles.
-        a_slot, b_slot = _slot(self.mt, self.kt, p.a.dtype), _slot(self.kt, self.nt, p.b.dtype)
+        a_slot, b_slot = self.a_slot, self.b_slot
         c_bytes = _slot(self.mt, self.nt, p.accumulator) * (depth + p.epilogue_tiles)
         room_a, room_b = mc.sm_bytes, mc.am_bytes - c_bytes
         whole_a, whole_b = a_slot * self.m_blocks * self.k_blocks, b_slot * self.n_blocks * self.k_blocks
