@@ -7,20 +7,10 @@ outside and is captured: scalars, constants and splats.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from ftm_backend import dialect
-from ftm_backend.midend.kernel import Statement
+from ftm_backend.midend.cluster import Cluster
 from ftm_backend.mlir import ir
-
-
-@dataclass(eq=False)
-class Cluster:
-    """Statements that become one kernel, in order."""
-
-    kind: str
-    statements: list[Statement] = field(default_factory=list)
-    one_core: bool = False
 
 
 class KernelWriter:
@@ -69,12 +59,15 @@ class KernelWriter:
         inside: dict[ir.Value, ir.Value] = dict(zip(inputs, body.arguments, strict=True))
         with ir.InsertionPoint(body):
             terminator = dialect.Yield(outputs)
+        views_of: dict[ir.Value, list[ir.Value]] = {}
         for view in views:
-            copy = view.owner.clone(ip=ir.InsertionPoint(terminator))
-            copy.operands[0] = inside.get(view.owner.operands[0], view.owner.operands[0])
-            inside[view] = copy.results[0]
+            views_of.setdefault(view.owner.operands[0], []).append(view)
+        for base in inputs:
+            self._repeat(views_of.get(base, ()), terminator, inside)
         for op in members:
-            self._move(op, terminator, inside, members)
+            self._move(op, terminator, inside)
+            for result in op.results:
+                self._repeat(views_of.get(result, ()), terminator, inside)
         for result, outer in zip(outputs, kernel.results, strict=True):
             self._outer[result] = outer
 
@@ -105,7 +98,7 @@ class KernelWriter:
         if ssa in inputs or ssa in views:
             return
         owner = ssa.owner
-        if isinstance(owner, ir.Block):
+        if isinstance(owner, ir.Block) or ssa in self._outer:
             inputs[ssa] = None
             return
         if owner in members or is_captured(owner):
@@ -116,9 +109,14 @@ class KernelWriter:
         else:
             inputs[ssa] = None
 
-    def _move(
-        self, op: ir.Operation, terminator: ir.Operation, inside: dict[ir.Value, ir.Value], members: dict[ir.Operation, None]
-    ) -> None:
+    def _repeat(self, views: Sequence[ir.Value], terminator: ir.Operation, inside: dict[ir.Value, ir.Value]) -> None:
+        """Copies views into the kernel, after what they view."""
+        for view in views:
+            copy = view.owner.clone(ip=ir.InsertionPoint(terminator))
+            copy.operands[0] = inside.get(copy.operands[0], copy.operands[0])
+            inside[view] = copy.results[0]
+
+    def _move(self, op: ir.Operation, terminator: ir.Operation, inside: dict[ir.Value, ir.Value]) -> None:
         op.move_before(terminator)
         _rewire(op, inside)
         for region in op.regions:

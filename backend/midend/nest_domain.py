@@ -84,6 +84,13 @@ class Domain:
             self._reads.setdefault(operand.value, (statement, operand))
         return True
 
+    def remove(self, statement: Statement) -> None:
+        """Takes out the statement that was added last; dimensions that only it had go, splits stay."""
+        del self.loops[statement]
+        self._reads = {v: (s, o) for v, (s, o) in self._reads.items() if s is not statement}
+        used = set(leaves_of([d for loops in self.loops.values() for dims in loops for d in dims]))
+        self.dims = [d for d in self.dims if used.issuperset(d.leaves())]
+
     def leaves(self) -> list[Dim]:
         """All leaves, in the order in which their dimensions were added."""
         return leaves_of(self.dims)

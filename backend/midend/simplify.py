@@ -162,9 +162,21 @@ class _Simplifier:
         return update.result
 
     def _update(self, op: ir.Operation) -> None:
-        base, value = op.operands[0], op.operands[1]
-        if not _is_computed(value, ("linalg.",)):
+        value = op.operands[1]
+        plain = _is_computed(value, ("linalg.",)) and not _defines(value, "linalg.fill")
+        if not plain or _depends(op.operands[0], value.owner):
             op.operands[1] = self._copy(value)
+        self._own_base(op)
+
+    def _scatter(self, op: ir.Operation) -> None:
+        for k in (1, 2):
+            if _is_splat(op.operands[k]):
+                op.operands[k] = self._copy(op.operands[k])
+        self._own_base(op)
+
+    def _own_base(self, op: ir.Operation) -> None:
+        """Gives an update or scatter, which writes over its first operand, one that nobody else reads."""
+        base = op.operands[0]
         users = [use for use in base.uses]
         if _defines(base, "linalg.fill"):
             if len(users) > 1:
@@ -177,6 +189,8 @@ class _Simplifier:
         for k, value in enumerate(list(op.operands)):
             root, view = self._views.get(value, (value, None))
             computed = _is_computed(root, COMPUTING) and (view is None or _covers(view, root))
+            if _defines(root, "linalg.fill") and (view is not None or len(list(root.uses)) > 1):
+                computed = False
             if not computed or root in returned:
                 op.operands[k] = root = self._copy(value)
             returned.add(root)
@@ -223,6 +237,44 @@ def _is_computed(value: ir.Value, prefixes: tuple[str, ...]) -> bool:
     return not isinstance(value.owner, ir.Block) and value.owner.name.startswith(prefixes)
 
 
+def _depends(value: ir.Value, on: ir.Operation) -> bool:
+    """Whether computing ``value`` needs the result of ``on``, which will be stored over ``value``.
+
+    The kernel that computes the value of an update also writes it, so it comes after the update's base.
+    """
+    seen: set[ir.Operation] = set()
+    stack = [value]
+    while stack:
+        owner = stack.pop().owner
+        if isinstance(owner, ir.Block) or owner in seen:
+            continue
+        if owner == on:
+            return True
+        seen.add(owner)
+        if not on.is_before_in_block(owner) and not any(_updated_bases(owner)):
+            continue
+        stack += owner.operands
+        stack += [
+            inner.operands[0] for region in owner.regions for block in region.blocks for inner in block.operations
+            if inner.operation.name == "tensor.extract"]
+        stack += _updated_bases(owner)
+    return False
+
+
+def _updated_bases(op: ir.Operation) -> list[ir.Value]:
+    """Tensors over which the results of ``op`` are stored."""
+    return [
+        use.owner.operation.operands[0] for result in op.results for use in result.uses
+        if use.owner.operation.name == "ftm.update" and use.owner.operation.operands[1] == result]
+
+
+def _is_splat(value: ir.Value) -> bool:
+    """Whether readers see a constant instead of a tensor in memory."""
+    if _defines(value, "arith.constant"):
+        return value.owner.attributes["value"].is_splat
+    return _defines(value, "linalg.fill")
+
+
 def _covers(view: View, base: ir.Value) -> bool:
     return view.is_dense and volume(view.shape) == volume(ir.RankedTensorType(base.type).shape)
 
@@ -256,5 +308,6 @@ _REWRITES: dict[str, Callable[[_Simplifier, ir.Operation], None]] = {
     "linalg.broadcast": _Simplifier._broadcast,
     "linalg.generic": _Simplifier._generic,
     "ftm.update": _Simplifier._update,
+    "ftm.scatter": _Simplifier._scatter,
     "func.return": _Simplifier._return,
 }

@@ -1,0 +1,103 @@
+"""A set of statements that become one kernel, and what kind of kernel that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend import contraction, rows
+from ftm_backend.midend.affine import volume
+from ftm_backend.midend.kernel import Statement
+from ftm_backend.midend.nest_domain import Domain, Shape
+
+ONE_CORE_WORK = 20_000
+"""Element operations below which a nest kernel runs on one core: a barrier costs as much as this work."""
+
+_MOST_STATEMENTS = 48
+_MOST_OPERANDS = 24
+
+
+@dataclass(eq=False)
+class Cluster:
+    """Statements in program order.  ``depth`` grows along dependences; ``consumed`` bounds it from above.
+
+    ``domain`` is that of a nest; the other kinds have none.
+    """
+
+    kind: str
+    statements: list[Statement]
+    one_core: bool = False
+    domain: Domain | None = None
+    depth: int = 0
+    consumed: int = 1 << 60
+    needs: set[Statement] = field(default_factory=set)
+
+
+def single(statement: Statement, machine: MachineParameters) -> Cluster:
+    """The kernel that holds one statement alone."""
+    if statement.op == "ftm.scatter" or rows.match_gather(statement) is not None:
+        return Cluster("rows", [statement])
+    if contraction.match(statement) is not None:
+        return Cluster("contraction", [statement])
+    domain = Domain()
+    domain.add(statement)
+    return Cluster("nest", [statement], domain=domain)
+
+
+def place_on_cores(cluster: Cluster, machine: MachineParameters) -> None:
+    """Decides whether the kernel is worth several cores."""
+    if cluster.kind == "contraction":
+        cluster.one_core = contraction.one_core(cluster.statements, machine)
+    elif cluster.kind == "nest":
+        work = sum(max(s.volume, volume(s.results[0].value.shape)) for s in cluster.statements)
+        cluster.one_core = work < ONE_CORE_WORK
+
+
+def common_domain(statements: list[Statement], machine: MachineParameters) -> Domain | None:
+    """The domain of a nest of these statements; None when they do not belong into one kernel."""
+    if len(statements) > _MOST_STATEMENTS:
+        return None
+    domain = Domain()
+    for statement in statements:
+        if not domain.add(statement):
+            return None
+    return domain if acceptable(domain, machine) else None
+
+
+def acceptable(domain: Domain, machine: MachineParameters) -> bool:
+    """Whether tiles can carry a domain, within the scratchpad and along memory."""
+    statements = list(domain.loops)
+    if len(statements) > _MOST_STATEMENTS:
+        return False
+    operands = {(o.value, o.index) for s in statements for o in s.operands if o.value.producer not in domain.loops}
+    if len(operands) > _MOST_OPERANDS:
+        return False
+    shape = domain.shape()
+    if shape is None:
+        return False
+    return not shape.resident or _fits(domain, shape, machine)
+
+
+def _fits(domain: Domain, shape: Shape, machine: MachineParameters) -> bool:
+    """Whether rows of all columns fit and are stored along the columns."""
+    columns = set(shape.columns)
+    width = volume([leaf.extent for leaf in columns])
+    rows = volume([leaf.extent for leaf in shape.rows])
+    total, along, largest = 0, True, -1
+    for s in domain.loops:
+        wide = columns.issubset(domain.span(s))
+        if not wide:
+            continue
+        for operand in s.operands:
+            if operand.value.producer in domain.loops:
+                continue
+            total += ELEMENT_BYTES[operand.value.dtype]
+            factors = domain.coefficients(s, operand.index)
+            reach = volume([leaf.extent for leaf in factors])
+            if reach > largest:
+                largest = reach
+                along = any(factors.get(leaf) == 1 for leaf in columns)
+        total += sum(ELEMENT_BYTES[r.value.dtype] for r in s.results if not domain.reduced(s))
+    if rows < machine.cores and width * len(domain.loops) > ONE_CORE_WORK:
+        return False
+    return along and width * total * 2 <= machine.am_bytes

@@ -1,0 +1,220 @@
+"""Which statements share a kernel: one walk down the program, one up, each linear in its length.
+
+Down: a statement joins the kernel of a value it reads, if their loops fit together (``Domain``, or the epilogue
+of a contraction).  Up: a kernel whose results all go to one other kernel joins that one.
+
+Kernels must not come to depend on each other in a circle.  Every cluster has a *depth* that grows along
+dependences.  A cluster may be given depth ``d`` as long as all that read it lie deeper than ``d``; what it then
+reads lies at most at ``d - 1``, so no way leads back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+from typing import TypeVar
+
+from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend import contraction
+from ftm_backend.midend.cluster import Cluster, acceptable, common_domain, place_on_cores, single
+from ftm_backend.midend.kernel import Operand, Statement, Value
+from ftm_backend.midend.reader import Update
+
+_T = TypeVar("_T")
+
+
+class Fuser:
+    """Forms the clusters of a function.
+
+    Args:
+        statements: in program order.
+        updates: for each value that an update gives, the update.
+        machine: sizes of scratchpads, number of cores.
+    """
+
+    def __init__(self, statements: list[Statement], updates: Mapping[Value, Update], machine: MachineParameters):
+        self._updates, self._machine = updates, machine
+        self._position = {s: k for k, s in enumerate(statements)}
+        self._cluster: dict[Statement, Cluster] = {}
+        self._soft: dict[Statement, set[Statement]] = {}  # read element by element: may share the kernel
+        self._hard: dict[Statement, set[Statement]] = {}  # must be complete in memory before
+        written: dict[Statement, list[Update]] = {}
+        for update in updates.values():
+            if update.value.value.producer is not None:
+                written.setdefault(update.value.value.producer, []).append(update)
+        for s in statements:
+            soft = {self._maker(o.value) for o in s.operands if o.value.producer is not None}
+            hard = {self._maker(o.value) for o in s.operands if o.value.producer is None}
+            hard |= {self._maker(v) for v in s.gathers}
+            hard |= {self._maker(r.init.value) for r in s.results if isinstance(r.init, Operand)}
+            hard |= {self._maker(update.base.value) for update in written.get(s, ())}
+            self._hard[s] = {m for m in hard if m is not None and m in self._position}
+            self._soft[s] = {m for m in soft if m is not None and m in self._position} - self._hard[s]
+        order = _topological(statements, {s: self._soft[s] | self._hard[s] for s in statements})
+        self._statements: list[Statement] = order
+        self._position = {s: k for k, s in enumerate(order)}
+
+    def _maker(self, value: Value) -> Statement | None:
+        """The statement whose kernel completes a value."""
+        if value in self._updates:
+            return self._updates[value].value.value.producer
+        return value.producer
+
+    def clusters(self) -> list[Cluster]:
+        """The kernels, each after those that it reads."""
+        for s in self._statements:
+            self._down(s)
+        self._up()
+        for cluster in dict.fromkeys(self._cluster.values()):
+            self._settle(cluster)
+        ordered = self._sorted()
+        for cluster in ordered:
+            place_on_cores(cluster, self._machine)
+        return ordered
+
+    # --- down ------------------------------------------------------------------------------------------
+
+    def _down(self, s: Statement) -> None:
+        alone = single(s, self._machine)
+        needs = self._soft[s] | self._hard[s]
+        alone.needs = needs
+        home = self._join(s) if alone.kind == "nest" and s.volume else None
+        if home is None:
+            home = alone
+            home.depth = 1 + max((self._cluster[m].depth for m in needs), default=-1)
+        self._cluster[s] = home
+        self._note(home, needs)
+
+    def _note(self, home: Cluster, needs: set[Statement]) -> None:
+        for m in needs:
+            other = self._cluster[m]
+            if other is not home:
+                other.consumed = min(other.consumed, home.depth)
+
+    def _join(self, s: Statement) -> Cluster | None:
+        """Puts ``s`` into the kernel of one of its producers, and gathers other producers' kernels there."""
+        hard = {self._cluster[m] for m in self._hard[s]}
+        soft = [c for c in dict.fromkeys(self._cluster[m] for m in sorted(self._soft[s], key=self._position.__getitem__))
+                if c not in hard]
+        soft.sort(key=lambda c: (c.kind != "contraction", -c.depth))
+        for home in soft:
+            if home.kind == "nest":
+                for other in soft:
+                    if other is not home and other.kind == "nest" and self._meets(other, home):
+                        self._merge(home, other)
+            others = {self._cluster[m] for m in self._soft[s] | self._hard[s]} - {home}
+            depth = max([home.depth, *(1 + c.depth for c in others)])
+            if depth < home.consumed and self._takes(home, s):
+                home.depth = depth
+                home.statements.append(s)
+                home.needs |= self._soft[s] | self._hard[s]
+                return home
+        return None
+
+    def _takes(self, home: Cluster, s: Statement) -> bool:
+        if home.kind == "contraction":
+            return contraction.can_fuse_epilogue(home.statements, s)
+        if home.kind != "nest" or home.domain is None or not home.domain.add(s):
+            return False
+        if acceptable(home.domain, self._machine):
+            return True
+        home.domain.remove(s)
+        return False
+
+    def _meets(self, a: Cluster, b: Cluster) -> bool:
+        """Whether two kernels of the same depth class can be one without a circle, and fit together."""
+        depth = max(a.depth, b.depth)
+        if depth >= min(a.consumed, b.consumed) or self._related(a, b):
+            return False
+        return common_domain(self._in_order([*a.statements, *b.statements]), self._machine) is not None
+
+    def _related(self, a: Cluster, b: Cluster) -> bool:
+        """Whether one must be complete in memory before the other."""
+        inside = {*a.statements, *b.statements}
+        return any(self._hard[s] & inside for s in inside)
+
+    def _merge(self, home: Cluster, other: Cluster) -> None:
+        home.statements = self._in_order([*home.statements, *other.statements])
+        home.domain = common_domain(home.statements, self._machine)
+        home.depth = max(home.depth, other.depth)
+        home.consumed = min(home.consumed, other.consumed)
+        home.needs |= other.needs
+        for s in other.statements:
+            self._cluster[s] = home
+        self._note(home, home.needs)
+
+    def _in_order(self, statements: list[Statement]) -> list[Statement]:
+        return sorted(statements, key=self._position.__getitem__)
+
+    # --- up --------------------------------------------------------------------------------------------
+
+    def _up(self) -> None:
+        """Kernels that only one other kernel reads join it: nothing can come between the two."""
+        readers: dict[Statement, set[Statement]] = {}
+        for s in self._statements:
+            for m in self._soft[s] | self._hard[s]:
+                readers.setdefault(m, set()).add(s)
+        for cluster in reversed(list(dict.fromkeys(self._cluster.values()))):
+            users = {self._cluster[r] for s in cluster.statements for r in readers.get(s, ())} - {cluster}
+            if len(users) != 1 or cluster.kind not in ("nest", "contraction"):
+                continue
+            user = users.pop()
+            if user.kind != "nest" or self._related(cluster, user) or any(s.volume == 0 for s in cluster.statements):
+                continue
+            if cluster.kind == "contraction":
+                self._append_epilogue(cluster, user)
+            elif common_domain(self._in_order([*cluster.statements, *user.statements]), self._machine) is not None:
+                self._merge(user, cluster)
+
+    def _append_epilogue(self, home: Cluster, user: Cluster) -> None:
+        chain = list(home.statements)
+        for s in user.statements:
+            if not contraction.can_fuse_epilogue(chain, s):
+                return
+            chain.append(s)
+        home.statements = chain
+        home.needs |= user.needs
+        for s in user.statements:
+            self._cluster[s] = home
+
+    # --- order -----------------------------------------------------------------------------------------
+
+    def _settle(self, cluster: Cluster) -> None:
+        """Checks a nest as its lowering will see it; one that does not hold falls apart into its statements."""
+        if cluster.kind != "nest" or len(cluster.statements) == 1:
+            return
+        if common_domain(cluster.statements, self._machine) is None:
+            for s in cluster.statements:
+                self._cluster[s] = single(s, self._machine)
+
+    def _sorted(self) -> list[Cluster]:
+        """Clusters in an order that respects all reads, otherwise that of the program."""
+        clusters = list(dict.fromkeys(self._cluster[s] for s in self._statements))
+        return _topological(clusters, {
+            c: {self._cluster[m] for s in c.statements for m in self._soft[s] | self._hard[s]} - {c} for c in clusters})
+
+
+def _topological(items: Sequence[_T], needs: Mapping[_T, set[_T]]) -> list[_T]:
+    """``items`` with each after all that it needs, otherwise in the given order.
+
+    Raises:
+        AssertionError: they need each other in a circle.
+    """
+    number = {item: k for k, item in enumerate(items)}
+    users: dict[_T, list[_T]] = {}
+    for item in items:
+        for need in needs[item]:
+            users.setdefault(need, []).append(item)
+    waiting = {item: len(needs[item]) for item in items}
+    ready = [k for k, item in enumerate(items) if not waiting[item]]
+    order: list[_T] = []
+    while ready:
+        item = items[heappop(ready)]
+        order.append(item)
+        for user in users.get(item, ()):
+            waiting[user] -= 1
+            if not waiting[user]:
+                heappush(ready, number[user])
+    if len(order) != len(items):
+        raise AssertionError(f"{len(items) - len(order)} of {len(items)} operations depend on each other in a circle")
+    return order

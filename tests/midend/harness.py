@@ -1,0 +1,52 @@
+"""Runs linalg text through the midend, the emission and the emulator, and compares with ``reference``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import reference
+
+from ftm_backend import isa, mlir
+from ftm_backend.codegen.emit import emit
+from ftm_backend.machine import Machine, presets
+from ftm_backend.midend import pipeline
+
+
+def stages(text: str, machine: presets.MachineParameters | None = None) -> dict[str, str]:
+    """The text after each pass of the midend, by the pass's name, and ``asm``."""
+    machine = machine or presets.load("host")
+    with mlir.context(), mlir.ir.Location.unknown():
+        module = mlir.ir.Module.parse(text)
+        texts: dict[str, str] = {}
+        pipeline.run(module, machine, lambda name, m: texts.__setitem__(name, str(m)))
+        texts["asm"] = str(emit(module, machine))
+    return texts
+
+
+def run(text: str, inputs: Sequence[np.ndarray], scalars: Sequence[Any] = (), cores: int = 2, checked: bool = True,
+        machine: presets.MachineParameters | None = None) -> list[np.ndarray]:
+    """Results of the compiled program on the emulator."""
+    machine = replace(machine or presets.load("host"), cores=cores)
+    image = isa.assemble(stages(text, machine)["asm"])
+    emulator = Machine(cores=cores, checked=checked)
+    program = emulator.load(image)
+    return [np.asarray(r) for r in program.run([np.array(a, order="C") for a in inputs], list(scalars))]
+
+
+def check(text: str, inputs: Sequence[np.ndarray], scalars: Sequence[Any] = (), tolerance: float = 1e-5,
+          **options: Any) -> list[np.ndarray]:
+    """Compares the emulator's results with the reference's; gives them."""
+    with mlir.context(), mlir.ir.Location.unknown():
+        expected = reference.evaluate(mlir.ir.Module.parse(text), [*inputs, *scalars])
+    found = run(text, inputs, scalars, **options)
+    assert len(found) == len(expected)
+    for k, (a, b) in enumerate(zip(found, expected, strict=True)):
+        assert a.shape == b.shape, f"result {k}: shape {a.shape}, expected {b.shape}"
+        if a.dtype.kind == "f":
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=f"result {k}")
+        else:
+            np.testing.assert_array_equal(a, b, err_msg=f"result {k}")
+    return found
