@@ -56,7 +56,7 @@ class _Lowering:
         self.block = source.regions[0].blocks[0]
         self.mapping: dict[Any, Any] = {}
         self.parsed: dict[Any, TensorType | None] = {}
-        self.names = {name: names for name, (names, _) in operand_names().items()}
+        self.names = operand_names()
 
     def build(self) -> None:
         ir = self.ir
@@ -128,7 +128,7 @@ class _Lowering:
             operands = tuple(self.ir.StringAttr(a).value for a in self.ir.ArrayAttr(op.attributes[ARGS_ATTRIBUTE]))
         else:
             dialect_name = op.name.removeprefix("torch.")
-            operands = self.names.get(op.name, ())
+            operands, _ = self.names.get(op.name, ((), 0))
         name = dialect_name if dialect_name.startswith("ftm.") else dialect_name.replace(".", "::", 1)
         record = RECORDS.get(name)
         if record is None:

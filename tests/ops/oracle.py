@@ -1,0 +1,120 @@
+"""Runs linalg through upstream MLIR: loops, LLVM, just-in-time compiled.
+
+It shares nothing with midend, code generation or machine, so it is the second opinion on what the op records
+produce.  The ``ftm`` operations of the tensor level are first rewritten into upstream ones (`rewrite.py`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import rewrite
+from ftm_backend import mlir
+
+TO_MEMORY = """builtin.module(
+  func.func(linalg-generalize-named-ops), canonicalize, cse,
+  one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map})"""
+
+TO_LLVM = """builtin.module(
+  func.func(convert-linalg-to-loops), expand-strided-metadata, lower-affine, canonicalize,
+  convert-scf-to-cf, arith-expand{include-bf16=true}, convert-math-to-llvm, convert-math-to-libm,
+  convert-arith-to-llvm, finalize-memref-to-llvm, convert-func-to-llvm, convert-index-to-llvm, convert-cf-to-llvm,
+  reconcile-unrealized-casts)"""
+
+STORAGE = {"bf16": "uint16", "f16": "float16", "f32": "float32", "f64": "float64", "i1": "bool", "i8": "int8",
+           "i16": "int16", "i32": "int32", "i64": "int64"}
+"""numpy type of the bytes of an MLIR element type."""
+
+
+class Program:
+    """Compiled functions from tensors and scalars to tensors.
+
+    Args:
+        module: linalg on tensors; every function has one block and takes its tensors before its scalars.
+    """
+
+    def __init__(self, module: Any) -> None:
+        ir = mlir.ir
+        self.results: dict[str, list[tuple[tuple[int, ...], str]]] = {}
+        self.scalars: dict[str, list[str]] = {}
+        with module.context, ir.Location.unknown():
+            work = ir.Module.parse(str(module))
+            rewrite.to_upstream(work)
+            for function in list(work.body.operations):
+                name = ir.StringAttr(function.attributes["sym_name"]).value
+                if name != rewrite.PHILOX:
+                    self._take(name, function)
+            work.operation.verify()
+            mlir.run_passes(work, TO_MEMORY)
+            _copies_to_loops(work)
+            mlir.run_passes(work, TO_LLVM)
+            self.engine = mlir.execution_engine.ExecutionEngine(work, opt_level=1)
+
+    def _take(self, name: str, function: Any) -> None:
+        """Notes the signature and turns results into trailing memref arguments that are written."""
+        ir = mlir.ir
+        kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        block = function.regions[0].blocks[0]
+        end = list(block.operations)[-1]
+        self.results[name] = [(tuple(t.shape), str(t.element_type)) for t in map(ir.RankedTensorType, kind.results)]
+        self.scalars[name] = [str(t) for t in kind.inputs if str(t) in ("f64", "i64")]
+        outs = [ir.MemRefType.get(shape, ir.Type.parse(element)) for shape, element in self.results[name]]
+        with ir.InsertionPoint(end):
+            for value, out in zip(list(end.operands), outs, strict=True):
+                target = block.add_argument(out, ir.Location.unknown())
+                unit = {"restrict": ir.UnitAttr.get(), "writable": ir.UnitAttr.get()}
+                ir.Operation.create("bufferization.materialize_in_destination", [], [value, target], unit)
+            ir.Operation.create("func.return", [], [])
+        end.operation.erase()
+        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([*kind.inputs, *outs], []))
+        function.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
+
+    def run(self, name: str, inputs: Sequence[np.ndarray], scalars: Sequence[float | int]) -> list[np.ndarray]:
+        """Calls ``name``; arrays have the element bytes of their dtype (bf16: uint16)."""
+        outputs = [np.zeros(shape, dtype=STORAGE[element]) for shape, element in self.results[name]]
+        inputs = [np.ascontiguousarray(a).copy().reshape(a.shape) for a in inputs]
+        numbers = [
+            ctypes.c_double(v) if kind == "f64" else ctypes.c_int64(v)
+            for v, kind in zip(scalars, self.scalars[name], strict=True)
+        ]
+        arrays = [ctypes.pointer(_descriptor(a)) for a in (*inputs, *outputs)]
+        values = [*arrays[: len(inputs)], *numbers, *arrays[len(inputs) :]]
+        packed = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.engine.raw_lookup("_mlir_ciface_" + name))(packed)
+        return outputs
+
+
+def _copies_to_loops(module: Any) -> None:
+    """memref.copy -> linalg.copy: the former calls a runtime library that the wheel does not carry."""
+    ir = mlir.ir
+    copies: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if op.name == "memref.copy":
+            copies.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in copies:
+        with ir.InsertionPoint(op), op.location:
+            segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
+            made = ir.Operation.create("linalg.copy", [], list(op.operands), segments, regions=1)
+            mlir.linalg.fill_builtin_region(made)
+        op.erase()
+
+
+def _descriptor(array: np.ndarray) -> ctypes.Structure:
+    """The C struct of a memref on ``array``."""
+    rank = array.ndim
+    fields: list[Any] = [("allocated", ctypes.c_void_p), ("aligned", ctypes.c_void_p), ("offset", ctypes.c_longlong)]
+    if rank:
+        fields += [("shape", ctypes.c_longlong * rank), ("strides", ctypes.c_longlong * rank)]
+    kind = type(f"MemRef{rank}", (ctypes.Structure,), {"_fields_": fields})
+    made = kind(array.ctypes.data, array.ctypes.data, 0)
+    if rank:
+        made.shape = (ctypes.c_longlong * rank)(*array.shape)
+        made.strides = (ctypes.c_longlong * rank)(*(s // array.itemsize for s in array.strides))
+    return made

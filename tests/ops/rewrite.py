@@ -1,0 +1,200 @@
+"""The tensor-level ``ftm`` operations as upstream ones, written from their definitions for the oracle."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ftm_backend import mlir
+
+PHILOX = "philox"
+"""Name of the function that computes one word of Philox4x32-10."""
+
+
+def to_upstream(module: Any) -> None:
+    """Replaces ftm.view, ftm.update, ftm.scatter and ftm.philox in ``module``."""
+    ir = mlir.ir
+    found: dict[str, list[Any]] = {name: [] for name in ("ftm.view", "ftm.update", "ftm.scatter", "ftm.philox")}
+
+    def visit(op: Any) -> Any:
+        if op.name in found:
+            found[op.name].append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    if found["ftm.philox"]:
+        philox = ir.Module.parse(_PHILOX_TEXT).body.operations[0].operation
+        philox.detach_from_parent() if hasattr(philox, "detach_from_parent") else None
+        module.body.append(philox)
+    for name, replace in (("ftm.view", _view), ("ftm.update", _update), ("ftm.scatter", _scatter), ("ftm.philox", _philox)):
+        for op in found[name]:
+            with ir.InsertionPoint(op), op.location:
+                op.results[0].replace_all_uses_with(replace(op))
+            op.erase()
+
+
+class _Index:
+    """Index arithmetic."""
+
+    def __init__(self) -> None:
+        self.type = mlir.ir.IndexType.get()
+
+    def const(self, n: int) -> Any:
+        attribute = mlir.ir.IntegerAttr.get(self.type, n)
+        return mlir.ir.Operation.create("arith.constant", [self.type], [], {"value": attribute}).results[0]
+
+    def op(self, name: str, a: Any, b: Any) -> Any:
+        return mlir.ir.Operation.create(f"arith.{name}", [self.type], [a, b]).results[0]
+
+    def linear(self, indices: list[Any], strides: list[int], offset: int) -> Any:
+        total = self.const(offset)
+        for index, stride in zip(indices, strides, strict=True):
+            total = self.op("addi", total, self.op("muli", index, self.const(stride)))
+        return total
+
+    def split(self, flat: Any, shape: list[int]) -> list[Any]:
+        """Coordinates of element ``flat`` of a row-major ``shape``."""
+        coordinates = []
+        for k, size in enumerate(shape):
+            step = math.prod(shape[k + 1 :])
+            coordinates.append(self.op("remui", self.op("divui", flat, self.const(step)), self.const(size)))
+        return coordinates
+
+
+def _facts(op: Any) -> tuple[list[int], int]:
+    ir = mlir.ir
+    strides = [int(n) for n in ir.DenseI64ArrayAttr(op.attributes["strides"])]
+    return strides, ir.IntegerAttr(op.attributes["offset"]).value
+
+
+def _shape(value: Any) -> list[int]:
+    return list(mlir.ir.RankedTensorType(value.type).shape)
+
+
+def _extract(tensor: Any, indices: list[Any]) -> Any:
+    element = mlir.ir.RankedTensorType(tensor.type).element_type
+    return mlir.ir.Operation.create("tensor.extract", [element], [tensor, *indices]).results[0]
+
+
+def _view(op: Any) -> Any:
+    ir, index = mlir.ir, _Index()
+    strides, offset = _facts(op)
+    base, type_ = op.operands[0], ir.RankedTensorType(op.results[0].type)
+    made = ir.Operation.create("tensor.generate", [type_], [], regions=1)
+    block = made.regions[0].blocks.append(*[index.type] * type_.rank)
+    with ir.InsertionPoint(block):
+        flat = index.linear(list(block.arguments), strides, offset)
+        ir.Operation.create("tensor.yield", [], [_extract(base, index.split(flat, _shape(base)))])
+    return made.results[0]
+
+
+def _loop(count: int, start: Any, body: Any) -> Any:
+    """``scf.for`` over ``count`` iterations that carries one tensor through ``body(index, tensor)``."""
+    ir, index = mlir.ir, _Index()
+    bounds = [index.const(0), index.const(count), index.const(1)]
+    made = ir.Operation.create("scf.for", [start.type], [*bounds, start], regions=1)
+    block = made.regions[0].blocks.append(index.type, start.type)
+    with ir.InsertionPoint(block):
+        ir.Operation.create("scf.yield", [], [body(*block.arguments)])
+    return made.results[0]
+
+
+def _insert(element: Any, tensor: Any, indices: list[Any]) -> Any:
+    return mlir.ir.Operation.create("tensor.insert", [tensor.type], [element, tensor, *indices]).results[0]
+
+
+def _update(op: Any) -> Any:
+    index = _Index()
+    strides, offset = _facts(op)
+    base, value = op.operands
+    sizes, shape = _shape(value), _shape(base)
+
+    def body(number: Any, carried: Any) -> Any:
+        coordinates = index.split(number, sizes)
+        target = index.split(index.linear(coordinates, strides, offset), shape)
+        return _insert(_extract(value, coordinates), carried, target)
+
+    return _loop(math.prod(sizes), base, body)
+
+
+def _scatter(op: Any) -> Any:
+    ir, index = mlir.ir, _Index()
+    dest, indices, updates = op.operands
+    rows, width = _shape(updates)
+    kind = ir.StringAttr(op.attributes["reduce"]).value
+    element = ir.RankedTensorType(dest.type).element_type
+    is_float = str(element) in ("f32", "f64", "f16", "bf16")
+    names = {"add": ("addf", "addi"), "mul": ("mulf", "muli"), "min": ("minimumf", "minsi"), "max": ("maximumf", "maxsi")}
+    if str(element) == "i1":
+        names["max"] = ("", "ori")
+
+    def body(number: Any, carried: Any) -> Any:
+        row, column = index.split(number, [rows, width])
+        place = ir.Operation.create("arith.index_cast", [index.type], [_extract(indices, [row])]).results[0]
+        new = _extract(updates, [row, column])
+        if kind != "set":
+            old = _extract(carried, [place, column])
+            name = "arith." + names[kind][0 if is_float else 1]
+            new = ir.Operation.create(name, [element], [old, new]).results[0]
+        return _insert(new, carried, [place, column])
+
+    return _loop(rows * width, dest, body)
+
+
+def _philox(op: Any) -> Any:
+    ir = mlir.ir
+    callee = {"callee": ir.FlatSymbolRefAttr.get(PHILOX)}
+    return ir.Operation.create("func.call", [ir.IntegerType.get_signless(32)], list(op.operands), callee).results[0]
+
+
+_PHILOX_TEXT = f"""
+func.func private @{PHILOX}(%index: i64, %seed: i64, %offset: i64) -> i32 {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c10 = arith.constant 10 : index
+  %shift = arith.constant 32 : i64
+  %two = arith.constant 2 : i64
+  %three = arith.constant 3 : i64
+  %m0 = arith.constant 3528531795 : i64
+  %m1 = arith.constant 3449720151 : i64
+  %w0 = arith.constant 2654435769 : i64
+  %w1 = arith.constant 3144134277 : i64
+  %mask = arith.constant 4294967295 : i64
+  %block = arith.shrui %index, %two : i64
+  %x0 = arith.andi %block, %mask : i64
+  %x1 = arith.shrui %block, %shift : i64
+  %x2 = arith.andi %offset, %mask : i64
+  %x3 = arith.shrui %offset, %shift : i64
+  %s0 = arith.andi %seed, %mask : i64
+  %s1 = arith.shrui %seed, %shift : i64
+  %r:6 = scf.for %i = %c0 to %c10 step %c1 iter_args(%a = %x0, %b = %x1, %c = %x2, %d = %x3, %k0 = %s0, %k1 = %s1)
+      -> (i64, i64, i64, i64, i64, i64) {{
+    %p0 = arith.muli %a, %m0 : i64
+    %p1 = arith.muli %c, %m1 : i64
+    %h0 = arith.shrui %p0, %shift : i64
+    %l0 = arith.andi %p0, %mask : i64
+    %h1 = arith.shrui %p1, %shift : i64
+    %l1 = arith.andi %p1, %mask : i64
+    %e0 = arith.xori %h1, %b : i64
+    %n0 = arith.xori %e0, %k0 : i64
+    %e2 = arith.xori %h0, %d : i64
+    %n2 = arith.xori %e2, %k1 : i64
+    %q0 = arith.addi %k0, %w0 : i64
+    %q1 = arith.addi %k1, %w1 : i64
+    %t0 = arith.andi %q0, %mask : i64
+    %t1 = arith.andi %q1, %mask : i64
+    scf.yield %n0, %l1, %n2, %l0, %t0, %t1 : i64, i64, i64, i64, i64, i64
+  }}
+  %word = arith.andi %index, %three : i64
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i64
+  %is0 = arith.cmpi eq, %word, %zero : i64
+  %is1 = arith.cmpi eq, %word, %one : i64
+  %is2 = arith.cmpi eq, %word, %two : i64
+  %v23 = arith.select %is2, %r#2, %r#3 : i64
+  %v123 = arith.select %is1, %r#1, %v23 : i64
+  %v = arith.select %is0, %r#0, %v123 : i64
+  %bits = arith.trunci %v : i64 to i32
+  return %bits : i32
+}}
+"""

@@ -1,0 +1,95 @@
+"""Every op record against PyTorch on the CPU: its linalg, run by the oracle, over dtypes and samples."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import capture
+import numpy as np
+import oracle
+import pytest
+import samples
+import samples_nn  # noqa: F401  (more samplers)
+import torch
+from ftm_backend import mlir
+from ftm_backend.frontend import Trace, import_trace, lower_to_linalg
+from ftm_backend.frontend.ops import RECORDS
+
+RANDOM_FAMILIES = {record.family for record in RECORDS.values() if record.family.startswith("random")}
+NAMES = sorted(n for n, r in RECORDS.items() if n.startswith("aten::") and r.family not in RANDOM_FAMILIES)
+MOST_CALLS = {"f32": 10, "i64": 5, "i1": 5, "bf16": 5}  # of one op, spread over what the sampler yields
+FEW_CALLS = 3  # for the other dtypes
+
+
+def to_numpy(x: torch.Tensor) -> np.ndarray:
+    """The bytes of ``x``; bf16 as uint16."""
+    x = x.detach().contiguous()
+    return x.view(torch.int16).numpy().view(np.uint16) if x.dtype == torch.bfloat16 else x.numpy()
+
+
+def from_numpy(x: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
+    """The reverse of to_numpy."""
+    tensor = torch.from_numpy(np.ascontiguousarray(x).reshape(x.shape))
+    return tensor.view(torch.int16).view(torch.bfloat16) if dtype == torch.bfloat16 else tensor.view(dtype)
+
+
+def calls(name: str, token: str) -> list[tuple[capture.Recording, list[torch.Tensor], str]]:
+    """Recorded calls of ``name`` with tensors of dtype ``token``; none where PyTorch has no CPU kernel."""
+    op = samples.for_op(name)
+    source = samples.Source(zlib.crc32(f"{name} {token}".encode()))
+    made = []
+    drawn = list(samples.SAMPLERS[RECORDS[name].family](op, capture.TORCH[token], source))
+    wanted = min(len(drawn), MOST_CALLS.get(token, FEW_CALLS))
+    for args, kwargs in (drawn[-1 - k * len(drawn) // wanted] for k in range(wanted)):
+        try:
+            recording, results = capture.call(op, *args, **kwargs)
+        except (RuntimeError, NotImplementedError, IndexError) as error:
+            if _unsupported(str(error)):
+                continue
+            raise
+        made.append((recording, results, f"{token}: {recording.trace}"))
+    return made
+
+
+def _unsupported(message: str) -> bool:
+    """Whether PyTorch's CPU itself does not take the dtype."""
+    words = ("not implemented for", "not supported", "result type", "only supports", "can't be cast", "Expected", "expected",
+             "does not support", "must be", "should be", "Can only", "requires", "cannot be", "For integral", "not enabled",
+             "Boolean", "got ", "unsupported")
+    return any(word in message for word in words)
+
+
+def close(got: torch.Tensor, want: torch.Tensor, tolerance: dict[str, tuple[float, float]], what: str) -> None:
+    """Asserts equality up to the record's tolerance; NaN equals NaN."""
+    rtol, atol = tolerance.get(capture.DTYPES[want.dtype], (0.0, 0.0))
+    torch.testing.assert_close(got, want, rtol=rtol, atol=atol, equal_nan=True, msg=lambda text: f"{what}\n{text}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_record_agrees_with_pytorch(name: str) -> None:
+    record = RECORDS[name]
+    recorded = [c for token in record.dtypes for c in calls(name, token)]
+    assert recorded, f"no sample of {name} runs on the CPU in any of {record.dtypes}"
+    with mlir.context():
+        module = mlir.ir.Module.parse("")
+        for number, (recording, _, _) in enumerate(recorded):
+            assert recording.trace is not None
+            trace = Trace.parse(str(recording.trace))
+            lowered = lower_to_linalg(import_trace(trace))
+            function = lowered.body.operations[0]
+            function.attributes["sym_name"] = mlir.ir.StringAttr.get(f"call{number}")
+            module.body.append(function)
+        module.operation.verify()
+        program = oracle.Program(module)
+    failures = []
+    for number, (recording, results, what) in enumerate(recorded):
+        got: list[Any] = program.run(f"call{number}", [to_numpy(p) for p in recording.params], recording.scalars)
+        if name.removeprefix("aten::").startswith(("empty", "new_empty")):
+            continue  # anything is right
+        for g, want in zip(got, results, strict=True):
+            try:
+                close(from_numpy(g, want.dtype), want.contiguous(), record.tolerance, what)
+            except AssertionError as error:
+                failures.append(str(error))
+    assert not failures, f"{len(failures)} of {len(recorded)} calls differ\n" + "\n".join(failures[:4])
