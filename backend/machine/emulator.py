@@ -133,7 +133,7 @@ class Machine:
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         self._handle = self._library.ftm_open(ctypes.byref(config), message, _MESSAGE_BYTES)
         if not self._handle:
-            raise MachineError(message.value.decode())
+            raise MachineError(message.value.decode(errors="replace"))
 
     @property
     def cores(self) -> int:
@@ -180,7 +180,7 @@ class Program:
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         self._handle = self._library.ftm_load(machine._handle, image, len(image), message, _MESSAGE_BYTES)
         if not self._handle:
-            raise MachineError(message.value.decode())
+            raise MachineError(message.value.decode(errors="replace"))
         self.inputs = self._tensors("input")
         self.scalars = self._tensors("scalar")
         self.outputs = self._tensors("output")
@@ -191,7 +191,7 @@ class Program:
         for index in range(getattr(self._library, f"ftm_{kind}_count")(self._handle)):
             getattr(self._library, f"ftm_{kind}_info")(self._handle, index, ctypes.byref(info))
             shape = tuple(info.shape[k] for k in range(info.rank))
-            found.append(Tensor(info.name.decode(), TOKENS[info.dtype], shape, info.alias))
+            found.append(Tensor(info.name.decode(errors="replace"), TOKENS[info.dtype], shape, info.alias))
         return tuple(found)
 
     def run(self, inputs: Sequence[np.ndarray[Any, Any]], scalars: Sequence[float | int] = (),
@@ -250,7 +250,7 @@ class Job:
             None, _DONE(), None, self._message, _MESSAGE_BYTES,
         )
         if not self._handle:
-            raise MachineError(self._message.value.decode())
+            raise MachineError(self._message.value.decode(errors="replace"))
 
     def done(self) -> bool:
         """Whether it has ended."""
@@ -260,7 +260,7 @@ class Job:
         """Waits for the end and returns the outputs; raises ``MachineError`` for a fault."""
         handle, self._handle = self._handle, None
         if handle and self._program._library.ftm_wait(handle, self._message, _MESSAGE_BYTES):
-            raise MachineError(self._message.value.decode())
+            raise MachineError(self._message.value.decode(errors="replace"))
         return self._outputs
 
     def __del__(self) -> None:
