@@ -2,6 +2,7 @@
 
 #include "counters.h"
 #include "launcher.h"
+#include "observe_run.h"
 #include "program.h"
 #include "record.h"
 
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <unordered_map>
 
 namespace ftm {
@@ -23,6 +25,18 @@ struct Cut {
   Hash128 hash;
   std::vector<Value> settled; // the old graph, to be freed without the lock
 };
+
+// Jobs whose compilation the user interrupted. They keep their place in the order of runs, and are
+// compiled again when somebody next asks for a result.
+struct Suspended {
+  std::mutex mutex; // taken alone
+  std::deque<Cut> cuts;
+};
+
+Suspended& suspended() {
+  static auto* instance = new Suspended;
+  return *instance;
+}
 
 // Under the recorder's lock: takes up all that is pending. The variables get the values that the job
 // will compute.
@@ -77,7 +91,41 @@ Cut take_pending() {
   return cut;
 }
 
+void build_and_start(Cut cut) {
+  const Built built = build_program(cut.hash, cut.trace);
+  if (built.interrupt) {
+    auto& s = suspended();
+    {
+      std::lock_guard<std::mutex> guard(s.mutex);
+      s.cuts.push_back(std::move(cut));
+    }
+    std::rethrow_exception(built.interrupt);
+  }
+  start_observed(cut.job, built.program);
+  if (!built.failure.empty()) {
+    TORCH_WARN(
+        "a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
+  }
+}
+
+void resume_suspended() {
+  auto& s = suspended();
+  while (true) {
+    Cut cut;
+    {
+      std::lock_guard<std::mutex> guard(s.mutex);
+      if (s.cuts.empty()) {
+        return;
+      }
+      cut = std::move(s.cuts.front());
+      s.cuts.pop_front();
+    }
+    build_and_start(std::move(cut));
+  }
+}
+
 void launch_pending() {
+  resume_suspended();
   static auto& syncs = counter("syncs");
   static auto& hits = counter("cache_hits_memory");
   Cut cut;
@@ -93,19 +141,10 @@ void launch_pending() {
   syncs.fetch_add(1);
   if (cut.program) {
     hits.fetch_add(1);
-    start(cut.job, std::move(cut.program));
+    start_observed(cut.job, cut.program);
     return;
   }
-  const Built built = build_program(cut.hash, std::move(cut.trace));
-  start(cut.job, built.program);
-  // The job runs, whatever happens now: nothing recorded is lost.
-  if (built.interrupt) {
-    std::rethrow_exception(built.interrupt);
-  }
-  if (!built.failure.empty()) {
-    TORCH_WARN(
-        "a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
-  }
+  build_and_start(std::move(cut));
 }
 
 // torch::lazy's executor: its entry points lead to the cuts above. Its own registry of live tensors, its
@@ -146,6 +185,7 @@ BufferPtr observe(Variable& variable) {
   }
   BufferPtr buffer = static_cast<const DataNode&>(trace_node(variable.value())).buffer();
   lock.unlock();
+  resume_suspended();
   wait_for(buffer);
   return buffer;
 }

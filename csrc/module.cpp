@@ -109,6 +109,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     const std::lock_guard<std::mutex> guard(generator.mutex());
     generator.set_current_seed(seed);
   });
+  m.def("_seed", [] {
+    auto generator = default_generator();
+    const std::lock_guard<std::mutex> guard(generator.mutex());
+    return generator.seed();
+  });
   m.def("_initial_seed", [] { return default_generator().current_seed(); });
   m.def("_get_rng_state", &rng_state);
   m.def("_set_rng_state", torch::wrap_pybind_function(&ftm::set_rng_state));
@@ -126,6 +131,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_set_max_in_flight", torch::wrap_pybind_function(&set_max_in_flight));
   m.def("_set_executor", torch::wrap_pybind_function(&set_executor));
   m.def("_executor", [] { return uses_machine() ? "machine" : "reference"; });
+  m.def(
+      "_set_observer", [](const py::object& fn) { set_observer(fn.is_none() ? nullptr : fn.ptr()); },
+      py::arg("fn"));
   m.def("_set_debug_locations", [](bool on) { FLAGS_torch_lazy_ir_debug = on; });
   m.def("_clear_programs", &forget_programs, no_gil);
   m.def("_in_bad_fork", &in_bad_fork);

@@ -39,7 +39,18 @@ std::optional<ArgumentKind> list_kind(const c10::Type& list) {
   }
 }
 
-std::optional<ArgumentKind> argument_kind(const c10::Argument& argument) {
+// Scalars that shape the program: result shapes, the code of a norm or a power. The others may change from
+// step to step.
+bool is_constant(const std::string& op, const std::string& argument) {
+  static const std::unordered_set<std::string> ops = {
+      "aten::arange", "aten::range", "aten::linspace", "aten::logspace", "aten::linalg_vector_norm",
+      "aten::norm", "aten::pow", "aten::pow_", "aten::renorm", "aten::dist", "aten::_cdist_forward"};
+  static const std::unordered_set<std::string> arguments = {
+      "start", "end", "step", "ord", "p", "exponent"};
+  return ops.count(op) != 0 && arguments.count(argument) != 0;
+}
+
+std::optional<ArgumentKind> argument_kind(const std::string& op, const c10::Argument& argument) {
   const auto& type = plain_type(argument);
   switch (type.kind()) {
     case c10::TypeKind::TensorType:
@@ -47,7 +58,7 @@ std::optional<ArgumentKind> argument_kind(const c10::Argument& argument) {
     case c10::TypeKind::ListType:
       return list_kind(type);
     case c10::TypeKind::NumberType:
-      return ArgumentKind::scalar;
+      return is_constant(op, argument.name()) ? ArgumentKind::scalar_constant : ArgumentKind::scalar;
     case c10::TypeKind::IntType:
     case c10::TypeKind::SymIntType:
     case c10::TypeKind::ScalarTypeType:
@@ -159,7 +170,7 @@ Op::Op(c10::OperatorHandle op)
     : handle(op), functional(op), called_name(display_name(op.operator_name())) {
   const auto& schema = handle.schema();
   for (const auto& argument : schema.arguments()) {
-    const auto argument_facts = argument_kind(argument);
+    const auto argument_facts = argument_kind(schema.name(), argument);
     if (!argument_facts || argument_facts == ArgumentKind::scalar_list) {
       has_functional = false; // the trace has no text for it
     }
@@ -198,16 +209,13 @@ Op::Op(c10::OperatorHandle op)
     }
   }
   for (const auto& argument : functional.schema().arguments()) {
-    functional_kinds.push_back(argument_kind(argument).value_or(ArgumentKind::ignored));
+    functional_kinds.push_back(argument_kind(schema.name(), argument).value_or(ArgumentKind::ignored));
   }
   name = display_name(functional.operator_name());
   kind = torch::lazy::OpKind::Get(functional.operator_name().name);
   random = generator >= 0 || handle.hasTag(at::Tag::nondeterministic_seeded);
   data_dependent =
       handle.hasTag(at::Tag::dynamic_output_shape) || handle.hasTag(at::Tag::data_dependent_output);
-  static const std::unordered_set<std::string> by_value = {
-      "aten::arange", "aten::range", "aten::linspace", "aten::logspace", "aten::pow"};
-  shape_from_values = one_of(functional.operator_name().name, by_value);
   static const std::unordered_set<std::string> indexing = {"aten::index", "aten::index_put"};
   cpu_indices = one_of(functional.operator_name().name, indexing);
 }

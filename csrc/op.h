@@ -16,6 +16,7 @@ enum class ArgumentKind : uint8_t {
   tensor, // or None
   tensor_list, // Tensor[], Tensor?[]
   scalar, // Scalar: a runtime value, or an attribute when it is a bool
+  scalar_constant, // Scalar that shapes the program (an exponent, bounds of a range): part of the form
   scalar_list,
   integer, // int, dtype, layout, memory_format: part of the form
   boolean,
@@ -53,7 +54,6 @@ struct Op {
   std::vector<OpReturn> returns;
   bool random = false;
   int32_t generator = -1; // argument
-  bool shape_from_values = false; // scalars decide on result shapes or errors: part of the key
   bool data_dependent = false; // result shapes depend on elements
   bool cpu_indices = false; // index arguments may live on the CPU
   bool zero_dim_operands = true; // CPU tensors without dimensions may be mixed in

@@ -72,13 +72,11 @@ ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
   return program;
 }
 
-Built build_program(const Hash128& hash, Trace trace) {
+Built build_program(const Hash128& hash, const Trace& trace) {
   Built built;
-  built.program = std::make_shared<Program>(std::move(trace));
+  built.program = std::make_shared<Program>(trace);
   if (machine_wanted) {
-    static auto& compiles = counter("compiles");
     static auto& failures = counter("compile_failures");
-    compiles.fetch_add(1);
     CompileResult result = compile_in_python(trace_text(built.program->trace()));
     if (result.error.empty()) {
       try {
@@ -89,7 +87,7 @@ Built build_program(const Hash128& hash, Trace trace) {
     }
     if (result.interrupt) {
       built.interrupt = result.interrupt;
-      return built; // this run only: the next one compiles again
+      return built;
     }
     if (!result.error.empty()) {
       failures.fetch_add(1);

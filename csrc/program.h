@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 namespace ftm {
 
@@ -27,6 +28,11 @@ class Program final : public torch::lazy::Computation {
     machine_ = std::move(program);
   }
 
+  // True once: for who wants to see the first run.
+  bool first_run() {
+    return !std::exchange(has_run_, true);
+  }
+
   int parameters_size() const override;
   const std::vector<torch::lazy::Shape>& parameter_shapes() const override;
   const std::vector<std::string>& parameter_names() const override;
@@ -36,6 +42,7 @@ class Program final : public torch::lazy::Computation {
  private:
   Trace trace_;
   std::unique_ptr<MachineProgram> machine_;
+  bool has_run_ = false; // read and set by the thread that launches
   std::vector<torch::lazy::Shape> parameter_shapes_;
   std::vector<std::string> parameter_names_;
   torch::lazy::Shape result_shape_;
@@ -47,12 +54,12 @@ using ProgramPtr = std::shared_ptr<Program>;
 ProgramPtr find_program(const Hash128& hash, const Graph& graph);
 
 struct Built {
-  ProgramPtr program; // never null
+  ProgramPtr program;
   std::string failure; // why the reference executor runs it, if it should have been compiled
-  std::exception_ptr interrupt; // the user interrupted the compiler
+  std::exception_ptr interrupt; // the user interrupted the compiler: there is no program
 };
 // Compiles, and keeps the result under the hash. Not under the recorder's lock.
-Built build_program(const Hash128& hash, Trace trace);
+Built build_program(const Hash128& hash, const Trace& trace);
 void forget_programs();
 
 // Whether programs are compiled for the machine, or run by the reference executor.

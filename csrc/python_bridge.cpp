@@ -3,12 +3,23 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <atomic>
+
 namespace py = pybind11;
 
 namespace ftm {
 namespace {
 
 PyObject* compile_function = nullptr; // owned; guarded by the GIL
+PyObject* observer = nullptr; // owned; guarded by the GIL
+std::atomic<bool> observed{false};
+
+void replace(PyObject*& slot, void* callable) {
+  PyObject* old = slot;
+  slot = static_cast<PyObject*>(callable);
+  Py_XINCREF(slot);
+  Py_XDECREF(old);
+}
 
 } // namespace
 
@@ -62,10 +73,39 @@ CompileResult compile_in_python(const std::string& trace_text) {
 }
 
 void set_compile_function(void* callable) {
-  auto* function = static_cast<PyObject*>(callable);
-  Py_XINCREF(function);
-  Py_XDECREF(compile_function);
-  compile_function = function;
+  replace(compile_function, callable);
+}
+
+void set_observer(void* callable) {
+  replace(observer, callable);
+  observed = callable != nullptr;
+}
+
+bool has_observer() {
+  return observed;
+}
+
+void show_run(
+    const std::string& trace_text, const std::vector<at::Tensor>& inputs,
+    const std::vector<c10::Scalar>& scalars, const std::vector<at::Tensor>& outputs) {
+  py::gil_scoped_acquire gil;
+  if (observer == nullptr) {
+    return;
+  }
+  try {
+    py::list numbers;
+    for (const auto& scalar : scalars) {
+      if (scalar.isFloatingPoint()) {
+        numbers.append(scalar.toDouble());
+      } else {
+        numbers.append(scalar.toLong());
+      }
+    }
+    const py::handle function(observer);
+    function(trace_text, inputs, numbers, outputs);
+  } catch (const std::exception& error) {
+    TORCH_WARN("the observer of ftm programs failed: ", error.what());
+  }
 }
 
 } // namespace ftm

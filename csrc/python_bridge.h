@@ -1,8 +1,11 @@
 // What of Python the recorder needs: the compiler's callback, the GIL, and Python exceptions.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <exception>
 #include <string>
+#include <vector>
 
 namespace ftm {
 
@@ -32,5 +35,13 @@ struct CompileResult {
 CompileResult compile_in_python(const std::string& trace_text);
 // `callable`: a PyObject*, or null.
 void set_compile_function(void* callable);
+
+// Shows a program's first run to whoever wants to see it: fn(trace_text, inputs, scalars, outputs). Errors
+// of the observer are reported as warnings.
+void set_observer(void* callable);
+bool has_observer();
+void show_run(
+    const std::string& trace_text, const std::vector<at::Tensor>& inputs,
+    const std::vector<c10::Scalar>& scalars, const std::vector<at::Tensor>& outputs);
 
 } // namespace ftm

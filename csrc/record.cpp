@@ -28,7 +28,7 @@ uint64_t tagged(Tag tag, uint64_t payload) {
 struct Call {
   Key key;
   c10::SmallVector<const at::TensorImpl*, 8> operands; // slots of kind value
-  c10::SmallVector<uint64_t, 8> scalars; // the other slots
+  c10::SmallVector<uint64_t, 64> scalars; // the other slots
 };
 
 [[noreturn]] void device_mismatch(const Op& op, size_t argument, c10::Device device) {
@@ -114,7 +114,7 @@ void add_tensor_list(Call& call, const Op& op, size_t index, c10::IValue& value)
   }
 }
 
-void add_scalar(Call& call, const Op& op, const c10::IValue& value) {
+void add_scalar(Call& call, bool constant, const c10::IValue& value) {
   if (value.isBool()) {
     call.key.push_back(tagged(Tag::scalar, static_cast<uint64_t>(at::kBool)));
     call.key.push_back(value.toBool());
@@ -131,10 +131,7 @@ void add_scalar(Call& call, const Op& op, const c10::IValue& value) {
     dtype = at::kComplexDouble; // the form says fallback
   }
   call.key.push_back(tagged(Tag::scalar, static_cast<uint64_t>(dtype)));
-  call.scalars.push_back(bits);
-  if (op.shape_from_values) {
-    call.key.push_back(bits);
-  }
+  (constant ? call.key : call.scalars).push_back(bits);
 }
 
 void add_list(Call& call, ArgumentKind kind, const c10::IValue& value) {
@@ -175,8 +172,8 @@ void read_call(Call& call, const Op& op, c10::ArrayRef<c10::IValue> arguments) {
       add_tensor_argument(call, op, i, value);
     } else if (value.isNone()) {
       call.key.push_back(tagged(Tag::none, 0));
-    } else if (kind == ArgumentKind::scalar) {
-      add_scalar(call, op, value);
+    } else if (kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant) {
+      add_scalar(call, kind == ArgumentKind::scalar_constant, value);
     } else if (kind == ArgumentKind::tensor_list) {
       add_tensor_list(call, op, i, value);
     } else if (kind == ArgumentKind::integer) {

@@ -10,11 +10,10 @@ namespace ftm {
 namespace {
 
 at::Tensor meta_like(const at::Tensor& tensor) {
-  auto meta = at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type());
-  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-    meta.unsafeGetTensorImpl()->set_wrapped_number(true);
+  if (is_wrapped_number(tensor)) {
+    return tensor; // meta kernels take numbers from the CPU, as all kernels do
   }
-  return meta;
+  return at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type());
 }
 
 c10::IValue meta_value(const c10::IValue& value) {
