@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import contraction
+from ftm_backend.midend.affine import volume
 from ftm_backend.midend.cluster import Cluster, acceptable, common_domain, place_on_cores, single
 from ftm_backend.midend.kernel import Operand, Statement, Value
 from ftm_backend.midend.reader import Update
@@ -36,6 +37,7 @@ class Fuser:
         self._updates, self._machine = updates, machine
         self._position = {s: k for k, s in enumerate(statements)}
         self._cluster: dict[Statement, Cluster] = {}
+        self._reader: dict[Value, Statement] = {}  # the last statement that reads a tensor
         self._soft: dict[Statement, set[Statement]] = {}  # read element by element: may share the kernel
         self._hard: dict[Statement, set[Statement]] = {}  # must be complete in memory before
         written: dict[Statement, list[Update]] = {}
@@ -83,6 +85,7 @@ class Fuser:
             home = alone
             home.depth = 1 + max((self._cluster[m].depth for m in needs), default=-1)
         self._cluster[s] = home
+        self._reader.update((o.value, s) for o in s.operands)
         self._note(home, needs)
 
     def _note(self, home: Cluster, needs: set[Statement]) -> None:
@@ -102,14 +105,29 @@ class Fuser:
                 for other in soft:
                     if other is not home and other.kind == "nest" and self._meets(other, home):
                         self._merge(home, other)
-            others = {self._cluster[m] for m in self._soft[s] | self._hard[s]} - {home}
-            depth = max([home.depth, *(1 + c.depth for c in others)])
-            if depth < home.consumed and self._takes(home, s):
-                home.depth = depth
-                home.statements.append(s)
-                home.needs |= self._soft[s] | self._hard[s]
+            if self._enter(home, s):
+                return home
+        for home in self._siblings(s):
+            if home not in hard and self._enter(home, s):
                 return home
         return None
+
+    def _siblings(self, s: Statement) -> list[Cluster]:
+        """Kernels that read the largest tensors that ``s`` reads: sharing one saves a pass over memory."""
+        wide = [o.value for o in s.operands if 2 * volume(o.value.shape) >= s.volume]
+        found = [self._cluster[self._reader[v]] for v in wide if v in self._reader]
+        return [c for c in dict.fromkeys(found) if c.kind == "nest"]
+
+    def _enter(self, home: Cluster, s: Statement) -> bool:
+        """Adds ``s`` to a kernel if its loops fit and no circle arises."""
+        needs = self._soft[s] | self._hard[s]
+        depth = max([home.depth, *(1 + self._cluster[m].depth for m in needs if self._cluster[m] is not home)])
+        if depth >= home.consumed or not self._takes(home, s):
+            return False
+        home.depth = depth
+        home.statements.append(s)
+        home.needs |= needs
+        return True
 
     def _takes(self, home: Cluster, s: Statement) -> bool:
         if home.kind == "contraction":
