@@ -6,7 +6,7 @@ A kernel's axes are sorted into groups; a tile covers a block of a row group and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -14,10 +14,10 @@ from ftm_backend.codegen.builder import Index, TileBuilder
 from ftm_backend.midend import bodies
 from ftm_backend.midend.affine import Affine
 from ftm_backend.midend.affine import volume as elements_of
-from ftm_backend.midend.kernel import Node, Operand, Store, Value, walk
+from ftm_backend.midend.kernel import Node, Operand, Store, Value
 from ftm_backend.midend.tiling import Cut
 
-__all__ = ["Blocks", "Places", "TileBody"]
+__all__ = ["Blocks", "Places", "TileBody", "nodes_above"]
 
 Places = dict[int, tuple[Index, Index]]
 """For each axis where a block starts and how many steps it takes."""
@@ -115,6 +115,18 @@ class Blocks:
         self.b.store(tile, slot, buffer, **self.block(access, places, rows, columns))
 
 
+def nodes_above(nodes: Iterable[Node], leaves: Container[int]) -> list[Node]:
+    """The nodes that ``nodes`` are computed from, without what lies below those whose ``id`` is in ``leaves``."""
+    found: dict[int, Node] = {}
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            stack += () if id(node) in leaves else node.operands
+    return list(found.values())
+
+
 class TileBody:
     """An elementwise body on tiles of a row and a column group: fetches what it reads, maps, stores.
 
@@ -135,7 +147,9 @@ class TileBody:
         self.outputs = outputs
         self.computed: dict[int, Node] = {
             id(node): node for node, _ in outputs if id(node) not in self.given}
-        self.used = {id(node) for node in walk(self.computed.values())}
+        inside = nodes_above(self.computed.values(), self.given)
+        self.used = {id(node) for node in inside}
+        self.positions = list(dict.fromkeys(node.payload for node in inside if node.op == "index"))
         self.reads = []
         for operand in operands:
             word = self._word(access(operand.index))
@@ -165,6 +179,8 @@ class TileBody:
         b = self.blocks.b
         given = [key for key in self.given if key in self.used]
         ins = [(self.given[key], 0, "full") for key in given] + [(tile, 0, word) for _, word, tile in self.reads]
+        # Addresses are scalar instructions: they come before the map.
+        starts = {index: self.blocks.address(self.access(index), places) for index in self.positions}
 
         def body(arguments: Sequence[Any]) -> list[Any]:
             held = dict(zip(given, arguments, strict=False))
@@ -177,7 +193,7 @@ class TileBody:
                 if node.op == "in":
                     return read[id(node.payload.value), node.payload.index]
                 if node.op == "index":
-                    return self._position(self.access(node.payload), places)
+                    return self._position(self.access(node.payload), starts[node.payload])
                 return b.scalar(node.payload, node.dtype) if node.op == "scalar" else None
 
             return bodies.emit(list(self.computed.values()), leaf)
@@ -185,7 +201,7 @@ class TileBody:
         rows, columns = self.blocks.count(self.rows, places), self.blocks.count(self.columns, places)
         b.map(rows, columns, ins, [(tile, 0, "full") for tile in self.tiles.values()], body)
 
-    def _position(self, index: Affine, places: Places) -> Any:
+    def _position(self, index: Affine, start: Index) -> Any:
         """``index`` inside the map; each side of the tile has one axis with more than one step, or walks as one."""
         steps = [index.coeffs[group[-1]] if group else 0 for group in (self.rows, self.columns)]
-        return self.blocks.b.position(self.blocks.address(index, places), *steps)
+        return self.blocks.b.position(start, *steps)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ftm_backend.midend.affine import Affine
+from ftm_backend.midend.contraction_blocks import nodes_above
 from ftm_backend.midend.kernel import Node, Operand, Statement, Value, walk
 
 __all__ = ["RowGather", "match_gather"]
@@ -49,15 +50,7 @@ class RowGather:
 
 def _body(statement: Statement, gather: Node) -> list[Node]:
     """Nodes of the bodies, without what computes the place of the gather."""
-    leaf = {id(gather)}
-    found: dict[int, Node] = {}
-    stack = [result.yields for result in statement.results]
-    while stack:
-        node = stack.pop()
-        if id(node) not in found:
-            found[id(node)] = node
-            stack += node.operands if id(node) not in leaf else ()
-    return list(found.values())
+    return nodes_above([result.yields for result in statement.results], {id(gather)})
 
 
 def _terms(node: Node) -> list[Node]:
