@@ -68,8 +68,8 @@ def _factor(node: Node) -> Operand | None:
 def match(statement: Statement) -> Contraction | None:
     """``statement`` as a contraction, or None when the matrix unit cannot or should not execute it.
 
-    Not taken: other bodies than a sum of products, types the matrix unit lacks, and sums of products without
-    an m or n loop (dot products: a reduction does those better).
+    Not taken: other bodies than a sum of products, types the matrix unit lacks, and what a reduction along rows
+    does better: dot products, and matrix by vector where the matrix lies along the sum.
     """
     if len(statement.results) != 1 or not statement.is_reduction:
         return None
@@ -81,8 +81,18 @@ def match(statement: Statement) -> Contraction | None:
     if a is None or b is None or a.value.dtype != b.value.dtype:
         return None
     found = Contraction(statement, a, b)
-    free = {found.group_of(loop) for loop, extent in enumerate(statement.loops) if extent != 1}
-    return found if free & {"m", "n"} or 0 in statement.loops else None
+    return found if 0 in statement.loops or not _is_reduction(found) else None
+
+
+def _is_reduction(found: Contraction) -> bool:
+    """Whether it is one long row-wise sum for each element of the result."""
+    loops = [k for k, extent in enumerate(found.statement.loops) if extent != 1]
+    groups = {loop: found.group_of(loop) for loop in loops}
+    free = {group for group in groups.values() if group in ("m", "n")}
+    if len(free) != 1:
+        return not free
+    matrix = found.a if free == {"m"} else found.b
+    return any(groups[loop] == "k" and matrix.index.coeffs[loop] == 1 for loop in loops)
 
 
 @dataclass(frozen=True)
