@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@ namespace ftm {
 
 class Checker;
 class Team;
+struct MapScratch;
 
 // What a program did wrong; the message has no place yet, the interpreter adds the line.
 struct Fault : std::runtime_error {
@@ -46,6 +48,9 @@ private:
 };
 
 struct Core {
+    Core();
+    ~Core();
+
     const Program* program = nullptr;
     int32_t id = 0, count = 1;
     int64_t* r = nullptr;              // the register file, see Source
@@ -55,6 +60,7 @@ struct Core {
     uint8_t* strips = nullptr;         // Program::strip_bytes
     Memory work;                       // of matrix products
     Memory sums;                       // of reductions
+    std::unique_ptr<MapScratch> map_scratch;
     Checker* checker = nullptr;        // in checked mode
     Team* team = nullptr;
     Counters counters;

@@ -32,8 +32,9 @@ Machine::~Machine() {
     {
         std::lock_guard<std::mutex> lock(mutex_);
         closing_ = true;
+        posted_.fetch_add(1);
     }
-    queued_.notify_all();
+    wake_all(posted_);
     for (std::thread& t : threads_) t.join();
 }
 
@@ -59,8 +60,9 @@ void Machine::submit(std::shared_ptr<Job> job) {
         std::lock_guard<std::mutex> lock(mutex_);
         if (closing_) throw Error("the machine is closed");
         queue_.push_back(std::move(job));
+        posted_.fetch_add(1);
     }
-    queued_.notify_one();
+    wake_all(posted_);
 }
 
 ftm_stats_data Machine::stats() const {
@@ -72,12 +74,20 @@ ftm_stats_data Machine::stats() const {
 void Machine::lead() {
     for (;;) {
         std::shared_ptr<Job> job;
+        uint32_t seen;
         {
-            std::unique_lock<std::mutex> lock(mutex_);
-            queued_.wait(lock, [this] { return closing_ || !queue_.empty(); });
-            if (queue_.empty()) break;
-            job = std::move(queue_.front());
-            queue_.pop_front();
+            std::lock_guard<std::mutex> lock(mutex_);
+            seen = posted_.load();
+            if (!queue_.empty()) {
+                job = std::move(queue_.front());
+                queue_.pop_front();
+            } else if (closing_) {
+                break;
+            }
+        }
+        if (!job) {
+            wait_while(posted_, seen);
+            continue;
         }
         const auto before = std::chrono::steady_clock::now();
         fault_.clear();

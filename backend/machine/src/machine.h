@@ -81,7 +81,7 @@ private:
     std::string fault_;
 
     mutable std::mutex mutex_;
-    std::condition_variable queued_;
+    std::atomic<uint32_t> posted_{0};  // counts what was put into the queue, and the closing
     std::deque<std::shared_ptr<Job>> queue_;
     bool closing_ = false;
     ftm_stats_data stats_{};

@@ -12,11 +12,37 @@ namespace {
 
 // Rows narrower than this are gathered into strips of several rows even where that takes copies.
 constexpr int64_t kNarrow = 48;
+constexpr int64_t kPartialRows = 32;
+
+struct Operand {
+    uint8_t* base;
+    int64_t row_bytes;  // distance of rows
+    int64_t bytes;      // of an element
+    Slot* slot;
+};
+
+}  // namespace
+
+// The lists that a map works with; kept by the core, so that small maps need not allocate them anew.
+struct MapScratch {
+    std::vector<Operand> inputs, outputs;
+    std::vector<uint64_t> cells;
+    std::vector<uint8_t*> strips, splats, input_pointers, output_pointers, cell_pointers;
+    std::vector<Accumulator> row_sums;
+    std::vector<Accumulator*> sums;
+    std::vector<uint8_t> snapshots;
+};
+
+namespace {
 
 class MapRun {
 public:
     MapRun(Core& core, const MapPlan& plan, int64_t rows, int64_t columns)
-        : core_(core), plan_(plan), table_(kernels()), rows_(rows), columns_(columns) {}
+        : core_(core), plan_(plan), table_(kernels()), rows_(rows), columns_(columns), scratch_(*core.map_scratch) {
+        inputs_.clear();
+        outputs_.clear();
+        sums_.clear();
+    }
 
     void run() {
         if (rows_ < 0 || columns_ < 0) throw Fault("extents " + extents(rows_, columns_) + " are negative");
@@ -38,13 +64,6 @@ public:
     }
 
 private:
-    struct Operand {
-        uint8_t* base;
-        int64_t row_bytes;  // distance of rows
-        int64_t bytes;      // of an element
-        Slot* slot;
-    };
-
     void fits(const TileDecl& t, int64_t rows, int64_t columns) const {
         if (rows > t.rows || columns > t.columns)
             throw Fault(extents(rows, columns) + " exceeds tile " + t.name + ", which is " + extents(t.rows, t.columns));
@@ -53,8 +72,6 @@ private:
     void resolve() {
         all_rows_ = rows_;
         all_columns_ = columns_;
-        inputs_.reserve(plan_.inputs.size());
-        outputs_.reserve(plan_.outputs.size());
         for (const MapInput& in : plan_.inputs) {
             const int64_t rows = in.access == isa::FTM_ACCESS_FULL || in.access == isa::FTM_ACCESS_COL ? rows_ : 1;
             const int64_t columns = in.access == isa::FTM_ACCESS_FULL || in.access == isa::FTM_ACCESS_ROW ? columns_ : 1;
@@ -314,8 +331,21 @@ private:
             const int type = int(strip_type(out.type)), op = int(out.reduction);
             if (out.scope == isa::FTM_SCOPE_R) table_.reduce[op][type](&row_sums_[k], from, n);
             else if (out.scope == isa::FTM_SCOPE_A) table_.reduce[op][type](sums_[k], from, n);
-            else if (out.scope == isa::FTM_SCOPE_C) table_.columns[op][type](sums_[k] + column, from, 1, n);
+            else if (out.scope == isa::FTM_SCOPE_C) add_to_columns(k, row, column, from, n);
         }
+    }
+
+    // One row's part of a column reduction.  Sums of floats go through a float32 row for kPartialRows rows, as they
+    // do in KernelTable::columns: adding to float64 costs several times as much.
+    void add_to_columns(size_t k, int64_t row, int64_t column, const uint8_t* from, int64_t n) {
+        const MapOutput& out = plan_.outputs[k];
+        const int type = int(strip_type(out.type)), op = int(out.reduction);
+        if (!has_partial(k)) return table_.columns[op][type](sums_[k] + column, from, 1, n);
+        float* partial = reinterpret_cast<float*>(sums_[k] + all_columns_);
+        const bool first = row % kPartialRows == 0, last = row % kPartialRows == kPartialRows - 1 || row + 1 == rows_;
+        if (first) table_.strip[int(Op::Mov)][type][0](partial + column, from, nullptr, nullptr, n);
+        else table_.strip[int(Op::Add)][type][0](partial + column, partial + column, from, nullptr, n);
+        if (last) table_.columns[op][type](sums_[k] + column, partial + column, 1, n);
     }
 
     // --- across rows ---
@@ -399,6 +429,11 @@ private:
     uint8_t* row_place(size_t k, int64_t row) const { return outputs_[k].base + row * outputs_[k].row_bytes; }
     void finish_row(size_t k, int64_t row, const Accumulator& acc) { finish(acc, plan_.outputs[k].type, row_place(k, row)); }
 
+    bool has_partial(size_t k) const {
+        const MapOutput& out = plan_.outputs[k];
+        return out.scope == isa::FTM_SCOPE_C && out.reduction == Reduction::Sum && strip_type(out.type) == Type::F32;
+    }
+
     int64_t sums_of(size_t k) const {
         const uint8_t scope = plan_.outputs[k].scope;
         return scope == isa::FTM_SCOPE_A ? 1 : scope == isa::FTM_SCOPE_C ? all_columns_ : 0;
@@ -406,12 +441,13 @@ private:
 
     void start_sums() {
         int64_t count = 0;
-        for (size_t k = 0; k < outputs_.size(); ++k) count += sums_of(k);
+        for (size_t k = 0; k < outputs_.size(); ++k) count += sums_of(k) * (has_partial(k) ? 2 : 1);
         Accumulator* next = count ? reinterpret_cast<Accumulator*>(core_.sums.ensure(count * 8)) : nullptr;
         row_sums_.resize(outputs_.size());
         for (size_t k = 0; k < outputs_.size(); ++k) {
             sums_.push_back(next);
             for (int64_t i = 0; i < sums_of(k); ++i) *next++ = start_of(k, outputs_[k].base + i * outputs_[k].bytes);
+            if (has_partial(k)) next += sums_of(k);
         }
     }
 
@@ -427,17 +463,26 @@ private:
     int64_t all_rows_ = 0, all_columns_ = 0;
     bool dense_ = false, across_ = false;
     const StripCode* code_ = nullptr;
-    std::vector<Operand> inputs_, outputs_;
-    std::vector<uint64_t> cells_;
-    std::vector<uint8_t*> strip_pointers_, splat_pointers_, input_pointers_, output_pointers_, cell_pointers_;
+    MapScratch& scratch_;
+    std::vector<Operand>& inputs_ = scratch_.inputs;
+    std::vector<Operand>& outputs_ = scratch_.outputs;
+    std::vector<uint64_t>& cells_ = scratch_.cells;
+    std::vector<uint8_t*>& strip_pointers_ = scratch_.strips;
+    std::vector<uint8_t*>& splat_pointers_ = scratch_.splats;
+    std::vector<uint8_t*>& input_pointers_ = scratch_.input_pointers;
+    std::vector<uint8_t*>& output_pointers_ = scratch_.output_pointers;
+    std::vector<uint8_t*>& cell_pointers_ = scratch_.cell_pointers;
+    std::vector<Accumulator>& row_sums_ = scratch_.row_sums;
+    std::vector<Accumulator*>& sums_ = scratch_.sums;
+    std::vector<uint8_t>& snapshots_ = scratch_.snapshots;
     uint8_t* none_[1] = {nullptr};
     uint8_t* const* tables_[6] = {};
-    std::vector<Accumulator> row_sums_;
-    std::vector<Accumulator*> sums_;
-    std::vector<uint8_t> snapshots_;
 };
 
 }  // namespace
+
+Core::Core() : map_scratch(std::make_unique<MapScratch>()) {}
+Core::~Core() = default;
 
 void run_map(Core& core, const MapPlan& plan, int64_t rows, int64_t columns) { MapRun(core, plan, rows, columns).run(); }
 

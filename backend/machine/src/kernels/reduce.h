@@ -25,27 +25,6 @@ void reduce_plain(Accumulator* acc, const void* a, int64_t n) {
     state(*acc, S()) = s;
 }
 
-// Four independent vectors hide the latency of the operation.
-template <class T, class F>
-void reduce_lanes(Accumulator* acc, const void* a, int64_t n) {
-    using V = Vec<T>;
-    constexpr int L = VectorOf<T>::lanes;
-    const T* x = static_cast<const T*>(a);
-    double s = acc->f;
-    int64_t i = 0;
-    if (n >= L) {
-        V v[4];
-        int used = 0;
-        for (; used < 4 && i + L <= n; ++used, i += L) v[used] = load<V>(x + i);
-        for (; i + 4 * L <= n; i += 4 * L)
-            for (int k = 0; k < 4; ++k) v[k] = F::of(v[k], load<V>(x + i + k * L));
-        for (; i + L <= n; i += L) v[0] = F::of(v[0], load<V>(x + i));
-        for (int k = 0; k < used; ++k)
-            for (int lane = 0; lane < L; ++lane) s = F::of(s, double(v[k][lane]));
-    }
-    for (; i < n; ++i) s = F::of(s, double(x[i]));
-    acc->f = s;
-}
 struct LaneAdd {
     template <class V> FTM_INLINE_MEMBER V of(V a, V b) { return a + b; }
 };
@@ -55,6 +34,49 @@ struct LaneMin {
 struct LaneMax {
     template <class V> FTM_INLINE_MEMBER V of(V a, V b) { return (a > b) | (a != a) ? a : b; }
 };
+// All lanes of a vector as one float64, by halves.
+template <class F>
+FTM_INLINE double across(vd v) {
+    double x[kDoubles];
+    __builtin_memcpy(x, &v, sizeof v);
+    for (int n = kDoubles / 2; n > 0; n /= 2)
+        for (int i = 0; i < n; ++i) x[i] = F::of(x[i], x[i + n]);
+    return x[0];
+}
+template <class F>
+FTM_INLINE double across(vf v) {
+    half_vf parts[2];
+    __builtin_memcpy(parts, &v, sizeof v);
+    return across<F>(F::of(__builtin_convertvector(parts[0], vd), __builtin_convertvector(parts[1], vd)));
+}
+
+// Four independent vectors hide the latency of the operation.
+template <class T, class F>
+void reduce_lanes(Accumulator* acc, const void* a, int64_t n) {
+    using V = Vec<T>;
+    constexpr int L = VectorOf<T>::lanes;
+    const T* x = static_cast<const T*>(a);
+    double s = acc->f;
+    int64_t i = 0;
+    if (n >= 4 * L) {
+        V v0 = load<V>(x), v1 = load<V>(x + L), v2 = load<V>(x + 2 * L), v3 = load<V>(x + 3 * L);
+        for (i = 4 * L; i + 4 * L <= n; i += 4 * L) {
+            v0 = F::of(v0, load<V>(x + i));
+            v1 = F::of(v1, load<V>(x + i + L));
+            v2 = F::of(v2, load<V>(x + i + 2 * L));
+            v3 = F::of(v3, load<V>(x + i + 3 * L));
+        }
+        v0 = F::of(F::of(v0, v1), F::of(v2, v3));
+        for (; i + L <= n; i += L) v0 = F::of(v0, load<V>(x + i));
+        s = F::of(s, across<F>(v0));
+    } else if (n >= L) {
+        V v0 = load<V>(x);
+        for (i = L; i + L <= n; i += L) v0 = F::of(v0, load<V>(x + i));
+        s = F::of(s, across<F>(v0));
+    }
+    for (; i < n; ++i) s = F::of(s, double(x[i]));
+    acc->f = s;
+}
 struct LogicalAnd {
     FTM_INLINE_MEMBER double of(double a, double b) { return double(a != 0.0 && b != 0.0); }
     FTM_INLINE_MEMBER int64_t of(int64_t a, int64_t b) { return a & b; }
