@@ -32,20 +32,27 @@ NAMES = (
 """The counters that are always there, beside one ``fallback::<op>`` for each operation that fell back."""
 
 
+_RECOMPILES = 5  # that a report shows
+_LINE = 200  # characters of each
+
+
 def counters() -> dict[str, int]:
     """The counters of this process since its start, or since `reset`."""
     return dict.fromkeys(NAMES, 0) | _C._counters()
 
 
 def report() -> str:
-    """The counters as a table, then each recompile and what differs from the nearest earlier trace."""
+    """The counters as a table, then the last recompiles and what differs from the nearest earlier trace."""
     values = counters()
     width = max(map(len, values))
     lines = [f"{name:<{width}}  {value:>12,}" for name, value in values.items()]
     recompiles = compiler.bridge().recompiles()
     if recompiles:
-        lines += ["", "recompiles:"]
-        lines += [f"  {text}" for text in recompiles]
+        shown = [text if len(text) <= _LINE else text[: _LINE - 3] + "..." for text in recompiles[-_RECOMPILES:]]
+        lines += ["", "recompiles, the last ones:" if len(recompiles) > _RECOMPILES else "recompiles:"]
+        lines += [f"  {text}" for text in shown]
+        if len(recompiles) > _RECOMPILES:
+            lines.append(f"  and {len(recompiles) - _RECOMPILES} earlier ones (FTM_DEBUG=recompile shows all)")
     return "\n".join(lines)
 
 

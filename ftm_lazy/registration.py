@@ -47,7 +47,24 @@ def register() -> None:
 
     torch._register_device_module("ftm", device)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    _print_from_the_cpu()
     _registered = True
+
+
+def _print_from_the_cpu() -> None:
+    """Makes `repr` of a tensor one read of it.
+
+    PyTorch picks out and measures the elements to show by operations on the tensor's own device, each a program of
+    its own here; for its own lazy devices it moves the tensor to the CPU first, but not for PrivateUse1.
+    """
+    from torch import _tensor_str
+
+    format_elements = _tensor_str._tensor_str
+
+    def format_from_the_cpu(tensor: torch.Tensor, indent: int) -> str:
+        return format_elements(tensor.cpu() if tensor.device.type == "ftm" else tensor, indent)
+
+    _tensor_str._tensor_str = format_from_the_cpu
 
 
 def is_initialized() -> bool:
