@@ -13,6 +13,7 @@ from ftm_backend.midend.nest_domain import Domain, Shape
 ONE_CORE_WORK = 20_000
 """Element operations below which a nest kernel runs on one core: a barrier costs as much as this work."""
 
+_VECTOR = 64  # columns that a turned tile should have
 _MOST_STATEMENTS = 48
 _MOST_OPERANDS = 24
 
@@ -79,25 +80,17 @@ def acceptable(domain: Domain, machine: MachineParameters) -> bool:
 
 
 def _fits(domain: Domain, shape: Shape, machine: MachineParameters) -> bool:
-    """Whether rows of all columns fit and are stored along the columns."""
-    columns = set(shape.columns)
-    width = volume([leaf.extent for leaf in columns])
-    rows = volume([leaf.extent for leaf in shape.rows])
-    total, along, largest = 0, True, -1
+    """Whether tiles of all held elements fit, with a vector's width of free ones where those are columns."""
+    held = set(shape.held)
+    width = volume([leaf.extent for leaf in held])
+    free = volume([leaf.extent for leaf in shape.free])
+    total = 0
     for s in domain.loops:
-        wide = columns.issubset(domain.span(s))
-        if not wide:
+        if not held.issubset(domain.span(s)):
             continue
-        for operand in s.operands:
-            if operand.value.producer in domain.loops:
-                continue
-            total += ELEMENT_BYTES[operand.value.dtype]
-            factors = domain.coefficients(s, operand.index)
-            reach = volume([leaf.extent for leaf in factors])
-            if reach > largest:
-                largest = reach
-                along = any(factors.get(leaf) == 1 for leaf in columns)
+        total += sum(ELEMENT_BYTES[o.value.dtype] for o in s.operands if o.value.producer not in domain.loops)
         total += sum(ELEMENT_BYTES[r.value.dtype] for r in s.results if not domain.reduced(s))
-    if rows < machine.cores and width * len(domain.loops) > ONE_CORE_WORK:
+    if free < machine.cores and width * len(domain.loops) > ONE_CORE_WORK:
         return False
-    return along and width * total * 2 <= machine.am_bytes
+    across = min(free, _VECTOR) if shape.turned else 1
+    return width * across * total * 2 <= machine.am_bytes

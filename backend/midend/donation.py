@@ -7,7 +7,7 @@ iteration writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ftm_backend.midend.kernel import KernelView, Node, Value
 from ftm_backend.midend.nest_domain import domain_of
@@ -43,7 +43,7 @@ def may_overwrite(view: KernelView, output: int, inputs: Sequence[int]) -> bool:
 def donated_input(
     view: KernelView, output: int, symbols: Sequence[str], eligible: Callable[[str], bool]
 ) -> str | None:
-    """The input that an output updates: the leftmost tensor of its expression, as ``p`` in ``p - lr * g``.
+    """The input that an output updates: the leftmost of its expression that will do, as ``p`` in ``p - lr * g``.
 
     Args:
         view: the kernel that writes the output first.
@@ -57,26 +57,26 @@ def donated_input(
     result = view.outputs[output]
     if result is None:
         return None
-    value = _leftmost(result.yields, view)
-    if value is None or value not in view.arguments:
-        return None
-    number = view.arguments.index(value)
-    if eligible(symbols[number]) and may_overwrite(view, output, [number]):
-        return symbols[number]
+    for value in _leaves(result.yields, view):
+        number = view.arguments.index(value) if value in view.arguments else -1
+        if number >= 0 and eligible(symbols[number]) and may_overwrite(view, output, [number]):
+            return symbols[number]
     return None
 
 
-def _leftmost(node: Node, view: KernelView) -> Value | None:
-    while True:
+def _leaves(root: Node, view: KernelView) -> Iterator[Value]:
+    """The tensors that an expression reads, leftmost first, through values computed in the kernel."""
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
         if node.op == "in":
             producer = node.payload.value.producer
             if producer is None or producer not in view.statements:
-                return node.payload.value
-            node = next(r for r in producer.results if r.value is node.payload.value).yields
-            continue
-        varying = [n for n in node.operands if n.op not in ("constant", "scalar")]
-        if not varying:
-            return None
-        node = varying[0]
-
-
+                yield node.payload.value
+            else:
+                stack.append(next(r for r in producer.results if r.value is node.payload.value).yields)
+        stack.extend(reversed(node.operands))

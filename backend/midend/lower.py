@@ -36,16 +36,27 @@ def _lower_function(module: ir.Module, function: ir.Operation, machine: MachineP
                 func.ReturnOp([])
         function.erase()
         with ir.InsertionPoint(_function("main")):
-            b = TileBuilder()
-            for view, barrier in calls:
-                if barrier:
-                    b.barrier()
-                if view.one_core:
-                    with b.if_(b.compare("eq", b.core_id(), 0)):
-                        b.call(view.name)
-                else:
-                    b.call(view.name)
+            _call(calls, TileBuilder())
             func.ReturnOp([])
+
+
+def _call(calls: list[tuple[KernelView, bool]], b: TileBuilder) -> None:
+    """Calls kernels in order; those of one core that follow each other share one test."""
+    position = 0
+    while position < len(calls):
+        view, barrier = calls[position]
+        if barrier:
+            b.barrier()
+        last = position + 1
+        if not view.one_core:
+            b.call(view.name)
+        else:
+            while last < len(calls) and calls[last][0].one_core and not calls[last][1]:
+                last += 1
+            with b.if_(b.compare("eq", b.core_id(), 0)):
+                for other, _ in calls[position:last]:
+                    b.call(other.name)
+        position = last
 
 
 def _function(name: str) -> ir.Block:

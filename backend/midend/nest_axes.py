@@ -102,12 +102,12 @@ def index_nodes(results: Iterable[Result]) -> list[Node]:
 
 
 def _order(domain: Domain, shape: Shape, factors: list[dict[Dim, int]]) -> list[Dim]:
-    """Leaves as the access that depends on most elements walks them, rows of a resident shape first."""
+    """Leaves as the access that depends on most elements walks them, free ones of a resident shape first."""
     leaves = domain.leaves()
     main = max(factors, key=lambda f: volume([leaf.extent for leaf in f]), default={})
-    columns = set(shape.columns)
+    held = set(shape.held)
     position = {leaf: k for k, leaf in enumerate(leaves)}
-    return sorted(leaves, key=lambda leaf: (leaf in columns, -abs(main.get(leaf, 1 << 62)), position[leaf]))
+    return sorted(leaves, key=lambda leaf: (leaf in held, -abs(main.get(leaf, 1 << 62)), position[leaf]))
 
 
 def _walks_through(
@@ -115,7 +115,7 @@ def _walks_through(
     spans: dict[Statement, frozenset[Dim]], reduced: dict[Statement, frozenset[Dim]],
 ) -> bool:
     outer = group[-1]
-    if (outer in shape.columns) != (inner in shape.columns):
+    if (outer in shape.held) != (inner in shape.held):
         return False
     if any((outer in s) != (inner in s) for s in spans.values()):
         return False

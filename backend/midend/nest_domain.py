@@ -15,6 +15,9 @@ from ftm_backend.midend.affine import Affine, volume
 from ftm_backend.midend.kernel import KernelView, Operand, Statement, Value
 
 
+_SHORT = 16  # fewer columns than this leave vector code idle
+
+
 @dataclass(eq=False, slots=True)
 class Dim:
     """One dimension of the domain; ``parts`` are what it was split into, outer first."""
@@ -43,15 +46,17 @@ def leaves_of(dims: Sequence[Dim]) -> list[Dim]:
 class Shape:
     """How tiles can carry a domain.
 
-    ``rows`` and ``columns`` partition the leaves when ``resident``: then a tile holds all columns of its
-    rows, so that statements can use what others reduced along them.  Otherwise ``columns`` is empty, every
-    statement spans all leaves, and all reductions reduce ``reduced``.
+    ``free`` and ``held`` partition the leaves when ``resident``: then a tile holds all of ``held`` for some
+    of ``free``, so that statements can use what others reduced along it.  Held leaves are the columns of
+    tiles, or their rows when ``turned``.  Otherwise ``held`` is empty, every statement spans all leaves, and
+    all reductions reduce ``reduced``.
     """
 
     resident: bool
-    rows: tuple[Dim, ...]
-    columns: tuple[Dim, ...]
+    free: tuple[Dim, ...]
+    held: tuple[Dim, ...]
     reduced: frozenset[Dim]
+    turned: bool = False
 
 
 @dataclass(eq=False)
@@ -192,24 +197,39 @@ class Domain:
         narrow = {spans[s] for s in self.loops if spans[s] != every}
         if not used and not narrow and len(sets) <= 1:
             return Shape(False, tuple(self.leaves()), (), next(iter(sets), frozenset()))
-        columns = _columns(every, used, narrow, sets)
-        if columns is None:
+        held = _held(every, used, narrow, sets)
+        if held is None:
             return None
-        rows = every - columns
+        free = every - held
         for s in self.loops:
-            if spans[s] not in (every, rows):
+            if spans[s] not in (every, free):
                 return None
-            if reduced[s] and spans[s] == every and reduced[s] not in (columns, rows, every):
+            if reduced[s] and spans[s] == every and reduced[s] not in (held, free, every):
                 return None
-            if reduced[s] and spans[s] != every and reduced[s] != rows:
+            if reduced[s] and spans[s] != every and reduced[s] != free:
                 return None
-            if reduced[s] and reduced[s] != columns and s in consumed:
+            if reduced[s] and reduced[s] != held and s in consumed:
                 return None
         order = self.leaves()
-        return Shape(True, tuple(d for d in order if d in rows), tuple(d for d in order if d in columns), frozenset())
+        return Shape(True, tuple(d for d in order if d in free), tuple(d for d in order if d in held), frozenset(),
+                     self._better_turned(free, held))
+
+    def _better_turned(self, free: frozenset[Dim], held: frozenset[Dim]) -> bool:
+        """Whether held leaves are better rows: they are a short window, or memory runs along the free ones."""
+        if volume([leaf.extent for leaf in held]) < _SHORT <= volume([leaf.extent for leaf in free]):
+            return True
+        along = {True: 0, False: 0}
+        for s in self.loops:
+            for operand in s.operands:
+                if operand.value.producer not in self.loops:
+                    factors = self.coefficients(s, operand.index)
+                    for leaf, step in factors.items():
+                        if step == 1:
+                            along[leaf in free] += volume([other.extent for other in factors])
+        return along[True] > along[False]
 
 
-def _columns(
+def _held(
     every: frozenset[Dim], used: set[frozenset[Dim]], narrow: set[frozenset[Dim]], sets: set[frozenset[Dim]]
 ) -> frozenset[Dim] | None:
     """The leaves that tiles must hold whole; None when statements disagree."""

@@ -48,7 +48,7 @@ class MapWriter:
         nest, b = self._nest, self._b
         inputs = _Inputs()
         number: dict[int, int] = {}  # node: input of the map
-        positions: dict[int, tuple[Node, Index, dict[str, list[tuple[Axis, int]]]]] = {}
+        positions: dict[int, tuple[Index, dict[str, list[tuple[Axis, int]]]]] = {}
         here = {r.value for s in stage.statements for r in s.results}
         elements: list[tuple[Statement, Result, Node]] = []
         for s in stage.statements:
@@ -96,8 +96,9 @@ class MapWriter:
                 known[r.value] = values[-1]
             return [values[k] for k in sources]
 
-        rows = nest.extent(rows=True)
-        columns = 1 if stage.narrow else nest.extent(rows=False)
+        turned = nest.axes.shape.turned
+        rows = 1 if stage.narrow and turned else nest.extent(rows=True)
+        columns = 1 if stage.narrow and not turned else nest.extent(rows=False)
         b.map(rows, columns, inputs.list, outputs, body)
         for s, r, tile, form in after:
             self._complete(s, r, tile, form)
@@ -141,8 +142,9 @@ class MapWriter:
             whole_rows, whole_columns = nest.reach(place)
             tile = nest.tiles[key]
         # A map over one row or one column reads vectors along the other side as full tiles.
-        one_row = not nest.plan.rows
-        one_column = narrow or not nest.plan.columns
+        turned = nest.axes.shape.turned
+        one_row = not nest.plan.rows or (narrow and turned)
+        one_column = not nest.plan.columns or (narrow and not turned)
         if (whole_rows or one_row) and (whole_columns or one_column):
             return inputs.add(tile, "full")
         return inputs.add(tile, "col" if whole_rows else "row" if whole_columns else "one")
@@ -258,7 +260,7 @@ class MapWriter:
 
     # --- positions -------------------------------------------------------------------------------------
 
-    def _position(self, s: Statement, node: Node) -> tuple[Node, Index, dict[str, list[tuple[Axis, int]]]]:
+    def _position(self, s: Statement, node: Node) -> tuple[Index, dict[str, list[tuple[Axis, int]]]]:
         """The base of an index value, built outside the map, and its steps along rows and columns."""
         nest = self._nest
         place: Place = nest.axes.place(s, node.payload)
@@ -266,43 +268,62 @@ class MapWriter:
             "rows": [(a, place.steps.get(a, 0)) for a in nest.plan.rows],
             "columns": [(a, place.steps.get(a, 0)) for a in nest.plan.columns],
         }
-        return node, nest.address(place), steps
+        return nest.address(place), steps
 
-    def _emit_position(self, node: Node, base: Index, steps: dict[str, list[tuple[Axis, int]]]) -> ir.Value:
-        del node
+    def _emit_position(self, base: Index, steps: dict[str, list[tuple[Axis, int]]]) -> ir.Value:
         b = self._b
-        row_step, column_step = _single_step(steps["rows"]), _single_step(steps["columns"])
+        runs = {side: _runs(steps[side]) for side in steps}
+        row_step, column_step = (_whole_step(runs[side]) for side in ("rows", "columns"))
         total = b.position(base, row_step or 0, column_step or 0)
         for side, single in (("rows", row_step), ("columns", column_step)):
             if single is not None:
                 continue
             counter = b.position(0, int(side == "rows"), int(side == "columns"))
             inner = 1
-            for k, (axis, step) in reversed(list(enumerate(steps[side]))):
+            for k, (extent, step) in reversed(list(enumerate(runs[side]))):
                 if step:
                     digit = _divided(counter, inner)
                     if k:
-                        digit = arith.RemSIOp(digit, _integer(axis.extent)).result
-                    total = arith.AddIOp(total, arith.MulIOp(digit, _integer(step)).result).result
-                inner *= axis.extent
+                        digit = _remainder(digit, extent)
+                    if step != 1:
+                        digit = arith.MulIOp(digit, _integer(step)).result
+                    total = arith.AddIOp(total, digit).result
+                inner *= extent
         return total
 
 
-def _single_step(steps: list[tuple[Axis, int]]) -> int | None:
-    """The one step that walks through all axes of a side; None when there is none."""
-    if not steps:
-        return 0
-    inner_axis, step = steps[-1]
-    expected = step * inner_axis.extent
-    for axis, outer in reversed(steps[:-1]):
-        if outer != expected:
-            return None
-        expected *= axis.extent
-    return step
+def _runs(steps: list[tuple[Axis, int]]) -> list[tuple[int, int]]:
+    """``(extent, step)`` of a side's axes, neighbours joined where one step walks through both."""
+    runs: list[tuple[int, int]] = []
+    for axis, step in steps:
+        if runs and runs[-1][1] == step * axis.extent:
+            runs[-1] = (runs[-1][0] * axis.extent, step)
+        else:
+            runs.append((axis.extent, step))
+    return runs
+
+
+def _whole_step(runs: list[tuple[int, int]]) -> int | None:
+    """The one step that walks along a side; None when there is none."""
+    if len(runs) > 1:
+        return None
+    return runs[0][1] if runs else 0
 
 
 def _divided(value: ir.Value, by: int) -> ir.Value:
-    return value if by == 1 else arith.DivSIOp(value, _integer(by)).result
+    """``value / by`` of a number that is not negative."""
+    if by == 1:
+        return value
+    if by & (by - 1) == 0:
+        return arith.ShRSIOp(value, _integer(by.bit_length() - 1)).result
+    return arith.DivSIOp(value, _integer(by)).result
+
+
+def _remainder(value: ir.Value, by: int) -> ir.Value:
+    """``value`` modulo ``by`` of a number that is not negative."""
+    if by & (by - 1) == 0:
+        return arith.AndIOp(value, _integer(by - 1)).result
+    return arith.RemSIOp(value, _integer(by)).result
 
 
 def _integer(value: int) -> ir.Value:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from ftm_backend.machine.presets import ELEMENT_BYTES
 from ftm_backend.midend.affine import volume
-from ftm_backend.midend.kernel import KernelView, Operand, Statement
+from ftm_backend.midend.kernel import KernelView, Operand
 from ftm_backend.midend.nest_axes import Axes, Axis, Place, axes_of
+from ftm_backend.midend.nest_stages import kept_values, stages_of
 
 _WIDE = 1024  # columns that keep vector code busy; more axes are joined to reach it
 _SHARE = 4    # tiles take 1/_SHARE of AM, which leaves room for rings
@@ -61,8 +62,10 @@ def plan_tiles(kernel: KernelView) -> TilePlan:
     """Chooses the tiles of a nest kernel."""
     axes = axes_of(kernel)
     if axes.shape.resident:
-        columns = [a for a in axes.axes if a.leaves[0] in axes.shape.columns]
+        columns = [a for a in axes.axes if a.leaves[0] in axes.shape.held]
         rows = [a for a in axes.axes if a not in columns]
+        if axes.shape.turned:
+            rows, columns = columns, rows
     else:
         rows, columns = _rows_and_columns(axes)
     plan = TilePlan(axes, rows, columns, [], 0)
@@ -127,9 +130,10 @@ def memory_places(axes: Axes) -> list[Place]:
 
 
 def element_bytes(axes: Axes) -> int:
-    """Bytes of scratchpad for each element of a tile: operands and results that fill it."""
-    seen: set[tuple[object, int, tuple[tuple[int, int], ...]]] = set()
+    """Bytes of scratchpad for each element of a tile: operands, stored results, results for later maps."""
+    seen: set[tuple[object, int, tuple[int, ...]]] = set()
     total = 0
+    kept = kept_values(axes, stages_of(axes))
     for s in axes.kernel.statements:
         for o in s.operands:
             key = (o.value, o.index.const, o.index.coeffs)
@@ -137,29 +141,34 @@ def element_bytes(axes: Axes) -> int:
                 seen.add(key)
                 total += ELEMENT_BYTES[o.value.dtype]
         for r in s.results:
-            total += ELEMENT_BYTES[r.value.dtype]
+            if r.stores or r.value in kept:
+                total += ELEMENT_BYTES[r.value.dtype]
     return max(total, 1)
 
 
 def _cut(plan: TilePlan, axes: Axes) -> None:
     """Cuts the outermost row and column axes so that a tile takes its share of AM and all cores get some."""
-    kernel = axes.kernel
+    kernel, shape = axes.kernel, axes.shape
     elements = max(kernel.machine.am_bytes // _SHARE // element_bytes(axes), 64)
     rows, columns = plan.rows, plan.columns
-    total_columns = volume([a.extent for a in columns])
-    if columns and not axes.shape.resident:
-        limit = elements // 8 if rows else elements
-        _cut_axis(plan, columns, max(limit, 1))
+    if shape.resident and shape.turned:
+        _fit(plan, columns, max(elements // max(plan.row_count(), 1), 1))
+    elif shape.resident:
+        _fit(plan, rows, max(elements // max(plan.column_count(), 1), 1))
     else:
-        del total_columns
-    row_limit = max(elements // max(plan.column_count(), 1), 1)
-    # Rows that do not fit become loops, outermost first.
-    while len(rows) > 1 and volume([a.extent for a in rows[1:]]) > row_limit:
-        rows.pop(0)
-    if rows:
-        _cut_axis(plan, rows, row_limit)
+        if columns:
+            _cut_axis(plan, columns, max(elements // 8 if rows else elements, 1))
+        _fit(plan, rows, max(elements // max(plan.column_count(), 1), 1))
     if not kernel.one_core:
         _spread(plan, axes)
+
+
+def _fit(plan: TilePlan, group: list[Axis], limit: int) -> None:
+    """Makes loops of outer axes, then cuts the outermost that is left, until ``group`` has ``limit`` elements."""
+    while len(group) > 1 and volume([a.extent for a in group[1:]]) > limit:
+        group.pop(0)
+    if group:
+        _cut_axis(plan, group, limit)
 
 
 def _cut_axis(plan: TilePlan, group: list[Axis], limit: int) -> None:
@@ -175,15 +184,14 @@ def _cut_axis(plan: TilePlan, group: list[Axis], limit: int) -> None:
 def _spread(plan: TilePlan, axes: Axes) -> None:
     """Cuts further when there are fewer tiles than it takes to keep all cores busy."""
     wanted = 2 * axes.kernel.machine.cores
-    for group in (plan.rows, [] if axes.shape.resident else plan.columns):
+    shape = axes.shape
+    for group in ([] if shape.turned else plan.rows, plan.columns if shape.turned or not shape.resident else []):
         tiles = volume([level.trips for level in _levels(plan, axes)])
         if tiles >= wanted or not group:
             continue
         axis = group[0]
         step = plan.cut.get(axis, axis.extent)
         pieces = min(-(-axis.extent // step) * -(-wanted // tiles), axis.extent)
-        if axis is plan.columns[:1] and axis.extent // pieces < 256:
-            continue
         step = -(-axis.extent // pieces)
         if step < axis.extent:
             plan.cut[axis] = step
@@ -201,16 +209,11 @@ def _levels(plan: TilePlan, axes: Axes) -> list[Level]:
     return levels
 
 
-def accumulated(axes: Axes, statement: Statement) -> bool:
-    """Whether a statement's results are put together over several tiles or need a start value of their own."""
-    return bool(axes.reduced[statement])
-
-
 def _order_levels(plan: TilePlan, axes: Axes) -> None:
     levels = _levels(plan, axes)
-    rows = frozenset(plan.rows) | {level.axis for level in levels}
     if axes.shape.resident:
-        crossing = any(axes.reduced[s] & rows for s in axes.kernel.statements)
+        looped = {level.axis for level in levels}
+        crossing = any(axes.reduced[s] & looped for s in axes.kernel.statements)
         plan.levels, plan.inner = levels, 0 if crossing else len(levels)
         return
     reduced = frozenset(a for s in axes.kernel.statements for a in axes.reduced[s])
@@ -236,10 +239,11 @@ def _share(plan: TilePlan, axes: Axes) -> None:
 
 def _can_split(axes: Axes) -> bool:
     """Whether partial results can be combined in a pass over the results' own elements."""
+    held = {a for a in axes.axes if a.leaves[0] in axes.shape.held}
     for s in axes.kernel.statements:
+        if not axes.reduced[s] or (axes.shape.resident and axes.reduced[s] <= held):
+            continue
         for r in s.results:
-            if not axes.reduced[s]:
-                continue
             if r.combine == "general" or any(store.index != r.index for store in r.stores):
                 return False
             if isinstance(r.init, Operand) and r.init.index != r.index:

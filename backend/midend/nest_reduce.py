@@ -26,12 +26,19 @@ class Form:
 def form_of(plan: TilePlan, statement: Statement, narrow: bool) -> Form:
     """The form of a statement's results."""
     reduced = plan.axes.reduced[statement]
-    columns = [] if narrow else plan.columns
+    turned = plan.axes.shape.turned
+    rows = [] if narrow and turned else plan.rows
+    columns = [] if narrow and not turned else plan.columns
     along = bool(columns) and columns[0] in reduced
-    down = bool(plan.rows) and plan.rows[0] in reduced
-    word = "a" if along and (down or not plan.rows) else "r" if along else "c" if down and columns else "a" if down else ""
+    down = bool(rows) and rows[0] in reduced
+    if along:
+        word = "a" if down or not rows else "r"
+    elif down:
+        word = "c" if columns else "a"
+    else:
+        word = ""
     crossing = any(level.axis in reduced for level in plan.levels)
-    return Form(word, crossing, bool(plan.rows) and not down, bool(columns) and not along)
+    return Form(word, crossing, bool(rows) and not down, bool(columns) and not along)
 
 
 def partial_results(plan: TilePlan) -> list[Result]:

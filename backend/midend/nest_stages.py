@@ -1,7 +1,8 @@
 """Order of the maps of one tile: statements that one map can hold form a stage.
 
-A map gives every element its value at once, so a statement that uses what another reduced along the columns
-comes in a later map, and so does one that changes between whole tiles and one value per row (*narrow*).
+A map gives every element its value at once, so a statement that uses what another reduced along the held axes
+comes in a later map, and so does one that changes between whole tiles and one value for each free element
+(*narrow*).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ftm_backend.midend.nest_axes import Axes
 
 @dataclass(eq=False)
 class Stage:
-    """Statements of one map; ``narrow``: it computes one value per row."""
+    """Statements of one map; ``narrow``: over the free axes only."""
 
     narrow: bool
     statements: list[Statement] = field(default_factory=list)
@@ -23,12 +24,12 @@ class Stage:
 def stages_of(axes: Axes) -> list[Stage]:
     """The stages of a kernel in order."""
     everything = frozenset(axes.axes)
-    columns = frozenset(a for a in axes.axes if a.leaves[0] in axes.shape.columns)
+    held = any(a.leaves[0] in axes.shape.held for a in axes.axes)
     level: dict[Statement, int] = {}
     narrow: dict[Statement, bool] = {}
     stages: dict[tuple[int, bool], Stage] = {}
     for s in axes.kernel.statements:
-        narrow[s] = axes.shape.resident and bool(columns) and axes.spans[s] != everything
+        narrow[s] = axes.shape.resident and held and axes.spans[s] != everything
         depth = 0
         for operand in s.operands:
             producer = operand.value.producer
