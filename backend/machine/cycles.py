@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from ftm_backend import isa
 from ftm_backend.isa.program import Program
 from ftm_backend.machine import presets
+from ftm_backend.machine.cycles_events import Event
 from ftm_backend.machine.cycles_timeline import Timeline, Totals, traffic
-from ftm_backend.machine.cycles_walk import Decoded, Event, Walk, WalkError
+from ftm_backend.machine.cycles_walk import Decoded, Walk, WalkError
 
 __all__ = ["KernelProfile", "Profile", "WalkError", "model"]
 
@@ -94,7 +95,7 @@ def model(
     machine: preset or parameters; default: the preset that the program names.  cores: default: all of the preset's.
     scalars: values of i64 program scalars that steer control flow, by name; others are 1.  loaded: what ``SLDI`` is
     taken to load.  limit: instructions that a core may execute.  extrapolate: jump over the steady part of long
-    loops (see ``cycles_walk``) instead of walking every iteration.
+    loops (see ``cycles_jump``) instead of walking every iteration.
 
     Raises:
         AsmError, UnknownPreset: the program or the name is wrong.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ftm_backend.isa.layout import NONE
 from ftm_backend.machine.cycles_cost import Transfer
-from ftm_backend.machine.cycles_walk import Compute, Dma, Enter, Event, Repeat, Slot, Wait
+from ftm_backend.machine.cycles_events import Compute, Dma, Enter, Event, Repeat, Slot, Wait
 from ftm_backend.machine.presets import MachineParameters
 
 

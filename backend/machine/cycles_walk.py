@@ -1,98 +1,26 @@
 """The way of one core through a program: scalar control flow executed, tile instructions turned into events.
 
 Scalar instructions run as they would on the machine; an integer loaded from DDR is not known and takes a
-default.  Loops whose iterations repeat the same events are not walked to the end: the walk jumps ahead,
-executes there what would come, and keeps the jump only if that was the same.  This is exact for loops made of
-additions, products, minima, maxima and order comparisons, whose decisions change at most once along a loop; loops
-with other scalar instructions, with calls or with barriers are walked in full.
+default.  ``cycles_jump`` shortens long loops.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple, Union
-
 from ftm_backend.isa.image import read_sections
-from ftm_backend.isa.layout import HEADER, NONE
+from ftm_backend.isa.layout import FLAGS, HEADER, NONE
 from ftm_backend.isa.table import INSTRUCTIONS, OPCODES
 from ftm_backend.isa.types import BY_NUMBER, SCALAR_REGISTERS, SPACES
 from ftm_backend.machine import cycles_cost as cost
+from ftm_backend.machine.cycles_events import Compute, Dma, Enter, Event, Slot, Wait
+from ftm_backend.machine.cycles_jump import Jumper, is_steady
 from ftm_backend.machine.presets import MachineParameters
 
 _OP = OPCODES
 _NAMES = [row.name for row in INSTRUCTIONS]
-_PERIODS = (1, 2, 3, 4, 6)
-"""Iterations after which a loop may repeat: the depths of rings, and common multiples of two."""
-_NO_JUMP = {_OP[n] for n in ("SREM", "SDIV", "SEQ", "SNE", "SAND", "SOR", "SLDI", "@call", "BARRIER", "@ret")}
-_TA, _TB, _ACC = 1, 2, 4
-
-Slot = tuple[int, int]
-"""Tile number and slot in the ring; GSM tiles are the same for all cores."""
-
-
-class Compute(NamedTuple):
-    """The core is busy; ``ideal`` is what ``flops`` take at peak."""
-
-    cycles: float
-    flops: int = 0
-    ideal: float = 0.0
-
-
-class Dma(NamedTuple):
-    """A transfer starts; the slots are free when it ends."""
-
-    slots: tuple[Slot, ...]
-    transfer: cost.Transfer
-
-
-class Wait(NamedTuple):
-    """The core waits for a slot's transfers, or for all with None."""
-
-    slot: Slot | None
-
-
-class Enter(NamedTuple):
-    """A function starts (or, with -1, the caller goes on)."""
-
-    function: int
-
-
-class Repeat(NamedTuple):
-    """The same events ``count`` times."""
-
-    events: tuple[Event, ...]
-    count: int
-
-
-Event = Union[Compute, Dma, Wait, Enter, Repeat]
-
+_TA, _TB = (1 << FLAGS.index(name) for name in ("TA", "TB"))
 
 class WalkError(ValueError):
     """The program cannot be walked: it does not end, or leaves its code."""
-
-
-@dataclass(slots=True)
-class _Loop:
-    """A loop being walked: its iterations, and event position and registers at the ends of the last ones."""
-
-    iterations: int = 0
-    arrivals: list[tuple[int, list[int]]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """A jump to be confirmed: what to go back to, and what must come next."""
-
-    loop: int
-    registers: list[int]
-    extents: dict[Slot, tuple[int, int]]
-    shared: dict[Slot, tuple[int, int]]
-    position: int
-    expected: list[Event]
-    delta: list[int]
-    period: int
-    count: int
-    arrivals: int = 0
 
 
 class Decoded:
@@ -110,19 +38,18 @@ class Decoded:
         self.maps = [cost.map_cost(machine, record, self.sections) for record in self.sections["maps"]]
         self.in_gsm = [tile[2] == SPACES["gsm"] for tile in self.sections["tiles"]]
         self.bounds = {label[1]: label[3] for label in self.sections["labels"]}
-        self._jumps: dict[int, bool] = {}
+        self._steady: dict[int, bool] = {}
 
     def string(self, offset: int) -> str:
         """A string of the image."""
         blob = self.sections["strings"]
         return blob[offset : blob.index(b"\0", offset)].decode()
 
-    def may_jump(self, branch: int) -> bool:
-        """Whether the loop closed by instruction ``branch`` consists of monotone scalar code."""
-        known = self._jumps.get(branch)
+    def steady(self, first: int, branch: int) -> bool:
+        """Whether the loop from instruction ``first`` to ``branch`` may be jumped over."""
+        known = self._steady.get(branch)
         if known is None:
-            body = self.code[self.code[branch][5] : branch]
-            known = self._jumps[branch] = self.extrapolate and not any(item[0] in _NO_JUMP for item in body)
+            known = self._steady[branch] = self.extrapolate and is_steady(self.code[first:branch])
         return known
 
 
@@ -140,13 +67,14 @@ class Walk:
         self.registers = [0] * SCALAR_REGISTERS
         self.extents: dict[Slot, tuple[int, int]] = {}
         self.events: list[Event] = [Enter(decoded.main)]
+        self.decisions: list[int] = []
+        """Outcomes of comparisons, minima, maxima and predicates: what can change the course of a loop."""
         self.done = False
         self._stack: list[int] = []
         self._position = decoded.functions[decoded.main][1]
         self._steps = 0
         self._busy = 0
-        self._loops: dict[int, _Loop] = {}
-        self._attempt: _Attempt | None = None
+        self._jumper = Jumper(self)
         self._products: dict[tuple[str, int, int, int, int], cost.Work] = {}
         self._transfers: dict[tuple, cost.Transfer] = {}
 
@@ -173,33 +101,36 @@ class Walk:
             item = code[position]
             opcode = item[0]
             predicate = item[2]
-            taken = predicate == NONE or (registers[predicate] != 0) != bool(item[3])
+            taken = True
+            if predicate != NONE:
+                held = registers[predicate]
+                taken = (held != 0) != bool(item[3])
+                self.decisions.append((held > 0) - (held < 0))
             if opcode == branch:
                 self._busy += self.machine.branch_latency
-                position = self._branch(item, position, taken)
+                position = self._jumper.branch(position, item[5], taken)
+            elif self._jumper.pending and opcode in (ret, call, barrier):
+                position = self._jumper.give_up()
             elif opcode == ret:
-                if self._attempt is not None:
-                    position = self._give_up()
-                    continue
-                self._flush()
+                self.flush()
                 if not self._stack:
                     self.done = True
                     return self._take()
                 position = self._stack.pop()
-                self._loops.clear()
+                self._jumper.leave()
                 self.events.append(Enter(NONE))
             elif not taken:
                 self._busy += self.machine.scalar_latency
                 position += 1
             elif opcode == call:
-                self._flush()
+                self.flush()
                 self._stack.append(position + 1)
-                self._loops.clear()
+                self._jumper.leave()
                 self.events.append(Enter(item[5]))
                 position = functions[item[5]][1]
             elif opcode == barrier:
-                self._flush()
-                self._loops.clear()
+                self.flush()
+                self._jumper.leave()
                 self._position = position + 1
                 return self._take()
             else:
@@ -208,97 +139,26 @@ class Walk:
 
     def _take(self) -> list[Event]:
         taken, self.events = self.events, []
+        self.decisions.clear()
         return taken
 
-    # --- loops ----------------------------------------------------------------------------------------
-
-    def _branch(self, item: tuple[int, ...], position: int, taken: bool) -> int:
-        target = item[5]
-        attempt = self._attempt
-        if attempt is not None and attempt.loop == position:
-            if not taken:
-                return self._give_up()
-            self._flush()
-            attempt.arrivals += 1
-            if attempt.arrivals == attempt.period and not self._confirm(attempt):
-                return self._give_up()
-            return target
-        if not taken:
-            self._loops.pop(position, None)
-            return position + 1
-        if target <= position and attempt is None and self.decoded.may_jump(position):
-            self._flush()
-            loop = self._loops.setdefault(position, _Loop())
-            loop.iterations += 1
-            loop.arrivals.append((len(self.events), self.registers.copy()))
-            del loop.arrivals[: -2 * _PERIODS[-1] - 1]
-            self._try(position, target, loop)
-        return target
-
-    def _try(self, branch: int, target: int, loop: _Loop) -> None:
-        """Jumps ahead if the last iterations repeat; the jump is confirmed or undone later."""
-        arrivals = loop.arrivals
-        for period in _PERIODS:
-            if len(arrivals) <= 2 * period:
-                return
-            (end, a), (middle, b), (start, c) = arrivals[-1], arrivals[-1 - period], arrivals[-1 - 2 * period]
-            delta = [x - y for x, y in zip(a, b, strict=True)]
-            if delta != [x - y for x, y in zip(b, c, strict=True)]:
-                continue
-            expected = self.events[middle:end]
-            if expected != self.events[start:middle]:
-                continue
-            bound = self.decoded.bounds.get(target, NONE)
-            count = (bound - loop.iterations) // period - 2 if bound > 0 else 1 << 20
-            self._jump(branch, expected, delta, period, count)
-            return
-
-    def _jump(self, loop: int, expected: list[Event], delta: list[int], period: int, count: int) -> None:
-        if count < 2:
-            return
-        self._attempt = _Attempt(
-            loop, self.registers.copy(), self.extents.copy(), self.shared.copy(), len(self.events), expected, delta, period, count
-        )
-        for number, step in enumerate(delta):
-            self.registers[number] += step * count
-
-    def _confirm(self, attempt: _Attempt) -> bool:
-        """Keeps the jump if the period after it brought the same events and register steps."""
-        steps = [
-            now - before - step * (attempt.count + 1)
-            for now, before, step in zip(self.registers, attempt.registers, attempt.delta, strict=True)
-        ]
-        if any(steps) or self.events[attempt.position :] != attempt.expected:
-            return False
-        self.events[attempt.position :] = [Repeat(tuple(attempt.expected), attempt.count + 1)]
-        self._attempt = None
-        loop = self._loops[attempt.loop]
-        loop.iterations += (attempt.count + 1) * attempt.period
-        loop.arrivals.clear()
-        return True
-
-    def _give_up(self) -> int:
-        """Undoes the jump and tries a shorter one; the loop goes on at its head."""
-        attempt = self._attempt
-        self._attempt = None
+    def restore(
+        self, registers: list[int], extents: dict[Slot, tuple[int, int]], shared: dict[Slot, tuple[int, int]],
+        events: int, decisions: int,
+    ) -> None:
+        """Goes back to an earlier state, of which so many events and decisions are kept."""
         self._busy = 0
-        self.registers[:] = attempt.registers
-        self.extents = attempt.extents
+        self.registers[:] = registers
+        self.extents = extents
         self.shared.clear()
-        self.shared.update(attempt.shared)
-        del self.events[attempt.position :]
-        target = self.decoded.code[attempt.loop][5]
-        self._jump(attempt.loop, attempt.expected, attempt.delta, attempt.period, attempt.count // 2)
-        inner = [key for key, loop in self._loops.items() if loop.arrivals and loop.arrivals[-1][0] > attempt.position]
-        for key in inner:
-            del self._loops[key]
-        if self._attempt is None:
-            self._loops[attempt.loop].arrivals.clear()
-        return target
+        self.shared.update(shared)
+        del self.events[events:]
+        del self.decisions[decisions:]
 
     # --- instructions ---------------------------------------------------------------------------------
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Makes an event of the scalar work that was done since the last one."""
         if self._busy:
             self.events.append(Compute(self._busy))
             self._busy = 0
@@ -320,7 +180,7 @@ class Walk:
             self.registers[item[6]] = self._scalar(item, name)
             return
         self._busy += self.machine.issue_cycles
-        self._flush()
+        self.flush()
         _TILE[name](self, item)
 
     def _scalar(self, item: tuple[int, ...], name: str) -> int:
@@ -331,7 +191,15 @@ class Walk:
         if name == "SLDI":
             return self.loaded
         a = self.value(item, 0)
-        return a if name == "SMOV" else _SCALAR[name](a, self.value(item, 1))
+        if name == "SMOV":
+            return a
+        b = self.value(item, 1)
+        result = _SCALAR[name](a, b)
+        if name in ("SLT", "SLE"):
+            self.decisions.append(result)
+        elif name in ("SMIN", "SMAX"):
+            self.decisions.append((a > b) - (a < b))
+        return result
 
     def _dims(self, item: tuple[int, ...]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Extents and strides of a transfer, rows and columns."""

@@ -193,6 +193,38 @@ def test_loops_that_jumping_cannot_follow_are_walked():
     assert run(body).cycles == pytest.approx(run(body, extrapolate=False).cycles)
 
 
+WINDOW = """\
+    SMOV 0, r1
+  LOOP_main_0: 1, {n}
+    SMOV 1, r7
+    SLT r1, {low}, r2
+    SLE {high}, r1, r3
+    SADD r2, r3, r2
+  [!r2] SMOV 64, r7
+    DLD b0[r1], 1@1 | r7@1, X
+    DWAIT X
+    SADD r1, 1, r1
+    SLT r1, {n}, r3
+  [r3] SBR LOOP_main_0
+"""
+
+
+@pytest.mark.parametrize(("low", "high"), [(100, 900), (10, 990), (0, 1000), (400, 600), (500, 1000)])
+def test_loops_that_differ_in_the_middle(low, high):
+    text = program(WINDOW.format(n=1000, low=low, high=high))
+    quick, slow = (cycles.model(text, machine="m7032", cores=1, extrapolate=e) for e in (True, False))
+    assert quick.cycles == pytest.approx(slow.cycles, rel=1e-9)
+
+
+def test_leaving_a_loop_in_the_middle():
+    body = ("    SMOV 0, r1\n  LOOP_main_0: 1, 1000\n    SLE 700, r1, r2\n  [r2] SBR BB_out\n    DLD b0[r1], 1@1 | 8@1, X\n"
+            "    DWAIT X\n    SADD r1, 1, r1\n    SLT r1, 1000, r3\n  [r3] SBR LOOP_main_0\n  BB_out:\n    BARRIER\n"
+            "    DLD b0[r1], 1@1 | 64@1, X\n")
+    quick, slow = (run(body, extrapolate=e) for e in (True, False))
+    assert quick.cycles == pytest.approx(slow.cycles, rel=1e-9)
+    assert quick.dma_bytes == slow.dma_bytes
+
+
 def test_programs_that_do_not_end_are_told_of():
     with pytest.raises(cycles.WalkError, match="does the program end"):
         run("  BB_a:\n    SADD r1, 1, r1\n    SREM r1, 2, r2\n    SBR BB_a\n", limit=1000)

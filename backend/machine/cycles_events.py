@@ -1,0 +1,47 @@
+"""Events of a core's way through a program: what the walk produces and the timelines consume."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Union
+
+from ftm_backend.machine.cycles_cost import Transfer
+
+Slot = tuple[int, int]
+"""Tile number and slot in the ring; GSM tiles are the same for all cores."""
+
+
+class Compute(NamedTuple):
+    """The core is busy; ``ideal`` is what ``flops`` take at peak."""
+
+    cycles: float
+    flops: int = 0
+    ideal: float = 0.0
+
+
+class Dma(NamedTuple):
+    """A transfer starts; the slots are free when it ends."""
+
+    slots: tuple[Slot, ...]
+    transfer: Transfer
+
+
+class Wait(NamedTuple):
+    """The core waits for a slot's transfers, or for all with None."""
+
+    slot: Slot | None
+
+
+class Enter(NamedTuple):
+    """A function starts (or, with -1, the caller goes on)."""
+
+    function: int
+
+
+class Repeat(NamedTuple):
+    """The same events ``count`` times."""
+
+    events: tuple[Event, ...]
+    count: int
+
+
+Event = Union[Compute, Dma, Wait, Enter, Repeat]
