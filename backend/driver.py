@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from ftm_backend import isa, mlir
 from ftm_backend.codegen.emit import emit
+from ftm_backend.codegen.verify import verify
 from ftm_backend.executable import Executable
 from ftm_backend.frontend import Trace, import_trace, lower_to_linalg
 from ftm_backend.machine import presets
@@ -72,7 +73,7 @@ def _module(make: Callable[[Any, presets.MachineParameters], Any]) -> Callable[.
 
     def run(value: Any, machine: presets.MachineParameters) -> Any:
         module = make(value, machine)
-        module.operation.verify()
+        verify(module)
         return module
 
     return run

@@ -80,6 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Command line; gives the exit code: 0, 1 when the input or a pass fails, 2 for wrong usage."""
     given = _parser().parse_args(arguments)
     from ftm_backend import mlir
+    from ftm_backend.codegen.verify import verify
     from ftm_backend.midend import pipeline
 
     if given.list_passes:
@@ -98,13 +99,13 @@ def main(arguments: list[str] | None = None) -> int:
             module = mlir.ir.Module.parse(text)
             if not given.no_verify:
                 doing = "verifying the input"
-                module.operation.verify()
+                verify(module)
             for name, run in runs:
                 doing = f"pass {name}"
                 run(module)
                 if not given.no_verify:
                     doing = f"verifying after {name}"
-                    module.operation.verify()
+                    verify(module)
             result = str(module) + "\n"
     except Exception as error:  # whatever a pass raises is its diagnosis, for the user to read
         print(f"ftm-opt: {given.file}: {doing}: {error}", file=sys.stderr)

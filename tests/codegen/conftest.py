@@ -12,6 +12,7 @@ from ftm_backend.codegen.builder import TileBuilder
 from ftm_backend.codegen.emit import emit
 from ftm_backend.codegen.reader import read
 from ftm_backend.codegen.tree import Kernel
+from ftm_backend.codegen.verify import verify
 from ftm_backend.machine import Machine, presets
 from ftm_backend.mlir import func, ir
 
@@ -53,7 +54,7 @@ class Lab:
             "outputs": [[f"o{i}", d, list(s), *(rest or [""])] for i, (d, s, *rest) in enumerate(outputs)],
             "scalars": [[f"s{i}", dtype] for i, dtype in enumerate(scalars)],
         }))
-        module.operation.verify()
+        verify(module)
         return module
 
     def text(self, build: Build, *signature: Any, overlap: bool = False, **named: Any) -> str:

@@ -104,7 +104,7 @@ def test_a_tile_used_elsewhere_or_carried_stays(lab):
         Y, X = b.tile("f32", 1, 8), b.tile("f32", 1, 8)
         with b.for_(0, 7) as i:
             b.load(b.buffer("b0", "f32", 64), b.mul(i, 8), X, 0, [1, 8], [8, 1], 1)
-            b.map(1, 8, [(X, 0, "full")], [(Y, 0, "full.acc")], lambda v: [v[0]])
+            b.map(1, 8, [(X, 0, "full"), (Y, 0, "full")], [(Y, 0, "full")], lambda v: [v[0]])
         double(b, X, Y)
 
     assert depths(lab, build)[0] == {"T0": 1, "T1": 1}

@@ -46,7 +46,7 @@ def test_what_a_loop_carries_lives_as_long_as_the_loop(lab):
         fill(b, total)
         with b.for_(0, 4):
             fill(b, part)
-            b.map(1, 1, [(part, 0, "full")], [(total, 0, "full.acc")], lambda v: [v[0]])
+            b.map(1, 1, [(part, 0, "full"), (total, 0, "full")], [(total, 0, "full")], lambda v: [v[0]])
             fill(b, other)
             copy(b, other, other)
         copy(b, total, total)

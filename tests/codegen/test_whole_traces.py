@@ -131,11 +131,11 @@ def test_compile_time_grows_linearly():
                 x = torch.tanh(x @ w) if i % 4 == 3 else x * 1.5 + w[0]
             return (x,)
         recording = capture.function(step, normal(8, 8), normal(8, 8))
-        driver.compile(str(recording.trace))
-        return driver.compile(str(recording.trace)).seconds, len(recording.trace.nodes)
+        runs = [driver.compile(str(recording.trace)).seconds for _ in range(2)]
+        return {stage: min(run[stage] for run in runs) for stage in runs[0]}, len(recording.trace.nodes)
 
-    short, few = chain(40)
-    long, many = chain(320)
+    short, few = chain(24)
+    long, many = chain(192)
     for stage, spent in long.items():
-        allowed = 2.5 * many / few * max(short[stage], 0.01)
+        allowed = 3 * many / few * max(short[stage], 0.01)  # quadratic growth would be 8 times many / few
         assert spent < allowed, f"{stage}: {short[stage]:.3f} s for {few} nodes, {spent:.3f} s for {many}"
