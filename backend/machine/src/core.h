@@ -94,6 +94,8 @@ void run_tile_copy(Core& core, const Matrix& operands);
 void run_matrix(Core& core, const Matrix& operands, uint16_t flags);
 void run_transpose(Core& core, const Matrix& operands);
 void run_map(Core& core, const MapPlan& plan, int64_t rows, int64_t columns);
+// Elements `index` of the operation's buffer, in strip form.
+void gather_elements(Core& core, const StripOp& op, uint8_t* to, const int64_t* index, int64_t n);
 
 // Waits for all cores.  Throws Fault when another core has failed.
 void wait_for_team(Core& core);

@@ -2,53 +2,31 @@
 #include <algorithm>
 #include <cstring>
 
-#include "accumulator.h"
 #include "checker.h"
 #include "core.h"
 #include "isa_gen.h"
+#include "map_sums.h"
 
 namespace ftm {
 namespace {
 
 // Rows narrower than this are gathered into strips of several rows even where that takes copies.
 constexpr int64_t kNarrow = 48;
-constexpr int64_t kPartialRows = 32;
-
-struct Operand {
-    uint8_t* base;
-    int64_t row_bytes;  // distance of rows
-    int64_t bytes;      // of an element
-    Slot* slot;
-};
-
-}  // namespace
-
-// The lists that a map works with; kept by the core, so that small maps need not allocate them anew.
-struct MapScratch {
-    std::vector<Operand> inputs, outputs;
-    std::vector<uint64_t> cells;
-    std::vector<uint8_t*> strips, splats, input_pointers, output_pointers, cell_pointers;
-    std::vector<Accumulator> row_sums;
-    std::vector<Accumulator*> sums;
-    std::vector<uint8_t> snapshots;
-};
-
-namespace {
 
 class MapRun {
 public:
     MapRun(Core& core, const MapPlan& plan, int64_t rows, int64_t columns)
-        : core_(core), plan_(plan), table_(kernels()), rows_(rows), columns_(columns), scratch_(*core.map_scratch) {
+        : core_(core), plan_(plan), table_(kernels()), rows_(rows), columns_(columns), scratch_(*core.map_scratch),
+          sums_(core, plan) {
         inputs_.clear();
         outputs_.clear();
-        sums_.clear();
     }
 
     void run() {
         if (rows_ < 0 || columns_ < 0) throw Fault("extents " + extents(rows_, columns_) + " are negative");
         resolve();
         core_.counters.map_elements += uint64_t(rows_ * columns_);
-        start_sums();
+        sums_.start(all_columns_);
         if (rows_ > 0 && columns_ > 0) {
             choose();
             prepare();
@@ -57,9 +35,9 @@ public:
         } else {
             for (size_t k = 0; k < plan_.outputs.size(); ++k)
                 if (plan_.outputs[k].scope == isa::FTM_SCOPE_R)
-                    for (int64_t i = 0; i < all_rows_; ++i) finish_row(k, i, start_of(k, row_place(k, i)));
+                    for (int64_t i = 0; i < all_rows_; ++i) sums_.finish_row(k, i, sums_.row_start(k, i));
         }
-        finish_sums();
+        sums_.finish();
         set_extents();
     }
 
@@ -89,7 +67,7 @@ private:
         }
     }
 
-    void add(std::vector<Operand>& to, int32_t tile, int32_t number, int64_t rows, int64_t columns) {
+    void add(std::vector<MapOperand>& to, int32_t tile, int32_t number, int64_t rows, int64_t columns) {
         const TileDecl& t = core_.tile(tile);
         fits(t, rows, columns);
         Slot& slot = core_.slot(tile, number);
@@ -245,43 +223,8 @@ private:
             else
                 for (int64_t i = 0; i < n; ++i) table_.philox(out + i, index + i, words(1)[i], words(2)[i], 1);
         } else {
-            gather(op, n);
+            gather_elements(core_, op, at(op.dst), reinterpret_cast<const int64_t*>(at(op.src[0])), n);
         }
-    }
-
-    void gather(const StripOp& op, int64_t n) {
-        const BufferDecl& buffer = core_.program->buffers[op.buffer];
-        const int64_t* index = reinterpret_cast<const int64_t*>(at(op.src[0]));
-        const uint64_t first = uint64_t(core_.r[op.address_register] + op.address), size = uint64_t(buffer.elements);
-        bool outside = false;
-        for (int64_t i = 0; i < n; ++i) outside |= first + uint64_t(index[i]) >= size;
-        for (int64_t i = 0; outside && i < n; ++i)
-            if (first + uint64_t(index[i]) >= size)
-                throw Fault("gathers element " + std::to_string(int64_t(first + uint64_t(index[i]))) + " of " + buffer.name +
-                            ", which has " + std::to_string(buffer.elements));
-        if (core_.checker) core_.checker->gather_elements(op.buffer, index, int64_t(first), n);
-        const uint8_t* from = core_.buffers[op.buffer];
-        uint8_t* to = at(op.dst);
-        switch (type_bytes(op.type)) {
-            case 1: return gather_as<uint8_t>(to, from, index, first, n);
-            case 4: return gather_as<uint32_t>(to, from, index, first, n);
-            case 8: return gather_as<uint64_t>(to, from, index, first, n);
-            default: break;
-        }
-        float* values = reinterpret_cast<float*>(to);
-        const uint16_t* halves = reinterpret_cast<const uint16_t*>(from);
-        if (op.type == Type::I16) return gather_as<uint16_t>(to, from, index, first, n);
-        for (int64_t i = 0; i < n; ++i) {
-            const uint16_t h = halves[first + uint64_t(index[i])];
-            values[i] = op.type == Type::F16 ? f16_to_float(h) : bf16_to_float(h);
-        }
-    }
-
-    template <class T>
-    static void gather_as(uint8_t* to, const uint8_t* from, const int64_t* index, uint64_t first, int64_t n) {
-        T* out = reinterpret_cast<T*>(to);
-        const T* in = reinterpret_cast<const T*>(from);
-        for (int64_t i = 0; i < n; ++i) out[i] = in[first + uint64_t(index[i])];
     }
 
     // Stores the full results that the operations have not written in place, at the output's pointer.
@@ -302,17 +245,17 @@ private:
         for (int64_t row = 0; row < rows_; ++row) {
             for (size_t k = 0; k < plan_.cells.size(); ++k)
                 if (plan_.cells[k].from == Cell::From::Column) {
-                    const Operand& in = inputs_[plan_.cells[k].index];
+                    const MapOperand& in = inputs_[plan_.cells[k].index];
                     load_cell(uint16_t(k), in.base + row * in.row_bytes);
                 }
             for (size_t k = 0; k < code_->splats.size(); ++k)
                 if (plan_.cells[code_->splats[k]].from == Cell::From::Column) expand(k, std::min(plan_.strip, columns_));
             for (size_t k = 0; k < outputs_.size(); ++k)
-                if (plan_.outputs[k].scope == isa::FTM_SCOPE_R) row_sums_[k] = start_of(k, row_place(k, row));
+                if (plan_.outputs[k].scope == isa::FTM_SCOPE_R) sums_.row(k) = sums_.row_start(k, row);
             for (int64_t column = 0; column < columns_; column += plan_.strip)
                 strip_along(row, column, std::min(plan_.strip, columns_ - column));
             for (size_t k = 0; k < outputs_.size(); ++k)
-                if (plan_.outputs[k].scope == isa::FTM_SCOPE_R) finish_row(k, row, row_sums_[k]);
+                if (plan_.outputs[k].scope == isa::FTM_SCOPE_R) sums_.finish_row(k, row, sums_.row(k));
         }
     }
 
@@ -329,23 +272,10 @@ private:
             const MapOutput& out = plan_.outputs[k];
             const uint8_t* from = at(code_->stores[k].from);
             const int type = int(strip_type(out.type)), op = int(out.reduction);
-            if (out.scope == isa::FTM_SCOPE_R) table_.reduce[op][type](&row_sums_[k], from, n);
-            else if (out.scope == isa::FTM_SCOPE_A) table_.reduce[op][type](sums_[k], from, n);
-            else if (out.scope == isa::FTM_SCOPE_C) add_to_columns(k, row, column, from, n);
+            if (out.scope == isa::FTM_SCOPE_R) table_.reduce[op][type](&sums_.row(k), from, n);
+            else if (out.scope == isa::FTM_SCOPE_A) table_.reduce[op][type](sums_.all(k), from, n);
+            else if (out.scope == isa::FTM_SCOPE_C) sums_.add_to_columns(k, row, rows_, column, from, n);
         }
-    }
-
-    // One row's part of a column reduction.  Sums of floats go through a float32 row for kPartialRows rows, as they
-    // do in KernelTable::columns: adding to float64 costs several times as much.
-    void add_to_columns(size_t k, int64_t row, int64_t column, const uint8_t* from, int64_t n) {
-        const MapOutput& out = plan_.outputs[k];
-        const int type = int(strip_type(out.type)), op = int(out.reduction);
-        if (!has_partial(k)) return table_.columns[op][type](sums_[k] + column, from, 1, n);
-        float* partial = reinterpret_cast<float*>(sums_[k] + all_columns_);
-        const bool first = row % kPartialRows == 0, last = row % kPartialRows == kPartialRows - 1 || row + 1 == rows_;
-        if (first) table_.strip[int(Op::Mov)][type][0](partial + column, from, nullptr, nullptr, n);
-        else table_.strip[int(Op::Add)][type][0](partial + column, partial + column, from, nullptr, n);
-        if (last) table_.columns[op][type](sums_[k] + column, partial + column, 1, n);
     }
 
     // --- across rows ---
@@ -365,7 +295,7 @@ private:
 
     void strip_across(int64_t row, int64_t height) {
         for (size_t k = 0; k < inputs_.size(); ++k) {
-            const Operand& in = inputs_[k];
+            const MapOperand& in = inputs_[k];
             const uint8_t* from = in.base + row * in.row_bytes;
             if (plan_.inputs[k].access == isa::FTM_ACCESS_FULL) {
                 input_pointers_[k] = const_cast<uint8_t*>(from);
@@ -379,7 +309,7 @@ private:
             }
         }
         for (size_t k = 0; k < outputs_.size(); ++k) {
-            const Operand& out = outputs_[k];
+            const MapOperand& out = outputs_[k];
             const bool direct = out.row_bytes == columns_ * out.bytes;
             output_pointers_[k] = direct ? out.base + row * out.row_bytes : stage(inputs_.size() + k);
         }
@@ -390,7 +320,7 @@ private:
 
     void end_across(size_t k, int64_t row, int64_t height) {
         const MapOutput& out = plan_.outputs[k];
-        const Operand& to = outputs_[k];
+        const MapOperand& to = outputs_[k];
         const int type = int(strip_type(out.type)), op = int(out.reduction);
         if (out.scope == isa::FTM_SCOPE_FULL) {
             const int64_t bytes = columns_ * to.bytes;
@@ -398,13 +328,13 @@ private:
             return;
         }
         const uint8_t* from = at(code_->stores[k].from);
-        if (out.scope == isa::FTM_SCOPE_A) return table_.reduce[op][type](sums_[k], from, height * columns_);
-        if (out.scope == isa::FTM_SCOPE_C) return table_.columns[op][type](sums_[k], from, height, columns_);
+        if (out.scope == isa::FTM_SCOPE_A) return table_.reduce[op][type](sums_.all(k), from, height * columns_);
+        if (out.scope == isa::FTM_SCOPE_C) return table_.columns[op][type](sums_.all(k), from, height, columns_);
         const int64_t bytes = columns_ * type_bytes(Type(type));
         for (int64_t i = 0; i < height; ++i) {
-            Accumulator acc = start_of(k, row_place(k, row + i));
+            Accumulator acc = sums_.row_start(k, row + i);
             table_.reduce[op][type](&acc, from + i * bytes, columns_);
-            finish_row(k, row + i, acc);
+            sums_.finish_row(k, row + i, acc);
         }
     }
 
@@ -420,42 +350,6 @@ private:
         for (int64_t i = 0; i < count; ++i) fill(to + i * columns_ * bytes, from + i * step, nullptr, nullptr, columns_);
     }
 
-    // --- reductions ---
-
-    Accumulator start_of(size_t k, const uint8_t* place) const {
-        const MapOutput& out = plan_.outputs[k];
-        return out.accumulate ? resume(out.type, place) : identity(out.reduction, out.type);
-    }
-    uint8_t* row_place(size_t k, int64_t row) const { return outputs_[k].base + row * outputs_[k].row_bytes; }
-    void finish_row(size_t k, int64_t row, const Accumulator& acc) { finish(acc, plan_.outputs[k].type, row_place(k, row)); }
-
-    bool has_partial(size_t k) const {
-        const MapOutput& out = plan_.outputs[k];
-        return out.scope == isa::FTM_SCOPE_C && out.reduction == Reduction::Sum && strip_type(out.type) == Type::F32;
-    }
-
-    int64_t sums_of(size_t k) const {
-        const uint8_t scope = plan_.outputs[k].scope;
-        return scope == isa::FTM_SCOPE_A ? 1 : scope == isa::FTM_SCOPE_C ? all_columns_ : 0;
-    }
-
-    void start_sums() {
-        int64_t count = 0;
-        for (size_t k = 0; k < outputs_.size(); ++k) count += sums_of(k) * (has_partial(k) ? 2 : 1);
-        Accumulator* next = count ? reinterpret_cast<Accumulator*>(core_.sums.ensure(count * 8)) : nullptr;
-        row_sums_.resize(outputs_.size());
-        for (size_t k = 0; k < outputs_.size(); ++k) {
-            sums_.push_back(next);
-            for (int64_t i = 0; i < sums_of(k); ++i) *next++ = start_of(k, outputs_[k].base + i * outputs_[k].bytes);
-            if (has_partial(k)) next += sums_of(k);
-        }
-    }
-
-    void finish_sums() {
-        for (size_t k = 0; k < outputs_.size(); ++k)
-            for (int64_t i = 0; i < sums_of(k); ++i) finish(sums_[k][i], plan_.outputs[k].type, outputs_[k].base + i * outputs_[k].bytes);
-    }
-
     Core& core_;
     const MapPlan& plan_;
     const KernelTable& table_;
@@ -464,16 +358,15 @@ private:
     bool dense_ = false, across_ = false;
     const StripCode* code_ = nullptr;
     MapScratch& scratch_;
-    std::vector<Operand>& inputs_ = scratch_.inputs;
-    std::vector<Operand>& outputs_ = scratch_.outputs;
+    std::vector<MapOperand>& inputs_ = scratch_.inputs;
+    std::vector<MapOperand>& outputs_ = scratch_.outputs;
     std::vector<uint64_t>& cells_ = scratch_.cells;
     std::vector<uint8_t*>& strip_pointers_ = scratch_.strips;
     std::vector<uint8_t*>& splat_pointers_ = scratch_.splats;
     std::vector<uint8_t*>& input_pointers_ = scratch_.input_pointers;
     std::vector<uint8_t*>& output_pointers_ = scratch_.output_pointers;
     std::vector<uint8_t*>& cell_pointers_ = scratch_.cell_pointers;
-    std::vector<Accumulator>& row_sums_ = scratch_.row_sums;
-    std::vector<Accumulator*>& sums_ = scratch_.sums;
+    MapSums sums_;
     std::vector<uint8_t>& snapshots_ = scratch_.snapshots;
     uint8_t* none_[1] = {nullptr};
     uint8_t* const* tables_[6] = {};

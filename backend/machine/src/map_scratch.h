@@ -1,0 +1,27 @@
+// What a core keeps for its maps between one and the next, so that small maps need not allocate.
+#pragma once
+
+#include <vector>
+
+#include "core.h"
+
+namespace ftm {
+
+// A tile that a map reads or writes.
+struct MapOperand {
+    uint8_t* base;
+    int64_t row_bytes;  // distance of rows
+    int64_t bytes;      // of an element
+    Slot* slot;
+};
+
+struct MapScratch {
+    std::vector<MapOperand> inputs, outputs;
+    std::vector<uint64_t> cells;
+    std::vector<uint8_t*> strips, splats, input_pointers, output_pointers, cell_pointers;
+    std::vector<Accumulator> row_sums;
+    std::vector<Accumulator*> sums;
+    std::vector<uint8_t> snapshots;
+};
+
+}  // namespace ftm
