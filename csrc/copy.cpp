@@ -4,9 +4,12 @@
 #include "record.h"
 #include "views.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/conj_physical.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/neg.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
@@ -27,6 +30,22 @@ at::Tensor observed(const at::Tensor& self) {
   return Buffer::as_cpu(buffer, self.scalar_type(), self.sizes(), self.strides(), self.storage_offset());
 }
 
+// The tensor's elements without lazy conjugation or negation, as `target` stores them. (Not by
+// resolve_conj: that copies, and would come back here.)
+at::Tensor as_stored(at::Tensor source, const at::Tensor& target) {
+  if (source.is_neg() != target.is_neg()) {
+    source = at::neg(source.is_neg() ? source._neg_view() : source);
+  } else if (source.is_neg()) {
+    source = source._neg_view();
+  }
+  if (source.is_conj() != target.is_conj()) {
+    source = at::conj_physical(source.is_conj() ? source.conj() : source);
+  } else if (source.is_conj()) {
+    source = source.conj();
+  }
+  return source;
+}
+
 void copy_on_device(const at::Tensor& self, const at::Tensor& source) {
   const RecorderLock lock(recorder_mutex());
   const auto& target = *self.unsafeGetTensorImpl();
@@ -37,7 +56,7 @@ void copy_on_device(const at::Tensor& self, const at::Tensor& source) {
 void copy_from_cpu(const at::Tensor& self, const at::Tensor& source) {
   // Converted and broadcast on the CPU: nothing to record, and the caller may change the source at once.
   const at::Tensor dense =
-      source.resolve_conj().resolve_neg().to(self.scalar_type()).expand(self.sizes());
+      source.to(self.scalar_type()).expand(self.sizes());
   const ValueType type{self.scalar_type(), c10::DimVector(self.sizes())};
   const auto& target = *self.unsafeGetTensorImpl();
   if (!self.is_contiguous() && self.is_non_overlapping_and_dense() && self.storage_offset() == 0 &&
@@ -61,21 +80,25 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
     return self;
   }
   TORCH_CHECK(source.defined(), "source is undefined");
-  if (self.sizes() != source.sizes()) {
-    source.expand(self.sizes()); // throws ATen's own message if the copy doesn't fit
-  }
+  const auto fitting = at::infer_size(self.sizes(), source.sizes()); // throws if they don't match
+  TORCH_CHECK(
+      self.sizes() == fitting, "output with shape ", self.sizes(), " doesn't match the broadcast shape ",
+      c10::IntArrayRef(fitting));
   if (self.is_meta()) {
     return self;
   }
   cut_if_long();
   if (!self.is_privateuseone()) {
-    self.copy_(observed(source.resolve_conj().resolve_neg()));
+    at::Tensor seen = observed(source);
+    seen._set_conj(source.is_conj());
+    seen._set_neg(source.is_neg());
+    self.copy_(seen);
   } else if (source.is_privateuseone()) {
     at::assert_no_internal_overlap(self);
-    copy_on_device(self, source.resolve_conj().resolve_neg());
+    copy_on_device(self, as_stored(source, self));
   } else {
     at::assert_no_internal_overlap(self);
-    copy_from_cpu(self, source.is_cpu() ? source : source.cpu());
+    copy_from_cpu(self, as_stored(source.is_cpu() ? source : source.cpu(), self));
   }
   return self;
 }
@@ -91,7 +114,10 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& targ
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  return at::_local_scalar_dense(observed(self));
+  at::Tensor seen = observed(self);
+  seen._set_conj(self.is_conj());
+  seen._set_neg(self.is_neg());
+  return at::_local_scalar_dense(seen.resolve_conj().resolve_neg());
 }
 
 } // namespace

@@ -5,7 +5,6 @@
 #include "views.h"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/MemoryOverlap.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
@@ -47,28 +46,37 @@ at::Tensor empty_strided(
       dtype.value_or(c10::get_default_dtype_as_scalartype()));
 }
 
+// The tensor with each element once: filling an expanded tensor is allowed.
+at::Tensor each_once(const at::Tensor& self) {
+  c10::DimVector sizes(self.sizes());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    sizes[i] = self.stride(i) == 0 ? 1 : sizes[i];
+  }
+  return c10::IntArrayRef(sizes) == self.sizes() ? self : self.as_strided(sizes, self.strides());
+}
+
 at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   cut_if_long();
-  at::assert_no_internal_overlap(self);
   if (self.numel() == 0) {
     return self;
   }
   const auto dtype = self.scalar_type();
   static Op& op = op_named("aten::full");
-  const at::IntArrayRef sizes = self.sizes();
+  const at::Tensor target = each_once(self);
+  const at::IntArrayRef sizes = target.sizes();
   const c10::IValue none;
   const RecorderLock lock(recorder_mutex());
   const ValueType type{dtype, c10::DimVector(sizes)};
   Value filled;
   if (value.isComplex()) {
-    auto buffer = Buffer::from_cpu(at::empty(self.sizes(), self.options().device(at::kCPU)).fill_(value));
+    auto buffer = Buffer::from_cpu(at::empty(sizes, self.options().device(at::kCPU)).fill_(value));
     filled = data_value(std::move(buffer), type);
   } else if (value.isBoolean()) {
     filled = call_on_values(op, {sizes, value.toBool(), dtype, none, none, none}, {}, {}, type);
   } else {
     filled = call_with_scalar(op, {sizes, none, dtype, none, none, none}, 1, value, type);
   }
-  write(*self.unsafeGetTensorImpl(), std::move(filled));
+  write(*target.unsafeGetTensorImpl(), std::move(filled));
   return self;
 }
 
@@ -81,10 +89,10 @@ at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
 
 at::Tensor& zero_(at::Tensor& self) {
   cut_if_long();
-  at::assert_no_internal_overlap(self);
   if (self.numel() != 0) {
+    const at::Tensor target = each_once(self);
     const RecorderLock lock(recorder_mutex());
-    write(*self.unsafeGetTensorImpl(), zeros({self.scalar_type(), c10::DimVector(self.sizes())}));
+    write(*target.unsafeGetTensorImpl(), zeros({self.scalar_type(), c10::DimVector(target.sizes())}));
   }
   return self;
 }

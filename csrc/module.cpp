@@ -26,14 +26,18 @@ namespace py = pybind11;
 namespace ftm {
 namespace {
 
-void init(
-    const py::dict& native_ops, const std::string& machine_library, int cores, bool checked,
-    const py::object& compile) {
+void set_native_ops_from(const py::dict& native_ops) {
   std::vector<std::pair<std::string, std::vector<std::string>>> table;
   for (const auto& item : native_ops) {
     table.emplace_back(item.first.cast<std::string>(), item.second.cast<std::vector<std::string>>());
   }
   set_native_ops(table);
+}
+
+void init(
+    const py::dict& native_ops, const std::string& machine_library, int cores, bool checked,
+    const py::object& compile) {
+  set_native_ops_from(native_ops);
   set_checked(checked);
   set_compile_function(compile.is_none() ? nullptr : compile.ptr());
   if (!machine_library.empty()) {
@@ -126,6 +130,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_reset_accumulated_memory_stats", &reset_accumulated_memory);
   m.def("_empty_cache", &empty_memory_pool, no_gil);
 
+  m.def("_set_native_ops", torch::wrap_pybind_function(&set_native_ops_from), py::arg("native_ops"));
   m.def("_set_strict", &set_strict);
   m.def("_set_trace_limit", torch::wrap_pybind_function(&set_trace_limit));
   m.def("_set_max_in_flight", torch::wrap_pybind_function(&set_max_in_flight));

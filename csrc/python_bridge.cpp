@@ -35,17 +35,30 @@ WithoutGil::~WithoutGil() {
   }
 }
 
-bool is_python_not_implemented(const std::exception& error) {
+namespace {
+
+bool is_python_error(const std::exception& error) {
+  return dynamic_cast<const py::error_already_set*>(&error) != nullptr ||
+      dynamic_cast<const python_error*>(&error) != nullptr;
+}
+
+bool matches(const std::exception& error, PyObject* type) {
+  py::gil_scoped_acquire gil;
   if (const auto* from_pybind = dynamic_cast<const py::error_already_set*>(&error)) {
-    py::gil_scoped_acquire gil;
-    return from_pybind->matches(PyExc_NotImplementedError);
+    return from_pybind->matches(type);
   }
-  if (const auto* from_torch = dynamic_cast<const python_error*>(&error)) {
-    py::gil_scoped_acquire gil;
-    return from_torch->type != nullptr &&
-        PyErr_GivenExceptionMatches(from_torch->type, PyExc_NotImplementedError);
-  }
-  return false;
+  const auto* from_torch = dynamic_cast<const python_error*>(&error);
+  return from_torch->type != nullptr && PyErr_GivenExceptionMatches(from_torch->type, type);
+}
+
+} // namespace
+
+bool is_python_not_implemented(const std::exception& error) {
+  return is_python_error(error) && matches(error, PyExc_NotImplementedError);
+}
+
+bool is_python_interrupt(const std::exception& error) {
+  return is_python_error(error) && !matches(error, PyExc_Exception);
 }
 
 CompileResult compile_in_python(const std::string& trace_text) {

@@ -24,6 +24,8 @@ class WithoutGil {
 
 // True if a Python kernel raised NotImplementedError.
 bool is_python_not_implemented(const std::exception& error);
+// True for KeyboardInterrupt and its like.
+bool is_python_interrupt(const std::exception& error);
 
 struct CompileResult {
   std::string image; // of the machine's program; empty if compiling failed

@@ -4,6 +4,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/ScalarType.h>
 
 namespace ftm {
@@ -16,15 +17,26 @@ at::Tensor meta_like(const at::Tensor& tensor) {
   return at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type());
 }
 
-c10::IValue meta_value(const c10::IValue& value) {
+// Zeros on the CPU, with the tensor's geometry.
+at::Tensor cpu_like(const at::Tensor& tensor) {
+  if (is_wrapped_number(tensor)) {
+    return tensor;
+  }
+  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU)).zero_();
+}
+
+using Stand = at::Tensor (*)(const at::Tensor&);
+
+// An argument with its tensors replaced by stand-ins on another device.
+c10::IValue stand_in(const c10::IValue& value, Stand stand, c10::Device device) {
   if (value.isTensor()) {
     const auto& tensor = value.toTensor();
-    return tensor.defined() ? c10::IValue(meta_like(tensor)) : value;
+    return tensor.defined() ? c10::IValue(stand(tensor)) : value;
   }
   if (value.isTensorList()) {
     c10::List<at::Tensor> list;
     for (const at::Tensor& tensor : value.toTensorVector()) {
-      list.push_back(meta_like(tensor));
+      list.push_back(stand(tensor));
     }
     return list;
   }
@@ -32,12 +44,12 @@ c10::IValue meta_value(const c10::IValue& value) {
     c10::List<std::optional<at::Tensor>> list;
     for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
       list.push_back(
-          tensor && tensor->defined() ? std::optional<at::Tensor>(meta_like(*tensor)) : std::nullopt);
+          tensor && tensor->defined() ? std::optional<at::Tensor>(stand(*tensor)) : std::nullopt);
     }
     return list;
   }
   if (value.isDevice()) {
-    return c10::Device(c10::kMeta);
+    return device;
   }
   if (value.isGenerator()) {
     return c10::IValue();
@@ -45,19 +57,50 @@ c10::IValue meta_value(const c10::IValue& value) {
   return value;
 }
 
-// Runs an op on meta tensors; false if it has no meta kernel.
-bool call_on_meta(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+torch::jit::Stack stand_ins(c10::ArrayRef<c10::IValue> arguments, Stand stand, c10::Device device) {
+  torch::jit::Stack stack;
+  for (const auto& argument : arguments) {
+    stack.push_back(stand_in(argument, stand, device));
+  }
+  return stack;
+}
+
+// Many meta kernels are written in Python and complain in words of their own. A call that one of them
+// refuses is tried on CPU zeros, so that the user reads what eager says. Returns if eager takes the call.
+void throw_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  auto stack = stand_ins(arguments, cpu_like, c10::kCPU);
+  op.handle.callBoxed(stack);
+}
+
+// Runs an op on meta tensors; false if it has no meta kernel that takes the call. `arguments`: of the op
+// as the user called it, for the error.
+bool call_on_meta(
+    const Op& op, const c10::OperatorHandle& form, torch::jit::Stack& stack,
+    c10::ArrayRef<c10::IValue> arguments) {
+  at::AutoDispatchBelowADInplaceOrView guard;
   try {
-    at::AutoDispatchBelowADInplaceOrView guard;
-    op.callBoxed(stack);
+    form.callBoxed(stack);
     return true;
   } catch (const c10::NotImplementedError&) {
     return false;
   } catch (const std::exception& error) {
+    if (is_python_interrupt(error)) {
+      throw;
+    }
     if (is_python_not_implemented(error)) {
       return false;
     }
-    throw;
+  }
+  throw_as_eager(op, arguments);
+  return false;
+}
+
+// Meta kernels don't look at values.
+void check_values(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (op.name == "aten::pow.Tensor_Scalar" && arguments[1].isInt() && arguments[1].toInt() < 0) {
+    TORCH_CHECK(
+        !at::isIntegralType(arguments[0].toTensor().scalar_type(), /*includeBool=*/true),
+        "Integers to negative integer powers are not allowed.");
   }
 }
 
@@ -225,17 +268,15 @@ FormPtr make_form(
 FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   // An op that writes to its arguments runs as itself first: that is where the errors come from that are
   // about the written tensors, and their final sizes.
+  check_values(op, arguments);
   std::vector<c10::DimVector> written_sizes;
   if (!op.data_dependent && !op.written.empty()) {
-    torch::jit::Stack stack;
-    for (const auto& argument : arguments) {
-      stack.push_back(meta_value(argument));
-    }
+    auto stack = stand_ins(arguments, meta_like, c10::kMeta);
     std::vector<at::Tensor> written;
     for (const int32_t index : op.written) {
       written.push_back(stack[index].toTensor());
     }
-    if (call_on_meta(op.handle, stack)) {
+    if (call_on_meta(op, op.handle, stack, arguments)) {
       for (size_t i = 0; i < written.size(); ++i) {
         if (written[i].sizes() != arguments[op.written[i]].toTensor().sizes()) {
           written_sizes.resize(written.size());
@@ -251,11 +292,8 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     return fallback_form();
   }
   const auto own = functional_arguments(op, arguments);
-  torch::jit::Stack stack;
-  for (const auto& argument : own) {
-    stack.push_back(meta_value(argument));
-  }
-  if (!call_on_meta(op.functional, stack)) {
+  auto stack = stand_ins(own, meta_like, c10::kMeta);
+  if (!call_on_meta(op, op.functional, stack, arguments)) {
     return fallback_form();
   }
   std::vector<ResultType> results;

@@ -1,0 +1,403 @@
+"""What a program observes on `ftm` is what it observes on the CPU: values, strides, aliasing, versions."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+Program = Callable[[Callable[[Tensor], Tensor]], list[object]]
+PROGRAMS: dict[str, Program] = {}
+
+
+def program(function: Program) -> Program:
+    """Registers a program: it takes `put`, which brings a CPU tensor to the device, and returns what it saw."""
+    PROGRAMS[function.__name__] = function
+    return function
+
+
+def iota(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.arange(torch.Size(shape).numel(), dtype=dtype).reshape(shape)
+
+
+@program
+def views_of_views_written_in_place(put):
+    x = put(iota(4, 6))
+    rows = x[1:3]
+    rows.t()[2:4].mul_(10)
+    rows[0].view(2, 3)[1] += 100
+    return [x, rows]
+
+
+@program
+def transposed_in_place(put):
+    x = put(iota(3, 5))
+    x.t().mul_(2).add_(1)
+    return [x, x.t()]
+
+
+@program
+def copy_into_slice(put):
+    x = put(iota(5, 4))
+    x[1:3].copy_(put(-iota(2, 4)))
+    x[:, 1].copy_(x[:, 3])
+    return [x]
+
+
+@program
+def as_strided_windows(put):
+    x = put(iota(12))
+    windows = x.as_strided((4, 3), (2, 1))
+    total = windows.sum(1)
+    x.add_(1)
+    return [total, windows, windows.stride(), x.as_strided((2, 2), (1, 3), 2)]
+
+
+@program
+def overlapping_windows_written_one_by_one(put):
+    x = put(iota(8))
+    a, b = x[0:5], x[3:8]
+    a.mul_(2)
+    b.add_(1)
+    return [x, a, b]
+
+
+@program
+def expanded_reads(put):
+    x = put(iota(3, 1))
+    wide = x.expand(3, 4)
+    result = wide + put(iota(4))
+    x.zero_()
+    return [result, wide, wide.stride(), wide.is_contiguous()]
+
+
+@program
+def expanded_tensors_may_be_filled(put):
+    x = put(iota(3, 1))
+    x[1:].expand(2, 4).fill_(5)
+    y = put(iota(2))
+    y.expand(3, 2).zero_()
+    return [x, y]
+
+
+@program
+def data_and_detach_share_storage(put):
+    x = put(iota(3)).requires_grad_()
+    x.data.mul_(3)
+    x.detach()[0:1].zero_()
+    return [x.detach(), x.detach().data_ptr() == x.data_ptr()]
+
+
+@program
+def data_assignment(put):
+    x = put(iota(2, 2)).requires_grad_()
+    alias = x.detach()
+    x.data = put(iota(2, 2) + 10)
+    return [x.detach(), alias]
+
+
+@program
+def set_to_another_storage(put):
+    x, y = put(iota(4)), put(iota(6) * 2)
+    x.set_(y)
+    x.add_(1)
+    z = put(torch.empty(0)).set_(y.untyped_storage(), 1, (2, 2), (2, 1))
+    z.mul_(5)
+    return [x, y, z, z.storage_offset(), z.stride()]
+
+
+@program
+def resize_keeps_and_shrinks(put):
+    x = put(iota(6))
+    view = x[2:4]
+    x.resize_(2, 2)
+    x.add_(1)
+    y = put(iota(4))
+    y.resize_(8)
+    y[4:].fill_(7)
+    return [x, view, y, y.untyped_storage().nbytes()]
+
+
+@program
+def out_arguments(put):
+    a, b = put(iota(3, 3)), put(iota(3, 3) + 1)
+    out = put(torch.empty(0))
+    torch.add(a, b, out=out)
+    strided = put(torch.zeros(3, 3)).t()
+    torch.mul(a, b, out=strided)
+    half = put(torch.zeros(3, 3, dtype=torch.float64))
+    torch.sub(a, b, out=half)
+    part = put(torch.zeros(5, 3))
+    torch.mm(a, b, out=part[1:4])
+    return [out, strided, strided.stride(), half, part]
+
+
+@program
+def arange_and_linspace(put):
+    device = put(torch.zeros(())).device
+    return [
+        torch.arange(5, device=device),
+        torch.arange(1.0, 2.0, 0.25, device=device),
+        torch.arange(0, device=device),
+        torch.linspace(0, 1, 5, device=device),
+        torch.eye(3, device=device),
+        torch.tril(torch.ones(3, 3, device=device)),
+        torch.full((2, 2), 7, device=device),
+        torch.full((2,), True, device=device),
+    ]
+
+
+@program
+def copies_across_dtypes(put):
+    x = put(torch.tensor([1.9, -1.9, 0.0]))
+    integers = put(torch.zeros(3, dtype=torch.int64))
+    integers.copy_(x)
+    halves = x.half()
+    return [integers, halves, x.bool(), x.to(torch.bfloat16).double(), x.int() + 0.5]
+
+
+@program
+def copies_to_and_from_the_cpu(put):
+    x = put(iota(4, 3))
+    cpu = torch.zeros(3, 4)
+    cpu.t().copy_(x)
+    x.t().copy_(cpu * 2)
+    x[0] = torch.tensor([7.0, 8.0, 9.0])
+    x[1, 1] = 5
+    wide = put(torch.zeros(2, 3))
+    wide.copy_(torch.tensor([1, 2, 3]))
+    return [cpu, x, wide]
+
+
+@program
+def zero_dimensional(put):
+    x = put(torch.tensor(3.0))
+    y = x * 2 + put(torch.ones(2))
+    x.add_(1)
+    x.fill_(x * 2)
+    return [x, y, x.item(), x.shape, (x > 2).item(), put(torch.tensor(5)).item()]
+
+
+@program
+def zero_sized(put):
+    x = put(torch.zeros(0, 3))
+    return [
+        x + 1,
+        x.sum(),
+        x.sum(0),
+        torch.cat([x, put(iota(2, 3))]),
+        x.t(),
+        put(iota(3, 2)) @ put(torch.zeros(2, 0)),
+        put(torch.zeros(3, 0)) @ put(torch.zeros(0, 2)),
+        x.data_ptr(),
+    ]
+
+
+@program
+def permuted_results_keep_eager_strides(put):
+    x = put(iota(2, 3, 4)).permute(2, 0, 1)
+    y = x + 1
+    z = (y * 2).relu()
+    z[0].zero_()
+    clone = z.clone()
+    return [y, y.stride(), z, z.stride(), clone, clone.stride(), z.contiguous().stride()]
+
+
+@program
+def channels_last(put):
+    x = put(iota(2, 3, 4, 5)).to(memory_format=torch.channels_last)
+    y = x * 2
+    return [y, y.stride(), y.is_contiguous(memory_format=torch.channels_last)]
+
+
+@program
+def result_dtype_promotion(put):
+    i, f, b = put(torch.tensor([1, 2])), put(torch.tensor([0.5, 1.5])), put(torch.tensor([True, False]))
+    return [i + f, i / 2, i * 1.5, b + 1, f * put(torch.tensor(2, dtype=torch.float64)), i // 2, b & b, f > 1, -i]
+
+
+@program
+def zero_dim_cpu_tensor_mixes_in(put):
+    x = put(iota(3))
+    return [x * torch.tensor(2.5), torch.tensor(2) + x, torch.where(x > 1, x, torch.tensor(0.0))]
+
+
+@program
+def bitcast_views(put):
+    x = put(torch.tensor([1.0, -2.0, 0.5, 4.0]))
+    bits = x.view(torch.int32)
+    y = bits.bitwise_and(0x7FFFFFFF).view(torch.float32)
+    (x + 1).view(torch.uint8)
+    z = (x * 2).view(torch.int32)
+    return [bits, y, z, z.view(torch.int16)]
+
+
+@program
+def writing_through_another_dtype(put):
+    x = put(torch.tensor([1.0, 2.0, 3.0]))
+    x.mul_(2)
+    x.view(torch.int32)[1] = 0
+    return [x]
+
+
+@program
+def complex_as_real(put):
+    x = put(torch.tensor([1 + 2j, 3 - 1j]))
+    pairs = torch.view_as_real(x)
+    return [pairs.sum(0), pairs, x.conj(), torch.view_as_complex(pairs * 2)]
+
+
+@program
+def indexing(put):
+    x = put(iota(4, 5))
+    rows = put(torch.tensor([3, 0, 3]))
+    y = x[rows]
+    x[rows] = 0
+    x[x > 15] = -1
+    x[torch.tensor([1])] += 100
+    z = put(torch.zeros(5)).index_add_(0, put(torch.tensor([0, 0, 4])), put(torch.ones(3)))
+    return [y, x, z, x.gather(1, put(torch.tensor([[0], [1], [2], [3]]))), x[put(torch.tensor([True, False, True, False]))]]
+
+
+@program
+def unsafe_splits_and_stacks(put):
+    x = put(iota(6, 2))
+    a, b, c = x.chunk(3)
+    a.add_(1)
+    stacked = torch.stack([a, b, c], 1)
+    p, q = torch.split(stacked, 1, dim=0)
+    return [x, stacked, p, q, torch.unbind(x)[2]]
+
+
+@program
+def several_results(put):
+    x = put(torch.tensor([[3.0, 1.0], [2.0, 9.0]]))
+    values, indices = x.max(1)
+    top = x.topk(1)
+    ordered = x.sort(descending=True)
+    return [values, indices, top.values, top.indices, ordered.values, torch.aminmax(x)[0]]
+
+
+@program
+def data_dependent(put):
+    x = put(torch.tensor([0.0, 1.0, 0.0, 2.0]))
+    return [x.nonzero(), x[x > 0], torch.unique(put(torch.tensor([2, 1, 2]))), x.equal(x.clone()), bool((x == 1).any())]
+
+
+@program
+def reads_between_writes(put):
+    x = put(iota(3))
+    seen = []
+    for _ in range(3):
+        x.add_(1)
+        seen.append(x.sum().item())
+    return [x, seen]
+
+
+@program
+def version_counters(put):
+    x = put(iota(3))
+    before = x._version
+    x.add_(1)
+    x[0:1].mul_(2)
+    return [x._version - before]
+
+
+@program
+def swapped_values(put):
+    x, y = put(iota(3)), put(iota(3) + 10)
+    temporary = x.clone()
+    x.copy_(y)
+    y.copy_(temporary)
+    x[0:2].copy_(y[1:3])
+    return [x, y]
+
+
+@program
+def autograd_through_views(put):
+    x = put(iota(4, 4)).requires_grad_()
+    y = x[1:3].t().reshape(-1) * x.diagonal().sum()
+    (y.sum() + x.expand(2, 4, 4).mean()).backward()
+    return [x.grad, x.grad.stride()]
+
+
+@program
+def non_contiguous_gradients(put):
+    x = put(iota(3, 4)).requires_grad_()
+    (x.t() * put(iota(4, 3)).t().t()).backward(put(iota(3, 4)).t())
+    return [x.grad, x.grad.stride()]
+
+
+@program
+def in_place_on_autograd_views(put):
+    x = put(iota(4)).requires_grad_()
+    y = x * 2
+    y[1:3].mul_(y[2:4].detach().clone())
+    y.sum().backward()
+    return [y.detach(), x.grad]
+
+
+@program
+def hooks_run(put):
+    seen = []
+    x = put(iota(3)).requires_grad_()
+    x.register_hook(lambda grad: seen.append(grad.sum().item()) or grad * 2)
+    (x * x).sum().backward()
+    return [x.grad, seen]
+
+
+@program
+def batch_norm_statistics(put):
+    layer = torch.nn.BatchNorm2d(3)
+    device = put(torch.zeros(())).device
+    layer.to(device)
+    x = put(torch.sin(iota(4, 3, 2, 2))).requires_grad_()
+    y = layer(x)
+    y.square().sum().backward()
+    layer.eval()
+    return [y.detach(), layer.running_mean, layer.running_var, layer.num_batches_tracked, x.grad, layer(x).detach()]
+
+
+@program
+def undefined_results(put):
+    x = put(torch.sin(iota(2, 3, 8, 8)))
+    layer = torch.nn.Conv2d(3, 4, 3, stride=2, padding=1)
+    with torch.no_grad():
+        layer.weight.copy_(torch.cos(iota(4, 3, 3, 3)))
+        layer.bias.zero_()
+    layer.to(x.device)
+    layer(x).sum().backward()
+    return [layer.weight.grad, layer.bias.grad, x.grad]
+
+
+def _seen(value: object) -> object:
+    if isinstance(value, Tensor):
+        return value.detach().cpu()
+    if isinstance(value, (list, tuple)):
+        return [_seen(item) for item in value]
+    return value
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("observe", ["at the end", "always"])
+def test_like_the_cpu(name: str, observe: str) -> None:
+    def put(tensor: Tensor) -> Tensor:
+        moved = tensor.to("ftm")
+        if observe == "always":
+            torch.ftm.synchronize()
+        return moved
+
+    expected = [_seen(item) for item in PROGRAMS[name](lambda tensor: tensor.clone())]
+    results = PROGRAMS[name](put)
+    for tensor in results:
+        if isinstance(tensor, Tensor) and name != "copies_to_and_from_the_cpu":
+            assert tensor.device.type == "ftm"
+    actual = [_seen(item) for item in results]
+    assert len(actual) == len(expected)
+    for mine, theirs in zip(actual, expected, strict=True):
+        if isinstance(theirs, Tensor):
+            assert mine.dtype == theirs.dtype
+            torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6, equal_nan=True)
+        else:
+            assert mine == theirs

@@ -1,0 +1,107 @@
+"""Bad calls fail at the line that makes them, with eager's exception type and message."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from ftm_lazy import _C
+
+Call = Callable[[Callable[[Tensor], Tensor]], object]
+
+
+def ones(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.ones(shape, dtype=dtype)
+
+
+BAD_CALLS: dict[str, Call] = {
+    "shapes": lambda put: put(ones(2, 3)) + put(ones(4)),
+    "matrix product": lambda put: put(ones(2, 3)) @ put(ones(2, 3)),
+    "in-place broadcast": lambda put: put(ones(3)).add_(put(ones(2, 3))),
+    "in-place dtype": lambda put: put(ones(3, dtype=torch.int64)).add_(put(ones(3))),
+    "in-place division of integers": lambda put: put(ones(3, dtype=torch.int64)).div_(2),
+    "out dtype": lambda put: torch.add(put(ones(3)), 1, out=put(ones(3, dtype=torch.int64))),
+    "alpha": lambda put: torch.add(put(ones(3, dtype=torch.int64)), 1, alpha=0.5),
+    "copy": lambda put: put(ones(3)).copy_(put(ones(4))),
+    "view": lambda put: put(ones(4, 3)).t().view(12),
+    "reshape": lambda put: put(ones(4, 3)).reshape(5, 2),
+    "dim": lambda put: put(ones(4, 3)).sum(2),
+    "index": lambda put: put(ones(4, 3))[4],
+    "item": lambda put: put(ones(4)).item(),
+    "expanded in place": lambda put: put(ones(3, 1)).expand(3, 4).add_(1),
+    "overlap in place": lambda put: (lambda x: x[1:].add_(x[:-1]))(put(ones(5))),
+    "negative power": lambda put: put(ones(3, dtype=torch.int64)) ** -1,
+    "cat": lambda put: torch.cat([put(ones(2, 3)), put(ones(2, 4))]),
+    "leaf in place": lambda put: put(ones(3)).requires_grad_().add_(1),
+    "set out of bounds": lambda put: put(ones(3)).as_strided((4, 4), (4, 1)),
+    "convolution": lambda put: torch.nn.functional.conv2d(put(ones(1, 3, 8, 8)), put(ones(4, 2, 3, 3))),
+}
+
+
+def _failure(call: Call, put: Callable[[Tensor], Tensor]) -> Exception:
+    with pytest.raises(Exception) as caught:
+        call(put)
+    return caught.value
+
+
+def _plain(error: Exception) -> str:
+    return str(error).split("\n")[0].replace("ftm", "cpu").replace("meta", "cpu")
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_same_error_as_eager(name: str) -> None:
+    expected = _failure(BAD_CALLS[name], lambda tensor: tensor.clone())
+    actual = _failure(BAD_CALLS[name], lambda tensor: tensor.to("ftm"))
+    assert type(actual) is type(expected)
+    assert _plain(actual) == _plain(expected)
+
+
+def test_version_counter() -> None:
+    x = torch.ones(3, device="ftm", requires_grad=True)
+    y = x.exp()
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("mixed", [lambda a, b: a + b, lambda a, b: a @ b, lambda a, b: a.add_(b), lambda a, b: torch.cat([a, b])])
+def test_devices_do_not_mix(mixed: Callable[[Tensor, Tensor], Tensor]) -> None:
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device, .* ftm:0 and cpu"):
+        mixed(torch.ones(2, 2, device="ftm"), torch.ones(2, 2))
+
+
+def test_no_second_device() -> None:
+    with pytest.raises(RuntimeError, match="ftm:1"):
+        torch.ones(2, device="ftm:1")
+
+
+def test_generator_of_another_device() -> None:
+    with pytest.raises(RuntimeError, match="Expected a 'ftm' device type for generator but found 'cpu'"):
+        torch.ones(2, device="ftm").uniform_(generator=torch.Generator())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_strict_forbids_fallback() -> None:
+    x = torch.ones(3, device="ftm")
+    _C._set_strict(True)
+    with pytest.raises(NotImplementedError, match="aten::nonzero is not compiled .* FTM_STRICT"):
+        x.nonzero()
+    assert (x + 1).tolist() == [2, 2, 2]
+
+
+def test_fallback_counts_and_warns_once() -> None:
+    _C._set_native_ops({"aten::full": ["f32"]})
+    _C._reset_counters()
+    x = torch.full((3,), 0.5, device="ftm")
+    with pytest.warns(UserWarning, match="aten::acos is not compiled for device ftm"):
+        y = x.acos()
+    y.acos_()
+    assert _C._counters()["fallback::aten::acos"] == 1
+    assert _C._counters()["fallback::aten::acos_"] == 1
+    torch.testing.assert_close(y.cpu(), torch.full((3,), 0.5).acos().acos(), equal_nan=True)
+
+
+def test_bad_memory_is_not_dereferenced() -> None:
+    address = torch.ones(3, device="ftm").data_ptr()
+    assert address >= 1 << 56

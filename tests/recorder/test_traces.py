@@ -1,0 +1,161 @@
+"""The trace's text: the contract with the compiler."""
+
+import textwrap
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from ftm_backend.frontend import Trace
+from ftm_lazy import _C
+
+
+def text(*tensors: Tensor) -> str:
+    """The trace's text, checked by the compiler's own parser."""
+    result = _C._trace_text(list(tensors))
+    trace = Trace.parse(result)
+    trace.verify()
+    assert str(trace) == result
+    return result
+
+
+def expect(actual: str, expected: str) -> None:
+    assert actual == textwrap.dedent(expected).lstrip()
+
+
+def parameter(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.zeros(shape, dtype=dtype).to("ftm")
+
+
+def test_scalars_are_slots_and_never_merged() -> None:
+    x = parameter(2)
+    expect(
+        text(torch.add(x * 1.5, x, alpha=1.5) + 1.5),
+        """
+        trace
+          %0 = param f32[2]
+          $0 = scalar f64
+          $1 = scalar f64
+          $2 = scalar f64
+          $3 = scalar i64
+          %1 = aten::mul.Tensor(self=%0, other=$0) : f32[2]
+          %2 = aten::add.Tensor(self=%1, other=%0, alpha=$1) : f32[2]
+          %3 = aten::add.Tensor(self=%2, other=$2, alpha=$3) : f32[2]
+          return %3
+        """,
+    )
+
+
+def test_in_place_and_views() -> None:
+    x = parameter(2, 3)
+    x.t()[1].add_(1)
+    expect(
+        text(x),
+        """
+        trace
+          %0 = param f32[2,3]
+          $0 = scalar i64
+          $1 = scalar i64
+          %1 = ftm.view(base=%0, sizes=[2], strides=[3], offset=1) : f32[2]
+          %2 = aten::add.Tensor(self=%1, other=$0, alpha=$1) : f32[2]
+          %3 = ftm.update(base=%0, value=%2, sizes=[2], strides=[3], offset=1) : f32[2,3]
+          return %3
+        """,
+    )
+
+
+def test_permuted_results_read_back_without_views() -> None:
+    x = parameter(2, 3)
+    expect(
+        text((x.t().relu()).neg()),
+        """
+        trace
+          %0 = param f32[2,3]
+          %1 = ftm.view(base=%0, sizes=[3,2], strides=[1,3], offset=0) : f32[3,2]
+          %2 = aten::relu(self=%1) : f32[3,2]
+          %3 = aten::neg(self=%2) : f32[3,2]
+          return %3
+        """,
+    )
+
+
+def test_attributes() -> None:
+    x = parameter(1, 1, 4, 4)
+    y, _ = torch.nn.functional.max_pool2d(x, 2, return_indices=True)
+    expect(
+        text(y.to(torch.float64).sum((2, 3))),
+        """
+        trace
+          %0 = param f32[1,1,4,4]
+          %1, %2 = aten::max_pool2d_with_indices(self=%0, kernel_size=[2,2], stride=[], padding=[0,0], dilation=[1,1], ceil_mode=false) : f32[1,1,2,2], i64[1,1,2,2]
+          %3 = aten::_to_copy(self=%1, dtype=f64, memory_format=none) : f64[1,1,2,2]
+          %4 = aten::sum.dim_IntList(self=%3, dim=[2,3], keepdim=false, dtype=none) : f64[1,1]
+          return %4
+        """,
+    )
+
+
+def test_random_ops_take_seed_and_offset() -> None:
+    x = parameter(4).bernoulli_(0.25)
+    expect(
+        text(x),
+        """
+        trace
+          %0 = param f32[4]
+          $0 = scalar i64
+          $1 = scalar i64
+          %1 = aten::bernoulli.p(self=%0, p=0.25, seed=$0, offset=$1) : f32[4]
+          return %1
+        """,
+    )
+
+
+def test_undefined_results() -> None:
+    x, w = parameter(1, 2, 4, 4), parameter(3, 2, 3, 3)
+    w.requires_grad_()
+    torch.nn.functional.conv2d(x, w).sum().backward()
+    assert " = aten::convolution_backward(" in text(w.grad)
+    assert "output_mask=[false,true,false]) : none, f32[3,2,3,3], none" in text(w.grad)
+
+
+def test_what_nobody_needs_is_left_out() -> None:
+    x = parameter(2)
+    y = x + 1
+    del y
+    z = x * 2
+    assert "aten::add" not in text()
+    assert "aten::mul" in text()
+    del z
+
+
+def test_copies_cost_nothing() -> None:
+    x = parameter(2, 2)
+    y = x.clone()
+    y.add_(1)
+    z = y.detach().clone().contiguous()
+    assert text(z).count(" = ") == 4  # parameter, two scalars, one add
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x: x.pow(2),
+        lambda x: x.norm(p=3),
+        lambda x: torch.linalg.vector_norm(x, 1),
+    ],
+)
+def test_scalars_that_shape_code_are_constants(compute: Callable[[Tensor], Tensor]) -> None:
+    assert "$" not in text(compute(parameter(3)))
+
+
+def test_batch_norm_is_functional() -> None:
+    layer = torch.nn.BatchNorm1d(3).to("ftm")
+    result = text(layer(parameter(4, 3)), layer.running_mean, layer.running_var)
+    assert result.count("aten::_native_batch_norm_legit_functional(") == 1
+
+
+def test_foreach_is_one_call_for_each_tensor() -> None:
+    tensors = [parameter(2), parameter(3)]
+    torch._foreach_mul_(tensors, 0.5)
+    assert text(*tensors).count("aten::mul.Tensor(") + text(*tensors).count("aten::mul.Scalar(") == 2
