@@ -12,6 +12,7 @@ maximal extents in memory space 1 (AM), 2 (SM) or 3 (GSM); a *slot* operand sele
 tile's ring, modulo its depth.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -269,5 +270,7 @@ def register() -> None:
     The dialect is not loaded through IRDL, which demands *one* type for all operands of a variadic group;
     ``codegen.verify`` checks the operations instead, and a context must allow unregistered dialects.
     """
+    # The bindings look for a module of the dialect's name at every ftm operation they meet; finding it is cheap.
+    sys.modules.setdefault("torch_mlir.dialects.ftm", sys.modules[__name__])
     for operation in FTM.operations:
         bindings.register_operation(FTM, replace=True)(operation)
