@@ -10,7 +10,6 @@ from ftm_backend.codegen.builder import Index
 from ftm_backend.midend.affine import volume
 from ftm_backend.midend.bodies import combined, element_type, emit, identity
 from ftm_backend.midend.kernel import Node, Operand, Result, Statement, Value, walk
-from ftm_backend.midend.nest_axes import Axis, Place
 from ftm_backend.midend.nest_reduce import Form, starts_at_identity
 from ftm_backend.midend.nest_stages import Stage
 from ftm_backend.mlir import arith, ir
@@ -48,7 +47,7 @@ class MapWriter:
         nest, b = self._nest, self._b
         inputs = _Inputs()
         number: dict[int, int] = {}  # node: input of the map
-        positions: dict[int, tuple[Index, dict[str, list[tuple[Axis, int]]]]] = {}
+        positions: dict[int, tuple[Index, int, int, list[int]]] = {}
         here = {r.value for s in stage.statements for r in s.results}
         elements: list[tuple[Statement, Result, Node]] = []
         for s in stage.statements:
@@ -63,7 +62,8 @@ class MapWriter:
                     elif n.op == "carry":
                         number[id(n)] = inputs.add(nest.accumulators[s.results[n.payload]], "full")
                     elif n.op == "index":
-                        positions[id(n)] = self._position(s, n)
+                        base, down, across, added = nest.positions.parts(s, n)
+                        positions[id(n)] = (base, down, across, [inputs.add(*part) for part in added])
         buffers = {v: b.buffer(str(v.symbol), v.dtype, volume(v.shape)) for s in stage.statements for v in s.gathers}
         outputs: list[tuple[Any, int, str]] = []
         sources: list[int] = []
@@ -84,7 +84,11 @@ class MapWriter:
                 if n.op == "in":
                     return known[n.payload.value]
                 if n.op == "index":
-                    return self._emit_position(*positions[id(n)])
+                    base, down, across, added = positions[id(n)]
+                    total = b.position(base, down, across)
+                    for part in added:
+                        total = arith.AddIOp(total, arguments[part]).result
+                    return total
                 return nest.uniforms.scalar(n)
 
             def gather(n: Node, index: ir.Value) -> ir.Value:
@@ -178,7 +182,7 @@ class MapWriter:
 
     def start_accumulators(self) -> None:
         """Allocates what tiles accumulate into and sets it to where its reduction starts."""
-        nest, b = self._nest, self._b
+        nest = self._nest
         for s in nest.kernel.statements:
             form = nest.forms[s]
             if not form.crossing:
@@ -194,7 +198,6 @@ class MapWriter:
                     nest.load(r.init, place, form.rows, form.columns, tile)
                 else:
                     self.fill(tile, rows, columns, r.init)
-        del b
 
     def finish_accumulators(self) -> None:
         """Stores what was accumulated."""
@@ -257,78 +260,6 @@ class MapWriter:
             inputs.add(known[1], "one")
         self._b.map(rows, columns, inputs.list, [(tile, 0, "full")], lambda arguments: (
             [arguments[0]] if known is not None else emit([node], self._nest.uniforms.scalar)))
-
-    # --- positions -------------------------------------------------------------------------------------
-
-    def _position(self, s: Statement, node: Node) -> tuple[Index, dict[str, list[tuple[Axis, int]]]]:
-        """The base of an index value, built outside the map, and its steps along rows and columns."""
-        nest = self._nest
-        place: Place = nest.axes.place(s, node.payload)
-        steps = {
-            "rows": [(a, place.steps.get(a, 0)) for a in nest.plan.rows],
-            "columns": [(a, place.steps.get(a, 0)) for a in nest.plan.columns],
-        }
-        return nest.address(place), steps
-
-    def _emit_position(self, base: Index, steps: dict[str, list[tuple[Axis, int]]]) -> ir.Value:
-        b = self._b
-        runs = {side: _runs(steps[side]) for side in steps}
-        row_step, column_step = (_whole_step(runs[side]) for side in ("rows", "columns"))
-        total = b.position(base, row_step or 0, column_step or 0)
-        for side, single in (("rows", row_step), ("columns", column_step)):
-            if single is not None:
-                continue
-            counter = b.position(0, int(side == "rows"), int(side == "columns"))
-            inner = 1
-            for k, (extent, step) in reversed(list(enumerate(runs[side]))):
-                if step:
-                    digit = _divided(counter, inner)
-                    if k:
-                        digit = _remainder(digit, extent)
-                    if step != 1:
-                        digit = arith.MulIOp(digit, _integer(step)).result
-                    total = arith.AddIOp(total, digit).result
-                inner *= extent
-        return total
-
-
-def _runs(steps: list[tuple[Axis, int]]) -> list[tuple[int, int]]:
-    """``(extent, step)`` of a side's axes, neighbours joined where one step walks through both."""
-    runs: list[tuple[int, int]] = []
-    for axis, step in steps:
-        if runs and runs[-1][1] == step * axis.extent:
-            runs[-1] = (runs[-1][0] * axis.extent, step)
-        else:
-            runs.append((axis.extent, step))
-    return runs
-
-
-def _whole_step(runs: list[tuple[int, int]]) -> int | None:
-    """The one step that walks along a side; None when there is none."""
-    if len(runs) > 1:
-        return None
-    return runs[0][1] if runs else 0
-
-
-def _divided(value: ir.Value, by: int) -> ir.Value:
-    """``value / by`` of a number that is not negative."""
-    if by == 1:
-        return value
-    if by & (by - 1) == 0:
-        return arith.ShRSIOp(value, _integer(by.bit_length() - 1)).result
-    return arith.DivSIOp(value, _integer(by)).result
-
-
-def _remainder(value: ir.Value, by: int) -> ir.Value:
-    """``value`` modulo ``by`` of a number that is not negative."""
-    if by & (by - 1) == 0:
-        return arith.AndIOp(value, _integer(by - 1)).result
-    return arith.RemSIOp(value, _integer(by)).result
-
-
-def _integer(value: int) -> ir.Value:
-    i64 = ir.IntegerType.get_signless(64)
-    return arith.ConstantOp(i64, ir.IntegerAttr.get(i64, value)).result
 
 
 def _substituted(node: Node, starts: Sequence[Node]) -> Node:

@@ -18,6 +18,7 @@ from ftm_backend.midend.kernel import KernelView, Operand, Result, Statement, co
 from ftm_backend.midend.nest_axes import Axis, Place
 from ftm_backend.midend.nest_map import MapWriter
 from ftm_backend.midend.nest_plan import TilePlan
+from ftm_backend.midend.nest_position import Positions
 from ftm_backend.midend.nest_reduce import Form, form_of, partial_results
 from ftm_backend.midend.nest_stages import kept_values, stages_of
 from ftm_backend.midend.uniform import Uniforms
@@ -40,11 +41,13 @@ class NestWriter:
         self.uniforms = Uniforms(kernel.statements, b)
         self._ranges: dict[Axis, tuple[Index, Index]] = {}
         self._loads: dict[int, list[tuple[object, Operand, Place]]] = {}
+        self.positions = Positions(self)
         self._map = MapWriter(self)
 
     def build(self) -> None:
         """Builds everything."""
         self.uniforms.compute()
+        self.positions.prepare()
         self._schedule_loads()
         plan, b = self.plan, self.b
         if plan.parts:

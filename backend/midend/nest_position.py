@@ -1,0 +1,91 @@
+"""Positions used as numbers (``linalg.index``) within tiles.
+
+A position that steps evenly along rows and along columns is one ``ftm.position``.  Where a side of the tile is
+made of several axes it is not even; what it adds along that side is the same in every tile, so it is computed
+once, before the loops, into a vector that maps read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ftm_backend.codegen.builder import Index
+from ftm_backend.midend.kernel import Node, Statement
+from ftm_backend.midend.nest_axes import Axis, index_nodes
+from ftm_backend.mlir import arith, ir
+
+if TYPE_CHECKING:
+    from ftm_backend.midend.nest_writer import NestWriter
+
+Runs = tuple[tuple[int, int], ...]
+
+
+class Positions:
+    """Positions of one nest kernel."""
+
+    def __init__(self, nest: NestWriter):
+        self._nest = nest
+        self._patterns: dict[tuple[bool, Runs], Any] = {}
+
+    def prepare(self) -> None:
+        """Computes the vectors that uneven positions need, at the insertion point."""
+        for s in self._nest.kernel.statements:
+            for node in index_nodes(s.results):
+                for rows, runs in self._sides(s, node):
+                    if len(runs) > 1 and (rows, runs) not in self._patterns:
+                        self._patterns[rows, runs] = self._pattern(rows, runs)
+
+    def parts(self, s: Statement, node: Node) -> tuple[Index, int, int, list[tuple[Any, str]]]:
+        """The position as base, even steps along rows and columns, and (vector, access) to be added."""
+        place = self._nest.axes.place(s, node.payload)
+        steps = [0, 0]
+        added = []
+        for rows, runs in self._sides(s, node):
+            if len(runs) > 1:
+                added.append((self._patterns[rows, runs], "col" if rows else "row"))
+            elif runs:
+                steps[not rows] = runs[0][1]
+        return self._nest.address(place), steps[0], steps[1], added
+
+    def _sides(self, s: Statement, node: Node) -> list[tuple[bool, Runs]]:
+        place = self._nest.axes.place(s, node.payload)
+        return [(rows, _runs([(a, place.steps.get(a, 0)) for a in group]))
+                for rows, group in ((True, self._nest.plan.rows), (False, self._nest.plan.columns))]
+
+    def _pattern(self, rows: bool, runs: Runs) -> Any:
+        nest, b = self._nest, self._nest.b
+        tile = nest.tile("i64", rows, not rows)
+        extents = (nest.plan.row_count(), 1) if rows else (1, nest.plan.column_count())
+
+        def body(_: Sequence[ir.Value]) -> list[ir.Value]:
+            counter = b.position(0, int(rows), int(not rows))
+            total, inner = None, 1
+            for k, (extent, step) in reversed(list(enumerate(runs))):
+                if step:
+                    digit = counter if inner == 1 else arith.DivSIOp(counter, _integer(inner)).result
+                    digit = arith.RemSIOp(digit, _integer(extent)).result if k else digit
+                    term = arith.MulIOp(digit, _integer(step)).result
+                    total = term if total is None else arith.AddIOp(total, term).result
+                inner *= extent
+            assert total is not None
+            return [total]
+
+        b.map(*extents, [], [(tile, 0, "full")], body)
+        return tile
+
+
+def _runs(steps: Sequence[tuple[Axis, int]]) -> Runs:
+    """``(extent, step)`` of a side's axes, neighbours joined where one step walks through both."""
+    runs: list[tuple[int, int]] = []
+    for axis, step in steps:
+        if runs and runs[-1][1] == step * axis.extent:
+            runs[-1] = (runs[-1][0] * axis.extent, step)
+        else:
+            runs.append((axis.extent, step))
+    return tuple(runs) if any(step for _, step in runs) else ()
+
+
+def _integer(value: int) -> ir.Value:
+    i64 = ir.IntegerType.get_signless(64)
+    return arith.ConstantOp(i64, ir.IntegerAttr.get(i64, value)).result
