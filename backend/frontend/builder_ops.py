@@ -40,8 +40,10 @@ def pad(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], fill: Any
     low, high = [max(0, n) for n in low], [max(0, n) for n in high]
     if not any(low) and not any(high):
         return x
-    ir = mlir.ir
     shape = tuple(n + before + after for n, before, after in zip(x.shape, low, high, strict=True))
+    if not x.type.numel:
+        return b.full(fill, x.dtype, shape)
+    ir = mlir.ir
     elem = b.inline(fill, x.dtype)
     op = ir.Operation.create(
         "tensor.pad",

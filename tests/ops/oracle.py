@@ -24,6 +24,8 @@ TO_LLVM = """builtin.module(
   convert-arith-to-llvm, finalize-memref-to-llvm, convert-func-to-llvm, convert-index-to-llvm, convert-cf-to-llvm,
   reconcile-unrealized-casts)"""
 
+ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)  # conversions of half types that LLVM calls by name
+
 STORAGE = {"bf16": "uint16", "f16": "float16", "f32": "float32", "f64": "float64", "i1": "bool", "i8": "int8",
            "i16": "int16", "i32": "int32", "i64": "int64"}
 """numpy type of the bytes of an MLIR element type."""
@@ -83,7 +85,10 @@ class Program:
         arrays = [ctypes.pointer(_descriptor(a)) for a in (*inputs, *outputs)]
         values = [*arrays[: len(inputs)], *numbers, *arrays[len(inputs) :]]
         packed = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.engine.raw_lookup("_mlir_ciface_" + name))(packed)
+        address = self.engine.raw_lookup("_mlir_ciface_" + name)
+        if not address:
+            raise RuntimeError(f"{name} was not compiled: a symbol that it calls is missing, see standard error")
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(packed)
         return outputs
 
 

@@ -23,9 +23,8 @@ def to_upstream(module: Any) -> None:
 
     module.operation.walk(visit)
     if found["ftm.philox"]:
-        philox = ir.Module.parse(_PHILOX_TEXT).body.operations[0].operation
-        philox.detach_from_parent() if hasattr(philox, "detach_from_parent") else None
-        module.body.append(philox)
+        library = ir.Module.parse(_PHILOX_TEXT)  # a name of its own: it must outlive the move
+        module.body.append(library.body.operations[0])
     for name, replace in (("ftm.view", _view), ("ftm.update", _update), ("ftm.scatter", _scatter), ("ftm.philox", _philox)):
         for op in found[name]:
             with ir.InsertionPoint(op), op.location:

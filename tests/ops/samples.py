@@ -215,27 +215,34 @@ NUMBERS = {"negative_slope": 0.1, "alpha": 1.25, "scale": 1.1, "input_scale": 0.
            "lambd": 0.6, "beta": 1.5, "threshold": 0.5, "value": -2}
 
 
+NAN_DEPENDS_ON_PLACE = ("hardtanh_backward", "hardshrink_backward", "softshrink_backward")
+"""PyTorch's vector code and the scalar code for the rest of a row treat NaN differently here."""
+
+
 @sampler("activation")
 def activation(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     schema = op._schema.arguments
     for shape in ((), (0, 3), (4, 7), None):
         for choice in (0, 1):
             args: list[Any] = []
+            keywords: dict[str, Any] = {}
             for argument in schema:
                 kind = str(argument.type)
                 if kind == "Tensor":
                     x = special(dtype) if shape is None else source.tensor(shape, dtype)
+                    if name_of(op) in NAN_DEPENDS_ON_PLACE:
+                        x = torch.nan_to_num(x)
                     if argument.name == "output":
                         x = source.tensor((12,) if shape is None else shape, dtype, 0.1, 0.9)
                     args.append(x)
                 elif kind == "str":
-                    args.append(("none", "tanh")[choice])
+                    keywords[argument.name] = ("none", "tanh")[choice]
                 elif kind == "bool":
                     args.append(bool(choice) and name_of(op) != "leaky_relu_backward")
                 else:
                     number = NUMBERS[argument.name]
                     args.append(number if dtype.is_floating_point else round(abs(number)))
-            yield tuple(args), {}
+            yield tuple(args), keywords
 
 
 # --- views and layout -------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ftm_backend.frontend.ops.record import EXACT
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
+_SIXTH = 0.1666666716337204  # 1 / 6 in f32, which PyTorch uses for every dtype
 
 
 def _activation(name: str, function: Any, dtypes: tuple[str, ...] = FLOATS, **options: Any) -> None:
@@ -85,7 +86,7 @@ _activation("hardtanh_backward", lambda grad_output, self, min_val, max_val:
             e.where((self <= min_val) | (self >= max_val), 0, grad_output), tolerance=EXACT)
 _activation("hardsigmoid", lambda self: e.minimum(e.maximum(self + 3, 0), 6) / 6)
 _activation("hardsigmoid_backward", lambda grad_output, self:
-            e.where((self > -3) & (self < 3), grad_output * (1 / 6), 0))
+            e.where((self > -3) & (self < 3), grad_output * _SIXTH, 0))
 _activation("hardswish", lambda self: self * e.minimum(e.maximum(self + 3, 0), 6) / 6)
 _activation("hardswish_backward", lambda grad_output, self:
             e.where(self <= -3, 0, e.where(self < 3, grad_output * (self / 3 + 0.5), grad_output)))

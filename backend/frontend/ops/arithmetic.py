@@ -65,11 +65,11 @@ def remainder(a: Any, b: Any) -> Any:
     return e.where(rest.ne(0) & ((b < 0) ^ (rest < 0)), rest + b, rest)
 
 
-def divide(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
-    """aten::div in its three rounding modes."""
+def divide(self: Any, other: Any, rounding_mode: str | None, result_dtype: str) -> Any:
+    """aten::div in its three rounding modes; truncation is of the rounded quotient."""
     if rounding_mode == "floor":
         return floor_divide(self, other)
-    quotient = self / other
+    quotient = (self / other).to(result_dtype).to(self.dtype)
     return e.trunc(quotient) if rounding_mode == "trunc" and self.is_float else quotient
 
 

@@ -132,7 +132,7 @@ def _forward(b: Any, x: Any, weight: Any, g: _Geometry, transposed: bool, size: 
     return correlate(b, b.pad(x, border, border, 0), weight, g.stride, g.dilation, g.groups)
 
 
-@lowering("aten::convolution aten::convolution_overrideable", FLOATS, "convolution", _CONV)
+@lowering("aten::convolution", FLOATS, "convolution", _CONV)
 def _convolution(b: Any, input: Any, weight: Any, bias: Any, stride: list[int], padding: list[int], dilation: list[int],
                  transposed: bool, output_padding: list[int], groups: int) -> Any:
     g = _Geometry(len(b.result.shape) - 2, stride, padding, dilation, output_padding, groups)
@@ -144,24 +144,24 @@ def _convolution(b: Any, input: Any, weight: Any, bias: Any, stride: list[int], 
     return b.pointwise(lambda v, c: (v + c.to(v.dtype)).to(b.result.dtype), [made, channel], b.result)
 
 
-@lowering("aten::convolution_backward aten::convolution_backward_overrideable", FLOATS, "convolution_backward", _CONV)
+@lowering("aten::convolution_backward", FLOATS, "convolution_backward", _CONV)
 def _convolution_backward(b: Any, grad_output: Any, input: Any, weight: Any, stride: list[int], padding: list[int],
                           dilation: list[int], transposed: bool, output_padding: list[int], groups: int,
                           output_mask: list[bool], bias_sizes: Any = None) -> Any:
     g = _Geometry(input.rank - 2, stride, padding, dilation, output_padding, groups)
     grads: list[Any] = [None, None, None]
     x, w, grad = g.lift(input), g.lift(weight), g.lift(grad_output)
-    if output_mask[0]:
+    if b.results[0] is not None:
         if transposed:
             made = _forward(b, grad, w, g, False, x.shape[2:])
         else:
             made = _scatter_windows(b, grad, w, g, x.shape[2:])
         grads[0] = b.cast(b.reshape(made, input.shape), input.dtype)
-    if output_mask[1]:
+    if b.results[1] is not None:
         # The weight's gradient of a transposed convolution is that of the convolution it transposes.
         source, gradient = (grad, x) if transposed else (x, grad)
         grads[1] = b.cast(b.reshape(_weight_gradient(b, source, gradient, w, g), weight.shape), weight.dtype)
-    if output_mask[2]:
+    if b.results[2] is not None:
         dims = [k for k in range(grad_output.rank) if k != 1]
         total = reduce(b, "sum", [grad_output], dims, compute_dtype(grad_output.dtype))
         grads[2] = b.cast(b.reshape(total, (grad_output.shape[1],)), grad_output.dtype)

@@ -224,6 +224,7 @@ def _index_put(b: Any, self: Any, indices: list[Any], values: Any, accumulate: b
     _check_integers(indices)
     dims, rest, front = _indexed(self, indices)
     dtype = compute_dtype(self.dtype) if accumulate else self.dtype
+    kind = "set" if not accumulate else "max" if dtype == "i1" else "add"
     places = _common([i.shape for i in mask])
     inner = tuple(self.shape[k] for k in rest)
     count, width = math.prod(places), math.prod(inner)
@@ -241,6 +242,6 @@ def _index_put(b: Any, self: Any, indices: list[Any], values: Any, accumulate: b
     updates = b.reshape(spread.permute(order), (count, width))
     moved = b.cast(self, dtype).permute([*dims, *rest])
     dest = b.reshape(moved, (math.prod(self.shape[k] for k in dims), width))
-    made = b.reshape(scatter_rows(b, dest, rows, updates, "add" if accumulate else "set"), moved.shape)
+    made = b.reshape(scatter_rows(b, dest, rows, updates, kind), moved.shape)
     back = [*dims, *rest]
     return b.cast(made.permute([back.index(k) for k in range(self.rank)]), self.dtype)

@@ -131,7 +131,7 @@ def _layer_norm_backward(b: Any, grad_out: Any, input: Any, normalized_shape: li
     def normal(v: Any, mean_: Any, r_: Any) -> Any:
         return (v.to(dtype) - mean_.to(dtype)) * r_.to(dtype)
 
-    if output_mask[0]:
+    if b.results[0] is not None:
         total = reduce(b, "sum", [g, *scale], [1], dtype, lambda gv, *w: scaled(gv, w))
         along = reduce(b, "sum", [g, x, m, r, *scale], [1], dtype,
                        lambda gv, v, mv, rv, *w: scaled(gv, w) * normal(v, mv, rv))
@@ -142,10 +142,10 @@ def _layer_norm_backward(b: Any, grad_out: Any, input: Any, normalized_shape: li
 
         grad = b.pointwise(body, [g, x, m, r, total, along, *scale], _typed(b, input.dtype, (rows, columns)))
         grads[0] = b.reshape(grad, input.shape)
-    if output_mask[1] and b.results[1] is not None:
+    if b.results[1] is not None:
         grad = reduce(b, "sum", [g, x, m, r], [0], dtype, lambda gv, v, mv, rv: gv.to(dtype) * normal(v, mv, rv))
         grads[1] = b.cast(b.reshape(grad, b.results[1].shape), b.results[1].dtype)
-    if output_mask[2] and b.results[2] is not None:
+    if b.results[2] is not None:
         grad = reduce(b, "sum", [g], [0], dtype)
         grads[2] = b.cast(b.reshape(grad, b.results[2].shape), b.results[2].dtype)
     return tuple(grads)
@@ -244,13 +244,13 @@ def _batch_norm_backward(b: Any, grad_out: Any, input: Any, weight: Any, running
         return (g * factor).to(input.dtype)
 
     grads: list[Any] = [None, None, None]
-    if output_mask[0]:
+    if b.results[0] is not None:
         grads[0] = b.pointwise(body, [grad_out, input, mean, deviation, total, along, *scale], input.type)
-    if output_mask[1] and b.results[1] is not None:
+    if b.results[1] is not None:
         type_ = b.results[1]
         grads[1] = b.pointwise(lambda a, r: (a * r.to(dtype)).to(type_.dtype),
                                [b.reshape(along, type_.shape), b.reshape(deviation, type_.shape)], type_)
-    if output_mask[2] and b.results[2] is not None:
+    if b.results[2] is not None:
         grads[2] = b.cast(b.reshape(total, b.results[2].shape), b.results[2].dtype)
     return tuple(grads)
 

@@ -34,7 +34,7 @@ def pointwise(names: str, function: Callable[..., Any], dtypes: Iterable[str], f
     Args:
         names: op names, separated by blanks.
         function: from arguments to the result's Elem (or a tuple); the result is converted to the result's
-            dtype.  Half types are computed in f32.
+            dtype, which the function gets as ``result_dtype`` if it asks.  Half types are computed in f32.
         compute: RESULT, PROMOTED or OWN.
         keep: tensor arguments that stay in their own dtype (masks, indices).
     """
@@ -48,6 +48,8 @@ def pointwise(names: str, function: Callable[..., Any], dtypes: Iterable[str], f
         outputs = tuple(t for t in b.results if t is not None)
         for name in _DECIDED_BY_RESULT - accepted:
             arguments.pop(name, None)
+        if "result_dtype" in accepted:
+            arguments["result_dtype"] = b.result.dtype
         numbers = [v for k, v in arguments.items() if isinstance(v, (Value, Elem)) and k not in keep]
         dtype = None
         if compute != OWN:

@@ -39,9 +39,16 @@ class _Window:
             for s, k, d, p, n, o in zip(self.stride, self.kernel, self.dilation, self.padding, self.size, self.out, strict=True)
         )
 
-    def position(self, b: Any, k: int, out_loop: int, kernel_loop: int) -> Any:
-        """In a body: the input coordinate in dimension k; may lie in the padding."""
-        return b.index(out_loop) * self.stride[k] + b.index(kernel_loop) * self.dilation[k] - self.padding[k]
+
+def _positions(b: Any, w: _Window) -> Any:
+    """[H, W] of i64: the number of each place in its plane.
+
+    Read through the windows like the data, it spares every window the arithmetic on its coordinates.
+    """
+    from ftm_backend.frontend.builder import Output
+
+    output = Output("i64", tuple(w.size), [0, 1])
+    return b.generic(w.size, [], [output], lambda: b.index(0) * w.size[1] + b.index(1))[0]
 
 
 def _windows(b: Any, x: Any, w: _Window, fill: Any) -> tuple[Any, list[Any], tuple[int, ...]]:
@@ -66,30 +73,28 @@ def _max_pool(b: Any, self: Any, kernel_size: list[int], stride: list[int], padd
         [Output(self.dtype, out_shape, [0, 1, 2], e.lowest(self.dtype))],
         lambda v, best: e.maximum(best, v), reduced=(3, 4),
     )
-    padded_at_all = any(w.padding) or w.high(0) or w.high(1)
+    far = e.highest("i64")
 
-    def place(v: Any, best: Any, first: Any) -> Any:
+    def place(v: Any, position: Any, best: Any, first: Any) -> Any:
         hit = v.eq(best)
         if v.is_float:
             hit = hit | e.isnan(v)
-        row, column = w.position(b, 0, 1, 3), w.position(b, 1, 2, 4)
-        if padded_at_all:
-            hit = hit & (row >= 0) & (row < w.size[0]) & (column >= 0) & (column < w.size[1])
-        far = b.constant(e.highest("i64"), "i64")
-        return e.minimum(first, e.where(hit, row * w.size[1] + column, far))
+        return e.minimum(first, e.where(hit, position, far))
 
+    places = b.pad(_positions(b, w), w.padding, [w.high(0), w.high(1)], far)  # the border is never chosen
     (indices,) = b.generic(
-        loops, [Input(padded, index), Input(values, [0, 1, 2])],
-        [Output("i64", out_shape, [0, 1, 2], e.highest("i64"))], place, reduced=(3, 4),
+        loops, [Input(padded, index), Input(places, index[1:]), Input(values, [0, 1, 2])],
+        [Output("i64", out_shape, [0, 1, 2], far)], place, reduced=(3, 4),
     )
     return b.reshape(values, b.result.shape), b.reshape(indices, b.result.shape)
 
 
-def _gather_windows(b: Any, w: _Window, inputs: list[tuple[Any, Any]], dtype: str, element: Any) -> Any:
+def _gather_windows(b: Any, w: _Window, inputs: list[tuple[Any, Any]], dtype: str, element: Any,
+                    positions: bool = False) -> Any:
     """Gradient of a pooling: for each input place the sum of ``element`` over the windows that see it.
 
-    inputs: (value [P, OH, OW], what to read where there is no window).  element: gets the Elems, gives one
-    of ``dtype``; inside it, loops 0..2 are (plane, row, column) of the input.
+    inputs: (value [P, OH, OW], what to read where there is no window).  element: gets their Elems and, if
+    ``positions`` is set, the number of the input place in its plane; gives an Elem of ``dtype``.
     Windows that tile the input give each place exactly one window, so nothing has to be summed.
     """
     from ftm_backend.frontend.builder import Input, Output
@@ -98,11 +103,9 @@ def _gather_windows(b: Any, w: _Window, inputs: list[tuple[Any, Any]], dtype: st
         (oh, ow), (kh, kw) = w.out, w.kernel
         loops = (w.planes, oh, kh, ow, kw)
         reading = [Input(x, [0, 1, 3]) for x, _ in inputs]
-
-        def tile(*elems: Any) -> Any:
-            return element(*elems, b.index(1) * kh + b.index(2), b.index(3) * kw + b.index(4))
-
-        (made,) = b.generic(loops, reading, [Output(dtype, loops, range(5))], tile)
+        if positions:
+            reading.append(Input(b.reshape(_positions(b, w), loops[1:]), [1, 2, 3, 4]))
+        (made,) = b.generic(loops, reading, [Output(dtype, loops, range(5))], element)
         return b.reshape(made, (w.planes, *w.size))
     reading = []
     index = [0, *(b.dim(1 + k) + b.dim(3 + k) * w.dilation[k] for k in range(2))]
@@ -117,9 +120,12 @@ def _gather_windows(b: Any, w: _Window, inputs: list[tuple[Any, Any]], dtype: st
         high = [0, *(n + p - m for n, p, m in zip(w.size, w.padding, shape[1:], strict=True))]
         reading.append(Input(b.pad(spread, low, high, missing), index))
 
+    if positions:
+        reading.append(Input(_positions(b, w), [1, 2]))
+
     def body(*args: Any) -> Any:
         *elems, carried = args
-        return carried + element(*elems, b.index(1), b.index(2))
+        return carried + element(*elems)
 
     out = Output(dtype, (w.planes, *w.size), [0, 1, 2], 0)
     (made,) = b.generic((w.planes, *w.size, *w.kernel), reading, [out], body, reduced=(3, 4))
@@ -133,11 +139,11 @@ def _max_pool_backward(b: Any, grad_output: Any, self: Any, kernel_size: list[in
     dtype = compute_dtype(self.dtype)
     shape = (w.planes, *w.out)
 
-    def element(grad: Any, place: Any, row: Any, column: Any) -> Any:
-        return e.where(place.eq(row * w.size[1] + column), grad.to(dtype), 0)
+    def element(grad: Any, chosen: Any, position: Any) -> Any:
+        return e.where(chosen.eq(position), grad.to(dtype), 0)
 
     inputs = [(b.reshape(grad_output, shape), 0), (b.reshape(indices, shape), -1)]
-    return b.cast(b.reshape(_gather_windows(b, w, inputs, dtype, element), self.shape), self.dtype)
+    return b.cast(b.reshape(_gather_windows(b, w, inputs, dtype, element, positions=True), self.shape), self.dtype)
 
 
 def _divisors(w: _Window, include_pad: bool, override: int | None) -> tuple[list[int], list[int]] | int:
@@ -190,7 +196,7 @@ def _avg_pool_backward(b: Any, grad_output: Any, self: Any, kernel_size: list[in
     dtype = compute_dtype(self.dtype)
     grad = b.reshape(grad_output, (w.planes, *w.out))
     share = _divided(b, grad, _divisors(w, count_include_pad, divisor_override), dtype)
-    made = _gather_windows(b, w, [(share, 0)], dtype, lambda g, row, column: g)
+    made = _gather_windows(b, w, [(share, 0)], dtype, lambda g: g)
     return b.cast(b.reshape(made, self.shape), self.dtype)
 
 

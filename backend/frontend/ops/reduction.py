@@ -196,7 +196,7 @@ def scan(b: Any, kind: str, x: Any, dim: int) -> Any:
 
     combine, identity = COMBINE[kind]
     step = 1
-    while step < x.shape[dim]:
+    while x.type.numel and step < x.shape[dim]:
         low = [step if k == dim else 0 for k in range(x.rank)]
         before = b.pad(x, low, [0] * x.rank, identity(x.dtype)).slice(dim, 0, x.shape[dim])
         x = b.pointwise(lambda v, earlier: combine(v, earlier), [x, before], x.type)

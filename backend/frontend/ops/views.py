@@ -24,7 +24,7 @@ def _expand(b: Any, self: Any, size: list[int], implicit: bool = False) -> Any:
     return self.expand(b.result.shape)
 
 
-@lowering("aten::transpose.int aten::swapaxes", ALL, "view", EXACT)
+@lowering("aten::transpose.int", ALL, "view", EXACT)
 def _transpose(b: Any, self: Any, dim0: int, dim1: int) -> Any:
     return self.transpose(dim0, dim1) if self.rank else self
 

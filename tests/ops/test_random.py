@@ -1,0 +1,146 @@
+"""Random ops: the same bits as Philox written from its paper, whatever the shape; sound statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import capture
+import numpy as np
+import oracle
+import pytest
+import torch
+from ftm_backend import mlir
+from ftm_backend.frontend import import_trace, lower_to_linalg
+from ftm_backend.frontend.ops import RECORDS
+from test_records import from_numpy, to_numpy
+
+aten = torch.ops.aten
+MASK = 0xFFFFFFFF
+
+
+def philox(index: int, seed: int, offset: int) -> int:
+    """Word ``index`` of Philox4x32-10 with counter (index / 4, offset) and key seed."""
+    block = index >> 2
+    c = [block & MASK, block >> 32, offset & MASK, offset >> 32]
+    k = [seed & MASK, seed >> 32]
+    for _ in range(10):
+        p, q = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(q >> 32) ^ c[1] ^ k[0], q & MASK, (p >> 32) ^ c[3] ^ k[1], p & MASK]
+        k = [(k[0] + 0x9E3779B9) & MASK, (k[1] + 0xBB67AE85) & MASK]
+    return c[index & 3]
+
+
+def test_philox_known_answer() -> None:
+    """The vectors published with the generator."""
+    assert [philox(k, 0, 0) for k in range(4)] == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+
+
+def words(count: int, per_element: int, recording: capture.Recording) -> np.ndarray:
+    """[count, per_element] words of the (only) random node of a recording, as uint64."""
+    seed, offset = (int(v) for v in recording.scalars[-2:])
+    table = [[philox(i * per_element + k, seed, offset) for k in range(per_element)] for i in range(count)]
+    return np.array(table, dtype=np.uint64).reshape(count, per_element)
+
+
+def units(count: int, dtype: torch.dtype, recording: capture.Recording) -> np.ndarray:
+    if dtype == torch.float64:
+        w = words(count, 2, recording)
+        return ((w[:, 0] >> 5) * 2.0**26 + (w[:, 1] >> 6)) * 2.0**-53
+    return (words(count, 1, recording)[:, 0] >> 8).astype(np.float32) * np.float32(2.0**-24)
+
+
+def run(op: Any, *args: Any, **kwargs: Any) -> tuple[capture.Recording, list[torch.Tensor]]:
+    recording, expected = capture.call(op, *args, **kwargs)
+    with mlir.context():
+        program = oracle.Program(lower_to_linalg(import_trace(recording.trace)))
+    got = program.run("main", [to_numpy(p) for p in recording.params], recording.scalars)
+    return recording, [from_numpy(g, e.dtype) for g, e in zip(got, expected, strict=True)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shape", [(5, 7), (2, 1, 3), (), (0, 2)])
+def test_uniform(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    x = torch.zeros(shape, dtype=dtype)
+    recording, (got,) = run(aten.uniform.default, x, -1.0, 3.0)
+    compute = np.float64 if dtype == torch.float64 else np.float32
+    want = compute(-1) + units(x.numel(), dtype, recording).astype(compute) * compute(4)
+    assert torch.equal(got, torch.from_numpy(want).to(dtype).reshape(shape))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_normal(dtype: torch.dtype) -> None:
+    recording, (got,) = run(aten.normal_functional.default, torch.zeros(9, 5, dtype=dtype), 1.0, 2.0)
+    w = words(45, 2, recording)
+    compute = np.float64 if dtype == torch.float64 else np.float32
+    u1, u2 = (((w[:, 0] >> 8) + 1) * 2.0**-24).astype(compute), ((w[:, 1] >> 8) * 2.0**-24).astype(compute)
+    want = np.sqrt(-2 * np.log(u1)) * np.cos(compute(2 * np.pi) * u2) * 2 + 1
+    tolerance = RECORDS["aten::normal_functional"].tolerance[capture.DTYPES[dtype]]
+    torch.testing.assert_close(got, torch.from_numpy(want).to(dtype).reshape(9, 5), rtol=tolerance[0] * 4, atol=tolerance[1] * 4)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool, torch.int64])
+def test_bernoulli(p: float, dtype: torch.dtype) -> None:
+    x = torch.zeros((6, 11), dtype=dtype)
+    recording, (got,) = run(aten.bernoulli.p, x, p)
+    want = units(66, torch.float32, recording).astype(np.float64) < p
+    assert torch.equal(got, torch.from_numpy(want).reshape(6, 11).to(dtype))
+
+
+def test_bernoulli_of_probabilities() -> None:
+    p = torch.rand(7, 3)
+    for op, args in ((aten.bernoulli.default, (p,)), (aten.bernoulli.Tensor, (torch.zeros(7, 3), p))):
+        recording, (got,) = run(op, *args)
+        assert torch.equal(got, torch.from_numpy(units(21, torch.float32, recording).reshape(7, 3) < p.numpy()).float())
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.float32, torch.uint8])
+@pytest.mark.parametrize("bounds", [(0, 10), (-5, 3), (3, 4)])
+def test_integers(dtype: torch.dtype, bounds: tuple[int, int]) -> None:
+    if dtype == torch.uint8 and bounds[0] < 0:
+        pytest.skip("no negative uint8")
+    op = getattr(aten.random, "from")
+    recording, (got,) = run(op, torch.zeros(31, dtype=dtype), *bounds)
+    w = words(31, 2, recording)
+    want = (w[:, 0] | (w[:, 1] << np.uint64(32))) % np.uint64(bounds[1] - bounds[0])
+    assert torch.equal(got, torch.from_numpy(want.astype(np.int64) + bounds[0]).to(dtype))
+
+
+def test_exponential() -> None:
+    recording, (got,) = run(aten.exponential.default, torch.zeros(40), 2.0)
+    want = -np.log1p(-units(40, torch.float32, recording)) / np.float32(2)
+    torch.testing.assert_close(got, torch.from_numpy(want), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_native_dropout(dtype: torch.dtype) -> None:
+    x = torch.randn(64, 33).to(dtype)
+    recording, (got, mask) = run(aten.native_dropout.default, x, 0.3, True)
+    want = units(x.numel(), torch.float32, recording).reshape(64, 33) < 1 - 0.3
+    assert np.array_equal(mask.numpy(), want)
+    torch.testing.assert_close(got, (x.float() * torch.from_numpy(want) / 0.7).to(dtype))
+    assert abs(want.mean() - 0.7) < 0.03
+
+
+def test_dropout_off_is_the_input() -> None:
+    x = torch.randn(3, 4)
+    _, (got, mask) = run(aten.native_dropout.default, x, 0.3, False)
+    assert torch.equal(got, x)
+    assert mask.all()
+
+
+def test_factories_draw_as_their_in_place_forms() -> None:
+    """rand and randn take the words that uniform_ and normal_ take."""
+    for op, dtype in ((aten.rand.default, torch.float32), (aten.rand.default, torch.float64)):
+        recording, (got,) = run(op, [4, 6], dtype=dtype)
+        assert torch.equal(got, torch.from_numpy(units(24, dtype, recording)).reshape(4, 6))
+    recording, (got,) = run(aten.randint.low, -2, 5, [50])
+    assert got.min() >= -2
+    assert got.max() <= 4
+
+
+def test_every_random_family_is_covered() -> None:
+    """A new random family needs a test in this file."""
+    families = {r.family for r in RECORDS.values() if r.family.startswith("random")}
+    assert families == {"random_uniform", "random_normal", "random_normal_tensor", "random_bernoulli_p", "random_bernoulli",
+                        "random_bernoulli_tensor", "random_integers", "random_exponential", "random_dropout"}

@@ -1,0 +1,75 @@
+"""The table of op records: complete, importable without MLIR, true to PyTorch's schemas."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+import samples
+import samples_nn  # noqa: F401  (registers samplers)
+from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
+from ftm_backend.frontend.ops.record import register
+
+
+def test_importing_records_loads_no_mlir() -> None:
+    code = "import sys, ftm_backend.frontend.ops as o; o.native_ops(); print([m for m in sys.modules if 'torch' in m])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_family_has_samples() -> None:
+    families = {r.family for n, r in RECORDS.items() if n.startswith("aten::") and not r.family.startswith("random")}
+    assert families <= set(samples.SAMPLERS), f"no samples for {sorted(families - set(samples.SAMPLERS))}"
+
+
+def test_every_name_is_an_op_of_pytorch() -> None:
+    missing = []
+    for name in native_ops():
+        try:
+            samples.for_op(name)
+        except AttributeError:
+            missing.append(name)
+    assert not missing
+
+
+LEFT_OUT = {"device", "layout", "pin_memory", "generator", "non_blocking"}
+
+
+@pytest.mark.parametrize("name", sorted(n for n in RECORDS if n.startswith("aten::")))
+def test_lowerings_take_the_schemas_arguments(name: str) -> None:
+    """A lowering must be callable with the arguments that the recorder prints."""
+    schema = [a.name for a in samples.for_op(name)._schema.arguments if a.name not in LEFT_OUT]
+    arguments = ["from_" if a == "from" else a for a in schema]
+    parameters = inspect.signature(RECORDS[name].lower).parameters
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        assert set(arguments) <= set(parameters)
+    required = {p.name for p in parameters.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD} - {"b"}
+    if any(name.startswith(f"aten::{r}") for r in ("rand", "randn", "uniform", "normal", "bernoulli", "exponential", "native_dropout")):
+        required -= {"seed", "offset"}
+    assert required <= set(arguments)
+
+
+def record(**changes: object) -> OpRecord:
+    facts = {"names": ("aten::new_op",), "dtypes": ("f32",), "lower": lambda b, self: self, "family": "unary"}
+    return OpRecord(**{**facts, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"names": ()}, "without names"),
+        ({"names": ("relu",)}, "names are written as in a trace"),
+        ({"names": ("aten::relu",)}, "two records"),
+        ({"dtypes": ("float32",)}, "dtypes must be tokens"),
+        ({"dtypes": ()}, "dtypes must be tokens"),
+        ({"family": ""}, "a family is needed"),
+        ({"tolerance": {"i64": (1.0, 1.0)}}, "results are exact"),
+        ({"lower": lambda self: self}, "first parameter"),
+    ],
+)
+def test_an_incomplete_record_fails_at_registration(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        register(record(**changes))
+    assert "aten::new_op" not in RECORDS
