@@ -80,11 +80,12 @@ def _distinct_bytes(dims: Sequence[tuple[int, int]], element: int, granule: int)
     return total
 
 
-def product(machine: MachineParameters, dtype: str, m: int, n: int, k: int, ta: bool, tb: bool) -> Work:
+def product(machine: MachineParameters, dtype: str, m: int, n: int, k: int, tb: bool) -> Work:
     """``MM`` of M x N x K, accumulating in ``dtype``.
 
     The micro-kernel keeps ``mm_rows`` x ``mm_vectors`` vectors of C and takes overhead + (their number /
-    FMA pipes) * K cycles.  A transposed B is read along K, as dot products that end in lane reductions.
+    FMA pipes) * K cycles.  A transposed A costs nothing, as its elements are
+    broadcast one by one; a transposed B is read along K, as dot products that end in lane reductions.
     """
     if m == 0 or n == 0 or k == 0:
         return Work(0.0, 0, 0.0)
@@ -98,8 +99,6 @@ def product(machine: MachineParameters, dtype: str, m: int, n: int, k: int, ta: 
     else:
         steps = machine.mm_rows * machine.mm_vectors / machine.fma_units
         cycles = strips * -(-n // machine.mm_columns(dtype)) * (machine.mm_overhead + steps * k)
-    if ta:
-        cycles += m * k * machine.mm_transpose_cycles
     return Work(cycles, 2 * m * n * k, m * n * k / (machine.fma_units * machine.lanes(dtype)))
 
 

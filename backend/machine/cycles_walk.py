@@ -75,7 +75,7 @@ class Walk:
         self._steps = 0
         self._busy = 0
         self._jumper = Jumper(self)
-        self._products: dict[tuple[str, int, int, int, int], cost.Work] = {}
+        self._products: dict[tuple[str, int, int, int, bool], cost.Work] = {}
         self._transfers: dict[tuple, cost.Transfer] = {}
 
     def value(self, item: tuple[int, ...], at: int) -> int:
@@ -250,10 +250,10 @@ class Walk:
         if item[1] & _TA:
             rows, depth = depth, rows
         dtype = BY_NUMBER[self.decoded.sections["tiles"][c[0]][3]].token
-        key = dtype, rows, columns, depth, item[1] & (_TA | _TB)
+        key = dtype, rows, columns, depth, bool(item[1] & _TB)
         work = self._products.get(key)
         if work is None:
-            work = cost.product(self.machine, dtype, rows, columns, depth, bool(item[1] & _TA), bool(item[1] & _TB))
+            work = cost.product(self.machine, *key)
             self._products[key] = work
         self._fill(c, rows, columns)
         self.events.append(Compute(work.cycles, work.flops, work.ideal))

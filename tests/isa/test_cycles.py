@@ -65,9 +65,9 @@ def test_strided_elements_move_one_by_one():
 
 
 def test_matrix_time():
-    assert product(M7032, "f64", 7, 49, 10, False, False).cycles == 2 * 2 * (26 + 60)
-    assert product(M7032, "f32", 6, 96, 10, False, False).cycles == 86
-    assert product(M7032, "f32", 6, 96, 0, False, False).cycles == 0
+    assert product(M7032, "f64", 7, 49, 10, False).cycles == 2 * 2 * (26 + 60)
+    assert product(M7032, "f32", 6, 96, 10, False).cycles == 86
+    assert product(M7032, "f32", 6, 96, 0, False).cycles == 0
     tiles = "  @tile X, am, f32, 64x64, 2, 0\n  @tile Y, am, f32, 64x64, 1, 32768\n"
     body = "    DLD b0[0], 12@64 | 30@1, X\n    DLD b0[0], 30@96 | 64@1, X[1]\n    DWAITALL\n    MM X, X[1], Y\n"
     profile = cycles.model(program(body, tiles), machine=QUIET, cores=1)

@@ -34,14 +34,14 @@ def panel(ka: int, cores: int = 1, **options) -> str:
 
 @pytest.mark.parametrize(("k", "published"), [(64, 92.0), (512, 98.9), (1024, 99.5)])
 def test_micro_kernel(k, published):
-    work = product(M7032, "f64", 6, 48, k, False, False)
+    work = product(M7032, "f64", 6, 48, k, False)
     assert work.cycles == 14 + 6 * k + 12
     assert 100 * work.ideal / work.cycles == pytest.approx(published, abs=2.0)
 
 
 @pytest.mark.parametrize(("k", "published"), [(64, 30.3), (2048, 93.2)])
 def test_dot_micro_kernel(k, published):
-    work = product(M7032, "f64", 6, 8, k, False, True)
+    work = product(M7032, "f64", 6, 8, k, True)
     assert work.ideal / work.cycles == pytest.approx(k / (138 + k), rel=1e-3)
     assert 100 * work.ideal / work.cycles == pytest.approx(published, abs=1.5)
 

@@ -53,9 +53,9 @@ def test_the_text_is_right():
     ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile Y, am, f32, 0x64, 1, 32768", "at least 1x1", "0x64"),
     ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile Y, am, f32, 64x64, 0, 32768", "at least 1", "0, 32768"),
     ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile Y, am, f32, 64x64, 1, 32770", "multiple of 64", "32770"),
-    ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile Y, am, f32, 64x64, 31, 32768", "has 524288 bytes on machine host",
+    ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile Y, am, f32, 64x64, 39, 32768", "has 655360 bytes on machine host",
      "32768"),
-    ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile Y, sm, f32, 64x64, 9, 0", "has 131072 bytes", "0"),
+    ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile Y, sm, f32, 64x64, 17, 0", "has 262144 bytes", "0"),
     # scalar code
     ("    SCID r1", "    SCID r64", "r64 does not exist", "r64"),
     ("    SCID r1", "    SADD r1, 2.5, r2", "scalar operands are integers", "2.5"),

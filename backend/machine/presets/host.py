@@ -1,35 +1,35 @@
-"""The host: an x86 core with AVX2 seen as a tile machine; what training runs on by default.
+"""The host: an x86 core seen as a tile machine; what training runs on by default.
 
 Scratchpads are regions that the caches of a current x86 core hold: AM within the L2 cache, SM for the packed
 operand of matrix products, GSM within a core's share of the last-level cache.  Costs are rough figures of
-such cores [I]; they steer tiling, and the emulator's measured speed decides what is kept.
+such cores [I], or measured with the emulator on one of them; they steer tiling.
 """
 
 from ftm_backend.machine.presets.parameters import MachineParameters
 
 PARAMETERS = MachineParameters(
     name="host",
-    description="x86 host core seen as a tile machine: AVX2, tiles sized to its caches",
+    description="x86 host core seen as a tile machine: tiles sized to its caches",
     cores=2,                       # [I] what a small machine has; FTM_CORES overrides it
-    clock_hz=2.5e9,                # [I]
-    am_bytes=512 * 1024,           # [I] within an L2 of 1 to 2 MB
-    sm_bytes=128 * 1024,           # [I]
+    clock_hz=3.5e9,                # measured
+    am_bytes=640 * 1024,           # [I] with SM within an L2 of 1 MB
+    sm_bytes=256 * 1024,           # [I]
     gsm_bytes=4 * 1024 * 1024,     # [I] a share of the last-level cache
-    vector_bytes=32,               # AVX2
-    fma_units=2,                   # AVX2
+    vector_bytes=64,               # AVX-512; on AVX2 the same tiles run in smaller blocks
+    fma_units=1,                   # one 512-bit pipe, or two of 256 bits
     vector_memory_ports=2,         # AVX2
-    mm_rows=6,                     # 6x16 fp32 is the usual AVX2 micro-kernel
+    mm_rows=14,                    # the emulator's 14x32 fp32 micro-kernel
     mm_vectors=2,
     mm_overhead=40,                # [I]
-    mm_transpose_cycles=0.5,       # [I] packing a transposed panel
-    ddr_bandwidth=20e9,            # [I]
-    core_bandwidth=12e9,           # [I]
+    mm_transpose_cycles=1.3,       # measured: packing a transposed B
+    ddr_bandwidth=60e9,            # measured, two cores
+    core_bandwidth=35e9,           # measured: 30 GB/s from DDR to 50 from L3
     gsm_bytes_per_cycle=16.0,      # [I]
-    dma_latency=100,               # [I] decoding and the first cache miss
-    dma_granule=64,                # a cache line
-    dma_element_cycles=1.5,        # [I] a blocked transpose
+    dma_latency=150,               # measured
+    dma_granule=32,                # runs of 8 floats keep full speed, measured
+    dma_element_cycles=1.3,        # measured: 0.35 ns an element, blocked transpose
     dma_overlaps=False,            # the emulator's core copies by itself
-    issue_cycles=60,               # [I] decoding a tile instruction
+    issue_cycles=100,              # measured: decoding a tile instruction
     barrier_cycles=2500,           # [I] about 1 us
     scalar_latency=1,
     scalar_load_latency=5,

@@ -50,8 +50,8 @@ class MachineParameters:
     mm_overhead: int
     """Cycles of a micro-kernel call that do not depend on K (fill, drain, write back)."""
     mm_transpose_cycles: float
-    """Extra cycles for each element of an operand tile that MM reads transposed (``.TA``), or TRANS moves; tiling
-    takes it for ``.TB`` as well, which the cycle model knows better."""
+    """Cycles for each element that TRANS moves; tiling also takes it for each element of B that MM.TB reads, which
+    the cycle model knows better."""
 
     ddr_bandwidth: float
     """Sustained DDR bandwidth of the cluster."""
