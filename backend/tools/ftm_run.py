@@ -179,7 +179,7 @@ def _load(path: Path, buffer: Buffer) -> np.ndarray:
         raise UsageError(f"{path}: input {buffer.name} is {wanted}, the file has {array.dtype}{hint}")
     if array.size != buffer.elements:
         raise UsageError(f"{path}: {buffer.name} has shape {list(buffer.shape)}, the file {list(array.shape)}")
-    return np.ascontiguousarray(array.reshape(buffer.shape))
+    return np.ascontiguousarray(array).reshape(buffer.shape)  # the former makes 0-dim arrays 1-dim
 
 
 def _execute(

@@ -67,3 +67,20 @@ def test_memory_of_a_steady_loop_is_flat() -> None:
     grown_kib, grown_bytes = map(int, done.stdout.split())
     assert grown_kib < 4096, f"peak resident size grew by {grown_kib} KiB over 500 steps"
     assert grown_bytes == 0
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_assembly_replays_in_checked_mode(name: str, tmp_path) -> None:
+    """Each program that ran gives the same results from its `.lan` text, through `ftm-run --checked`."""
+    run(PROGRAMS[name], FTM_DUMP=str(tmp_path), FTM_DEBUG="data")
+    programs = sorted(path.parent for path in tmp_path.glob("*/*.lan"))
+    assert len(programs) >= 2
+    for program in programs:
+        done = subprocess.run(
+            [sys.executable, "-m", "ftm_backend.tools.ftm_run", str(program), "--checked", "--rtol", "1e-4"],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{program.name}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        assert done.stdout.count("equal within tolerance") == len(list(program.glob("o*.npy")))
