@@ -22,7 +22,7 @@ _MOST_OPERANDS = 24
 class Cluster:
     """Statements in program order.  ``depth`` grows along dependences; ``consumed`` bounds it from above.
 
-    ``domain`` is that of a nest; the other kinds have none.
+    ``domain`` is that of a nest; ``chain`` has the statements of a contraction over loops that are cut alike.
     """
 
     kind: str
@@ -32,6 +32,7 @@ class Cluster:
     depth: int = 0
     consumed: int = 1 << 60
     needs: set[Statement] = field(default_factory=set)
+    chain: list[Statement] = field(default_factory=list)
 
 
 def single(statement: Statement, machine: MachineParameters) -> Cluster:
@@ -39,7 +40,7 @@ def single(statement: Statement, machine: MachineParameters) -> Cluster:
     if statement.op == "ftm.scatter" or rows.match_gather(statement) is not None:
         return Cluster("rows", [statement])
     if contraction.match(statement) is not None:
-        return Cluster("contraction", [statement])
+        return Cluster("contraction", [statement], chain=[statement])
     domain = Domain()
     domain.add(statement)
     return Cluster("nest", [statement], domain=domain)
@@ -48,7 +49,7 @@ def single(statement: Statement, machine: MachineParameters) -> Cluster:
 def place_on_cores(cluster: Cluster, machine: MachineParameters) -> None:
     """Decides whether the kernel is worth several cores."""
     if cluster.kind == "contraction":
-        cluster.one_core = contraction.one_core(cluster.statements, machine)
+        cluster.one_core = contraction.one_core(cluster.chain, machine)
     elif cluster.kind == "nest":
         work = sum(max(s.volume, volume(s.results[0].value.shape)) for s in cluster.statements)
         cluster.one_core = work < ONE_CORE_WORK

@@ -20,6 +20,7 @@ from ftm_backend.midend.affine import volume
 from ftm_backend.midend.cluster import Cluster, acceptable, common_domain, place_on_cores, single
 from ftm_backend.midend.kernel import Operand, Statement, Value
 from ftm_backend.midend.reader import Update
+from ftm_backend.midend.reloop import aligned
 
 _T = TypeVar("_T")
 
@@ -131,7 +132,9 @@ class Fuser:
 
     def _takes(self, home: Cluster, s: Statement) -> bool:
         if home.kind == "contraction":
-            return contraction.can_fuse_epilogue(home.statements, s)
+            chain = _with_epilogue(home.chain, s)
+            home.chain = chain or home.chain
+            return chain is not None
         if home.kind != "nest" or home.domain is None or not home.domain.add(s):
             return False
         if acceptable(home.domain, self._machine):
@@ -185,12 +188,13 @@ class Fuser:
                 self._merge(user, cluster)
 
     def _append_epilogue(self, home: Cluster, user: Cluster) -> None:
-        chain = list(home.statements)
+        chain: list[Statement] | None = home.chain
         for s in user.statements:
-            if not contraction.can_fuse_epilogue(chain, s):
+            chain = _with_epilogue(chain, s)
+            if chain is None:
                 return
-            chain.append(s)
-        home.statements = chain
+        home.chain = chain
+        home.statements += user.statements
         home.needs |= user.needs
         for s in user.statements:
             self._cluster[s] = home
@@ -210,6 +214,16 @@ class Fuser:
         clusters = list(dict.fromkeys(self._cluster[s] for s in self._statements))
         return _topological(clusters, {
             c: {self._cluster[m] for s in c.statements for m in self._soft[s] | self._hard[s]} - {c} for c in clusters})
+
+
+def _with_epilogue(chain: list[Statement], s: Statement) -> list[Statement] | None:
+    """The chain of a contraction with ``s`` at its end; None when it must not follow there."""
+    if s.is_reduction or s.gathers:
+        return None
+    found = aligned(chain, s)
+    if found is None or contraction.match(found[0]) is None or not contraction.can_fuse_epilogue(found[:-1], found[-1]):
+        return None
+    return found
 
 
 def _topological(items: Sequence[_T], needs: Mapping[_T, set[_T]]) -> list[_T]:

@@ -6,6 +6,7 @@ from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.affine import dot, volume
 from ftm_backend.midend.kernel import KernelView, Result, Store, Value
 from ftm_backend.midend.reader import Reader, is_scalar_type
+from ftm_backend.midend.reloop import align_all
 from ftm_backend.mlir import ir
 
 
@@ -62,6 +63,11 @@ class FunctionReader:
             value = reader.tensors[ssa].value
             view.outputs.append(results.get(value))
             view.ties.append(arguments.get(self._place(value, symbol, results)))
+        if view.kind == "contraction":
+            view.statements = align_all(view.statements)
+            for s in view.statements:
+                for result in s.results:
+                    result.value.producer = s
         return view
 
     def _place(self, value: Value, symbol: str, results: dict[Value, Result]) -> Value | None:

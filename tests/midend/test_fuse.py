@@ -235,3 +235,37 @@ def test_random_programs(seed):
     inputs = [np.clip(normal(*s), -1, 1) for s in ((rows, columns), (rows, columns), (columns, rows), (rows * columns,), (columns,), (rows,))]
     results = [pool[-1] for pool in (square, tall, flat, row, column)] + [pick(square), pick(flat)]
     check(f.text(*results), inputs, tolerance=1e-4)
+
+
+def matmul(f: Function, a: str, b: str, m: int, n: int) -> str:
+    zero = f.constant("0.0", "f32")
+    kind = f"tensor<{m}x{n}xf32>"
+    return f.line(f"linalg.matmul ins({a}, {b} : {f.types[a]}, {f.types[b]}) outs({f.fill(zero, f'{m}x{n}xf32')} : {kind}) -> {kind}", kind)
+
+
+def test_reshape_between_a_product_and_its_epilogue():
+    f = Function()
+    a, b, bias, rest = f.argument("24x16xf32"), f.argument("16x32xf32"), f.argument("32xf32"), f.argument("4x6x32xf32")
+    c = f.view(matmul(f, a, b, 24, 32), "4x6x32xf32", 0, [192, 32, 1])
+    text = f.text(f.map("4x6x32xf32", [(c, "i, j, k"), (bias, "k"), (rest, "i, j, k")],
+                  "%p = arith.addf %a, %b : f32\n %q = math.tanh %p : f32\n %r = arith.addf %q, %c : f32\n linalg.yield %r : f32"))
+    assert kernels(text) == 1
+    check(text, [normal(24, 16), normal(16, 32), normal(32), normal(4, 6, 32)], tolerance=1e-4)
+
+
+def test_product_stored_as_heads():
+    """[24, 32] = [2, 12, 4, 8] stored as [2, 4, 12, 8]: the product's own loops are split."""
+    f = Function()
+    a, b = f.argument("24x16xf32"), f.argument("16x32xf32")
+    c = f.view(matmul(f, a, b, 24, 32), "2x12x4x8xf32", 0, [384, 32, 8, 1])
+    text = f.text(f.map("2x4x12x8xf32", [(c, "i, k, j, l")], "%r = arith.addf %a, %a : f32\n linalg.yield %r : f32"))
+    check(text, [normal(24, 16), normal(16, 32)], tolerance=1e-4)
+
+
+def test_flat_epilogue_of_a_product():
+    f = Function()
+    a, b, rest = f.argument("24x16xf32"), f.argument("16x32xf32"), f.argument("768xf32")
+    c = f.view(matmul(f, a, b, 24, 32), "768xf32", 0, [1])
+    text = f.text(f.map("768xf32", [(c, "i"), (rest, "i")], binary("addf")))
+    assert kernels(text) == 1
+    check(text, [normal(24, 16), normal(16, 32), normal(768)], tolerance=1e-4)
