@@ -1,0 +1,90 @@
+"""The layers know only what is below them."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+FORBIDDEN = {
+    "backend": ("torch", "ftm_lazy"),
+    "backend/frontend": ("ftm_backend.midend", "ftm_backend.codegen", "ftm_backend.isa", "ftm_backend.machine"),
+    "backend/midend": ("ftm_backend.frontend", "ftm_backend.isa"),
+    "backend/codegen": ("ftm_backend.frontend",),
+    "backend/isa": ("ftm_backend.frontend", "ftm_backend.midend", "ftm_backend.codegen", "ftm_backend.mlir"),
+    "backend/machine": ("ftm_backend.frontend", "ftm_backend.midend", "ftm_backend.codegen", "ftm_backend.mlir"),
+    "ftm_lazy": ("torch_mlir", "ftm_backend.mlir", "ftm_backend.frontend.importer", "ftm_backend.midend"),
+}
+"""Folder -> modules that nothing in it may import."""
+
+DOORS = {"backend/mlir.py"}
+"""Files that may import the MLIR bindings by their own name."""
+
+
+def imports(path: Path) -> set[str]:
+    """The absolute names of all modules that the file imports, lazily or not."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def within(name: str, module: str) -> bool:
+    return name == module or name.startswith(module + ".")
+
+
+@pytest.mark.parametrize("folder", FORBIDDEN)
+def test_layer_imports_nothing_above(folder: str) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for name in imports(path)
+        if any(within(name, module) for module in FORBIDDEN[folder])
+    ]
+    assert wrong == []
+
+
+def test_one_door_to_mlir() -> None:
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "backend").rglob("*.py"))
+        if any(within(name, "torch_mlir") for name in imports(path))
+    ]
+    assert set(wrong) <= DOORS
+
+
+def test_recorder_includes_no_compiler() -> None:
+    lines = [
+        line
+        for path in (ROOT / "csrc").iterdir()
+        for line in path.read_text().splitlines()
+        if line.startswith("#include") and ("mlir" in line or "isa_gen" in line)
+    ]
+    assert lines == []
+
+
+def test_users_process_loads_no_mlir() -> None:
+    code = "import torch, sys; torch.ones(2).to('ftm').sum().item(); print('torch_mlir' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_compiler_loads_no_torch() -> None:
+    code = "import ftm_backend.driver, ftm_backend.service, sys; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_files_hold_one_idea() -> None:
+    files = [*ROOT.glob("backend/**/*.py"), *ROOT.glob("ftm_lazy/**/*.py"), *ROOT.glob("csrc/*")]
+    files += [path for path in ROOT.glob("backend/machine/src/**/*") if path.is_file()]
+    long = {str(path.relative_to(ROOT)): n for path in files if (n := len(path.read_text().splitlines())) > 450}
+    assert long == {}
