@@ -33,6 +33,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+_NUMBER_NAMES = ("nan", "inf")  # numbers as values, but also names of arguments (nan_to_num)
 _WORDS = {"none": None, "true": True, "false": False}
 
 
@@ -178,7 +179,7 @@ def _arguments(cursor: _Line) -> tuple[tuple[str, Any], ...]:
     if cursor.accept(")"):
         return ()
     while True:
-        if cursor.kind != "name":
+        if cursor.kind != "name" and cursor.text not in _NUMBER_NAMES:
             cursor.fail(f"expected the name of an argument, found {cursor.text!r}")
         name = cursor.text
         if any(name == other for other, _ in args):

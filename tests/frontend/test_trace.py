@@ -18,7 +18,7 @@ EXAMPLE = """trace
   %3, %4 = aten::max_pool2d_with_indices(self=%2, kernel_size=[2,2], stride=[], ceil_mode=false) : f32[64,32], none
   %5 = ftm.view(base=%2, sizes=[64,64], strides=[1,64], offset=0) : f32[64,64]
   %6 = ftm.update(base=%2, value=%5, sizes=[64,64], strides=[64,1], offset=0) : f32[64,64]
-  %7 = aten::x(self=%6, a=none, b=1e-05, c=-inf, d=nan, e="q\\"\\n", f=bf16, g=[[1],[-2,3.0]], h=-0.0) : i1[0,3]
+  %7 = aten::x(self=%6, nan=nan, a=none, b=1e-05, c=-inf, d=nan, e="q\\"\\n", f=bf16, g=[[1],[-2,3.0]], h=-0.0) : i1[0,3]
   return %7, %3, %1, %7
 """
 

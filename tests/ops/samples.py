@@ -215,8 +215,8 @@ NUMBERS = {"negative_slope": 0.1, "alpha": 1.25, "scale": 1.1, "input_scale": 0.
            "lambd": 0.6, "beta": 1.5, "threshold": 0.5, "value": -2}
 
 
-NAN_DEPENDS_ON_PLACE = ("hardtanh_backward", "hardshrink_backward", "softshrink_backward")
-"""PyTorch's vector code and the scalar code for the rest of a row treat NaN differently here."""
+DEPENDS_ON_PLACE = ("hardtanh_backward", "hardshrink_backward", "softshrink_backward", "gelu", "gelu_backward")
+"""PyTorch's vector code and the scalar code for the rest of a row treat NaN or infinity differently here."""
 
 
 @sampler("activation")
@@ -230,8 +230,8 @@ def activation(op: Any, dtype: torch.dtype, source: Source) -> Calls:
                 kind = str(argument.type)
                 if kind == "Tensor":
                     x = special(dtype) if shape is None else source.tensor(shape, dtype)
-                    if name_of(op) in NAN_DEPENDS_ON_PLACE:
-                        x = torch.nan_to_num(x)
+                    if name_of(op) in DEPENDS_ON_PLACE:
+                        x = torch.nan_to_num(x, 0, 9, -9)
                     if argument.name == "output":
                         x = source.tensor((12,) if shape is None else shape, dtype, 0.1, 0.9)
                     args.append(x)
@@ -243,6 +243,16 @@ def activation(op: Any, dtype: torch.dtype, source: Source) -> Calls:
                     number = NUMBERS[argument.name]
                     args.append(number if dtype.is_floating_point else round(abs(number)))
             yield tuple(args), keywords
+
+
+@sampler("log_sigmoid")
+def log_sigmoid(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for x in (source.tensor((3, 5), dtype, -40, 40), source.tensor((), dtype), special(dtype)):
+        if name_of(op) == "log_sigmoid_forward":
+            yield (x,), {}
+        else:
+            finite = torch.nan_to_num(x)
+            yield (source.tensor(tuple(x.shape), dtype), finite, torch.ops.aten.log_sigmoid_forward(finite)[1]), {}
 
 
 # --- views and layout -------------------------------------------------------------------------------------

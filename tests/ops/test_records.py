@@ -84,6 +84,8 @@ def test_record_agrees_with_pytorch(name: str) -> None:
         program = oracle.Program(module)
     failures = []
     for number, (recording, results, what) in enumerate(recorded):
+        used = {capture.DTYPES[p.dtype] for p in recording.params}
+        assert used <= set(record.dtypes), f"a tensor argument of {name} is {used - set(record.dtypes)}, not in the record"
         got: list[Any] = program.run(f"call{number}", [to_numpy(p) for p in recording.params], recording.scalars)
         if name.removeprefix("aten::").startswith(("empty", "new_empty")):
             continue  # anything is right

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import FLOATS, NUMBERS
+from ftm_backend.frontend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.elementwise import sigmoid
 from ftm_backend.frontend.ops.pointwise import pointwise
-from ftm_backend.frontend.ops.record import EXACT
+from ftm_backend.frontend.ops.record import EXACT, lowering
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
@@ -118,12 +118,26 @@ def _log_sigmoid(x: Any) -> Any:
     return e.minimum(x, 0) - e.log1p(e.exp(-abs(x)))
 
 
-def _log_sigmoid_backward(grad_output: Any, self: Any, buffer: Any) -> Any:
-    return grad_output * (self.const(1) - sigmoid(self))
+@lowering("aten::log_sigmoid_forward", FLOATS, "log_sigmoid")
+def _log_sigmoid_forward(b: Any, self: Any) -> Any:
+    """(log(sigmoid(x)), a buffer for the backward op, which may be empty and is not read by ours)."""
+    dtype = compute_dtype(self.dtype)
+    out = b.pointwise(lambda x: _log_sigmoid(x.to(dtype)).to(self.dtype), [self], self.type)
+    buffer = b.results[1]
+    if buffer is None or buffer.numel != self.type.numel:
+        return out, b.full(0, self.dtype, buffer.shape if buffer is not None else (0,))
+    return out, b.pointwise(lambda x: e.exp(-abs(x.to(dtype))).to(self.dtype), [self], self.type)
 
 
-_activation("log_sigmoid", lambda self: _log_sigmoid(self))
-_activation("log_sigmoid_backward", _log_sigmoid_backward)
+@lowering("aten::log_sigmoid_backward", FLOATS, "log_sigmoid")
+def _log_sigmoid_backward(b: Any, grad_output: Any, self: Any, buffer: Any) -> Any:
+    dtype = compute_dtype(self.dtype)
+
+    def body(g: Any, x: Any) -> Any:
+        x = x.to(dtype)
+        return (g.to(dtype) * (x.const(1) - sigmoid(x))).to(self.dtype)
+
+    return b.pointwise(body, [grad_output, self], self.type)
 
 
 def _mish(x: Any) -> Any:

@@ -23,14 +23,22 @@ _binary("rsub.Tensor rsub.Scalar", lambda self, other, alpha: other - self * alp
 _binary("mul.Tensor mul.Scalar", lambda self, other: self * other)
 _binary("atan2", lambda self, other: e.apply("math.atan2", self, other))
 _binary("copysign.Tensor copysign.Scalar", lambda self, other: e.copysign(self, other))
-_binary("hypot", lambda self, other: e.sqrt(self * self + other * other), FLOATS,
-        gap="overflows where the squares do")
+_binary("hypot", lambda self, other: _hypot(self, other), FLOATS)
 _binary("maximum", lambda self, other: e.maximum(self, other), tolerance=EXACT)
 _binary("minimum", lambda self, other: e.minimum(self, other), tolerance=EXACT)
 _binary("fmax", lambda self, other: self.maxnum(other), tolerance=EXACT)
 _binary("fmin", lambda self, other: self.minnum(other), tolerance=EXACT)
 _binary("xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self", lambda self, other: _xlogy(self, other))
 _binary("heaviside", lambda self, values: e.where(self.eq(0), values, (self > 0).to(self.dtype)), tolerance=EXACT)
+
+
+def _hypot(x: Any, y: Any) -> Any:
+    """Scaled by the larger side, so that no square overflows; infinite beside NaN."""
+    x, y = abs(x), abs(y)
+    large, small = e.maximum(x, y), e.minimum(x, y)
+    ratio = e.where(large.eq(0), 0, small / large)
+    length = large * e.sqrt(ratio * ratio + 1)
+    return e.where(x.eq(math.inf) | y.eq(math.inf), math.inf, length)
 
 
 def _xlogy(x: Any, y: Any) -> Any:

@@ -132,7 +132,7 @@ def _gather_windows(b: Any, w: _Window, inputs: list[tuple[Any, Any]], dtype: st
     return made
 
 
-@lowering("aten::max_pool2d_with_indices_backward", FLOATS, "max_pool_backward", _SUMS)
+@lowering("aten::max_pool2d_with_indices_backward", (*FLOATS, "i64"), "max_pool_backward", _SUMS)
 def _max_pool_backward(b: Any, grad_output: Any, self: Any, kernel_size: list[int], stride: list[int], padding: list[int],
                        dilation: list[int], ceil_mode: bool, indices: Any) -> Any:
     w = _Window(self.shape, grad_output.shape, kernel_size, stride, padding, dilation)

@@ -140,7 +140,7 @@ def _native_dropout(b: Any, input: Any, p: float, train: bool | None, seed: Any,
     return b.pointwise(body, [input], b.result, mask_type)
 
 
-@lowering("aten::native_dropout_backward", FLOATS, "dropout_backward")
+@lowering("aten::native_dropout_backward", FLOATS + BOOL, "dropout_backward")
 def _native_dropout_backward(b: Any, grad_output: Any, mask: Any, scale: float) -> Any:
-    dtype = compute_dtype(grad_output.dtype)
+    dtype = compute_dtype(b.result.dtype)
     return b.pointwise(lambda g, m: (g.to(dtype) * m.to(dtype) * scale).to(b.result.dtype), [grad_output, mask], b.result)
