@@ -154,6 +154,13 @@ at::Tensor& set_nothing(at::Tensor& self) {
   return set_storage(self, make_storage(0), 0, {0}, {});
 }
 
+// Whether `tensor.data = other` and module.to() may keep the tensor and swap what is inside: as between
+// the CPU and any other device with dense tensors.
+bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& other) {
+  return self.layout() == at::kStrided && other.layout() == at::kStrided && !self.is_meta() &&
+      !other.is_meta();
+}
+
 } // namespace
 
 c10::Storage make_storage(int64_t nbytes) {
@@ -173,6 +180,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("set_.source_Storage", TORCH_FN(set_whole_storage));
   library.impl("set_.source_Tensor", TORCH_FN(set_tensor));
   library.impl("set_", TORCH_FN(set_nothing));
+  library.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
 }
 
 } // namespace ftm

@@ -75,7 +75,8 @@ CompileResult compile_in_python(const std::string& trace_text) {
       result.error = "the compiler returned an empty image";
     }
   } catch (py::error_already_set& error) {
-    result.error = error.what();
+    result.error = py::str(error.type().attr("__name__")).cast<std::string>() + ": " +
+        py::str(error.value()).cast<std::string>();
     if (!error.matches(PyExc_Exception)) { // KeyboardInterrupt, SystemExit
       result.interrupt = std::current_exception();
     }

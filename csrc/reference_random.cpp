@@ -5,6 +5,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones_like.h>
 
 #include <cmath>
 
@@ -95,6 +96,21 @@ at::Tensor integers(const at::Tensor& self, int64_t from, uint64_t range, const 
   return wide.to(self.scalar_type());
 }
 
+// (input scaled where kept, mask of what is kept)
+torch::jit::Stack dropout(const at::Tensor& input, double p, bool train, const Draw& draw) {
+  if (!train) {
+    return {input, at::ones_like(input, input.options().dtype(at::kBool))};
+  }
+  const double keep = 1.0 - p;
+  auto mask = at::empty(input.sizes(), at::kBool);
+  auto* kept = mask.mutable_data_ptr<bool>();
+  for (int64_t i = 0; i < mask.numel(); ++i) {
+    kept[i] = static_cast<double>(draw.uniform24(i)) < keep;
+  }
+  const double scale = keep == 0 ? 0.0 : 1.0 / keep;
+  return {input.mul(mask).mul_(scale), mask};
+}
+
 // random_() without bounds: all that the dtype can count exactly.
 uint64_t default_range(at::ScalarType dtype) {
   switch (dtype) {
@@ -123,6 +139,10 @@ void run_random_reference(const Form& form, torch::jit::Stack& stack, uint64_t s
   const Draw draw{seed, offset};
   const auto& name = form.name;
   const auto self = stack[0].isTensor() ? stack[0].toTensor() : at::Tensor();
+  if (name == "aten::native_dropout") {
+    stack = dropout(self, stack[1].toDouble(), stack[2].isNone() || stack[2].toBool(), draw);
+    return;
+  }
   at::Tensor result;
   if (name == "aten::uniform") {
     result = uniform(self, stack[1].toDouble(), stack[2].toDouble(), draw);

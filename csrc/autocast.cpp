@@ -1,0 +1,34 @@
+// torch.autocast("ftm"): ATen's own lists of what runs in lower precision, in float32, and what promotes.
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <torch/library.h>
+
+// ATen's macros name themselves relative to at::autocast.
+namespace at::autocast {
+namespace {
+
+TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
+#define FTM_KERNEL(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
+  AT_FORALL_LOWER_PRECISION_FP(FTM_KERNEL)
+#undef FTM_KERNEL
+#define FTM_KERNEL(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
+  AT_FORALL_FP32(FTM_KERNEL)
+#undef FTM_KERNEL
+#define FTM_KERNEL(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32_set_opt_dtype)
+  AT_FORALL_FP32_SET_OPT_DTYPE(FTM_KERNEL)
+#undef FTM_KERNEL
+  AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
+#define FTM_KERNEL(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
+  AT_FORALL_PROMOTE(FTM_KERNEL)
+#undef FTM_KERNEL
+  // Lists of tensors, which the macros don't name.
+  KERNEL_PRIVATEUSEONE(cat, promote)
+  KERNEL_PRIVATEUSEONE(stack, promote)
+}
+
+} // namespace
+} // namespace at::autocast
