@@ -62,8 +62,9 @@ class KernelWriter:
         views_of: dict[ir.Value, list[ir.Value]] = {}
         for view in views:
             views_of.setdefault(view.owner.operands[0], []).append(view)
-        for base in inputs:
-            self._repeat(views_of.get(base, ()), terminator, inside)
+        for base, repeated in views_of.items():
+            if isinstance(base.owner, ir.Block) or base.owner not in members:
+                self._repeat(repeated, terminator, inside)
         for op in members:
             self._move(op, terminator, inside)
             for result in op.results:

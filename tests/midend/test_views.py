@@ -124,3 +124,14 @@ def test_overlapping_windows_are_read_in_place():
     f = Function()
     a = f.argument("10xf32")
     check(f.text(f.map("4x4xf32", [(f.view(a, "4x4xf32", 0, [2, 1]), "i, j")], DOUBLE)), [normal(10)])
+
+
+def test_views_of_splats():
+    f = Function()
+    a, b = f.argument("5x4xf32"), f.argument("1x4xf32")
+    one = f.fill(f.constant("3.0", "f32"), "f32")
+    column = f.view(one, "5x1xf32", 0, [0, 1])
+    total = f.generic("i j k", [(column, "i, k"), (b, "k, j")], (f.fill(f.constant("0.0", "f32"), "5x4xf32"), "i, j"),
+                      "%p = arith.mulf %a, %b : f32\n %r = arith.addf %x, %p : f32\n linalg.yield %r : f32", "k")
+    check(f.text(f.map("5x4xf32", [(total, "i, j"), (a, "i, j")], "%r = arith.addf %a, %b : f32\n linalg.yield %r : f32"), column),
+          [normal(5, 4), normal(1, 4)])
