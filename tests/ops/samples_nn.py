@@ -315,3 +315,24 @@ def index(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 @sampler("dropout_backward")
 def dropout_backward(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     yield (source.tensor((3, 4), dtype), source.tensor((3, 4), torch.bool), 2.0), {}
+
+
+@sampler("group_norm_backward")
+def group_norm_backward(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for n, c, hw, group in ((2, 6, 5, 3), (3, 4, 7, 4), (1, 4, 6, 1)):
+        for affine in (True, False):
+            x, grad = source.tensor((n, c, hw), dtype), source.tensor((n, c, hw), dtype)
+            weight = source.tensor((c,), dtype) if affine else None
+            _, mean, rstd = aten.native_group_norm(x, weight, None, n, c, hw, group, 1e-5)
+            yield (grad, x, mean, rstd, weight, n, c, hw, group, [True, affine, affine]), {}
+
+
+@sampler("slice_backward")
+def slice_backward(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    if name_of(op) == "select_backward":
+        yield (source.tensor((3, 4), dtype), [2, 3, 4], 0, -1), {}
+        yield (source.tensor((2, 3), dtype), [2, 3, 4], -1, 1), {}
+        return
+    yield (source.tensor((2, 2, 4), dtype), [2, 3, 4], 1, 1, 3, 1), {}
+    yield (source.tensor((2, 3, 2), dtype), [2, 3, 4], 2, -3, 9, 2), {}
+    yield (source.tensor((2, 0, 4), dtype), [2, 3, 4], 1, 3, 9, 1), {}

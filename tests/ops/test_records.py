@@ -39,7 +39,14 @@ def calls(name: str, token: str) -> list[tuple[capture.Recording, list[torch.Ten
     op = samples.for_op(name)
     source = samples.Source(zlib.crc32(f"{name} {token}".encode()))
     made = []
-    drawn = list(samples.SAMPLERS[RECORDS[name].family](op, capture.TORCH[token], source))
+    drawn = []
+    try:
+        drawn.extend(samples.SAMPLERS[RECORDS[name].family](op, capture.TORCH[token], source))
+    except (RuntimeError, NotImplementedError) as error:  # samplers of backward ops run the forward op
+        if not _unsupported(str(error)):
+            raise
+    if not drawn:
+        return []
     wanted = min(len(drawn), MOST_CALLS.get(token, FEW_CALLS))
     for args, kwargs in (drawn[-1 - k * len(drawn) // wanted] for k in range(wanted)):
         try:

@@ -127,3 +127,16 @@ def _slice_scatter(b: Any, self: Any, src: Any, dim: int, start: int | None = No
     size = self.shape[dim]
     first = 0 if start is None else max(0, min(size, start + size if start < 0 else start))
     return b.update(self, src, whole.slice(dim, first, src.shape[dim], step))
+
+
+@lowering("aten::select_backward aten::slice_backward", ALL, "slice_backward", EXACT)
+def _slice_backward(b: Any, grad_output: Any, input_sizes: list[int], dim: int, index: int | None = None,
+                    start: int = 0, end: int = 0, step: int = 1) -> Any:
+    """The gradient in its place of a tensor of zeros."""
+    zeros, whole = b.full(0, b.result.dtype, input_sizes), Strided.whole(input_sizes)
+    dim %= len(input_sizes)
+    size = input_sizes[dim]
+    if index is not None:
+        return b.update(zeros, grad_output, whole.select(dim, index % size))
+    first = max(0, min(size, start + size if start < 0 else start))
+    return b.update(zeros, grad_output, whole.slice(dim, first, grad_output.shape[dim], step))

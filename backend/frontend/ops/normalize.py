@@ -278,3 +278,38 @@ def _group_norm(b: Any, input: Any, weight: Any, bias: Any, N: int, C: int, HxW:
     out = b.pointwise(body, [x, mean, deviation, *affine], _typed(b, input.dtype, shape))
     statistics = [b.cast(b.reshape(s, t.shape), t.dtype) for s, t in zip((mean, deviation), b.results[1:], strict=True)]
     return (b.reshape(out, input.shape), *statistics)
+
+
+@lowering("aten::native_group_norm_backward", FLOATS, "group_norm_backward", _ROWS)
+def _group_norm_backward(b: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, N: int, C: int, HxW: int,
+                         group: int, output_mask: list[bool]) -> Any:
+    dtype, shape = compute_dtype(input.dtype), (N, group, C // group, HxW)
+    x, g = b.reshape(input, shape), b.reshape(grad_out, shape)
+    m, r = b.reshape(mean, (N, group, 1, 1)), b.reshape(rstd, (N, group, 1, 1))
+    scale = [] if weight is None else [b.reshape(weight, (1, group, C // group, 1))]
+    share = 1 / max(1, C // group * HxW)
+    grads: list[Any] = [None, None, None]
+
+    def scaled(gradient: Any, w: Any) -> Any:
+        return gradient.to(dtype) * w[0].to(dtype) if w else gradient.to(dtype)
+
+    def normal(v: Any, mv: Any, rv: Any) -> Any:
+        return (v.to(dtype) - mv.to(dtype)) * rv.to(dtype)
+
+    if b.results[0] is not None:
+        total = reduce(b, "sum", [g, *scale], [2, 3], dtype, lambda gv, *w: scaled(gv, w))
+        along = reduce(b, "sum", [g, x, m, r, *scale], [2, 3], dtype,
+                       lambda gv, v, mv, rv, *w: scaled(gv, w) * normal(v, mv, rv))
+
+        def body(gv: Any, v: Any, mv: Any, rv: Any, s: Any, a: Any, *w: Any) -> Any:
+            inner = scaled(gv, w) - s * share - normal(v, mv, rv) * a * share
+            return (inner * rv.to(dtype)).to(input.dtype)
+
+        made = b.pointwise(body, [g, x, m, r, total, along, *scale], TensorType(input.dtype, shape))
+        grads[0] = b.reshape(made, input.shape)
+    if b.results[1] is not None:
+        made = reduce(b, "sum", [g, x, m, r], [0, 3], dtype, lambda gv, v, mv, rv: gv.to(dtype) * normal(v, mv, rv))
+        grads[1] = b.cast(b.reshape(made, (C,)), b.results[1].dtype)
+    if b.results[2] is not None:
+        grads[2] = b.cast(b.reshape(reduce(b, "sum", [g], [0, 3], dtype), (C,)), b.results[2].dtype)
+    return tuple(grads)
