@@ -148,8 +148,15 @@ pointwise("aten::clamp aten::clamp.Tensor", _clamp, NUMBERS, "clamp", tolerance=
 pointwise("aten::clamp_min aten::clamp_min.Tensor", lambda self, min: _clamp(self, min), NUMBERS, "clamp", tolerance=EXACT)
 pointwise("aten::clamp_max aten::clamp_max.Tensor", lambda self, max: _clamp(self, None, max), NUMBERS, "clamp",
           tolerance=EXACT)
-pointwise("aten::where.self aten::where.ScalarSelf aten::where.ScalarOther aten::where.Scalar",
-          lambda condition, self, other: e.where(condition.to("i1"), self, other), ALL, "where", keep=("condition",),
+
+
+def _where(condition: Any, self: Any, other: Any) -> Any:
+    if not isinstance(self, e.Elem) and not isinstance(other, e.Elem):  # two bools
+        self = condition.emitter.constant(self, "i1")
+    return e.where(condition.to("i1"), self, other)
+
+
+pointwise("aten::where.self aten::where.ScalarSelf aten::where.ScalarOther aten::where.Scalar", _where, ALL, "where", keep=("condition",),
           tolerance=EXACT)
 pointwise("aten::masked_fill.Scalar aten::masked_fill.Tensor",
           lambda self, mask, value: e.where(mask.to("i1"), value, self), ALL, "where", keep=("mask",), tolerance=EXACT)
