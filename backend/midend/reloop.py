@@ -38,14 +38,38 @@ def aligned(chain: Sequence[Statement], statement: Statement) -> list[Statement]
 
 
 def align_all(statements: Sequence[Statement]) -> list[Statement]:
-    """The statements of a contraction kernel over loops that are cut alike, as when they were grouped."""
-    chain = [statements[0]]
-    for statement in statements[1:]:
-        found = aligned(chain, statement)
-        if found is None:
-            raise ValueError(f"{statement.op} over {statement.loops} does not follow its contraction")
-        chain = found
-    return chain
+    """The statements of a contraction kernel over loops that are cut alike, as when they were grouped.
+
+    Grouping does not know where results will be stored.  A store may hold apart what the other accesses would
+    join (an update into a padded tensor); then the contraction is cut first as the statement that needs it is.
+
+    Raises:
+        ValueError: no cut serves all statements.
+    """
+    product, *others = statements
+    for chain in ([product], *(_cut_like(product, statement) for statement in others)):
+        for statement in others:
+            chain = aligned(chain, statement) if chain else None
+        if chain:
+            return chain
+    loops = ", ".join(str(statement.loops) for statement in others)
+    raise ValueError(f"statements over {loops} do not follow their contraction over {product.loops}")
+
+
+def _cut_like(product: Statement, statement: Statement) -> list[Statement] | None:
+    """The contraction alone, its loops cut at least as finely as those of ``statement``."""
+    target = _digits(product.loops, product.results[0].index)
+    for operand in statement.operands:
+        source = _digits(statement.loops, operand.index)
+        if target is None or source is None:
+            continue
+        cuts = _common([product.loops[k] for k in target], [statement.loops[k] for k in source])
+        if cuts is not None:
+            splits: list[list[int]] = [[n] for n in product.loops]
+            for k, pieces in zip(target, cuts[0], strict=True):
+                splits[k] = pieces
+            return [_rewritten(product, splits, [[(k, j)] for k, s in enumerate(splits) for j in range(len(s))])]
+    return None
 
 
 def _align(
