@@ -22,8 +22,9 @@ __all__ = ["CodegenError", "emit", "emit_function", "program_facts"]
 def program_facts(module: ir.Module) -> dict[str, Any]:
     """What ``plan-buffers`` recorded about the program: its signature, constants and arena.
 
-    Keys: name (optional), inputs ``[symbol, dtype, shape]``, scalars ``[symbol, dtype]``, outputs ``[symbol, dtype, shape,
-    alias]``, consts ``[symbol, dtype, shape, hex]``, arena ``[symbol, byte offset, dtype, shape]``, arena_bytes.
+    Keys: name (may be missing), inputs ``[symbol, dtype, shape]``, scalars ``[symbol, dtype]``, outputs ``[symbol,
+    dtype, shape, alias]``, consts ``[symbol, dtype, shape, hex]``, arena ``[symbol, byte offset, dtype, shape]``,
+    arena_bytes.
     """
     attributes = module.operation.attributes
     if "ftm.program" not in attributes:

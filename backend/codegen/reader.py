@@ -84,8 +84,8 @@ class _Reader:
             raise CodegenError("the step of a loop must be a positive number")
         origin = lower
         if step.constant != 1:
-            distance = self.indices.add(self.indices.sub(upper, lower), self.indices.sub(step, self.indices.constant(1)))
-            lower, upper = self.indices.constant(0), self.indices.div(distance, step)
+            upper = _ceildiv(self.indices, operation, self.indices.sub(upper, lower), step)
+            lower = self.indices.constant(0)
         self.level += 1
         counter = self.indices.variable(f"i{self.level}", self.level, lower.low, max(lower.low, upper.high - 1))
         block = operation.regions[0].blocks[0]

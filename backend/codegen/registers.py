@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from ftm_backend.codegen.index import Atom, Expr, Indices
+from ftm_backend.codegen.index import Atom, Expr
 from ftm_backend.codegen.reader import CodegenError
 from ftm_backend.codegen.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Use
 
@@ -225,7 +225,8 @@ class _Writer:
         if found is None:
             if isinstance(statement, Instruction):
                 found = [part for part in statement.parts if isinstance(part, Use)]
-                found += [Use(p.index, address=True) for p in statement.parts if isinstance(p, Slot) and p.tile.depth > 1]
+                slots = [part for part in statement.parts if isinstance(part, Slot)]
+                found += [Use(slot.index, address=True) for slot in slots if slot.tile.depth > 1]
             elif isinstance(statement, Loop):
                 found = [Use(e) for e in (statement.lower, statement.upper)]
                 found += self._below(statement.body)

@@ -48,7 +48,8 @@ def live_intervals(kernel: Kernel) -> dict[Tile, Interval]:
     """When each tile that is accessed at all is alive."""
     reader = _Liveness()
     reader.block(kernel.body)
-    return {tile: reader.interval(kernel.body, tile, None) for tile in kernel.tiles if tile in reader.touched_by_block[id(kernel.body)]}
+    accessed = reader.touched_by_block[id(kernel.body)]
+    return {tile: reader.interval(kernel.body, tile, None) for tile in kernel.tiles if tile in accessed}
 
 
 def _place(kernel: Kernel, machine: MachineParameters) -> str | None:

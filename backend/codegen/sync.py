@@ -108,7 +108,8 @@ class _Sync:
             return waits, frozenset()
         if statement.kind == "call" or (statement.from_memory and any(kind == "store" for *_, kind in state)):
             return [_wait_all()], frozenset()
-        for slot, kinds in [*((s, ("load",)) for s in statement.reads), *((s, ("load", "store")) for s in statement.writes)]:
+        hazards = [(s, ("load",)) for s in statement.reads] + [(s, ("load", "store")) for s in statement.writes]
+        for slot, kinds in hazards:
             state = self._wait(slot, kinds, state, waits)
             for other in self.sharing[slot.tile] if "store" in kinds else ():
                 for tile, index, _ in sorted((f for f in state if f[0] is other), key=_order):

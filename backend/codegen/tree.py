@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from ftm_backend.codegen.index import Atom, Expr, Indices
 
-__all__ = ["Block", "Branch", "Instruction", "Kernel", "Loop", "Parts", "Slot", "Tile", "Transfer", "Use", "instructions"]
+__all__ = [
+    "Block", "Branch", "Instruction", "Kernel", "Loop", "Parts", "Slot", "Tile", "Transfer", "Use", "instructions",
+]
 
 ALIGNMENT = 64
 """Tiles and slots of a ring lie at multiples of this many bytes."""

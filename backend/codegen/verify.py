@@ -94,9 +94,10 @@ class _Shape:
         if self.fixed == self.groups:
             _require(count == self.fixed, f"{operation.name} takes {self.fixed} operands, not {count}")
         elif self.groups > 1:
-            sizes = operation.attributes["operandSegmentSizes"] if "operandSegmentSizes" in operation.attributes else None
-            _require(sizes is not None and len(sizes) == self.groups and sum(sizes) == count,
-                     f"the operandSegmentSizes of {operation.name} must be {self.groups} numbers that add up to {count}")
+            name = "operandSegmentSizes"
+            sizes = operation.attributes[name] if name in operation.attributes else ()
+            _require(len(sizes) == self.groups and sum(sizes) == count,
+                     f"the {name} of {operation.name} must be {self.groups} numbers that add up to {count}")
         if self.results is not None:
             _require(len(operation.results) == self.results, f"{operation.name} has {self.results} results")
         _require(len(operation.regions) == self.regions, f"{operation.name} has {self.regions} regions")
@@ -178,7 +179,8 @@ def _transfer(buffer: Any, tile: Any, op: Any) -> None:
     dynamic = list(op.attributes["operandSegmentSizes"])[-1]
     _require(sum(extent < 0 for extent in extents) == dynamic,
              f"{dynamic} dynamic extents for {sum(extent < 0 for extent in extents)} places")
-    for name, dims, limit in (("rows", extents[:row_dims], tile.shape[0]), ("columns", extents[row_dims:], tile.shape[1])):
+    sides = (("rows", extents[:row_dims], tile.shape[0]), ("columns", extents[row_dims:], tile.shape[1]))
+    for name, dims, limit in sides:
         total = 1
         for extent in dims:
             total *= max(extent, 1)

@@ -47,7 +47,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--machine", default="host", help="machine preset that passes read (default: host)")
     parser.add_argument("--cores", type=int, default=0, help="cores to plan for (default: the preset's)")
     passes = parser.add_argument_group("passes, run in the order of the command line")
-    passes.add_argument("--ftm-pipeline", dest="ftm", nargs=0, const="all", action=_Append, help="all passes of the midend")
+    passes.add_argument("--ftm-pipeline", dest="ftm", nargs=0, const="all", action=_Append,
+                        help="all passes of the midend")
     passes.add_argument("--pass-pipeline", dest="upstream", metavar="PIPELINE", action=_Append,
                         help="upstream passes, e.g. 'builtin.module(canonicalize,cse)'")
     for step in pipeline.PASSES:
