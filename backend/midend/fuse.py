@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import contraction
-from ftm_backend.midend.affine import volume
+from ftm_backend.midend.affine import dot, volume
 from ftm_backend.midend.cluster import Cluster, acceptable, common_domain, place_on_cores, single
-from ftm_backend.midend.kernel import Operand, Statement, Value
+from ftm_backend.midend.kernel import Operand, Statement, Store, Value
 from ftm_backend.midend.reader import Update
 from ftm_backend.midend.reloop import aligned
 
@@ -45,6 +45,7 @@ class Fuser:
         for update in updates.values():
             if update.value.value.producer is not None:
                 written.setdefault(update.value.value.producer, []).append(update)
+                _note_store(update)
         for s in statements:
             soft = {self._maker(o.value) for o in s.operands if o.value.producer is not None}
             hard = {self._maker(o.value) for o in s.operands if o.value.producer is None}
@@ -214,6 +215,15 @@ class Fuser:
         clusters = list(dict.fromkeys(self._cluster[s] for s in self._statements))
         return _topological(clusters, {
             c: {self._cluster[m] for s in c.statements for m in self._soft[s] | self._hard[s]} - {c} for c in clusters})
+
+
+def _note_store(update: Update) -> None:
+    """Tells the updating statement where it will store: loops must be able to follow that address too."""
+    producer = update.value.value.producer
+    assert producer is not None
+    result = next(r for r in producer.results if r.value is update.value.value)
+    index = dot(result.indices, update.view.strides, update.view.offset, len(producer.loops))
+    result.stores.append(Store("", volume(update.base.value.shape), index))
 
 
 def _with_epilogue(chain: list[Statement], s: Statement) -> list[Statement] | None:

@@ -269,3 +269,13 @@ def test_flat_epilogue_of_a_product():
     text = f.text(f.map("768xf32", [(c, "i"), (rest, "i")], binary("addf")))
     assert kernels(text) == 1
     check(text, [normal(24, 16), normal(16, 32), normal(768)], tolerance=1e-4)
+
+
+def test_epilogue_that_stores_into_a_frame_keeps_its_own_loops():
+    f = Function()
+    a, b = f.argument("24x16xf32"), f.argument("16x32xf32")
+    c = f.view(matmul(f, a, b, 24, 32), "4x6x32xf32", 0, [192, 32, 1])
+    doubled = f.map("4x6x32xf32", [(c, "i, j, k")], "%r = arith.addf %a, %a : f32\n linalg.yield %r : f32")
+    frame = f.fill(f.constant("0.0", "f32"), "4x8x34xf32")
+    text = f.text(f.update(frame, doubled, 35, [272, 34, 1]))
+    check(text, [normal(24, 16), normal(16, 32)], tolerance=1e-4)
