@@ -87,7 +87,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
   if (self.is_meta()) {
     return self;
   }
-  cut_if_long();
+  begin_recording();
   if (!self.is_privateuseone()) {
     at::Tensor seen = observed(source);
     seen._set_conj(source.is_conj());

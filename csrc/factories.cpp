@@ -56,7 +56,7 @@ at::Tensor each_once(const at::Tensor& self) {
 }
 
 at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
-  cut_if_long();
+  begin_recording();
   if (self.numel() == 0) {
     return self;
   }
@@ -88,7 +88,7 @@ at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
 }
 
 at::Tensor& zero_(at::Tensor& self) {
-  cut_if_long();
+  begin_recording();
   if (self.numel() != 0) {
     const at::Tensor target = each_once(self);
     const RecorderLock lock(recorder_mutex());

@@ -10,6 +10,7 @@
 #include "program.h"
 #include "python_bridge.h"
 #include "random.h"
+#include "record.h"
 #include "register_ops.h"
 #include "views.h"
 
@@ -17,7 +18,6 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
-#include <torch/csrc/lazy/core/config.h>
 
 #include <cstring>
 
@@ -139,7 +139,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def(
       "_set_observer", [](const py::object& fn) { set_observer(fn.is_none() ? nullptr : fn.ptr()); },
       py::arg("fn"));
-  m.def("_set_debug_locations", [](bool on) { FLAGS_torch_lazy_ir_debug = on; });
+  m.def("_set_debug_locations", &set_locations);
   m.def("_clear_programs", &forget_programs, no_gil);
   m.def("_in_bad_fork", &in_bad_fork);
   m.def("_device_count", [] { return 1; });

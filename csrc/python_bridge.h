@@ -27,6 +27,9 @@ bool is_python_not_implemented(const std::exception& error);
 // True for KeyboardInterrupt and its like.
 bool is_python_interrupt(const std::exception& error);
 
+// "file:line" of the innermost Python frame of the user's own code, or empty (in a backward pass, say).
+std::string python_location();
+
 struct CompileResult {
   std::string image; // of the machine's program; empty if compiling failed
   std::string error; // what went wrong

@@ -28,6 +28,17 @@ void record(Op& op, torch::jit::Stack* stack);
 Value add_call(
     torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values,
     c10::ArrayRef<uint64_t> scalars);
+// Every kernel begins with this: cuts when the pending graph is long, and notes the Python line if errors
+// shall name it. Not under the recorder's lock.
+void begin_recording();
+// Whether errors of a running program name the Python line that recorded the call.
+void set_locations(bool on);
+// Where a call was recorded, as text.
+struct Location final : torch::lazy::UserMetaData {
+  explicit Location(std::string text) : text(std::move(text)) {}
+  std::string text;
+};
+
 // Calls recorded since the last cut, under the recorder's lock.
 int64_t& pending_length();
 

@@ -33,7 +33,14 @@ class ReferenceRun {
   std::vector<at::Tensor> run() {
     find_last_uses();
     for (size_t i = 0; i < trace_.calls.size(); ++i) {
-      run_call(trace_.calls[i]);
+      try {
+        run_call(trace_.calls[i]);
+      } catch (c10::Error& error) {
+        if (!trace_.calls[i].location.empty()) {
+          error.add_context("recorded at " + trace_.calls[i].location);
+        }
+        throw;
+      }
       for (const int64_t dead : dying_[i]) {
         values_[dead].reset();
       }

@@ -1,5 +1,7 @@
 #include "trace.h"
 
+#include "record.h"
+
 namespace ftm {
 
 Trace make_trace(const Graph& graph) {
@@ -10,7 +12,9 @@ Trace make_trace(const Graph& graph) {
   auto next = graph.operands.begin();
   for (const auto* call : graph.calls) {
     const auto count = static_cast<std::ptrdiff_t>(call->values.size());
-    trace.calls.push_back({call->form_ptr(), {next, next + count}});
+    const auto* location = static_cast<const Location*>(call->user_metadata());
+    trace.calls.push_back(
+        {call->form_ptr(), location != nullptr ? location->text : "", {next, next + count}});
     next += count;
   }
   trace.results = graph.result_operands;

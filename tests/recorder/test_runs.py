@@ -93,6 +93,17 @@ def test_errors_surface_at_the_next_observation() -> None:
     assert (torch.ones(2, device="ftm") + 1).tolist() == [2, 2]
 
 
+def test_errors_name_the_line_if_asked() -> None:
+    _C._set_debug_locations(True)
+    try:
+        x = torch.zeros(3, device="ftm")
+        y = x.index_select(0, torch.tensor([7], device="ftm"))
+        with pytest.raises(RuntimeError, match=r"recorded at .*test_runs\.py:\d+"):
+            y.cpu()
+    finally:
+        _C._set_debug_locations(False)
+
+
 def test_back_pressure_keeps_few_in_flight() -> None:
     _C._set_max_in_flight(1)
     x = torch.ones(64, 64, device="ftm")
