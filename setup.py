@@ -31,7 +31,7 @@ RECORDER = "ftm_lazy._C"
 MACHINE = "ftm_backend.machine.libftm_machine"
 
 FLAGS = (
-    "-std=c++20 -O2 -g0 -fPIC -fvisibility=hidden -pthread -DNDEBUG -Wall -Wextra -Wno-unused-parameter"
+    "-std=c++20 -O2 -g0 -fPIC -fvisibility=hidden -pthread -DNDEBUG -Wall -Wextra -Wno-unused-parameter -Wno-maybe-uninitialized"
     " -DTORCH_API_INCLUDE_EXTENSION_H -DTORCH_EXTENSION_NAME=_C"
 ).split()
 # No precompiled header: PyTorch's would be 0.8 GB, take 40 s to make, and save nothing.
