@@ -359,6 +359,28 @@ def batch_norm_statistics(put):
 
 
 @program
+def recurrent_cells(put):
+    seen = []
+    for kind in (torch.nn.LSTM, torch.nn.GRU):
+        torch.manual_seed(3)
+        layer = kind(3, 4, num_layers=2)
+        x = put(torch.sin(iota(5, 2, 3))).requires_grad_()
+        layer.to(x.device)
+        y, _ = layer(x)
+        y.square().sum().backward()
+        seen += [y.detach(), x.grad, *(p.grad for p in layer.parameters())]
+    return seen
+
+
+@program
+def evaluation_of_batch_norm_has_gradients(put):
+    x = put(torch.sin(iota(4, 3))).requires_grad_()
+    layer = torch.nn.BatchNorm1d(3).to(x.device).eval()
+    layer(x).square().sum().backward()
+    return [x.grad, layer.weight.grad, layer.bias.grad]
+
+
+@program
 def undefined_results(put):
     x = put(torch.sin(iota(2, 3, 8, 8)))
     layer = torch.nn.Conv2d(3, 4, 3, stride=2, padding=1)
