@@ -20,10 +20,20 @@ def _typed(b: Any, dtype: str, shape: Any) -> Any:
     return TensorType(dtype, tuple(shape))
 
 
-def wrapped(index: Any, size: int) -> Any:
-    """An index Elem as i64, negative ones counted from the end."""
+_NOWHERE = 2**36
+"""An index that no buffer has, even as one of several dimensions: reading or writing there is a fault."""
+
+
+def inside(index: Any, size: int) -> Any:
+    """An index Elem as i64; one that is not in [0, size) makes the machine fault, whatever else is addressed."""
     index = index.to("i64")
-    return e.where(index < 0, index + size, index)
+    return e.where((index >= 0) & (index < size), index, _NOWHERE)
+
+
+def wrapped(index: Any, size: int) -> Any:
+    """As `inside`, with negative indices counted from the end."""
+    index = index.to("i64")
+    return inside(e.where(index < 0, index + size, index), size)
 
 
 def scatter_rows(b: Any, dest: Any, rows: Any, updates: Any, kind: str) -> Any:
@@ -44,7 +54,7 @@ def _embedding(b: Any, weight: Any, indices: Any, padding_idx: int = -1, scale_g
     rank = len(b.result.shape)
 
     def body(index: Any) -> Any:
-        return b.extract(table, [index.to("i64"), b.index(rank - 1)])
+        return b.extract(table, [inside(index, weight.shape[0]), b.index(rank - 1)])
 
     places = b.reshape(indices, (*indices.shape, 1)).expand(b.result.shape)
     return b.pointwise(body, [places], b.result)
@@ -78,7 +88,7 @@ def _index_select(b: Any, self: Any, dim: int, index: Any) -> Any:
     shape[dim] = index.type.numel
 
     def body(place: Any) -> Any:
-        return b.extract(source, [place.to("i64") if k == dim else b.index(k) for k in range(rank)])
+        return b.extract(source, [inside(place, self.shape[dim]) if k == dim else b.index(k) for k in range(rank)])
 
     return b.pointwise(body, [b.reshape(index, shape).expand(b.result.shape)], b.result)
 
@@ -93,7 +103,7 @@ def _gather(b: Any, self: Any, dim: int, index: Any, sparse_grad: bool = False) 
     dim %= rank
 
     def body(place: Any) -> Any:
-        return b.extract(source, [place.to("i64") if k == dim else b.index(k) for k in range(rank)])
+        return b.extract(source, [inside(place, self.shape[dim]) if k == dim else b.index(k) for k in range(rank)])
 
     return b.reshape(b.pointwise(body, [index], _typed(b, self.dtype, index.shape)), b.result.shape)
 
@@ -154,7 +164,7 @@ def _element_rows(b: Any, shape: tuple[int, ...], dim: int, index: Any) -> Any:
     strides = contiguous_strides(shape)
 
     def body(place: Any) -> Any:
-        flat = place.to("i64") * strides[dim]
+        flat = inside(place, shape[dim]) * strides[dim]
         for k in range(len(shape)):
             if k != dim:
                 flat = flat + b.index(k) * strides[k]
