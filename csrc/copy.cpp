@@ -9,6 +9,7 @@
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/conj_physical.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/neg.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/native/Resize.h>
@@ -120,12 +121,25 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   return at::_local_scalar_dense(seen.resolve_conj().resolve_neg());
 }
 
+// An observation, as `_local_scalar_dense` is: not a fallback.
+bool equal(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(
+      self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ",
+      self.device(), " and ", other.device());
+  TORCH_CHECK(
+      self.scalar_type() == other.scalar_type(), "Expected all tensors to have the same dtype, got ",
+      self.scalar_type(), " and ", other.scalar_type());
+  return self.sizes() == other.sizes() &&
+      at::equal(observed(as_stored(self, other)), observed(as_stored(other, other)));
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("copy_", TORCH_FN(copy_));
   library.impl("_copy_from", TORCH_FN(copy_from));
   library.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  library.impl("equal", TORCH_FN(equal));
   library.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
 }
 

@@ -178,6 +178,10 @@ struct FtmHooks final : at::PrivateUse1HooksInterface {
     check_device(device);
     return make_generator();
   }
+  // The machine's memory is the host's: every host allocation serves as a pinned one.
+  at::Allocator* getPinnedMemoryAllocator() const override {
+    return c10::GetAllocator(c10::kCPU);
+  }
   at::Device getDeviceFromPtr(void*) const override {
     return only_device();
   }

@@ -87,7 +87,7 @@ at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
   return value.is_privateuseone() ? self.copy_(value) : fill_scalar(self, value.item());
 }
 
-at::Tensor& zero_(at::Tensor& self) {
+at::Tensor& zero_tensor(at::Tensor& self) {
   begin_recording();
   if (self.numel() != 0) {
     const at::Tensor target = each_once(self);
@@ -154,6 +154,14 @@ at::Tensor& set_nothing(at::Tensor& self) {
   return set_storage(self, make_storage(0), 0, {0}, {});
 }
 
+// Autograd's stand-in for a gradient of zeros.
+at::Tensor efficient_zeros(
+    at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+    std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  at::Tensor result = empty(sizes, dtype, layout, device, pin_memory, std::nullopt);
+  return zero_tensor(result);
+}
+
 // Whether `tensor.data = other` and module.to() may keep the tensor and swap what is inside: as between
 // the CPU and any other device with dense tensors.
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& other) {
@@ -174,7 +182,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("empty_strided", TORCH_FN(empty_strided));
   library.impl("fill_.Scalar", TORCH_FN(fill_scalar));
   library.impl("fill_.Tensor", TORCH_FN(fill_tensor));
-  library.impl("zero_", TORCH_FN(zero_));
+  library.impl("zero_", TORCH_FN(zero_tensor));
+  library.impl("_efficientzerotensor", TORCH_FN(efficient_zeros));
   library.impl("resize_", TORCH_FN(resize_));
   library.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage));
   library.impl("set_.source_Storage", TORCH_FN(set_whole_storage));

@@ -2,6 +2,7 @@
 
 #include "record.h"
 
+#include <ATen/core/enum_tag.h>
 #include <torch/library.h>
 
 #include <unordered_set>
@@ -25,9 +26,13 @@ const std::unordered_set<std::string>& taken_whole() {
 }
 
 // An op reaches a backend if ATen has a kernel for one, and none that is made of other ops. Kernels made
-// only for functional forms of in-place ops don't count: recording does that itself.
+// only for functional forms of in-place ops don't count: recording does that itself. In-place views
+// (as_strided_) change sizes and strides only: theirs serve.
 bool reaches_backend(const c10::OperatorHandle& op) {
   using c10::DispatchKey;
+  if (op.hasTag(at::Tag::inplace_view)) {
+    return false;
+  }
   if (op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd) ||
       op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)) {
     return false;

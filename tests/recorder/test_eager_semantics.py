@@ -322,6 +322,23 @@ def autograd_through_views(put):
 
 
 @program
+def windows_of_windows_inside_one_program(put):
+    x = put(iota(1, 6, 3)).requires_grad_()
+    padded = torch.nn.functional.pad(x.unsqueeze(1), (0, 0, 1, 0))
+    (x * torch.nn.functional.avg_pool2d(padded, (2, 1), stride=1).squeeze(1)).sum().backward()
+    return [x.grad]
+
+
+@program
+def rotations(put):
+    x = put(iota(3, 4))
+    y = x.rot90()
+    z = x.clone()
+    z.t_().mul_(2)
+    return [y, z, z.stride(), x.clone().unsqueeze_(0).squeeze_(0)]
+
+
+@program
 def non_contiguous_gradients(put):
     x = put(iota(3, 4)).requires_grad_()
     (x.t() * put(iota(4, 3)).t().t()).backward(put(iota(3, 4)).t())
