@@ -170,7 +170,8 @@ class _Simplifier:
 
     def _scatter(self, op: ir.Operation) -> None:
         for k in (1, 2):
-            if _is_splat(op.operands[k]):
+            root, _ = self._views.get(op.operands[k], (op.operands[k], None))
+            if _is_splat(root):
                 op.operands[k] = self._copy(op.operands[k])
         self._own_base(op)
 

@@ -83,3 +83,20 @@ def test_whole_rows_are_gathered_by_dma() -> None:
     text = assembly(embedding(50, 16, 4, 9))
     assert "DGA" in text
     assert "VGA" not in text
+
+
+def test_scatter_of_a_view_of_one_number() -> None:
+    """What is scattered may be a splat seen through a view: ``x[rows] = 5``."""
+    td, tu, ti = tensor((3, 4)), tensor((2, 4)), tensor((2,), "i64")
+    text = f"""
+func.func @main(%d: {td}, %i: {ti}) -> {td} {{
+  %s = arith.constant 5.0 : f32
+  %e = tensor.empty() : tensor<f32>
+  %f = linalg.fill ins(%s : f32) outs(%e : tensor<f32>) -> tensor<f32>
+  %u = "ftm.view"(%f) {{offset = 0 : i64, strides = array<i64: 0, 0>}} : (tensor<f32>) -> {tu}
+  %r = "ftm.scatter"(%d, %i, %u) {{reduce = "set"}} : ({td}, {ti}, {tu}) -> {td}
+  return %r : {td}
+}}"""
+    dest = np.arange(12, dtype=np.float32).reshape(3, 4)
+    (got,) = run(text, [dest, np.array([0, 2])])
+    np.testing.assert_array_equal(got, [[5] * 4, [4, 5, 6, 7], [5] * 4])
