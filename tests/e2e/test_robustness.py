@@ -1,0 +1,102 @@
+"""What goes wrong around a program costs it nothing: damaged cache, full disk, killed compiler, Ctrl-C, bad index."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PRELUDE = """
+import os, signal, threading, time, warnings, torch, ftm_lazy
+from ftm_lazy.compiler import bridge
+x = torch.arange(6.0).reshape(2, 3).to("ftm")
+weight = torch.full((3, 3), 2.0, device="ftm")
+torch.ftm.synchronize()
+"""
+PROGRAMS = {
+    "worker killed during a compile": """
+def kill():
+    while not bridge().worker_pid(): time.sleep(0.001)
+    time.sleep(0.05); os.kill(bridge().worker_pid(), signal.SIGKILL)
+threading.Thread(target=kill, daemon=True).start()
+assert (x @ weight).sum(1).cpu().tolist() == [18.0, 72.0]
+assert weight.cpu().tolist() == [[2.0] * 3] * 3
+""",
+    "Ctrl-C during a compile": """
+weight.mul_(3)
+def interrupt():
+    time.sleep(0.3); os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+y = (x @ weight).softmax(1).sum(1)
+try:
+    y.cpu(); time.sleep(1)
+except KeyboardInterrupt:
+    pass
+assert abs(y.cpu() - 1).max() < 1e-6
+assert weight.cpu().tolist() == [[6.0] * 3] * 3
+""",
+    "full disk": """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    assert (x + weight[:2]).sum().item() == 27.0
+assert any("cannot store a compiled program" in str(w.message) for w in seen), [str(w.message) for w in seen]
+""",
+    "index out of range": """
+torch.ftm.synchronize()
+table = torch.ones(4, 2, device="ftm"); table.mul_(2); torch.ftm.synchronize()
+for bad in (4, 1000, -5):
+    y = torch.nn.functional.embedding(torch.tensor([0, bad]).to("ftm"), table)
+    try:
+        y.cpu()
+    except (RuntimeError, IndexError) as error:
+        assert "gathers element" in str(error), error
+    else:
+        raise AssertionError(f"index {bad} went through")
+    del y
+    assert table.cpu().tolist() == [[2.0, 2.0]] * 4
+assert (x + 1).sum().item() == 21.0
+""",
+    "DataLoader workers after use": """
+from torch.utils.data import DataLoader, TensorDataset
+assert x.sum().item() == 15.0
+data = DataLoader(TensorDataset(torch.arange(8.0)), batch_size=2, num_workers=2)
+for _ in range(2):
+    assert sum(batch.to("ftm").sum().item() for (batch,) in data) == 28.0
+""",
+}
+
+
+def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_goes_on(name: str, tmp_path) -> None:
+    done = run(PRELUDE + PROGRAMS[name], FTM_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+
+
+def test_damaged_cache_files(tmp_path) -> None:
+    program = PRELUDE + "print((x * weight[:2]).sum().item())"
+    assert run(program, FTM_CACHE_DIR=str(tmp_path)).stdout == "30.0\n"
+    files = list(tmp_path.glob("*.program"))
+    assert files
+    for file in files:
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    again = run(program, FTM_CACHE_DIR=str(tmp_path))
+    assert again.stdout == "30.0\n"
+    assert "is damaged" in again.stderr
+
+
+def test_unknown_machine_is_said() -> None:
+    done = run(PRELUDE, FTM_MACHINE="m9999")
+    assert done.returncode != 0
+    assert "FTM_MACHINE" in done.stderr and "m7032" in done.stderr
