@@ -96,6 +96,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
     self.copy_(seen);
   } else if (source.is_privateuseone()) {
     at::assert_no_internal_overlap(self);
+    at::assert_no_partial_overlap(self, source);
     copy_on_device(self, as_stored(source, self));
   } else {
     at::assert_no_internal_overlap(self);

@@ -147,8 +147,9 @@ void launch_pending() {
   build_and_start(std::move(cut));
 }
 
-// torch::lazy's executor: its entry points lead to the cuts above. Its own registry of live tensors, its
-// graph hash and its scheduling are not used: see docs/architecture.md for why.
+// torch::lazy's executor: its entry points lead to the cuts above. Its own graph hash is not used (it takes
+// inputs of one shape for equal), nor its registry of live tensors and its scheduling (one lock and one map
+// entry for each tensor, one program in flight).
 class FtmExecutor final : public torch::lazy::LazyGraphExecutor {
  public:
   void RegisterTensor(std::shared_ptr<torch::lazy::LazyTensor::Data>) override {}
