@@ -214,10 +214,11 @@ Op::Op(c10::OperatorHandle op)
   name = display_name(functional.operator_name());
   kind = torch::lazy::OpKind::Get(functional.operator_name().name);
   random = generator >= 0 || handle.hasTag(at::Tag::nondeterministic_seeded);
-  data_dependent =
-      handle.hasTag(at::Tag::dynamic_output_shape) || handle.hasTag(at::Tag::data_dependent_output);
   static const std::unordered_set<std::string> indexing = {"aten::index", "aten::index_put"};
   cpu_indices = one_of(functional.operator_name().name, indexing);
+  // Indexing has the tag for masks only: those are told apart call by call.
+  data_dependent = !cpu_indices &&
+      (handle.hasTag(at::Tag::dynamic_output_shape) || handle.hasTag(at::Tag::data_dependent_output));
 }
 
 namespace {

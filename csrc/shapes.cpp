@@ -162,13 +162,18 @@ bool has_mask_index(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (!op.cpu_indices || !arguments[1].isOptionalTensorList()) {
     return false;
   }
+  int64_t masks = 0;
+  int64_t indices = 0;
   for (const std::optional<at::Tensor>& index : arguments[1].toOptionalTensorVector()) {
-    if (index && index->defined() &&
-        (index->scalar_type() == at::kBool || index->scalar_type() == at::kByte)) {
-      return true;
+    if (index && index->defined()) {
+      ++indices;
+      masks += index->scalar_type() == at::kBool || index->scalar_type() == at::kByte;
     }
   }
-  return false;
+  // Writing one number wherever a mask says so needs no count.
+  const bool writes_number = op.name == "aten::index_put" && masks == 1 && indices == 1 &&
+      arguments[2].toTensor().numel() == 1;
+  return masks != 0 && !writes_number;
 }
 
 // The functional form's arguments: the op's own without those of out=, and None for where to place.

@@ -149,6 +149,18 @@ def test_scalars_that_shape_code_are_constants(compute: Callable[[Tensor], Tenso
     assert "$" not in text(compute(parameter(3)))
 
 
+def test_indexing_is_recorded_unless_a_mask_decides_on_the_shape() -> None:
+    _C._reset_counters()
+    x, rows = parameter(4, 3), torch.tensor([2, 0]).to("ftm")
+    y = x[rows]
+    x[rows] = 1.0
+    x[x > 2] = 0.0
+    result = text(x, y)
+    assert "aten::index.Tensor(self=%0, indices=[%1])" in result
+    assert result.count("aten::index_put(") == 2
+    assert not [name for name in _C._counters() if name.startswith("fallback") and _C._counters()[name]]
+
+
 def test_batch_norm_is_functional() -> None:
     layer = torch.nn.BatchNorm1d(3).to("ftm")
     result = text(layer(parameter(4, 3)), layer.running_mean, layer.running_var)
