@@ -71,8 +71,17 @@ Cut take_pending() {
     cut.trace = make_trace(graph);
   }
   auto job = std::make_shared<Job>();
+  std::unordered_map<const Buffer*, int32_t> input_of;
   for (const auto* parameter : graph.parameters) {
+    input_of.emplace(parameter->buffer().get(), static_cast<int32_t>(job->inputs.size()));
     job->inputs.push_back(parameter->buffer());
+  }
+  job->before.assign(results.size(), -1);
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const auto before = input_of.find(variables[i]->before.lock().get());
+    if (before != input_of.end()) {
+      job->before[result_of[i]] = before->second;
+    }
   }
   std::vector<Value> values;
   for (const auto& result : results) {

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <new>
@@ -70,11 +71,37 @@ void run_on_machine(Job& job, const MachineProgram& program) {
   const Block arena = program.arena_bytes() == 0 ? Block{} : take_memory(program.arena_bytes());
   try {
     program.run(inputs, outputs, job.scalars, arena.data);
-  } catch (...) {
+  } catch (const MachineFault& fault) {
     give_memory(arena);
+    for (size_t i = 0; i < outputs.size() && fault.inputs_whole; ++i) {
+      const int32_t alias = program.aliases()[i];
+      if (alias >= 0 && outputs[i] == inputs[alias]) {
+        job.inputs[alias]->adopt(*job.outputs[i]);
+      }
+    }
     throw;
   }
   give_memory(arena);
+}
+
+// After a failure: a result that was to replace a value which is still there becomes that value, so that a
+// step which fails loses no parameter. True if there was one.
+bool give_back(const Job& job, size_t output) {
+  const int32_t input = job.before[output];
+  if (input < 0 || job.inputs[input]->state() != Buffer::State::ready ||
+      job.inputs[input]->nbytes() != job.outputs[output]->nbytes()) {
+    return false;
+  }
+  const auto& old = *job.inputs[input];
+  auto& result = *job.outputs[output];
+  if (result.nbytes() != 0) {
+    if (old.data() == nullptr) {
+      return false; // donated, and the program had begun to write over it
+    }
+    result.allocate();
+    std::memcpy(result.data(), old.data(), result.nbytes());
+  }
+  return true;
 }
 
 void run_on_cpu(Job& job, const Trace& trace) {
@@ -122,10 +149,14 @@ void launch_jobs() {
     const JobPtr job = l.jobs.front();
     lock.unlock();
     const auto failure = run_job(*job);
+    std::vector<bool> whole(job->outputs.size(), true);
+    for (size_t i = 0; failure && i < whole.size(); ++i) {
+      whole[i] = give_back(*job, i);
+    }
     job->inputs.clear(); // frees what the program was the last to need
     lock.lock();
-    for (const auto& output : job->outputs) {
-      failure ? output->set_failed(failure) : output->set_ready();
+    for (size_t i = 0; i < whole.size(); ++i) {
+      whole[i] ? job->outputs[i]->set_ready() : job->outputs[i]->set_failed(failure);
     }
     if (failure && !l.unseen_failure) {
       l.unseen_failure = failure;

@@ -14,6 +14,7 @@ namespace ftm {
 struct Job {
   std::vector<BufferPtr> inputs;
   std::vector<BufferPtr> outputs; // pending until the run has ended
+  std::vector<int32_t> before; // for each output: the input that its variable held before, or -1
   std::vector<uint64_t> scalars;
   ProgramPtr program; // set by `start`
   bool started = false; // guarded by the launcher

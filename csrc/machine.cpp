@@ -106,8 +106,9 @@ void MachineProgram::run(
   ftm_job* job = library_functions.submit(
       machine, static_cast<ftm_program*>(handle_), inputs.data(), outputs.data(), scalars.data(), arena,
       nullptr, nullptr, error.data(), error.size());
-  if (job == nullptr || library_functions.wait(job, error.data(), error.size()) != 0) {
-    throw std::runtime_error(std::string("the machine stopped: ") + error.data());
+  const int status = job == nullptr ? 2 : library_functions.wait(job, error.data(), error.size());
+  if (status != 0) {
+    throw MachineFault(std::string("the machine stopped: ") + error.data(), /*inputs_whole=*/status == 2);
   }
 }
 

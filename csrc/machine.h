@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,13 @@ namespace ftm {
 // Loads the library and opens the machine, once per process. Throws std::runtime_error.
 void open_machine(const std::string& library, int cores, bool checked);
 bool machine_is_open();
+
+// The machine stopped: inputs_whole says that no donated input had been written over.
+struct MachineFault : std::runtime_error {
+  MachineFault(const std::string& reason, bool inputs_whole)
+      : std::runtime_error(reason), inputs_whole(inputs_whole) {}
+  bool inputs_whole;
+};
 
 // One image, loaded.
 class MachineProgram {
@@ -37,7 +45,7 @@ class MachineProgram {
     return arena_bytes_;
   }
 
-  // Runs to the end. Throws std::runtime_error with the machine's fault.
+  // Runs to the end. Throws MachineFault.
   void run(
       const std::vector<void*>& inputs, const std::vector<void*>& outputs,
       const std::vector<uint64_t>& scalars, void* arena) const;

@@ -24,6 +24,13 @@ void unlink(VariableData& state) {
   state.previous = state.next = nullptr;
 }
 
+// Keeps hold, weakly, of the value in memory that a recorded one will replace.
+void remember(VariableData& state) {
+  if (state.ir_value.node && trace_node(state.ir_value).is_data) {
+    state.before = static_cast<const DataNode&>(trace_node(state.ir_value)).buffer();
+  }
+}
+
 void delete_variable(void* context) {
   c10::intrusive_ptr<Variable>::reclaim(static_cast<Variable*>(context));
 }
@@ -60,6 +67,7 @@ void Variable::set_value(Value value) {
     pending ? link(own) : unlink(own);
   }
   own.ir_value = std::move(value);
+  remember(own);
 }
 
 void Variable::set_nbytes(int64_t nbytes) {
@@ -95,6 +103,7 @@ VariableData* first_pending() {
 Value settle(VariableData& state, Value value) {
   unlink(state);
   std::swap(state.ir_value, value);
+  remember(state);
   return value;
 }
 

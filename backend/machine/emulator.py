@@ -16,7 +16,7 @@ import numpy as np
 
 from ftm_backend.machine.build import LIBRARY, build
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 DTYPES = tuple(
     np.dtype(name)

@@ -100,3 +100,34 @@ def test_unknown_machine_is_said() -> None:
     done = run(PRELUDE, FTM_MACHINE="m9999")
     assert done.returncode != 0
     assert "FTM_MACHINE" in done.stderr and "m7032" in done.stderr
+
+
+FAILED_STEP = """
+import torch
+from torch import nn
+
+table, head = nn.Embedding(5, 8).to("ftm"), nn.Linear(8, 5).to("ftm")
+parameters = [*table.parameters(), *head.parameters()]
+optimizer = torch.optim.AdamW(parameters, lr=1e-2)
+
+def step(*tokens):
+    loss = nn.functional.cross_entropy(head(table(torch.tensor(tokens).to("ftm"))), torch.tensor([1, 2]).to("ftm"))
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    return loss.item()
+
+losses = [step(1, 2) for _ in range(4)]
+before = [p.detach().cpu().clone() for p in parameters]
+try:
+    step(1, 9)
+    raise AssertionError("index 9 of 5 went through")
+except RuntimeError as error:
+    assert "out of range" in str(error), error
+assert all(torch.equal(p.detach().cpu(), old) for p, old in zip(parameters, before))
+assert step(1, 2) < losses[-1]
+"""
+
+
+def test_a_step_that_fails_loses_no_parameter() -> None:
+    """Parameters are donated to the step; when its program faults they have the values from before it."""
+    done = run(FAILED_STEP)
+    assert done.returncode == 0, done.stderr

@@ -101,7 +101,6 @@ def test_mixed_precision():
     assert torch.ftm.is_bf16_supported()
 
 
-@pytest.mark.xfail(reason="the recorder registers no autocast kernels yet", strict=True)
 def test_autocast():
     a = torch.ones(4, 4, device="ftm")
     with torch.autocast("ftm", dtype=torch.bfloat16):

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows with every incompatible change of this file.  Compare with ftm_abi_version() after loading. */
-#define FTM_ABI_VERSION 1
+#define FTM_ABI_VERSION 2
 
 typedef struct ftm_machine ftm_machine; /* cores, scratchpads, a queue of jobs                    */
 typedef struct ftm_program ftm_program; /* a loaded image                                         */
@@ -108,7 +108,8 @@ FTM_API ftm_job *ftm_submit(ftm_machine *machine, ftm_program *program, void *co
                             void *user, char *err, size_t err_size);
 
 /* Waits for the job's end and frees the handle: call exactly once, or ftm_release instead.
- * 0: it ran.  1: fault of the program; err has the message with the line of assembly. */
+ * 0: it ran.  1 or 2: fault of the program; err has the message with the line of assembly.  2: it had not yet
+ * written any output that has an input's address, so all inputs are whole. */
 FTM_API int ftm_wait(ftm_job *job, char *err, size_t err_size);
 
 /* 1 when the job has ended, else 0; the handle stays valid. */

@@ -1,6 +1,7 @@
 // One core's state while it runs a program, and the instructions that are more than a few lines.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -55,6 +56,8 @@ struct Core {
     int32_t id = 0, count = 1;
     int64_t* r = nullptr;              // the register file, see Source
     uint8_t* const* buffers = nullptr;  // address of each buffer of the program
+    const uint8_t* donated = nullptr;   // for each buffer: an output that has the address of an input
+    std::atomic<bool>* wrote_donated = nullptr;
     Slot* slots = nullptr;             // this core's
     Slot* shared_slots = nullptr;      // those of GSM tiles
     uint8_t* strips = nullptr;         // Program::strip_bytes

@@ -128,6 +128,11 @@ int64_t index_at(const Slot& slot, const TileDecl& tile, int64_t i) {
     return x;
 }
 
+// Called before a transfer writes to a buffer.
+void note_write(const Core& core, const Dma& dma) {
+    if (core.donated[dma.buffer]) core.wrote_donated->store(true, std::memory_order_relaxed);
+}
+
 // Where row i of a row transfer starts in the buffer.
 int64_t row_offset(const Core& core, const Dma& dma, int64_t i, int64_t index, const Shape& shape) {
     const Wide at = Wide(index) * core.value(dma.row_stride) + core.value(dma.offset);
@@ -135,7 +140,7 @@ int64_t row_offset(const Core& core, const Dma& dma, int64_t i, int64_t index, c
     if (at + shape.least < 0 || at + shape.most >= elements) {
         const BufferDecl& b = core.program->buffers[dma.buffer];
         throw Fault("index " + std::to_string(index) + " of row " + std::to_string(i) + " leads outside " + b.name +
-                    ", which has " + std::to_string(b.elements) + " elements");
+                    ", which has " + std::to_string(b.elements) + " elements (an index is out of range)");
     }
     return int64_t(at);
 }
@@ -174,6 +179,7 @@ void run_store(Core& core, const Dma& dma, bool add) {
     core.counters.dma_bytes += uint64_t(shape.rows * shape.columns * bytes);
     const int count = simplify(shape.dims, shape.count);
     reverse(shape.dims, count);
+    note_write(core, dma);
     uint8_t* to = core.buffers[dma.buffer] + offset * bytes;
     if (add) combine_elements(Op::Add, core.program->buffers[dma.buffer].type, to, slot.base, shape.dims, count);
     else copy_elements(to, slot.base, shape.dims, count, bytes, shape.overlapping);
@@ -221,6 +227,7 @@ void run_scatter(Core& core, const Dma& dma, uint16_t flags) {
                                               : Op::Mov;
     const Type type = core.program->buffers[dma.buffer].type;
     reverse(shape.dims, count);
+    note_write(core, dma);
     for (int64_t i = 0; i < rows; ++i) {
         const int64_t at = row_offset(core, dma, i, index_at(index, index_tile, i), shape);
         if (core.checker) core.checker->write_buffer(dma.buffer, shape.dims, count, at, op != Op::Mov);

@@ -119,6 +119,11 @@ ftm_job* ftm_submit(ftm_machine* machine, ftm_program* program, void* const* inp
             at = static_cast<uint8_t*>(i < size_t(p.inputs) ? inputs[i] : outputs[i - size_t(p.inputs)]);
             if (!at && b.bytes > 0) throw Error("ftm_submit: no address for " + b.name);
         }
+        job->donated.resize(p.buffers.size());
+        for (int32_t i = p.inputs; i < p.inputs + p.outputs; ++i) {
+            const int32_t input = p.buffers[size_t(i)].alias;
+            job->donated[size_t(i)] = input >= 0 && job->buffers[size_t(i)] == job->buffers[size_t(input)];
+        }
         job->scalars.resize(p.scalar_types.size());
         if (!job->scalars.empty()) std::memcpy(job->scalars.data(), scalars, job->scalars.size() * 8);
         machine->machine.submit(job);
@@ -132,7 +137,7 @@ int ftm_wait(ftm_job* handle, char* err, size_t err_size) {
     std::unique_lock<std::mutex> lock(job->mutex);
     job->changed.wait(lock, [&] { return job->ended; });
     tell(err, err_size, job->fault.c_str());
-    return job->fault.empty() ? 0 : 1;
+    return job->fault.empty() ? 0 : job->wrote_donated.load(std::memory_order_relaxed) ? 1 : 2;
 }
 
 int ftm_poll(const ftm_job* handle) {

@@ -141,6 +141,8 @@ void Machine::seat(Seat& seat, int32_t id) {
     core.count = count_;
     core.team = &team_;
     core.buffers = job.buffers.data();
+    core.donated = job.donated.data();
+    core.wrote_donated = &job.wrote_donated;
     core.strips = seat.strips.ensure(program.strip_bytes + 1);
     seat.registers.assign(size_t(program.registers()), 0);
     std::copy(job.scalars.begin(), job.scalars.end(), seat.registers.begin() + 64);

@@ -28,6 +28,8 @@ struct Loaded {
 struct Job {
     std::shared_ptr<Loaded> loaded;
     std::vector<uint8_t*> buffers;  // of every buffer of the program; arena regions are filled in at the start
+    std::vector<uint8_t> donated;   // for each buffer: an output that has the address of an input
+    std::atomic<bool> wrote_donated{false};
     std::vector<int64_t> scalars;
     uint8_t* arena = nullptr;
     ftm_done done = nullptr;
