@@ -274,6 +274,9 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   // An op that writes to its arguments runs as itself first: that is where the errors come from that are
   // about the written tensors, and their final sizes.
   check_values(op, arguments);
+  if (std::any_of(op.written.begin(), op.written.end(), [&](int32_t i) { return !arguments[i].isTensor(); })) {
+    return fallback_form(); // writes to lists of tensors, as gradient scalers do
+  }
   std::vector<c10::DimVector> written_sizes;
   if (!op.data_dependent && !op.written.empty()) {
     auto stack = stand_ins(arguments, meta_like, c10::kMeta);

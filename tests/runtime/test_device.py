@@ -108,6 +108,22 @@ def test_autocast():
     assert (a @ a).dtype == torch.float32
 
 
+@pytest.mark.parametrize("device", ["cpu", "ftm"])
+def test_gradient_scaler_skips_a_step_that_overflows(device):
+    model = torch.nn.Linear(4, 2).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler(device, init_scale=1024.0)
+    before = model.weight.detach().cpu().clone()
+    for factor in (float("inf"), 1.0):
+        optimizer.zero_grad()
+        scaler.scale(model(torch.ones(3, 4, device=device)).sum() * factor).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        before_last, before = before, model.weight.detach().cpu().clone()
+        assert torch.equal(before, before_last) == (factor != 1.0)
+    assert scaler.get_scale() == 512.0
+
+
 def test_checkpoint_recomputes_the_same_dropout():
     torch.manual_seed(0)
     x = torch.ones(64, 64, device="ftm", requires_grad=True)
