@@ -1,4 +1,4 @@
-"""The recorder by itself: every op counts as native and the reference executor runs the traces."""
+"""The recorder by itself, with the reference executor running every op; what users see, on the machine as well."""
 
 from collections.abc import Iterator
 
@@ -9,20 +9,29 @@ from ftm_backend.frontend.ops import native_ops
 from ftm_lazy import _C, registration
 
 EVERY_OP: dict[str, list[str]] = {"*": []}
+COMPILED = {name: list(dtypes) for name, dtypes in native_ops().items()}
+ON_BOTH = ("test_eager_semantics", "test_random", "test_runs")
+"""Modules whose tests say nothing of how a program is run, so that they hold on the machine too."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.module.__name__.rpartition(".")[2] in ON_BOTH:
+        metafunc.parametrize("executor", ["reference", "machine"], indirect=True)
 
 
 @pytest.fixture(autouse=True)
-def reference_executor() -> Iterator[None]:
-    """Each test starts with nothing pending, the reference executor, and ends with nothing in flight."""
+def executor(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each test starts with nothing pending and an executor, and ends with nothing in flight."""
+    name = getattr(request, "param", "reference")
     registration.initialize()
     before = _C._executor()
-    _C._set_executor("reference")
-    _C._set_native_ops(EVERY_OP)
+    _C._set_executor(name)
+    _C._set_native_ops(EVERY_OP if name == "reference" else COMPILED)
     _C._set_strict(False)
     torch.manual_seed(0)
-    yield
+    yield name
     _C._sync(True)
-    _C._set_native_ops({name: list(dtypes) for name, dtypes in native_ops().items()})
+    _C._set_native_ops(COMPILED)
     _C._set_strict(False)
     _C._set_trace_limit(20000)
     _C._set_executor(before)

@@ -370,7 +370,7 @@ def batch_norm_statistics(put):
     layer.to(device)
     x = put(torch.sin(iota(4, 3, 2, 2))).requires_grad_()
     y = layer(x)
-    y.square().sum().backward()
+    (y * put(torch.cos(iota(4, 3, 2, 2)))).sum().backward()  # y's own square would have a gradient of zero: noise
     layer.eval()
     return [y.detach(), layer.running_mean, layer.running_var, layer.num_batches_tracked, x.grad, layer(x).detach()]
 

@@ -140,7 +140,7 @@ int64_t row_offset(const Core& core, const Dma& dma, int64_t i, int64_t index, c
     if (at + shape.least < 0 || at + shape.most >= elements) {
         const BufferDecl& b = core.program->buffers[dma.buffer];
         throw Fault("index " + std::to_string(index) + " of row " + std::to_string(i) + " leads outside " + b.name +
-                    ", which has " + std::to_string(b.elements) + " elements (an index is out of range)");
+                    ", which has " + std::to_string(b.elements) + " elements (index out of range)");
     }
     return int64_t(at);
 }

@@ -23,7 +23,7 @@ void gather_elements(Core& core, const StripOp& op, uint8_t* to, const int64_t* 
     for (int64_t i = 0; outside && i < n; ++i)
         if (first + uint64_t(index[i]) >= size)
             throw Fault("gathers element " + std::to_string(int64_t(first + uint64_t(index[i]))) + " of " + buffer.name +
-                        ", which has " + std::to_string(buffer.elements) + " (an index is out of range)");
+                        ", which has " + std::to_string(buffer.elements) + " (index out of range)");
     if (core.checker) core.checker->gather_elements(op.buffer, index, int64_t(first), n);
     const uint8_t* from = core.buffers[op.buffer];
     switch (type_bytes(op.type)) {
