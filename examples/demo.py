@@ -54,7 +54,7 @@ def main() -> None:
     table.add_row("fallbacks to the CPU", f"{fallbacks:,}", "")
     console.print(table)
     console.print(f"The stages of every compiled trace are in {os.environ['FTM_DUMP']}", soft_wrap=True)
-    console.print("(01_trace, 02_torch, 03_linalg, ... and the assembly, which `ftm-run` can run again).")
+    console.print("(00_trace, 01_torch, 02_linalg, ... and the assembly, which `ftm-run` can run again).")
 
 
 if __name__ == "__main__":
