@@ -131,3 +131,21 @@ def test_a_step_that_fails_loses_no_parameter() -> None:
     """Parameters are donated to the step; when its program faults they have the values from before it."""
     done = run(FAILED_STEP)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_target_that_is_no_class_is_an_error() -> None:
+    program = """
+import torch
+scores = torch.randn(4, 5).to("ftm")
+loss = torch.nn.functional.cross_entropy(scores, torch.tensor([0, 1, 2, 7]).to("ftm"))
+try:
+    print(loss.item())
+except RuntimeError as error:
+    assert "out of range" in str(error), error
+else:
+    raise AssertionError("target 7 of 5 went through")
+ignored = torch.nn.functional.cross_entropy(scores, torch.tensor([0, -100, 2, 3]).to("ftm"))
+assert torch.isfinite(ignored.cpu())
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Losses: negative log likelihood as sums over rows, and the elementwise ones with their reductions."""
+"""Losses: negative log likelihood, and the elementwise ones with their reductions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend.ops.indexing import inside
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.reduction import _SUMS
@@ -29,30 +30,31 @@ def _weights(b: Any, weight: Any, classes: int) -> list[Any]:
 
 @lowering("aten::nll_loss_forward aten::nll_loss2d_forward", FLOATS + ("i64",), "nll_loss", _SUMS)
 def _nll_loss(b: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
-    """Picks the target's score as a sum over classes of which one is not zero, so that it fuses with log_softmax."""
+    """Gathers the target's scores, so that a target that is no class is a fault, as it is an error on the CPU."""
     x, t, classes = _rows(b, self, target)
     dtype = compute_dtype(self.dtype)
-    scale = _weights(b, weight, classes)
+    scores, per_row = b.whole(x), TensorType(dtype, t.shape)
+    weights = None if weight is None else b.whole(weight)
 
-    def chosen(label: Any) -> Any:
-        return label.eq(b.index(1)) & label.ne(ignore_index)
+    def counted(label: Any, value: Any) -> Any:
+        return e.where(label.ne(ignore_index), value, 0)
 
-    def score(v: Any, label: Any, *w: Any) -> Any:
-        value = -v.to(dtype)
-        return e.where(chosen(label), value * w[0].to(dtype) if w else value, 0)
+    def place(label: Any) -> Any:
+        return inside(counted(label, label), classes)
 
-    def share(v: Any, label: Any, *w: Any) -> Any:
-        one = w[0].to(dtype) if w else b.constant(1, dtype)
-        return e.where(chosen(label), one, 0)
+    def share(label: Any) -> Any:
+        return b.constant(1, dtype) if weights is None else b.extract(weights, [place(label)]).to(dtype)
 
-    operands = [x, t, *scale]
-    losses = reduce(b, "sum", operands, [1], dtype, score)
+    def score(label: Any) -> Any:
+        value = -b.extract(scores, [b.index(0), place(label), b.index(2)]).to(dtype)
+        return counted(label, value if weights is None else value * share(label))
+
+    losses = b.pointwise(score, [t], per_row)
     if reduction == NONE:
         made = b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
         return made, b.full(0, b.results[1].dtype, b.results[1].shape)
     total = reduce(b, "sum", [losses], [0, 1, 2], dtype)
-    shares = reduce(b, "sum", operands, [1], dtype, share) if scale else b.pointwise(
-        lambda label: e.where(label.ne(ignore_index), b.constant(1, dtype), 0), [t], TensorType(dtype, t.shape))
+    shares = b.pointwise(lambda label: counted(label, share(label)), [t], per_row)
     weight_sum = reduce(b, "sum", [shares], [0, 1, 2], dtype)
     if reduction == MEAN:
         total = b.pointwise(lambda s, n: s / n, [total, weight_sum], total.type)
