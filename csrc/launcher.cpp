@@ -84,8 +84,8 @@ void run_on_machine(Job& job, const MachineProgram& program) {
   give_memory(arena);
 }
 
-// After a failure: a result that was to replace a value which is still there becomes that value, so that a
-// step which fails loses no parameter. True if there was one.
+// After a failure: a result that was to replace a value which is still there becomes that value. True if there
+// was one. Where the program had begun to write over any donated input, none of the donated ones is.
 bool give_back(const Job& job, size_t output) {
   const int32_t input = job.before[output];
   if (input < 0 || job.inputs[input]->state() != Buffer::State::ready ||

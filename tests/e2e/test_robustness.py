@@ -127,8 +127,8 @@ assert step(1, 2) < losses[-1]
 """
 
 
-def test_a_step_that_fails_loses_no_parameter() -> None:
-    """Parameters are donated to the step; when its program faults they have the values from before it."""
+def test_a_step_that_fails_before_it_writes_loses_no_parameter() -> None:
+    """Parameters are donated to the step; a fault before anything was written over gives them back."""
     done = run(FAILED_STEP)
     assert done.returncode == 0, done.stderr
 
