@@ -40,7 +40,8 @@ def cost(row: i.Instruction) -> str:
     """The cost as a phrase."""
     slots = ", ".join(f"{count} x {unit}" for unit, count in row.cost.slots)
     models = {"dma": "see DMA time", "mm": "see matrix time", "map": "see map time", "barrier": "see barrier time",
-              "wait": "until the transfer is complete", "trans": "two vector memory operations an element row"}
+              "wait": "until the transfer is complete", "trans": "two vector memory operations an element row",
+              "scan": "see order time", "sort": "see order time", "merge": "see order time"}
     text = f"{slots or 'none of its own'}; latency {row.cost.latency}"
     return f"{text}; {models[row.cost.model]}" if row.cost.model in models else text
 

@@ -311,7 +311,34 @@ def _check_pair(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
         raise e.error(f"{item.name} needs two different slots", item.line, 1)
 
 
+def _check_scan(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
+    x, c, y = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands))
+    if not item.suffixes or item.suffixes[0] == "DOWN":
+        raise e.error("SCAN needs to know what it does: .ADD, .MUL, .MIN, .MAX or .LSE", item.line)
+    if x.type is not y.type:
+        raise e.error(f"SCAN does not convert: {x.type.token} to {y.type.token}", item.line, 2)
+    wanted = "f64" if x.type.kind == "float" else "i64"
+    if c.type.token != wanted:
+        raise e.error(f"the carry of a scan of {x.type.token} is {wanted}, not {c.type.token}", item.line, 1)
+    if "LSE" in item.suffixes and x.type.kind != "float":
+        raise e.error(f"SCAN.LSE takes floats, not {x.type.token}", item.line, 0)
+    if c.number in (x.number, y.number):
+        raise e.error("the carry must not be X or Y", item.line, 1)
+
+
+def _check_order(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
+    for n, operand in enumerate(item.operands):
+        tile = e.tile(operand, item.line, n)
+        if tile.type.token != "i64":
+            raise e.error(f"{item.name} takes tiles of i64; {tile.tile.name} is {tile.type.token}", item.line, n)
+    if item.name == "MERGE":
+        a, b, y = (e.tile(operand, item.line, n).number for n, operand in enumerate(item.operands))
+        if y in (a, b) and values[2] in (values[0], values[1]):
+            raise e.error("Y must not be A or B", item.line, 2)
+
+
 _CHECKS = {
     "DLD": _check_transfer, "DST": _check_transfer, "DGA": _check_transfer, "DSC": _check_transfer,
-    "MM": _check_mm, "TRANS": _check_pair, "DCP": _check_pair,
+    "MM": _check_mm, "TRANS": _check_pair, "DCP": _check_pair, "SCAN": _check_scan,
+    "SORT": _check_order, "MERGE": _check_order,
 }

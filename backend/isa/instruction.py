@@ -41,8 +41,8 @@ class Cost:
     """What an instruction occupies: ``slots`` gives operations per vector (or per instruction) by unit.
 
     latency: cycles from issue to use of the result, of one whole expansion.
-    model: how the cycle model treats it: ``issue`` (slots only), ``dma``, ``mm``, ``map``, ``wait``, ``branch``,
-    ``barrier``.
+    model: how the cycle model treats it: ``issue`` (slots only), ``dma``, ``mm``, ``trans``, ``scan``, ``sort``,
+    ``merge``, ``map``, ``wait``, ``branch``, ``barrier``.
     """
 
     slots: tuple[tuple[str, int], ...]

@@ -92,7 +92,7 @@ INSTRUCTION = Record("Instruction", "One instruction outside maps; fields that i
     Field("target", "i", "SBR: instruction; @call: function; @map: map; else -1"),
     Field("dst", "i", "destination register"),
     Field("buffer", "i"),
-    Field("tile", "i", "in operand order, but data before index: DGA and DSC: X, I; MM: A, B, C", 3),
+    Field("tile", "i", "in operand order, but data before index: DGA and DSC: X, I; MM and MERGE: A, B, C", 3),
     Field("first_dim", "I", "into dims"), Field("row_dims", "H"), Field("column_dims", "H"),
     Field("reserved", "I"),
     Field("v", "Value", "v[k]: slot of tile[k], or the scalar sources, or rows and columns of a map; "
@@ -148,5 +148,5 @@ Buffers come in the order inputs, outputs, constants, arena regions.  ``text`` i
 
 OPERAND_KINDS = ("NONE", "TEMPORARY", "INPUT", "OUTPUT", "IMMEDIATE", "SCALAR", "REGISTER")
 BUFFER_KINDS = ("INPUT", "OUTPUT", "CONST", "ARENA")
-FLAGS = ("TA", "TB", "ACC", "ADD", "MUL", "MIN", "MAX")
-"""Instruction flags, bit by bit from 0; ``ADD`` to ``MAX`` are the suffixes of DST and DSC."""
+FLAGS = ("TA", "TB", "ACC", "ADD", "MUL", "MIN", "MAX", "LSE", "DOWN")
+"""Instruction flags, bit by bit from 0; ``ADD`` to ``MAX`` are suffixes of DST, DSC and SCAN."""

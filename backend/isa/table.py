@@ -10,11 +10,11 @@ import hashlib
 
 from ftm_backend.isa import types
 from ftm_backend.isa.families import (
-    control, dma, map_arithmetic, map_convert, map_logic, map_math, matrix, scalar,
+    control, dma, map_arithmetic, map_convert, map_logic, map_math, matrix, order, scalar,
 )
 from ftm_backend.isa.instruction import Instruction
 
-FAMILIES = (scalar, control, dma, matrix, map_arithmetic, map_logic, map_math, map_convert)
+FAMILIES = (scalar, control, dma, matrix, order, map_arithmetic, map_logic, map_math, map_convert)
 
 INSTRUCTIONS: tuple[Instruction, ...] = tuple(row for family in FAMILIES for row in family.INSTRUCTIONS)
 

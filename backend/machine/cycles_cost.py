@@ -102,6 +102,34 @@ def product(machine: MachineParameters, dtype: str, m: int, n: int, k: int, tb: 
     return Work(cycles, 2 * m * n * k, m * n * k / (machine.fma_units * machine.lanes(dtype)))
 
 
+_LSE_OPERATIONS = 48
+"""FMA-class operations of one log(exp(a) + exp(b)): an exponential and a logarithm."""
+
+
+def scan(machine: MachineParameters, rows: int, columns: int, down: bool, lse: bool) -> Work:
+    """``SCAN``: in f64 or i64, every vector of a row combined with itself shifted by 1, 2, 4, ... and with the carry."""
+    lanes = machine.lanes("f64")
+    steps = 1 if down else (lanes - 1).bit_length() + 1
+    operations = steps * (_LSE_OPERATIONS / machine.fma_units if lse else 1)
+    return Work(rows * -(-columns // lanes) * operations, 0, 0.0)
+
+
+def sort(machine: MachineParameters, rows: int, columns: int) -> Work:
+    """``SORT``: all stages of a bitonic network on vectors of i64."""
+    stages = (max(columns, 1) - 1).bit_length()
+    return Work(rows * _stage(machine, columns) * stages * (stages + 1) / 2, 0, 0.0)
+
+
+def merge(machine: MachineParameters, rows: int, columns: int) -> Work:
+    """``MERGE`` into ``columns``: the last stages of the network."""
+    return Work(rows * _stage(machine, columns) * (max(columns, 1) - 1).bit_length(), 0, 0.0)
+
+
+def _stage(machine: MachineParameters, columns: int) -> float:
+    """Cycles of one stage over a row: a minimum and a maximum for each pair of vectors, which are read and written."""
+    return -(-columns // machine.lanes("i64")) * max(1 / machine.fma_units, 2 / machine.vector_memory_ports)
+
+
 @dataclass(frozen=True, slots=True)
 class MapCost:
     """What a map body costs: cycles for each vector, once, for each row, and at the end.

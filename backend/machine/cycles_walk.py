@@ -17,7 +17,7 @@ from ftm_backend.machine.presets import MachineParameters
 
 _OP = OPCODES
 _NAMES = [row.name for row in INSTRUCTIONS]
-_TA, _TB = (1 << FLAGS.index(name) for name in ("TA", "TB"))
+_TA, _TB, _LSE, _DOWN = (1 << FLAGS.index(name) for name in ("TA", "TB", "LSE", "DOWN"))
 
 class WalkError(ValueError):
     """The program cannot be walked: it does not end, or leaves its code."""
@@ -275,6 +275,23 @@ class Walk:
         self.events.append(Compute(rows * columns * self.machine.mm_transpose_cycles))
 
 
+    def _scan(self, item: tuple[int, ...]) -> None:
+        rows, columns = self._extents(self._slot(item, 0))
+        self._fill(self._slot(item, 2), rows, columns)
+        work = cost.scan(self.machine, rows, columns, bool(item[1] & _DOWN), bool(item[1] & _LSE))
+        self.events.append(Compute(work.cycles))
+
+    def _sort(self, item: tuple[int, ...]) -> None:
+        rows, columns = self._extents(self._slot(item, 0))
+        self._fill(self._slot(item, 1), rows, columns)
+        self.events.append(Compute(cost.sort(self.machine, rows, columns).cycles))
+
+    def _merge(self, item: tuple[int, ...]) -> None:
+        (rows, a), (_, b) = self._extents(self._slot(item, 0)), self._extents(self._slot(item, 1))
+        self._fill(self._slot(item, 2), rows, a + b)
+        self.events.append(Compute(cost.merge(self.machine, rows, a + b).cycles))
+
+
 def _count(dims: list[tuple[int, int]]) -> int:
     total = 1
     for extent, _ in dims:
@@ -292,7 +309,8 @@ _SCALAR = {
 
 _TILE = {
     "DLD": Walk._transfer, "DST": Walk._transfer, "DGA": Walk._transfer, "DSC": Walk._transfer, "DCP": Walk._copy,
-    "MM": Walk._product, "TRANS": Walk._transpose, "@map": Walk._map,
+    "MM": Walk._product, "TRANS": Walk._transpose, "SCAN": Walk._scan, "SORT": Walk._sort, "MERGE": Walk._merge,
+    "@map": Walk._map,
     "DWAIT": lambda walk, item: walk.events.append(Wait(walk._slot(item, 0))),
     "DWAITALL": lambda walk, item: walk.events.append(Wait(None)),
 }

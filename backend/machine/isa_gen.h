@@ -7,7 +7,7 @@ namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
 constexpr uint32_t kVersion = 1;
-constexpr uint64_t kFingerprint = 0x4061c239683bfd74ull;
+constexpr uint64_t kFingerprint = 0x7622ad7340e5071eull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
 
@@ -43,71 +43,74 @@ enum Opcode : uint16_t {
   FTM_OP_DWAITALL = 28,  // wait for all slots
   FTM_OP_MM = 29,  // C[m][n] (+)= sum over k of A[m][k] * B[k][n]
   FTM_OP_TRANS = 30,  // Y[j][i] = X[i][j]
-  FTM_OP_VMOV = 31,  // d = a
-  FTM_OP_VADD = 32,  // d = a + b
-  FTM_OP_VSUB = 33,  // d = a - b
-  FTM_OP_VMUL = 34,  // d = a * b
-  FTM_OP_VFMA = 35,  // d = a * b + c
-  FTM_OP_VDIV = 36,  // d = a / b, for integers trunc(a / b)
-  FTM_OP_VREM = 37,  // d = a - b * trunc(a / b)
-  FTM_OP_VNEG = 38,  // d = -a
-  FTM_OP_VABS = 39,  // d = |a|
-  FTM_OP_VMIN = 40,  // d = min(a, b)
-  FTM_OP_VMAX = 41,  // d = max(a, b)
-  FTM_OP_VMINN = 42,  // d = b if a is NaN, a if b is NaN, else min(a, b)
-  FTM_OP_VMAXN = 43,  // d = b if a is NaN, a if b is NaN, else max(a, b)
-  FTM_OP_VCOPYSIGN = 44,  // d = |a| * sign(b)
-  FTM_OP_VAND = 45,  // d = a & b
-  FTM_OP_VOR = 46,  // d = a | b
-  FTM_OP_VXOR = 47,  // d = a ^ b
-  FTM_OP_VNOT = 48,  // d = ~a
-  FTM_OP_VSHL = 49,  // d = a << b
-  FTM_OP_VSHR = 50,  // d = a >> b
-  FTM_OP_VSHRU = 51,  // d = a >>> b
-  FTM_OP_VCMPEQ = 52,  // d = a == b
-  FTM_OP_VCMPNE = 53,  // d = a != b
-  FTM_OP_VCMPLT = 54,  // d = a < b
-  FTM_OP_VCMPLE = 55,  // d = a <= b
-  FTM_OP_VCMPGT = 56,  // d = a > b
-  FTM_OP_VCMPGE = 57,  // d = a >= b
-  FTM_OP_VSEL = 58,  // d = a if m else b
-  FTM_OP_VEXP = 59,  // d = e^a
-  FTM_OP_VEXP2 = 60,  // d = 2^a
-  FTM_OP_VEXPM1 = 61,  // d = e^a - 1
-  FTM_OP_VLOG = 62,  // d = ln(a)
-  FTM_OP_VLOG1P = 63,  // d = ln(1 + a)
-  FTM_OP_VLOG2 = 64,  // d = log2(a)
-  FTM_OP_VLOG10 = 65,  // d = log10(a)
-  FTM_OP_VSQRT = 66,  // d = sqrt(a)
-  FTM_OP_VRSQRT = 67,  // d = 1 / sqrt(a)
-  FTM_OP_VRCP = 68,  // d = 1 / a
-  FTM_OP_VCBRT = 69,  // d = a^(1/3)
-  FTM_OP_VSIN = 70,  // d = sin(a)
-  FTM_OP_VCOS = 71,  // d = cos(a)
-  FTM_OP_VTAN = 72,  // d = tan(a)
-  FTM_OP_VASIN = 73,  // d = asin(a)
-  FTM_OP_VACOS = 74,  // d = acos(a)
-  FTM_OP_VATAN = 75,  // d = atan(a)
-  FTM_OP_VATAN2 = 76,  // d = atan2(a, b)
-  FTM_OP_VSINH = 77,  // d = sinh(a)
-  FTM_OP_VCOSH = 78,  // d = cosh(a)
-  FTM_OP_VTANH = 79,  // d = tanh(a)
-  FTM_OP_VASINH = 80,  // d = asinh(a)
-  FTM_OP_VACOSH = 81,  // d = acosh(a)
-  FTM_OP_VATANH = 82,  // d = atanh(a)
-  FTM_OP_VERF = 83,  // d = 2/sqrt(pi) * integral of e^(-t^2) over t = 0..a
-  FTM_OP_VERFC = 84,  // d = 1 - erf(a)
-  FTM_OP_VPOW = 85,  // d = a^b
-  FTM_OP_VFLOOR = 86,  // d = floor(a)
-  FTM_OP_VCEIL = 87,  // d = ceil(a)
-  FTM_OP_VROUND = 88,  // d = round(a)
-  FTM_OP_VTRUNC = 89,  // d = trunc(a)
-  FTM_OP_VCVT = 90,  // d = to(a)
-  FTM_OP_VBITC = 91,  // bits of d = bits of a
-  FTM_OP_VIDX = 92,  // d = b + i * r + j * c, for element (i, j) of the map
-  FTM_OP_VPHILOX = 93,  // d = philox4x32_10(counter = (i >> 2, o), key = s)[i & 3]
-  FTM_OP_VGA = 94,  // d = a[i]
-  FTM_OP_COUNT = 95,
+  FTM_OP_SCAN = 31,  // C[i] = Y[i][j] = C[i] (+) X[i][j], j ascending
+  FTM_OP_SORT = 32,  // Y[i] = the elements of X[i], ascending
+  FTM_OP_MERGE = 33,  // Y[i] = the elements of A[i] and B[i], ascending
+  FTM_OP_VMOV = 34,  // d = a
+  FTM_OP_VADD = 35,  // d = a + b
+  FTM_OP_VSUB = 36,  // d = a - b
+  FTM_OP_VMUL = 37,  // d = a * b
+  FTM_OP_VFMA = 38,  // d = a * b + c
+  FTM_OP_VDIV = 39,  // d = a / b, for integers trunc(a / b)
+  FTM_OP_VREM = 40,  // d = a - b * trunc(a / b)
+  FTM_OP_VNEG = 41,  // d = -a
+  FTM_OP_VABS = 42,  // d = |a|
+  FTM_OP_VMIN = 43,  // d = min(a, b)
+  FTM_OP_VMAX = 44,  // d = max(a, b)
+  FTM_OP_VMINN = 45,  // d = b if a is NaN, a if b is NaN, else min(a, b)
+  FTM_OP_VMAXN = 46,  // d = b if a is NaN, a if b is NaN, else max(a, b)
+  FTM_OP_VCOPYSIGN = 47,  // d = |a| * sign(b)
+  FTM_OP_VAND = 48,  // d = a & b
+  FTM_OP_VOR = 49,  // d = a | b
+  FTM_OP_VXOR = 50,  // d = a ^ b
+  FTM_OP_VNOT = 51,  // d = ~a
+  FTM_OP_VSHL = 52,  // d = a << b
+  FTM_OP_VSHR = 53,  // d = a >> b
+  FTM_OP_VSHRU = 54,  // d = a >>> b
+  FTM_OP_VCMPEQ = 55,  // d = a == b
+  FTM_OP_VCMPNE = 56,  // d = a != b
+  FTM_OP_VCMPLT = 57,  // d = a < b
+  FTM_OP_VCMPLE = 58,  // d = a <= b
+  FTM_OP_VCMPGT = 59,  // d = a > b
+  FTM_OP_VCMPGE = 60,  // d = a >= b
+  FTM_OP_VSEL = 61,  // d = a if m else b
+  FTM_OP_VEXP = 62,  // d = e^a
+  FTM_OP_VEXP2 = 63,  // d = 2^a
+  FTM_OP_VEXPM1 = 64,  // d = e^a - 1
+  FTM_OP_VLOG = 65,  // d = ln(a)
+  FTM_OP_VLOG1P = 66,  // d = ln(1 + a)
+  FTM_OP_VLOG2 = 67,  // d = log2(a)
+  FTM_OP_VLOG10 = 68,  // d = log10(a)
+  FTM_OP_VSQRT = 69,  // d = sqrt(a)
+  FTM_OP_VRSQRT = 70,  // d = 1 / sqrt(a)
+  FTM_OP_VRCP = 71,  // d = 1 / a
+  FTM_OP_VCBRT = 72,  // d = a^(1/3)
+  FTM_OP_VSIN = 73,  // d = sin(a)
+  FTM_OP_VCOS = 74,  // d = cos(a)
+  FTM_OP_VTAN = 75,  // d = tan(a)
+  FTM_OP_VASIN = 76,  // d = asin(a)
+  FTM_OP_VACOS = 77,  // d = acos(a)
+  FTM_OP_VATAN = 78,  // d = atan(a)
+  FTM_OP_VATAN2 = 79,  // d = atan2(a, b)
+  FTM_OP_VSINH = 80,  // d = sinh(a)
+  FTM_OP_VCOSH = 81,  // d = cosh(a)
+  FTM_OP_VTANH = 82,  // d = tanh(a)
+  FTM_OP_VASINH = 83,  // d = asinh(a)
+  FTM_OP_VACOSH = 84,  // d = acosh(a)
+  FTM_OP_VATANH = 85,  // d = atanh(a)
+  FTM_OP_VERF = 86,  // d = 2/sqrt(pi) * integral of e^(-t^2) over t = 0..a
+  FTM_OP_VERFC = 87,  // d = 1 - erf(a)
+  FTM_OP_VPOW = 88,  // d = a^b
+  FTM_OP_VFLOOR = 89,  // d = floor(a)
+  FTM_OP_VCEIL = 90,  // d = ceil(a)
+  FTM_OP_VROUND = 91,  // d = round(a)
+  FTM_OP_VTRUNC = 92,  // d = trunc(a)
+  FTM_OP_VCVT = 93,  // d = to(a)
+  FTM_OP_VBITC = 94,  // bits of d = bits of a
+  FTM_OP_VIDX = 95,  // d = b + i * r + j * c, for element (i, j) of the map
+  FTM_OP_VPHILOX = 96,  // d = philox4x32_10(counter = (i >> 2, o), key = s)[i & 3]
+  FTM_OP_VGA = 97,  // d = a[i]
+  FTM_OP_COUNT = 98,
 };
 
 constexpr const char* kOpcodeNames[] = {
@@ -142,6 +145,9 @@ constexpr const char* kOpcodeNames[] = {
   "DWAITALL",
   "MM",
   "TRANS",
+  "SCAN",
+  "SORT",
+  "MERGE",
   "VMOV",
   "VADD",
   "VSUB",
@@ -281,6 +287,8 @@ enum Flag : uint16_t {
   FTM_FLAG_MUL = 16,
   FTM_FLAG_MIN = 32,
   FTM_FLAG_MAX = 64,
+  FTM_FLAG_LSE = 128,
+  FTM_FLAG_DOWN = 256,
 };
 
 // A scalar operand: immediate + R[reg], or only the immediate when reg is -1; when scalar is not -1, + the program's i64 scalar of that number.
@@ -361,7 +369,7 @@ struct Instruction {
   int32_t target;  // SBR: instruction; @call: function; @map: map; else -1
   int32_t dst;  // destination register
   int32_t buffer;
-  int32_t tile[3];  // in operand order, but data before index: DGA and DSC: X, I; MM: A, B, C
+  int32_t tile[3];  // in operand order, but data before index: DGA and DSC: X, I; MM and MERGE: A, B, C
   uint32_t first_dim;  // into dims
   uint16_t row_dims;
   uint16_t column_dims;

@@ -231,6 +231,38 @@ void Checker::transpose(const Matrix& operands, int32_t from, int32_t to) {
     write_tile(operands.b.tile, to, slot.columns, slot.rows);
 }
 
+// Y may be X itself, as every element is read before it is written, but must not overlap it otherwise.
+void Checker::scan(const Matrix& operands, int32_t x, int32_t carry, int32_t y) {
+    const Slot& slot = core_.slot(operands.a.tile, x);
+    const Slot& held = core_.slot(operands.b.tile, carry);
+    read_tile(operands.a.tile, x, slot.rows, slot.columns);
+    read_tile(operands.b.tile, carry, held.rows, held.columns);
+    const bool same = operands.a.tile == operands.c.tile && x == y;
+    if (!same && touch(operands.a.tile, x, operands.c.tile, y)) throw Fault("Y overlaps X");
+    if (touch(operands.b.tile, carry, operands.a.tile, x) || touch(operands.b.tile, carry, operands.c.tile, y))
+        throw Fault("the carry overlaps X or Y");
+    write_tile(operands.c.tile, y, slot.rows, slot.columns);
+    write_tile(operands.b.tile, carry, held.rows, held.columns);
+}
+
+void Checker::sort(const Matrix& operands, int32_t from, int32_t to) {
+    const Slot& slot = core_.slot(operands.a.tile, from);
+    read_tile(operands.a.tile, from, slot.rows, slot.columns);
+    const bool same = operands.a.tile == operands.b.tile && from == to;
+    if (!same && touch(operands.a.tile, from, operands.b.tile, to)) throw Fault("the two slots overlap");
+    write_tile(operands.b.tile, to, slot.rows, slot.columns);
+}
+
+void Checker::merge(const Matrix& operands, int32_t a, int32_t b, int32_t y) {
+    const Slot& sa = core_.slot(operands.a.tile, a);
+    const Slot& sb = core_.slot(operands.b.tile, b);
+    read_tile(operands.a.tile, a, sa.rows, sa.columns);
+    read_tile(operands.b.tile, b, sb.rows, sb.columns);
+    if (touch(operands.c.tile, y, operands.a.tile, a) || touch(operands.c.tile, y, operands.b.tile, b))
+        throw Fault("Y, " + name(operands.c.tile, y) + ", overlaps an operand");
+    write_tile(operands.c.tile, y, sa.rows, sa.columns + sb.columns);
+}
+
 void Checker::map_input(int32_t tile, int32_t number, int64_t rows, int64_t columns) { read_tile(tile, number, rows, columns); }
 
 void Checker::map_output(const MapPlan& plan, int32_t tile, int32_t number, int64_t rows, int64_t columns, bool accumulate) {

@@ -61,7 +61,7 @@ struct Core {
     Slot* slots = nullptr;             // this core's
     Slot* shared_slots = nullptr;      // those of GSM tiles
     uint8_t* strips = nullptr;         // Program::strip_bytes
-    Memory work;                       // of matrix products
+    Memory work;                       // of matrix products and sorts
     Memory sums;                       // of reductions
     std::unique_ptr<MapScratch> map_scratch;
     Checker* checker = nullptr;        // in checked mode
@@ -96,6 +96,9 @@ void run_scatter(Core& core, const Dma& dma, uint16_t flags);
 void run_tile_copy(Core& core, const Matrix& operands);
 void run_matrix(Core& core, const Matrix& operands, uint16_t flags);
 void run_transpose(Core& core, const Matrix& operands);
+void run_scan(Core& core, const Matrix& operands, uint16_t flags);
+void run_sort(Core& core, const Matrix& operands);
+void run_merge(Core& core, const Matrix& operands);
 void run_map(Core& core, const MapPlan& plan, int64_t rows, int64_t columns);
 // Elements `index` of the operation's buffer, in strip form.
 void gather_elements(Core& core, const StripOp& op, uint8_t* to, const int64_t* index, int64_t n);

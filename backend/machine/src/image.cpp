@@ -219,7 +219,7 @@ private:
 
     void read_step(const isa::Instruction& in, const Function& function) {
         Program& p = *program_;
-        require(in.opcode <= isa::FTM_OP_TRANS, "an opcode");
+        require(in.opcode <= isa::FTM_OP_MERGE, "an opcode");
         require(in.predicate < isa::kScalarRegisters, "a predicate");
         Step s{};
         s.opcode = in.opcode;
@@ -261,7 +261,8 @@ private:
                 s.target = int32_t(p.dmas.size());
                 p.dmas.push_back(dma(in));
                 break;
-            case isa::FTM_OP_DCP: case isa::FTM_OP_TRANS: case isa::FTM_OP_MM: case isa::FTM_OP_DWAIT:
+            case isa::FTM_OP_DCP: case isa::FTM_OP_TRANS: case isa::FTM_OP_MM: case isa::FTM_OP_DWAIT: case isa::FTM_OP_SCAN:
+            case isa::FTM_OP_SORT: case isa::FTM_OP_MERGE:
                 s.target = int32_t(p.matrices.size());
                 p.matrices.push_back(matrix(in));
                 break;
@@ -299,17 +300,30 @@ private:
         return d;
     }
 
-    // MM: A, B, C; DCP, TRANS: a to b; DWAIT: a.
+    static bool is_scan(uint16_t flags, Type type) {
+        const uint16_t what = flags & ~isa::FTM_FLAG_DOWN;
+        return what == isa::FTM_FLAG_ADD || what == isa::FTM_FLAG_MUL || what == isa::FTM_FLAG_MIN || what == isa::FTM_FLAG_MAX ||
+               (what == isa::FTM_FLAG_LSE && is_float(type));
+    }
+
+    // MM, MERGE: A, B, C; SCAN: X, carry, Y; DCP, TRANS, SORT: a to b; DWAIT: a.
     Matrix matrix(const isa::Instruction& in) const {
         Matrix m{};
         m.a = tile(in.tile[0], in.v[0]);
         if (in.opcode == isa::FTM_OP_DWAIT) return m;
         m.b = tile(in.tile[1], in.v[1]);
         const Type a = program_->tiles[m.a.tile].type, b = program_->tiles[m.b.tile].type;
-        require(a == b, "operands of two types");
-        if (in.opcode != isa::FTM_OP_MM) return m;
+        const bool ordered = in.opcode == isa::FTM_OP_SORT || in.opcode == isa::FTM_OP_MERGE;
+        require(!ordered || a == Type::I64, "the type of a sort");
+        require(in.opcode == isa::FTM_OP_SCAN ? b == (is_float(a) ? Type::F64 : Type::I64) : a == b, "operands of two types");
+        if (in.opcode == isa::FTM_OP_DCP || in.opcode == isa::FTM_OP_TRANS || in.opcode == isa::FTM_OP_SORT) return m;
         m.c = tile(in.tile[2], in.v[2]);
         const Type c = program_->tiles[m.c.tile].type;
+        if (in.opcode != isa::FTM_OP_MM) {
+            require(c == a, "operands of two types");
+            require(in.opcode != isa::FTM_OP_SCAN || is_scan(in.flags, a), "what a scan does");
+            return m;
+        }
         const Type wanted = is_half(a) ? Type::F32 : a == Type::I8 ? Type::I32 : a;
         require(c == wanted && (c == Type::F64 || c == Type::F32 || c == Type::I64 || c == Type::I32), "types of a product");
         return m;
