@@ -21,6 +21,9 @@ REDUCTIONS = {
 }
 """Operations that reduce, with the name of the reduction in ``ftm.map``."""
 
+_INDEX_BITS = 32
+"""No dimension of a tensor is longer than these bits say."""
+
 _LOGICAL = ("arith.andi", "arith.ori")
 _RESIZING = ("arith.index_cast", "arith.index_castui")
 
@@ -143,10 +146,21 @@ class BodyReader:
             return tensor.splat
         flat = Node("constant", "i64", payload=tensor.view.offset)
         for k, stride in enumerate(tensor.view.strides):
-            if tensor.view.shape[k] != 1:
-                flat = _add(flat, _scale(known[op.operands[k + 1]], stride))
+            place, extent = known[op.operands[k + 1]], tensor.view.shape[k]
+            if place.op in ("index", "constant"):
+                flat = _add(flat, _scale(place, stride)) if extent != 1 else flat
+            elif extent == 1:
+                flat = _add(flat, place)  # 0, unless it is a place outside, which has to fault
+            else:
+                flat = _add(flat, _scale(place, stride) if stride else _outside(place))
         self._gathers.append(tensor.value)
         return Node("gather", tensor.value.dtype, (flat,), tensor.value)
+
+
+def _outside(place: Node) -> Node:
+    """0 for a place inside a dimension without extent in memory; else so large that it faults."""
+    bits = Node("constant", "i64", payload=_INDEX_BITS)
+    return Node("arith.shli", "i64", (Node("arith.shrsi", "i64", (place, bits), {}), bits), {})
 
 
 def _scale(node: Node, factor: int) -> Node:

@@ -19,7 +19,7 @@ from ftm_backend.midend.affine import MapReader, row_major, volume
 from ftm_backend.midend.views import View, compose
 from ftm_backend.mlir import ir, linalg, tensor
 
-COMPUTING = ("linalg.", "ftm.scatter", "ftm.update")
+COMPUTING = ("linalg.", "ftm.scatter", "ftm.update", "ftm.scan", "ftm.sort")
 """Prefixes of operations that compute a tensor into a buffer of its own."""
 
 
@@ -105,6 +105,9 @@ class _Simplifier:
 
     def _generic(self, op: ir.Operation) -> None:
         """A generic that yields an input as it is only moves elements: a view, if its result is dense."""
+        for inner in op.regions[0].blocks[0].operations:
+            if inner.operation.name == "tensor.extract":
+                self._extracted(inner)
         if len(op.results) != 1 or len(op.operands) != 2:
             return
         block = op.regions[0].blocks[0]
@@ -123,6 +126,13 @@ class _Simplifier:
         per_loop = [sum(s.coeffs[k] * step for s, step in zip(source, strides, strict=True)) for k in range(len(places))]
         shape = tuple(ir.RankedTensorType(op.results[0].type).shape)
         self._replace_by_view(op, base, View(shape, offset, tuple(per_loop[k] for k in places)))
+
+    def _extracted(self, extract: ir.Operation) -> None:
+        """What is read at a place that the data says is in memory, even where it holds one number throughout:
+        a place outside of it has to fault."""
+        root, _ = self._views.get(extract.operands[0], (extract.operands[0], None))
+        if _is_splat(root) and _reads_data(list(extract.operands)[1:]):
+            extract.operands[0] = self._copy(extract.operands[0])
 
     # --- updates ---------------------------------------------------------------------------------------
 
@@ -174,6 +184,12 @@ class _Simplifier:
             if _is_splat(root):
                 op.operands[k] = self._copy(op.operands[k])
         self._own_base(op)
+
+    def _rows(self, op: ir.Operation) -> None:
+        """A scan or sort reads a tensor in memory."""
+        root, _ = self._views.get(op.operands[0], (op.operands[0], None))
+        if _is_splat(root):
+            op.operands[0] = self._copy(op.operands[0])
 
     def _own_base(self, op: ir.Operation) -> None:
         """Gives an update or scatter, which writes over its first operand, one that nobody else reads."""
@@ -276,6 +292,26 @@ def _is_splat(value: ir.Value) -> bool:
     return _defines(value, "linalg.fill")
 
 
+def _reads_data(values: Sequence[ir.Value]) -> bool:
+    """Whether any of ``values``, which are computed in the body of a generic, depends on an element of a tensor."""
+    seen: set[ir.Value] = set()
+    stack = list(values)
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            if owner.owner.name == "linalg.generic":
+                return True
+        elif owner.name == "tensor.extract":
+            return True
+        else:
+            stack += owner.operands
+    return False
+
+
 def _covers(view: View, base: ir.Value) -> bool:
     return view.is_dense and volume(view.shape) == volume(ir.RankedTensorType(base.type).shape)
 
@@ -310,5 +346,7 @@ _REWRITES: dict[str, Callable[[_Simplifier, ir.Operation], None]] = {
     "linalg.generic": _Simplifier._generic,
     "ftm.update": _Simplifier._update,
     "ftm.scatter": _Simplifier._scatter,
+    "ftm.scan": _Simplifier._rows,
+    "ftm.sort": _Simplifier._rows,
     "func.return": _Simplifier._return,
 }
