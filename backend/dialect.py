@@ -71,6 +71,25 @@ class Scatter(FTM.Operation, name="scatter"):
     reduce: ir.StringAttr
 
 
+class Scan(FTM.Operation, name="scan"):
+    """``result[o, n, i]`` combines ``x[o, 0..n, i]``, in order; all are tensor<OxNxIxT>.
+
+    kind: "add", "mul", "min", "max" or "lse" (log(exp(a) + exp(b)), floats only).  "min" and "max" are signed, propagate
+    NaN and take the later of equals.
+    """
+
+    result: ext.Result[Any]
+    x: ext.Operand[Any]
+    kind: ir.StringAttr
+
+
+class Sort(FTM.Operation, name="sort"):
+    """Each row of ``x``, a tensor<RxNxi64>, in ascending order."""
+
+    result: ext.Result[Any]
+    x: ext.Operand[Any]
+
+
 class Kernel(FTM.Operation, name="kernel"):
     """A group of linalg operations that share one loop nest.
 
@@ -177,6 +196,42 @@ class MatMul(FTM.Operation, name="mm"):
     acc: Any
     trans_a: Any
     trans_b: Any
+
+
+class ScanTile(FTM.Operation, name="scan_tile"):
+    """Running combination of the rows (``down``: columns) of ``x`` into ``y``, which may be ``x``, from ``carry`` on.
+
+    ``carry`` is a tile of f64 for floats and of i64 for others; it is left with the totals.  kind: as in ``ftm.scan``.
+    """
+
+    x: ext.Operand[Any]
+    x_slot: ext.Operand[Any]
+    carry: ext.Operand[Any]
+    carry_slot: ext.Operand[Any]
+    y: ext.Operand[Any]
+    y_slot: ext.Operand[Any]
+    kind: ir.StringAttr
+    down: Any
+
+
+class SortTile(FTM.Operation, name="sort_tile"):
+    """Each row of ``x``, a tile of i64, in ascending order into ``y``, which may be ``x``."""
+
+    x: ext.Operand[Any]
+    x_slot: ext.Operand[Any]
+    y: ext.Operand[Any]
+    y_slot: ext.Operand[Any]
+
+
+class MergeTile(FTM.Operation, name="merge_tile"):
+    """Row by row the elements of ``a`` and ``b``, both in ascending order, into ``y`` in ascending order."""
+
+    a: ext.Operand[Any]
+    a_slot: ext.Operand[Any]
+    b: ext.Operand[Any]
+    b_slot: ext.Operand[Any]
+    y: ext.Operand[Any]
+    y_slot: ext.Operand[Any]
 
 
 class Map(FTM.Operation, name="map"):

@@ -255,6 +255,22 @@ class TileBuilder:
             self._flag(acc), self._flag(trans_a), self._flag(trans_b),
         )
 
+    def scan(self, kind: str, x: ir.Value, x_slot: Index, carry: ir.Value, carry_slot: Index, y: ir.Value, y_slot: Index,
+             *, down: bool = False) -> None:
+        """Running combination along the rows of ``x``, or down its columns, into ``y``; see ``dialect.ScanTile``."""
+        dialect.ScanTile(
+            x, self.index(x_slot), carry, self.index(carry_slot), y, self.index(y_slot), ir.StringAttr.get(kind),
+            self._flag(down),
+        )
+
+    def sort(self, x: ir.Value, x_slot: Index, y: ir.Value, y_slot: Index) -> None:
+        """Sorts each row of ``x``, of i64, into ``y``, which may be ``x``."""
+        dialect.SortTile(x, self.index(x_slot), y, self.index(y_slot))
+
+    def merge(self, a: ir.Value, a_slot: Index, b: ir.Value, b_slot: Index, y: ir.Value, y_slot: Index) -> None:
+        """Merges the sorted rows of ``a`` and ``b``, of i64, into ``y``."""
+        dialect.MergeTile(a, self.index(a_slot), b, self.index(b_slot), y, self.index(y_slot))
+
     def map(self, rows: Index, columns: Index, ins: Sequence[tuple[ir.Value, Index, str]],
             outs: Sequence[tuple[ir.Value, Index, str]],
             body: Callable[[Sequence[ir.Value]], Sequence[ir.Value]]) -> None:

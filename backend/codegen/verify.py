@@ -148,6 +148,25 @@ def _scatter(op: Any) -> None:
     _require(op.reduce.value in ("set", "add", "mul", "min", "max"), f"unknown reduction {op.reduce.value!r}")
 
 
+_SCANS = ("add", "mul", "min", "max", "lse")
+
+
+def _scan(op: Any) -> None:
+    x = op.operands[0].type
+    _require(op.results[0].type == x and len(x.shape) == 3, "x and the result are one OxNxI type")
+    _scan_kind(op, x.element_type)
+
+
+def _scan_kind(op: Any, element: Any) -> None:
+    _require(op.kind.value in _SCANS, f"unknown scan {op.kind.value!r}")
+    _require(op.kind.value != "lse" or not isinstance(element, ir.IntegerType), "a scan by lse takes floats")
+
+
+def _sort(op: Any) -> None:
+    x = op.operands[0].type
+    _require(op.results[0].type == x and len(x.shape) == 2 and str(x.element_type) == "i64", "x and the result are RxN of i64")
+
+
 def _kernel(op: Any) -> None:
     arguments = [argument.type for argument in op.regions[0].blocks[0].arguments]
     _require(arguments == [value.type for value in op.operands], "the region's arguments must have the types of `ins`")
@@ -209,6 +228,18 @@ def _mm(op: Any) -> None:
              f"no matrix product takes {a.element_type} and {b.element_type} to {c.element_type}")
 
 
+def _scan_tile(op: Any) -> None:
+    x, carry, y = (_tile_type(op.operands[at].type).element_type for at in (0, 2, 4))
+    wanted = "i64" if isinstance(x, ir.IntegerType) else "f64"
+    _require(x == y and str(carry) == wanted, f"no scan takes {x} to {y} with a carry of {carry}")
+    _scan_kind(op, x)
+
+
+def _ordered_tiles(op: Any) -> None:
+    kinds = [str(_tile_type(value.type).element_type) for value in list(op.operands)[::2]]
+    _require(set(kinds) == {"i64"}, f"{op.name} takes tiles of i64, not {kinds}")
+
+
 def _map(op: Any) -> None:
     sizes = list(op.attributes["operandSegmentSizes"])
     access, results = ([word.value for word in op.attributes[key]] for key in ("access", "results_"))
@@ -230,6 +261,8 @@ def _map(op: Any) -> None:
 
 _REDUCTIONS = ("sum", "prod", "min", "max", "and", "or")
 _RULES: dict[str, Callable[[Any], None]] = {
-    "ftm.view": _view, "ftm.update": _update, "ftm.scatter": _scatter, "ftm.kernel": _kernel, "ftm.tile": _tile,
-    "ftm.load": _load, "ftm.store": _store, "ftm.store_rows": _store_rows, "ftm.mm": _mm, "ftm.map": _map,
+    "ftm.view": _view, "ftm.update": _update, "ftm.scatter": _scatter, "ftm.scan": _scan, "ftm.sort": _sort,
+    "ftm.kernel": _kernel, "ftm.tile": _tile,
+    "ftm.load": _load, "ftm.store": _store, "ftm.store_rows": _store_rows, "ftm.mm": _mm,
+    "ftm.scan_tile": _scan_tile, "ftm.sort_tile": _ordered_tiles, "ftm.merge_tile": _ordered_tiles, "ftm.map": _map,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend import contraction, rows
+from ftm_backend.midend import contraction, rows, scan, sort
 from ftm_backend.midend.affine import volume
 from ftm_backend.midend.kernel import Statement
 from ftm_backend.midend.nest_domain import Domain, Shape
@@ -39,6 +39,8 @@ def single(statement: Statement, machine: MachineParameters) -> Cluster:
     """The kernel that holds one statement alone."""
     if statement.op == "ftm.scatter" or rows.match_gather(statement) is not None:
         return Cluster("rows", [statement])
+    if statement.op in ("ftm.scan", "ftm.sort"):
+        return Cluster(statement.op.removeprefix("ftm."), [statement])
     if contraction.match(statement) is not None:
         return Cluster("contraction", [statement], chain=[statement])
     domain = Domain()
@@ -50,6 +52,10 @@ def place_on_cores(cluster: Cluster, machine: MachineParameters) -> None:
     """Decides whether the kernel is worth several cores."""
     if cluster.kind == "contraction":
         cluster.one_core = contraction.one_core(cluster.chain, machine)
+    elif cluster.kind == "scan":
+        cluster.one_core = scan.one_core(cluster.statements[0])
+    elif cluster.kind == "sort":
+        cluster.one_core = sort.one_core(cluster.statements[0], machine)
     elif cluster.kind == "nest":
         work = sum(max(s.volume, volume(s.results[0].value.shape)) for s in cluster.statements)
         cluster.one_core = work < ONE_CORE_WORK

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ftm_backend.midend import contraction, nest, rows
+from ftm_backend.midend import contraction, nest, rows, scan, sort
 from ftm_backend.midend.kernel import KernelView
 
 
@@ -32,4 +32,6 @@ LOWERINGS: dict[str, Lowering] = {
     "nest": Lowering(nest.lower, nest.workspace),
     "contraction": Lowering(contraction.lower),
     "rows": Lowering(rows.lower),
+    "scan": Lowering(scan.lower),
+    "sort": Lowering(sort.lower, sort.workspace),
 }

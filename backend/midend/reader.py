@@ -166,6 +166,17 @@ class Reader:
         out.producer = statement
         self.statements.append(statement)
 
+    def _rows(self, op: ir.Operation) -> None:
+        """``ftm.scan`` and ``ftm.sort``: one tensor in, one of the same shape out, loops over its dimensions."""
+        operand = self._whole(self.tensors[op.operands[0]])
+        out = self.bind_tensor(op.results[0])
+        rank = len(out.shape)
+        result = Result(out, Affine(0, row_major(out.shape)), _identity(rank), Node("constant", out.dtype, payload=0))
+        attributes = {name: op.attributes[name].value for name in op.attributes}
+        statement = Statement(op.operation.name, out.shape, (False,) * rank, [operand], [result], attributes=attributes, source=op)
+        out.producer = statement
+        self.statements.append(statement)
+
     def _whole(self, tensor: Tensor) -> Operand:
         """The tensor read whole: an index over one loop per dimension of the tensor's own shape."""
         return Operand(tensor.value, Affine(tensor.view.offset, tensor.view.strides))
@@ -309,6 +320,8 @@ _HANDLERS = {
     "ftm.view": Reader._view,
     "ftm.update": Reader._update,
     "ftm.scatter": Reader._scatter,
+    "ftm.scan": Reader._rows,
+    "ftm.sort": Reader._rows,
     "linalg.fill": Reader._fill,
     "linalg.generic": Reader._structured,
     **{name: Reader._structured for name in _MATMUL_MAPS},

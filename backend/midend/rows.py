@@ -19,7 +19,7 @@ from ftm_backend.midend.rows_gather import RowGather, match_gather
 from ftm_backend.midend.tiling import Cut, cuts
 from ftm_backend.mlir import ir
 
-__all__ = ["lower", "match_gather"]
+__all__ = ["largest", "lower", "match_gather"]
 
 _PART_OF_AM = 3
 """A row kernel plans for this part of AM: the multi-buffer pass may double its tiles."""
@@ -44,7 +44,7 @@ def lower(kernel: KernelView, b: TileBuilder) -> None:
     _Gather(kernel, found, b).build()
 
 
-def _largest(extents: Sequence[int], most: int) -> Cut:
+def largest(extents: Sequence[int], most: int) -> Cut:
     """The largest cut of a group of at most ``most`` elements."""
     return cuts(extents, 1, max(1, most))[-1]
 
@@ -67,8 +67,8 @@ class _Scatter:
         item = ELEMENT_BYTES[self.dest.value.dtype]
         room = machine.am_bytes // _PART_OF_AM // item
         share = max(_LEAST_COLUMNS, ceil(self.width / machine.cores))
-        columns = _largest((self.width,), min(share, room))
-        rows = _largest((max(1, self.moves),), min(room // columns.elements, machine.am_bytes // _PART_OF_AM // 8))
+        columns = largest((self.width,), min(share, room))
+        rows = largest((max(1, self.moves),), min(room // columns.elements, machine.am_bytes // _PART_OF_AM // 8))
         stores = self.statement.results[0].stores
         with self.b.for_(*core_share(self.b, self.kernel, columns.blocks)) as block:
             at = self.blocks.place((1,), columns, block)
@@ -79,7 +79,7 @@ class _Scatter:
                 self._move(at, rows, columns)
 
     def _copy(self, store: Store, at: Places, columns: Cut, room: int) -> None:
-        b, rows = self.b, _largest((self.entries,), room // columns.elements)
+        b, rows = self.b, largest((self.entries,), room // columns.elements)
         dtype = self.dest.value.dtype
         tile = b.tile(dtype, rows.elements, columns.elements)
         source, target = self._access(self.dest, 2), Affine(store.index.const, (0, 1, self.width))
@@ -147,9 +147,9 @@ class _Gather:
         widest = max(ELEMENT_BYTES[v.dtype] for v in [found.table, *(r.value for r in statement.results)])
         room = self.kernel.machine.am_bytes // _PART_OF_AM // (tiles * widest)
         row_extents, column_extents = ([blocks.extents[a] for a in g] for g in (self.rows, self.columns))
-        columns = _largest(column_extents, room)
+        columns = largest(column_extents, room)
         share = ceil(prod(row_extents) / self.kernel.machine.cores)
-        rows = _largest(row_extents, min(share, room // columns.elements))
+        rows = largest(row_extents, min(share, room // columns.elements))
         tile = b.tile(found.table.dtype, rows.elements, columns.elements)
         computed = self._computed_numbers(rows)
         ids = b.tile(self.row_reads[0].value.dtype, rows.elements, 1) if computed is None else computed.tiles[id(found.identity)]
