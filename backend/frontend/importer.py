@@ -84,7 +84,7 @@ class _Importer:
         self.scalars: list[Any] = []
         self.constants: dict[Any, Any] = {}
         self.wrapped: dict[int, Any] = {}
-        self.wrapped_positions: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {}
+        self.respelled_positions: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {}
         self.plans: dict[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]] | None] = {}
         self.parse = functools.cache(ir.Type.parse)
         self.i64 = ir.IntegerType.get_signless(64)
@@ -112,25 +112,34 @@ class _Importer:
     def node(self, node: Node) -> None:
         if node.op == "ftm.view" and self.view(node):
             return
-        plan = self.plan(node)
         types = [self.tensor_type(t) for t in node.results]
-        if plan is None:
-            names = tuple(name for name, _ in node.args)
+        op = self.registered_op(node, types)
+        if op is None:
             attributes = {
                 "name": self.ir.StringAttr.get(node.op.replace("::", ".")),
-                ARGS_ATTRIBUTE: self.ir.ArrayAttr.get([self.ir.StringAttr.get(n) for n in names]),
+                ARGS_ATTRIBUTE: self.ir.ArrayAttr.get([self.ir.StringAttr.get(name) for name, _ in node.args]),
             }
             operands = [self.argument(value) for _, value in node.args]
             op = self.ir.Operation.create("torch.operator", types, operands, attributes, regions=0)
-        else:
-            name, names = plan
-            given = dict(node.args)
-            arguments = [given[n] if n in given else _LEFT_OUT[n] for n in names]
-            operands = [self.argument(value) for value in arguments]
-            for k in self.tensor_operands(name, types, arguments, operands):
-                operands[k] = self.wrap(arguments[k])
-            op = self.ir.Operation.create(name, types, operands)
         self.values.extend(op.results)
+
+    def registered_op(self, node: Node, types: list[Any]) -> Any:
+        """``node`` as the op that the torch dialect has for it; None if it has none, or its verifier takes less
+        than PyTorch does (a dim of a 0-dim tensor)."""
+        plan = self.plan(node)
+        if plan is None:
+            return None
+        name, names = plan
+        given = dict(node.args)
+        arguments = [given[n] if n in given else _LEFT_OUT[n] for n in names]
+        operands = [self.argument(value) for value in arguments]
+        for k in self.respelled(name, types, arguments, operands):
+            operands[k] = self.other_spelling(arguments[k])
+        op = self.ir.Operation.create(name, types, operands)
+        if self.sound(op):
+            return op
+        op.erase()
+        return None
 
     def plan(self, node: Node) -> tuple[str, tuple[str, ...]] | None:
         """Name and operand names of the registered op that ``node`` is, or None."""
@@ -149,34 +158,42 @@ class _Importer:
 
     # --- operands -------------------------------------------------------------------------------------
 
-    def tensor_operands(self, name: str, types: list[Any], arguments: list[Any], operands: list[Any]) -> tuple[int, ...]:
-        """Positions where a runtime number is given and the op takes a tensor.
+    def respelled(self, name: str, types: list[Any], arguments: list[Any], operands: list[Any]) -> tuple[int, ...]:
+        """Positions where a runtime number is given and the op takes a tensor, or a bool and it takes a number.
 
-        Whether an operand is a tensor or a number is known to the op's verifier and to nobody else, so the
-        verifier is asked, once for each op and set of positions: the fewest numbers that must be wrapped.
+        What an operand must be is known to the op's verifier and to nobody else, so the verifier is asked,
+        once for each op and set of positions: the fewest operands that must be spelled otherwise.
         """
-        numbers = tuple(k for k, value in enumerate(arguments) if isinstance(value, ScalarRef))
-        if not numbers:
+        doubtful = tuple(k for k, value in enumerate(arguments) if isinstance(value, (ScalarRef, bool)))
+        if not doubtful:
             return ()
-        key = (name, numbers)
-        if key not in self.wrapped_positions:
-            for count in range(len(numbers) + 1):
-                for chosen in itertools.combinations(numbers, count):
-                    trial = [self.wrap(arguments[k]) if k in chosen else v for k, v in enumerate(operands)]
+        key = (name, doubtful)
+        if key not in self.respelled_positions:
+            for count in range(len(doubtful) + 1):
+                for chosen in itertools.combinations(doubtful, count):
+                    trial = [self.other_spelling(arguments[k]) if k in chosen else v for k, v in enumerate(operands)]
                     if self.verifies(name, types, trial):
-                        self.wrapped_positions[key] = chosen
+                        self.respelled_positions[key] = chosen
                         return chosen
-            self.wrapped_positions[key] = ()
-        return self.wrapped_positions[key]
+            self.respelled_positions[key] = ()
+        return self.respelled_positions[key]
+
+    def other_spelling(self, value: Any) -> Any:
+        """A runtime number as a 0-dim tensor, a bool as an integer."""
+        return self.wrap(value) if isinstance(value, ScalarRef) else self.constant("int", int(value))
 
     def verifies(self, name: str, types: list[Any], operands: list[Any]) -> bool:
         op = self.ir.Operation.create(name, types, operands)
+        sound = self.sound(op)
+        op.erase()
+        return sound
+
+    def sound(self, op: Any) -> bool:
+        """Whether the verifier of the torch dialect accepts ``op``."""
         try:
             return bool(op.verify())
         except self.ir.MLIRError:
             return False
-        finally:
-            op.erase()
 
     def wrap(self, ref: ScalarRef) -> Any:
         """A 0-dim tensor of a runtime number."""

@@ -351,6 +351,7 @@ def ranges(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     table: dict[str, list[tuple[Any, ...]]] = {
         "arange": [(5,), (0,)], "arange.start": [(2, 9)], "arange.start_step": [(1, 12, 3), (9, 0, -2)],
         "linspace": [(0, 10, 5), (3, 3, 1), (1, 20, 8)],
+        "logspace": [(0, 2, 5), (3, 3, 1, 2.0), (0, 6, 8, 2.0)],
     }
     for args in table[name_of(op)]:
         yield args, {"dtype": dtype}

@@ -10,6 +10,7 @@ import numpy as np
 import oracle
 import pytest
 import samples
+import samples_math  # noqa: F401  (more samplers)
 import samples_nn  # noqa: F401  (more samplers)
 import torch
 from ftm_backend import mlir

@@ -31,6 +31,16 @@ _binary("fmin", lambda self, other: self.minnum(other), tolerance=EXACT)
 _binary("xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self", lambda self, other: _xlogy(self, other))
 _binary("heaviside", lambda self, values: e.where(self.eq(0), values, (self > 0).to(self.dtype)), tolerance=EXACT)
 
+_binary("logaddexp", lambda self, other: _log_add(self, other, e.exp, 1.0), FLOATS)
+_binary("logaddexp2", lambda self, other: _log_add(self, other, lambda x: e.apply("math.exp2", x), 1 / math.log(2)), FLOATS)
+
+
+def _log_add(x: Any, y: Any, power: Any, unit: float) -> Any:
+    """The logarithm of a sum of powers, without overflow; equal infinities stay."""
+    large = e.maximum(x, y)
+    value = large + e.log1p(power(-abs(x - y))) * unit
+    return e.where(abs(x).eq(math.inf) & x.eq(y), x, value)
+
 
 def _hypot(x: Any, y: Any) -> Any:
     """Scaled by the larger side, so that no square overflows; infinite beside NaN."""

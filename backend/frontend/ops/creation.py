@@ -56,6 +56,17 @@ def _arange(b: Any, end: Any, start: Any = 0, step: Any = 1, dtype: str | None =
 
 @lowering("aten::linspace", ALL, "linspace")
 def _linspace(b: Any, start: Any, end: Any, steps: int, dtype: str | None = None) -> Any:
+    return _spaced(b, start, end, steps, lambda x: x)
+
+
+# A power of the base magnifies what its exponent is off by.
+@lowering("aten::logspace", ALL, "linspace", {"f64": (1e-11, 1e-12), "f32": (5e-5, 1e-6), "f16": (2e-3, 1e-3), "bf16": (1.6e-2, 1e-2)})
+def _logspace(b: Any, start: Any, end: Any, steps: int, base: float, dtype: str | None = None) -> Any:
+    return _spaced(b, start, end, steps, lambda x: e.pow_(x.const(base), x))
+
+
+def _spaced(b: Any, start: Any, end: Any, steps: int, function: Any) -> Any:
+    """``function`` at evenly spaced places, each reckoned from the nearer end."""
     from ftm_backend.frontend.builder import Output
 
     compute = compute_dtype(b.result.dtype)
@@ -67,10 +78,10 @@ def _linspace(b: Any, start: Any, end: Any, steps: int, dtype: str | None = None
         step = (last - first) / max(1, steps - 1)
         forward = first + step * place.to(compute)
         backward = last - step * (place.const(steps - 1) - place).to(compute)
-        return e.where(place < steps // 2, forward, backward).to(b.result.dtype)
+        return function(e.where(place < steps // 2, forward, backward)).to(b.result.dtype)
 
     if steps == 1:
-        return b.full(first, b.result.dtype, (1,))
+        return b.full(function(first), b.result.dtype, (1,))
     return b.generic(b.result.shape, [], [Output(b.result.dtype, b.result.shape, [0])], body)[0]
 
 

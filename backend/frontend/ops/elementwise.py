@@ -47,6 +47,7 @@ _unary("reciprocal", _reciprocal)
 _unary("sigmoid", sigmoid)
 # PyTorch rounds the odds to the half type before the logarithm, which matters near 1.
 _unary("logit", _logit, tolerance={**TOLERANCE, "f16": (2e-3, 1e-3), "bf16": (1.6e-2, 8e-3)})
+_unary("sinc", lambda self: e.where(self.eq(0), 1, e.sin(self * math.pi) / (self * math.pi)))
 _unary("deg2rad", lambda self: self * (math.pi / 180), FLOATS)
 _unary("rad2deg", lambda self: self * (180 / math.pi), FLOATS)
 

@@ -30,13 +30,19 @@ def _sum(b: Any, self: Any, dim: Any = None, keepdim: bool = False, dtype: str |
     return _finish(b, sum_of(b, self, normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
 
 
-@lowering("aten::nansum", FLOATS, "reduction", _SUMS)
+@lowering("aten::nansum", ALL, "reduction", _SUMS)
 def _nansum(b: Any, self: Any, dim: Any = None, keepdim: bool = False, dtype: str | None = None) -> Any:
     dims = normal_dims(dim, self.rank)
-    return _finish(b, sum_of(b, self, dims, compute_dtype(b.result.dtype), lambda x: e.where(e.isnan(x), 0, x)))
+    number = (lambda x: e.where(e.isnan(x), 0, x)) if e.info(self.dtype).kind == "float" else None
+    return _finish(b, sum_of(b, self, dims, compute_dtype(b.result.dtype), number))
 
 
-@lowering("aten::mean aten::mean.dim", FLOATS, "reduction", _SUMS)
+@lowering("aten::count_nonzero.dim_IntList", ALL, "reduction", EXACT)
+def _count_nonzero(b: Any, self: Any, dim: Any = None) -> Any:
+    return _finish(b, sum_of(b, self, normal_dims(dim, self.rank), "i64", lambda x: x.ne(0)))
+
+
+@lowering("aten::mean aten::mean.dim", ALL, "reduction", _SUMS)
 def _mean(b: Any, self: Any, dim: Any = None, keepdim: bool = False, dtype: str | None = None) -> Any:
     return _finish(b, mean_of(b, self, normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
 
@@ -81,6 +87,13 @@ for _name, _kind in (("max", "max"), ("min", "min")):
     lowering(f"aten::arg{_name}", NUMBERS, "extreme_place", EXACT)(_extreme_place(_kind))
 
 
+@lowering("aten::aminmax", ALL, "aminmax", EXACT)
+def _aminmax(b: Any, self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    dims = normal_dims(dim, self.rank)
+    low, high = (reduce(b, kind, [self], dims, self.dtype) for kind in ("min", "max"))
+    return b.reshape(low, b.result.shape), b.reshape(high, b.result.shape)
+
+
 def _test(kind: str) -> Any:
     def lower(b: Any, self: Any, dim: Any = None, keepdim: bool = False) -> Any:
         return _finish(b, reduce(b, kind, [self], normal_dims(dim, self.rank), "i1"))
@@ -92,19 +105,19 @@ lowering("aten::any aten::any.dim aten::any.dims", ALL, "reduction", EXACT)(_tes
 lowering("aten::all aten::all.dim aten::all.dims", ALL, "reduction", EXACT)(_test("and"))
 
 
-def moments(b: Any, x: Any, dims: Any, correction: float) -> tuple[Any, Any]:
-    """(variance, mean) over ``dims`` in x's compute dtype, extents 1 kept, in two passes."""
+def moments(b: Any, x: Any, dims: Any, correction: Any) -> tuple[Any, Any]:
+    """(variance, mean) over ``dims`` in x's compute dtype, extents 1 kept, in two passes; ``correction`` is a
+    number or a runtime scalar."""
     dtype = compute_dtype(x.dtype)
     mean = mean_of(b, x, dims, dtype)
     squares = reduce(b, "sum", [x, mean], dims, dtype, lambda v, m: (v.to(dtype) - m) * (v.to(dtype) - m))
-    count = max(0.0, count_of(x.shape, dims) - correction)
+    count = b.constant(count_of(x.shape, dims), dtype) - b.inline(correction, dtype)
+    count = e.maximum(count, 0)
     return b.pointwise(lambda s: s / count, [squares], TensorType(dtype, squares.shape)), mean
 
 
 def _variance(root: bool, with_mean: bool) -> Any:
     def lower(b: Any, self: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
-        if isinstance(correction, e.Elem):
-            raise TypeError("correction must be a constant of the trace")
         variance, mean = moments(b, self, normal_dims(dim, self.rank), 1 if correction is None else correction)
         if root:
             variance = b.pointwise(e.sqrt, [variance], variance.type)
@@ -169,10 +182,10 @@ def _norm(b: Any, self: Any, p: Any, dim: Any = None, keepdim: bool = False, dty
     return vector_norm(b, self, 2 if p is None else p, dim, keepdim, dtype)
 
 
-@lowering("aten::logsumexp", FLOATS, "reduction", _SUMS)
+@lowering("aten::logsumexp", ALL, "reduction", _SUMS)
 def _logsumexp(b: Any, self: Any, dim: Any, keepdim: bool = False) -> Any:
     dims = normal_dims(dim, self.rank)
-    dtype = compute_dtype(self.dtype)
+    dtype = compute_dtype(b.result.dtype)
     largest = reduce(b, "max", [self], dims, dtype)
     # An infinite maximum would make inf - inf; its exponentials are taken as they are.
     shift = b.pointwise(lambda m: e.where(abs(m).eq(math.inf), 0, m), [largest], largest.type)
