@@ -2,6 +2,7 @@
 
 #include "counters.h"
 #include "python_bridge.h"
+#include "random.h"
 
 #include <ATen/native/CPUFallback.h>
 
@@ -27,6 +28,11 @@ void run_fallback(const Op& op, torch::jit::Stack* stack) {
     TORCH_WARN(
         op.called_name, " is not compiled for device ftm (for these dtypes): it runs on the CPU. This ",
         "cuts the program in two and copies its operands. (Said once; ftm_lazy.metrics counts.)");
+  }
+  std::optional<CpuStream> stream;
+  if (op.random) {
+    const auto& generator = op.generator < 0 ? c10::IValue() : torch::jit::peek(*stack, op.generator, op.arguments.size());
+    stream.emplace(op.handle, *stack, next_random_draw(generator));
   }
   at::native::cpu_fallback(op.handle, stack, /*error_on_views=*/true);
 }

@@ -1,5 +1,6 @@
 #include "random.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Utils.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
 #include <ATen/EmptyTensor.h>
@@ -87,6 +88,30 @@ RandomDraw next_random_draw(const c10::IValue& argument) {
       generator.device().type(), "'");
   const std::lock_guard<std::mutex> guard(generator.mutex());
   return static_cast<PhiloxGenerator*>(generator.unsafeGetGeneratorImpl())->draw();
+}
+
+CpuStream::CpuStream(const c10::OperatorHandle& op, torch::jit::Stack& stack, const RandomDraw& draw) {
+  const uint64_t seed = draw.seed ^ draw.offset * 0x9e3779b97f4a7c15ULL;
+  const auto& arguments = op.schema().arguments();
+  const size_t base = stack.size() - arguments.size();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].name() == "generator") {
+      stack[base + i] = at::detail::createCPUGenerator(seed);
+      return;
+    }
+  }
+  auto generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> guard(generator.mutex());
+  lent_state_ = generator.get_state();
+  generator.set_current_seed(seed);
+}
+
+CpuStream::~CpuStream() {
+  if (lent_state_.defined()) {
+    auto generator = at::detail::getDefaultCPUGenerator();
+    const std::lock_guard<std::mutex> guard(generator.mutex());
+    generator.set_state(lent_state_);
+  }
 }
 
 uint32_t philox_word(uint64_t index, uint64_t seed, uint64_t offset) {

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
 
 #include <array>
 #include <cstdint>
@@ -18,6 +21,19 @@ struct RandomDraw {
 
 // The next draw of a generator argument: a Generator, or None for the default one.
 RandomDraw next_random_draw(const c10::IValue& generator);
+
+// While it lives, the op whose arguments end the stack draws on the CPU from a stream that follows from `draw`: it is
+// given a generator, or, where it takes none, the CPU's own one is lent and put back as it was.
+class CpuStream {
+ public:
+  CpuStream(const c10::OperatorHandle& op, torch::jit::Stack& stack, const RandomDraw& draw);
+  ~CpuStream();
+  CpuStream(const CpuStream&) = delete;
+  CpuStream& operator=(const CpuStream&) = delete;
+
+ private:
+  at::Tensor lent_state_; // of the CPU's own generator
+};
 
 const at::Generator& default_generator();
 at::Generator make_generator();

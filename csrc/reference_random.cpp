@@ -3,7 +3,7 @@
 #include "random.h"
 #include "reference.h"
 
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones_like.h>
 
@@ -12,9 +12,7 @@
 namespace ftm {
 namespace {
 
-struct Draw {
-  uint64_t seed, offset;
-
+struct Draw : RandomDraw {
   uint32_t word(uint64_t index) const {
     return philox_word(index, seed, offset);
   }
@@ -27,6 +25,19 @@ struct Draw {
     const uint64_t high = word(2 * index) >> 5;
     const uint64_t low = word(2 * index + 1) >> 6;
     return static_cast<double>(high << 26 | low) * 0x1p-53;
+  }
+  // In (0, 1), symmetric: midpoints of intervals.
+  float open24(uint64_t index) const {
+    return (static_cast<float>(word(index) >> 9) + 0.5F) * 0x1p-23F;
+  }
+  double open53(uint64_t index) const {
+    const uint64_t high = word(2 * index) >> 5;
+    const uint64_t low = word(2 * index + 1) >> 7;
+    return (static_cast<double>(high << 25 | low) + 0.5) * 0x1p-52;
+  }
+  template <typename Real>
+  Real open(uint64_t index) const {
+    return sizeof(Real) == 4 ? static_cast<Real>(open24(index)) : static_cast<Real>(open53(index));
   }
 };
 
@@ -50,20 +61,67 @@ at::Tensor uniform(const at::Tensor& self, double from, double to, const Draw& d
   return generated(self, [&](int64_t i) { return low + draw.uniform24(i) * range; });
 }
 
+// The same for the dtype that the compiler computes in: element(i, Real()).
+template <typename Element>
+at::Tensor generated_in(const at::Tensor& like, bool in_double, Element element) {
+  return generated(like, [&](int64_t i) -> double {
+    return in_double ? element(i, double()) : static_cast<double>(element(i, float()));
+  });
+}
+
 template <typename Real>
 Real standard_normal(const Draw& draw, int64_t i) {
-  const Real u1 = static_cast<Real>((draw.word(2 * i) >> 8) + 1) * static_cast<Real>(0x1p-24);
-  const Real u2 = static_cast<Real>(draw.word(2 * i + 1) >> 8) * static_cast<Real>(0x1p-24);
+  const Real u1 = draw.open<Real>(2 * i);
+  const Real u2 = draw.open<Real>(2 * i + 1);
   return std::sqrt(Real(-2) * std::log(u1)) * std::cos(static_cast<Real>(2 * M_PI) * u2);
 }
 
-at::Tensor normal(const at::Tensor& self, double mean, double deviation, const Draw& draw) {
-  if (self.scalar_type() == at::kDouble) {
-    return generated(self, [&](int64_t i) { return mean + deviation * standard_normal<double>(draw, i); });
+at::Tensor normal(const at::Tensor& self, double mean, double deviation, const Draw& draw, bool exponentials) {
+  return generated_in(self, self.scalar_type() == at::kDouble, [&](int64_t i, auto real) {
+    using Real = decltype(real);
+    const Real z = static_cast<Real>(mean) + static_cast<Real>(deviation) * standard_normal<Real>(draw, i);
+    return exponentials ? std::exp(z) : z;
+  });
+}
+
+// A parameter of a distribution: a tensor or a number.
+double parameter(const c10::IValue& value, const at::Tensor& dense, int64_t i) {
+  return value.isTensor() ? dense.const_data_ptr<double>()[i] : value.toDouble();
+}
+
+at::Tensor normal_of(const c10::IValue& mean, const c10::IValue& deviation, const Draw& draw) {
+  at::Tensor like = mean.isTensor() ? mean.toTensor() : deviation.toTensor();
+  if (mean.isTensor() && deviation.isTensor()) {
+    like = like.expand(at::infer_size(like.sizes(), deviation.toTensor().sizes()));
   }
-  const auto m = static_cast<float>(mean);
-  const auto d = static_cast<float>(deviation);
-  return generated(self, [&](int64_t i) { return m + d * standard_normal<float>(draw, i); });
+  const auto dense = [&](const c10::IValue& value) {
+    return value.isTensor() ? value.toTensor().to(at::kDouble).expand_as(like).contiguous() : at::Tensor();
+  };
+  const auto means = dense(mean);
+  const auto deviations = dense(deviation);
+  return generated_in(like, like.scalar_type() == at::kDouble, [&](int64_t i, auto real) {
+    using Real = decltype(real);
+    return static_cast<Real>(parameter(mean, means, i)) +
+        static_cast<Real>(parameter(deviation, deviations, i)) * standard_normal<Real>(draw, i);
+  });
+}
+
+at::Tensor cauchy(const at::Tensor& self, double median, double sigma, const Draw& draw) {
+  return generated_in(self, self.scalar_type() == at::kDouble, [&](int64_t i, auto real) {
+    using Real = decltype(real);
+    const Real centred = draw.open<Real>(i) - Real(0.5);
+    const Real angle = (Real(0.5) - std::abs(centred)) * static_cast<Real>(M_PI);
+    const Real tangent = std::copysign(std::cos(angle) / std::sin(angle), centred);
+    return tangent * static_cast<Real>(sigma) + static_cast<Real>(median);
+  });
+}
+
+at::Tensor geometric(const at::Tensor& self, double p, const Draw& draw) {
+  const bool in_double = !self.is_floating_point() || self.scalar_type() == at::kDouble;
+  return generated_in(self, in_double, [&](int64_t i, auto real) {
+    using Real = decltype(real);
+    return std::ceil(std::log(draw.open<Real>(i)) / std::log1p(-static_cast<Real>(p)));
+  });
 }
 
 at::Tensor bernoulli(const at::Tensor& self, double p, const Draw& draw) {
@@ -136,7 +194,7 @@ uint64_t default_range(at::ScalarType dtype) {
 } // namespace
 
 void run_random_reference(const Form& form, torch::jit::Stack& stack, uint64_t seed, uint64_t offset) {
-  const Draw draw{seed, offset};
+  const Draw draw{{seed, offset}};
   const auto& name = form.name;
   const auto self = stack[0].isTensor() ? stack[0].toTensor() : at::Tensor();
   if (name == "aten::native_dropout") {
@@ -147,7 +205,15 @@ void run_random_reference(const Form& form, torch::jit::Stack& stack, uint64_t s
   if (name == "aten::uniform") {
     result = uniform(self, stack[1].toDouble(), stack[2].toDouble(), draw);
   } else if (name == "aten::normal_functional") {
-    result = normal(self, stack[1].toDouble(), stack[2].toDouble(), draw);
+    result = normal(self, stack[1].toDouble(), stack[2].toDouble(), draw, /*exponentials=*/false);
+  } else if (name == "aten::log_normal") {
+    result = normal(self, stack[1].toDouble(), stack[2].toDouble(), draw, /*exponentials=*/true);
+  } else if (name.rfind("aten::normal.", 0) == 0) {
+    result = normal_of(stack[0], stack[1], draw);
+  } else if (name == "aten::cauchy") {
+    result = cauchy(self, stack[1].toDouble(), stack[2].toDouble(), draw);
+  } else if (name == "aten::geometric") {
+    result = geometric(self, stack[1].toDouble(), draw);
   } else if (name == "aten::bernoulli.p") {
     result = bernoulli(self, stack[1].toDouble(), draw);
   } else if (name == "aten::bernoulli") {
@@ -170,12 +236,7 @@ void run_random_reference(const Form& form, torch::jit::Stack& stack, uint64_t s
     return;
   }
   // The long tail: reproducible from seed and offset, with the CPU's own streams.
-  const auto& arguments = form.op->schema().arguments();
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].name() == "generator") {
-      stack[i] = at::detail::createCPUGenerator(seed ^ offset * 0x9e3779b97f4a7c15ULL);
-    }
-  }
+  const CpuStream stream(*form.op, stack, draw);
   form.op->callBoxed(stack);
 }
 

@@ -23,7 +23,7 @@ CONSTANT_SCALARS = {  # Scalars that shape the code: the recorder prints their v
     ("var_mean", "correction"), ("std_mean", "correction"),
 }
 RANDOM = {"uniform", "normal_functional", "bernoulli", "random", "exponential", "rand", "randn", "randint", "rand_like",
-          "randn_like", "randint_like", "native_dropout", "normal"}
+          "randn_like", "randint_like", "native_dropout", "normal", "log_normal", "cauchy", "geometric"}
 
 
 def tensor_type(x: torch.Tensor) -> TensorType:

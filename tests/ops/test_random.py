@@ -67,15 +67,66 @@ def test_uniform(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     assert torch.equal(got, torch.from_numpy(want).to(dtype).reshape(shape))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def open_units(count: int, per_element: int, dtype: torch.dtype, recording: capture.Recording) -> np.ndarray:
+    """[count, per_element] numbers in (0, 1): midpoints of 2^23 intervals, of 2^52 for f64."""
+    if dtype == torch.float64:
+        w = words(count, 2 * per_element, recording).reshape(count, per_element, 2)
+        return ((w[..., 0] >> 5) * 2.0**25 + (w[..., 1] >> 7) + 0.5) * 2.0**-52
+    return ((words(count, per_element, recording) >> 9).astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-23)
+
+
+def standard_normals(count: int, dtype: torch.dtype, recording: capture.Recording) -> np.ndarray:
+    u = open_units(count, 2, dtype, recording)
+    return np.sqrt(-2 * np.log(u[:, 0])) * np.cos(u.dtype.type(2 * np.pi) * u[:, 1])
+
+
+def assert_drawn(got: torch.Tensor, want: np.ndarray, name: str) -> None:
+    """Equal within four times the record's tolerance: numpy's functions round on their own."""
+    relative, absolute = RECORDS[name].tolerance[capture.DTYPES[got.dtype]]
+    torch.testing.assert_close(got, torch.from_numpy(want).to(got.dtype).reshape(got.shape), rtol=relative * 4, atol=absolute * 4)
+
+
+WITH_DOUBLE = pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+
+
+@WITH_DOUBLE
 def test_normal(dtype: torch.dtype) -> None:
     recording, (got,) = run(aten.normal_functional.default, torch.zeros(9, 5, dtype=dtype), 1.0, 2.0)
-    w = words(45, 2, recording)
-    compute = np.float64 if dtype == torch.float64 else np.float32
-    u1, u2 = (((w[:, 0] >> 8) + 1) * 2.0**-24).astype(compute), ((w[:, 1] >> 8) * 2.0**-24).astype(compute)
-    want = np.sqrt(-2 * np.log(u1)) * np.cos(compute(2 * np.pi) * u2) * 2 + 1
-    tolerance = RECORDS["aten::normal_functional"].tolerance[capture.DTYPES[dtype]]
-    torch.testing.assert_close(got, torch.from_numpy(want).to(dtype).reshape(9, 5), rtol=tolerance[0] * 4, atol=tolerance[1] * 4)
+    assert_drawn(got, standard_normals(45, dtype, recording) * 2 + 1, "aten::normal_functional")
+
+
+@WITH_DOUBLE
+def test_normal_of_tensors(dtype: torch.dtype) -> None:
+    """Means and deviations as tensors, one of them as a number, broadcast against each other."""
+    mean, deviation = torch.randn(4, 1).to(dtype), torch.rand(4, 5).to(dtype)
+    for op, arguments in ((aten.normal.Tensor_Tensor, (mean, deviation)), (aten.normal.Tensor_float, (mean, 0.5)),
+                          (aten.normal.float_Tensor, (-1.0, deviation))):
+        recording, (got,) = run(op, *arguments)
+        z = standard_normals(got.numel(), dtype, recording).reshape(got.shape)
+        parts = [a.double().numpy() if isinstance(a, torch.Tensor) else a for a in arguments]
+        assert_drawn(got, z * parts[1] + parts[0], "aten::normal.Tensor_Tensor")
+
+
+@WITH_DOUBLE
+def test_log_normal(dtype: torch.dtype) -> None:
+    recording, (got,) = run(aten.log_normal.default, torch.zeros(40, dtype=dtype), 0.2, 0.5)
+    assert_drawn(got, np.exp(standard_normals(40, dtype, recording) * 0.5 + 0.2), "aten::log_normal")
+
+
+@WITH_DOUBLE
+def test_cauchy(dtype: torch.dtype) -> None:
+    recording, (got,) = run(aten.cauchy.default, torch.zeros(60, dtype=dtype), 0.5, 2.0)
+    u = open_units(60, 1, dtype, recording)[:, 0].astype(np.float64)
+    assert_drawn(got, np.tan(np.pi * (u - 0.5)) * 2 + 0.5, "aten::cauchy")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64, torch.uint8])
+def test_geometric(dtype: torch.dtype) -> None:
+    recording, (got,) = run(aten.geometric.default, torch.zeros(50, dtype=dtype), 0.25)
+    compute = torch.float64 if not dtype.is_floating_point else dtype
+    u = open_units(50, 1, compute, recording)[:, 0]
+    assert got.tolist() == np.ceil(np.log(u) / np.log1p(-u.dtype.type(0.25))).tolist()
+    assert got.min() >= 1
 
 
 @pytest.mark.parametrize("p", [0.0, 0.2, 1.0])
@@ -143,4 +194,5 @@ def test_every_random_family_is_covered() -> None:
     """A new random family needs a test in this file."""
     families = {r.family for r in RECORDS.values() if r.family.startswith("random")}
     assert families == {"random_uniform", "random_normal", "random_normal_tensor", "random_bernoulli_p", "random_bernoulli",
-                        "random_bernoulli_tensor", "random_integers", "random_exponential", "random_dropout"}
+                        "random_bernoulli_tensor", "random_integers", "random_exponential", "random_dropout", "random_log_normal",
+                        "random_cauchy", "random_geometric"}

@@ -15,7 +15,7 @@ from ftm_backend.frontend.ops.record import EXACT, TOLERANCE, lowering
 from ftm_backend.frontend.strided import contiguous_strides
 
 
-def _element_number(b: Any, shape: tuple[int, ...]) -> Any:
+def element_number(b: Any, shape: tuple[int, ...]) -> Any:
     """In a body: the row-major number of the element being computed."""
     number = b.constant(0, "i64")
     for k, stride in enumerate(contiguous_strides(shape)):
@@ -24,7 +24,7 @@ def _element_number(b: Any, shape: tuple[int, ...]) -> Any:
     return number
 
 
-def _word(b: Any, number: Any, seed: Any, offset: Any) -> Any:
+def word(b: Any, number: Any, seed: Any, offset: Any) -> Any:
     return b.emitter.emit("ftm.philox", "i32", number, seed, offset)
 
 
@@ -33,13 +33,22 @@ def _shifted(word: Any, bits: int) -> Any:
     return e.apply("arith.shrui", word, word.const(bits))
 
 
-def _unit(b: Any, number: Any, seed: Any, offset: Any, dtype: str) -> Any:
+def unit(b: Any, number: Any, seed: Any, offset: Any, dtype: str) -> Any:
     """Uniform in [0, 1): 24 bits for f32, 53 for f64."""
     if dtype != "f64":
-        return _shifted(_word(b, number, seed, offset), 8).to("f32") * 2.0**-24
-    high = _shifted(_word(b, number * 2, seed, offset), 5).to("f64")
-    low = _shifted(_word(b, number * 2 + 1, seed, offset), 6).to("f64")
+        return _shifted(word(b, number, seed, offset), 8).to("f32") * 2.0**-24
+    high = _shifted(word(b, number * 2, seed, offset), 5).to("f64")
+    low = _shifted(word(b, number * 2 + 1, seed, offset), 6).to("f64")
     return (high * 2.0**26 + low) * 2.0**-53
+
+
+def _open_unit(b: Any, number: Any, seed: Any, offset: Any, dtype: str) -> Any:
+    """Uniform in (0, 1), symmetric: the midpoints of 2^23 (f64: 2^52) intervals."""
+    if dtype != "f64":
+        return (_shifted(word(b, number, seed, offset), 9).to("f32") + 0.5) * 2.0**-23
+    high = _shifted(word(b, number * 2, seed, offset), 5).to("f64")
+    low = _shifted(word(b, number * 2 + 1, seed, offset), 7).to("f64")
+    return (high * 2.0**25 + low + 0.5) * 2.0**-52
 
 
 def _random(names: str, family: str, element: Any, dtypes: Any = FLOATS, inputs: tuple[str, ...] = (),
@@ -48,15 +57,15 @@ def _random(names: str, family: str, element: Any, dtypes: Any = FLOATS, inputs:
 
     @lowering(names, dtypes, family, tolerance)
     def lower(b: Any, seed: Any, offset: Any, **arguments: Any) -> Any:
-        from ftm_backend.frontend.builder import Input, Output
+        from ftm_backend.frontend.builder import Input, Output, Value
 
         result = b.result
-        values = {k: v for k, v in arguments.items() if k in inputs and v is not None and not isinstance(v, e.Elem)}
+        values = {k: v for k, v in arguments.items() if k in inputs and isinstance(v, Value)}
         rest = {k: v for k, v in arguments.items() if k not in values}
         rank = len(result.shape)
 
         def body(*elems: Any) -> Any:
-            number = _element_number(b, result.shape)
+            number = element_number(b, result.shape)
             made = element(b, number, seed, offset, **dict(zip(values, elems, strict=True)), **rest)
             return made.to(result.dtype)
 
@@ -67,16 +76,35 @@ def _random(names: str, family: str, element: Any, dtypes: Any = FLOATS, inputs:
 def _uniform(b: Any, number: Any, seed: Any, offset: Any, from_: Any = 0.0, to: Any = 1.0, **_: Any) -> Any:
     dtype = compute_dtype(b.result.dtype)
     low, high = b.inline(from_, dtype), b.inline(to, dtype)
-    return low + _unit(b, number, seed, offset, dtype) * (high - low)
+    return low + unit(b, number, seed, offset, dtype) * (high - low)
 
 
 def _normal(b: Any, number: Any, seed: Any, offset: Any, mean: Any = 0.0, std: Any = 1.0, **_: Any) -> Any:
-    """Box-Muller, one pair of words for each element."""
+    """Box-Muller, from the element's own two numbers."""
     dtype = compute_dtype(b.result.dtype)
-    first = (_shifted(_word(b, number * 2, seed, offset), 8) + 1).to(dtype) * 2.0**-24
-    second = _shifted(_word(b, number * 2 + 1, seed, offset), 8).to(dtype) * 2.0**-24
+    first, second = (_open_unit(b, number * 2 + k, seed, offset, dtype) for k in (0, 1))
     z = e.sqrt(e.log(first) * -2) * e.cos(second * (2 * math.pi))
     return z * _parameter(b, std, dtype) + _parameter(b, mean, dtype)
+
+
+def _log_normal(b: Any, number: Any, seed: Any, offset: Any, mean: Any = 1.0, std: Any = 2.0, **_: Any) -> Any:
+    return e.exp(_normal(b, number, seed, offset, mean, std))
+
+
+def _cauchy(b: Any, number: Any, seed: Any, offset: Any, median: Any = 0.0, sigma: Any = 1.0, **_: Any) -> Any:
+    """tan(pi (u - 1/2)), as the cotangent of an angle that is exact where the tangent is steep."""
+    dtype = compute_dtype(b.result.dtype)
+    centred = _open_unit(b, number, seed, offset, dtype) - 0.5
+    angle = (0.5 - abs(centred)) * math.pi
+    tangent = e.copysign(e.cos(angle) / e.sin(angle), centred)
+    return tangent * _parameter(b, sigma, dtype) + _parameter(b, median, dtype)
+
+
+def _geometric(b: Any, number: Any, seed: Any, offset: Any, p: Any, **_: Any) -> Any:
+    """The number of trials until the first success; whole numbers are made from f64, as they may be large."""
+    dtype = compute_dtype(b.result.dtype) if info(b.result.dtype).kind == "float" else "f64"
+    trials = e.log(_open_unit(b, number, seed, offset, dtype)) / e.log1p(-_parameter(b, p, dtype))
+    return e.ceil(trials)
 
 
 def _parameter(b: Any, value: Any, dtype: str) -> Any:
@@ -85,12 +113,12 @@ def _parameter(b: Any, value: Any, dtype: str) -> Any:
 
 def _bernoulli(b: Any, number: Any, seed: Any, offset: Any, p: Any = None, self: Any = None, **_: Any) -> Any:
     probability = _parameter(b, self if p is None else p, "f64")
-    return (_unit(b, number, seed, offset, "f32").to("f64") < probability).to(b.result.dtype)
+    return (unit(b, number, seed, offset, "f32").to("f64") < probability).to(b.result.dtype)
 
 
 def _exponential(b: Any, number: Any, seed: Any, offset: Any, lambd: Any = 1.0, **_: Any) -> Any:
     dtype = compute_dtype(b.result.dtype)
-    return -e.log1p(-_unit(b, number, seed, offset, dtype)) / _parameter(b, lambd, dtype)
+    return -e.log1p(-unit(b, number, seed, offset, dtype)) / _parameter(b, lambd, dtype)
 
 
 def _integers(b: Any, number: Any, seed: Any, offset: Any, low: Any = 0, high: Any = None, from_: Any = None, to: Any = None,
@@ -102,13 +130,13 @@ def _integers(b: Any, number: Any, seed: Any, offset: Any, low: Any = 0, high: A
         facts = info(b.result.dtype)
         exact = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "i1": 1}
         high = 2 ** exact[facts.token] + (facts.kind == "float") if facts.token in exact else 2 ** (facts.bits - facts.signed)
-        low = 0
     first = b.inline(low, "i64")
     span = b.inline(high, "i64") - first
-    low_word = _word(b, number * 2, seed, offset)
-    high_word = _word(b, number * 2 + 1, seed, offset)
+    low_word = word(b, number * 2, seed, offset)
+    high_word = word(b, number * 2 + 1, seed, offset)
     bits = b.emitter.emit("arith.extui", "i64", low_word) | (b.emitter.emit("arith.extsi", "i64", high_word) << 32)
-    return e.apply("arith.remui", bits, span) + first
+    whole = span.eq(0)  # all of i64
+    return e.where(whole, bits, e.apply("arith.remui", bits, e.where(whole, 1, span))) + first
 
 
 _random("aten::uniform aten::rand aten::rand_like", "random_uniform", _uniform)
@@ -119,6 +147,9 @@ _random("aten::bernoulli.p", "random_bernoulli_p", _bernoulli, ALL, tolerance=EX
 _random("aten::bernoulli", "random_bernoulli", _bernoulli, FLOATS, inputs=("self",), tolerance=EXACT)
 _random("aten::bernoulli.Tensor", "random_bernoulli_tensor", _bernoulli, NUMBERS + BOOL, inputs=("p",), tolerance=EXACT)
 _random("aten::exponential", "random_exponential", _exponential)
+_random("aten::log_normal", "random_log_normal", _log_normal)
+_random("aten::cauchy", "random_cauchy", _cauchy)
+_random("aten::geometric", "random_geometric", _geometric, NUMBERS)
 _random("aten::random aten::random.to aten::random.from aten::randint aten::randint.low aten::randint_like "
         "aten::randint_like.low_dtype", "random_integers", _integers, ALL, tolerance=EXACT)
 
@@ -133,8 +164,8 @@ def _native_dropout(b: Any, input: Any, p: float, train: bool | None, seed: Any,
     scale = 1 / keep if keep else 0.0
 
     def body(x: Any) -> Any:
-        unit = _unit(b, _element_number(b, input.shape), seed, offset, "f32").to("f64")
-        kept = unit < keep
+        draw = unit(b, element_number(b, input.shape), seed, offset, "f32").to("f64")
+        kept = draw < keep
         return (x.to(dtype) * kept.to(dtype) * scale).to(input.dtype), kept
 
     return b.pointwise(body, [input], b.result, mask_type)
