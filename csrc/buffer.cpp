@@ -50,8 +50,8 @@ void Buffer::set_ready() {
   state_.store(State::ready, std::memory_order_release);
 }
 
-void Buffer::set_failed(std::shared_ptr<const std::string> reason) {
-  failure_ = std::move(reason);
+void Buffer::set_failed(FailurePtr failure) {
+  failure_ = std::move(failure);
   state_.store(State::failed, std::memory_order_release);
 }
 

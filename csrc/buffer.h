@@ -2,6 +2,7 @@
 // program's result when the program is its last holder.
 #pragma once
 
+#include "failure.h"
 #include "memory.h"
 
 #include <ATen/core/Tensor.h>
@@ -41,8 +42,8 @@ class Buffer final : public torch::lazy::BackendData {
   void allocate();
   bool adopt(Buffer& donor);
   void set_ready();
-  void set_failed(std::shared_ptr<const std::string> reason);
-  const std::shared_ptr<const std::string>& failure() const {
+  void set_failed(FailurePtr failure);
+  const FailurePtr& failure() const {
     return failure_;
   }
 
@@ -60,7 +61,7 @@ class Buffer final : public torch::lazy::BackendData {
   size_t nbytes_;
   Block block_;
   std::atomic<State> state_{State::pending};
-  std::shared_ptr<const std::string> failure_;
+  FailurePtr failure_;
 };
 
 using BufferPtr = std::shared_ptr<Buffer>;

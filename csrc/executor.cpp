@@ -76,11 +76,14 @@ Cut take_pending() {
     input_of.emplace(parameter->buffer().get(), static_cast<int32_t>(job->inputs.size()));
     job->inputs.push_back(parameter->buffer());
   }
-  job->before.assign(results.size(), -1);
+  job->before.resize(results.size());
   for (size_t i = 0; i < variables.size(); ++i) {
-    const auto before = input_of.find(variables[i]->before.lock().get());
-    if (before != input_of.end()) {
-      job->before[result_of[i]] = before->second;
+    auto& before = job->before[result_of[i]];
+    const auto input = input_of.find(variables[i]->before.get());
+    if (input != input_of.end()) {
+      before.input = input->second;
+    } else {
+      before.other = variables[i]->before;
     }
   }
   std::vector<Value> values;

@@ -2,14 +2,13 @@
 
 #include "counters.h"
 #include "python_bridge.h"
-#include "reference.h"
+#include "run_job.h"
 #include "variable.h"
 
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <mutex>
 #include <new>
@@ -22,7 +21,7 @@ struct Launcher {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<JobPtr> jobs; // the front one may be running
-  std::shared_ptr<const std::string> unseen_failure;
+  FailurePtr unseen_failure;
   std::thread thread;
   bool running = false; // the thread exists
   bool stopping = false;
@@ -33,108 +32,6 @@ struct Launcher {
 Launcher& launcher() {
   static auto* instance = new Launcher;
   return *instance;
-}
-
-// Memory for the results: that of an input which only this job still holds, where the program allows it.
-void place_results(Job& job, const MachineProgram& program) {
-  for (size_t i = 0; i < job.outputs.size(); ++i) {
-    const int32_t alias = program.aliases()[i];
-    static auto& donations = counter("donations");
-    const bool donated = alias >= 0 && job.inputs[alias].use_count() == 1 &&
-        job.inputs[alias]->nbytes() == job.outputs[i]->nbytes();
-    // The donor keeps its address until the run is over: the program reads from there.
-    if (donated) {
-      donations.fetch_add(1);
-    } else {
-      job.outputs[i]->allocate();
-    }
-  }
-}
-
-void run_on_machine(Job& job, const MachineProgram& program) {
-  TORCH_INTERNAL_ASSERT(
-      program.inputs() == job.inputs.size() && program.aliases().size() == job.outputs.size() &&
-          program.scalars() == job.scalars.size(),
-      "the program's image does not have the trace's signature");
-  place_results(job, program);
-  std::vector<void*> inputs, outputs;
-  for (const auto& input : job.inputs) {
-    inputs.push_back(input->data());
-  }
-  for (size_t i = 0; i < job.outputs.size(); ++i) {
-    auto& output = *job.outputs[i];
-    if (output.data() == nullptr) {
-      output.adopt(*job.inputs[program.aliases()[i]]);
-    }
-    outputs.push_back(output.data());
-  }
-  const Block arena = program.arena_bytes() == 0 ? Block{} : take_memory(program.arena_bytes());
-  try {
-    program.run(inputs, outputs, job.scalars, arena.data);
-  } catch (const MachineFault& fault) {
-    give_memory(arena);
-    for (size_t i = 0; i < outputs.size() && fault.inputs_whole; ++i) {
-      const int32_t alias = program.aliases()[i];
-      if (alias >= 0 && outputs[i] == inputs[alias]) {
-        job.inputs[alias]->adopt(*job.outputs[i]);
-      }
-    }
-    throw;
-  }
-  give_memory(arena);
-}
-
-// After a failure: a result that was to replace a value which is still there becomes that value. True if there
-// was one. Where the program had begun to write over any donated input, none of the donated ones is.
-bool give_back(const Job& job, size_t output) {
-  const int32_t input = job.before[output];
-  if (input < 0 || job.inputs[input]->state() != Buffer::State::ready ||
-      job.inputs[input]->nbytes() != job.outputs[output]->nbytes()) {
-    return false;
-  }
-  const auto& old = *job.inputs[input];
-  auto& result = *job.outputs[output];
-  if (result.nbytes() != 0) {
-    if (old.data() == nullptr) {
-      return false; // donated, and the program had begun to write over it
-    }
-    result.allocate();
-    std::memcpy(result.data(), old.data(), result.nbytes());
-  }
-  return true;
-}
-
-void run_on_cpu(Job& job, const Trace& trace) {
-  std::vector<at::Tensor> inputs;
-  for (size_t i = 0; i < job.inputs.size(); ++i) {
-    const auto& type = trace.parameters[i];
-    inputs.push_back(dense_on_cpu(job.inputs[i], type));
-  }
-  const auto results = run_reference(trace, std::move(inputs), job.scalars);
-  for (size_t i = 0; i < results.size(); ++i) {
-    job.outputs[i]->allocate();
-    store_on_cpu(results[i], trace.result_types[i], *job.outputs[i]);
-  }
-}
-
-std::shared_ptr<const std::string> run_job(Job& job) {
-  try {
-    for (const auto& input : job.inputs) {
-      if (input->state() == Buffer::State::failed) {
-        return input->failure();
-      }
-    }
-    if (const auto* machine = job.program->machine()) {
-      run_on_machine(job, *machine);
-    } else {
-      run_on_cpu(job, job.program->trace());
-    }
-    return nullptr;
-  } catch (const c10::Error& error) {
-    return std::make_shared<std::string>(error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    return std::make_shared<std::string>(error.what());
-  }
 }
 
 void launch_jobs() {
@@ -148,18 +45,15 @@ void launch_jobs() {
     }
     const JobPtr job = l.jobs.front();
     lock.unlock();
-    const auto failure = run_job(*job);
-    std::vector<bool> whole(job->outputs.size(), true);
-    for (size_t i = 0; failure && i < whole.size(); ++i) {
-      whole[i] = give_back(*job, i);
-    }
+    const auto outcome = run_job(*job);
     job->inputs.clear(); // frees what the program was the last to need
+    job->before.clear();
     lock.lock();
-    for (size_t i = 0; i < whole.size(); ++i) {
-      whole[i] ? job->outputs[i]->set_ready() : job->outputs[i]->set_failed(failure);
+    for (size_t i = 0; i < outcome.whole.size(); ++i) {
+      outcome.whole[i] ? job->outputs[i]->set_ready() : job->outputs[i]->set_failed(outcome.failure);
     }
-    if (failure && !l.unseen_failure) {
-      l.unseen_failure = failure;
+    if (outcome.failure && !outcome.failure->seen && !l.unseen_failure) {
+      l.unseen_failure = outcome.failure;
     }
     l.jobs.pop_front();
     l.changed.notify_all();
@@ -169,8 +63,11 @@ void launch_jobs() {
   }
 }
 
-[[noreturn]] void throw_failure(const std::string& reason) {
-  TORCH_CHECK(false, "a program that was launched earlier on device ftm failed: ", reason);
+// The first failure that nobody has seen, taken; under the launcher's lock.
+FailurePtr take_unseen(Launcher& l) {
+  FailurePtr failure = std::move(l.unseen_failure);
+  l.unseen_failure.reset();
+  return failure && !failure->seen ? failure : nullptr;
 }
 
 void check_fork(const Launcher& l) {
@@ -231,37 +128,38 @@ void start(const JobPtr& job, ProgramPtr program) {
 }
 
 void wait_for(const BufferPtr& buffer) {
-  if (buffer->state() == Buffer::State::ready) {
-    return;
-  }
   auto& l = launcher();
+  FailurePtr failure;
   {
-    WithoutGil unlocked;
-    std::unique_lock<std::mutex> lock(l.mutex);
+    std::unique_lock<std::mutex> lock(l.mutex, std::defer_lock);
     if (buffer->state() == Buffer::State::pending) {
+      WithoutGil unlocked;
+      lock.lock();
       check_fork(l);
+      l.changed.wait(lock, [&] { return buffer->state() != Buffer::State::pending; });
+    } else {
+      lock.lock();
     }
-    l.changed.wait(lock, [&] { return buffer->state() != Buffer::State::pending; });
-    if (buffer->state() == Buffer::State::failed) {
-      l.unseen_failure.reset();
-    }
+    failure = take_unseen(l);
   }
   if (buffer->state() == Buffer::State::failed) {
-    throw_failure(*buffer->failure());
+    failure = buffer->failure();
+  }
+  if (failure) {
+    throw_failure(*failure);
   }
 }
 
 void wait_for_all() {
   auto& l = launcher();
-  std::shared_ptr<const std::string> failure;
+  FailurePtr failure;
   {
     WithoutGil unlocked;
     std::unique_lock<std::mutex> lock(l.mutex);
     if (!l.orphaned) {
       l.changed.wait(lock, [&] { return l.jobs.empty(); });
     }
-    failure = std::move(l.unseen_failure);
-    l.unseen_failure.reset();
+    failure = take_unseen(l);
   }
   if (failure) {
     throw_failure(*failure);

@@ -10,11 +10,18 @@
 
 namespace ftm {
 
+// What a result's variable held before, for the case that the run fails: nothing, an input of the job (so
+// that it can still be donated), or another value.
+struct Before {
+  int32_t input = -1;
+  BufferPtr other;
+};
+
 // One run of a program.
 struct Job {
   std::vector<BufferPtr> inputs;
   std::vector<BufferPtr> outputs; // pending until the run has ended
-  std::vector<int32_t> before; // for each output: the input that its variable held before, or -1
+  std::vector<Before> before; // for each output; may be empty
   std::vector<uint64_t> scalars;
   ProgramPtr program; // set by `start`
   bool started = false; // guarded by the launcher
@@ -28,9 +35,10 @@ void enqueue(const JobPtr& job);
 // that may be donated. Waits while too many jobs are in flight.
 void start(const JobPtr& job, ProgramPtr program);
 
-// Wait for one value; throws the error of the program that should have made it.
+// Wait for one value; throws the error of the program that should have made it, or that of another program
+// which nobody has seen yet.
 void wait_for(const BufferPtr& buffer);
-// Wait for all jobs; throws the first error of a job that nobody has seen.
+// Wait for all jobs; throws an error that nobody has seen yet.
 void wait_for_all();
 
 void set_max_in_flight(int jobs);

@@ -120,4 +120,8 @@ void set_checked(bool checked) {
   checked_mode = checked;
 }
 
+bool is_checked() {
+  return checked_mode;
+}
+
 } // namespace ftm

@@ -66,5 +66,6 @@ void forget_programs();
 void use_machine(bool use);
 bool uses_machine();
 void set_checked(bool checked);
+bool is_checked();
 
 } // namespace ftm

@@ -30,29 +30,35 @@ class ReferenceRun {
   ReferenceRun(const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars)
       : trace_(trace), inputs_(std::move(inputs)), scalars_(scalars) {}
 
-  std::vector<at::Tensor> run() {
+  ReferenceResults run() {
     find_last_uses();
-    for (size_t i = 0; i < trace_.calls.size(); ++i) {
+    ReferenceResults results;
+    for (size_t i = 0; i < trace_.calls.size() && !results.failure; ++i) {
+      const size_t before = values_.size();
       try {
         run_call(trace_.calls[i]);
-      } catch (c10::Error& error) {
-        if (!trace_.calls[i].location.empty()) {
-          error.add_context("recorded at " + trace_.calls[i].location);
+        for (const int64_t dead : dying_[i]) {
+          values_[dead].reset();
         }
-        throw;
-      }
-      for (const int64_t dead : dying_[i]) {
-        values_[dead].reset();
+      } catch (const std::exception& error) {
+        results.failure = failure_from(error, where(trace_.calls[i]));
+        values_.resize(before);
       }
     }
-    std::vector<at::Tensor> results;
     for (const int64_t result : trace_.results) {
-      results.push_back(value(result));
+      const bool reached = result % 2 == 0 || result / 2 < static_cast<int64_t>(values_.size());
+      results.tensors.push_back(reached ? value(result) : at::Tensor());
     }
     return results;
   }
 
  private:
+  static std::string where(const Trace::Call& call) {
+    return "(" + call.form->name + " in a program that was launched earlier on device ftm, " +
+        (call.location.empty() ? "FTM_DEBUG=locations tells the line that recorded it)"
+                               : "recorded at " + call.location + ")");
+  }
+
   // Values by number of call result; freed after their last use.
   void find_last_uses() {
     std::vector<int64_t> last_use;
@@ -199,7 +205,7 @@ class ReferenceRun {
 
 } // namespace
 
-std::vector<at::Tensor> run_reference(
+ReferenceResults run_reference(
     const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars) {
   at::AutoDispatchBelowADInplaceOrView guard; // no autograd
   return ReferenceRun(trace, std::move(inputs), scalars).run();

@@ -8,8 +8,13 @@
 
 namespace ftm {
 
-// inputs: one for each parameter. Returns the trace's results, of any strides.
-std::vector<at::Tensor> run_reference(
+struct ReferenceResults {
+  std::vector<at::Tensor> tensors; // of any strides; undefined: not reached
+  FailurePtr failure; // of the call that threw, and ended the run; null if none did
+};
+
+// inputs: one for each parameter.
+ReferenceResults run_reference(
     const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars);
 
 // A buffer's elements as a row-major CPU tensor that shares its memory.

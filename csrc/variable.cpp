@@ -24,13 +24,6 @@ void unlink(VariableData& state) {
   state.previous = state.next = nullptr;
 }
 
-// Keeps hold, weakly, of the value in memory that a recorded one will replace.
-void remember(VariableData& state) {
-  if (state.ir_value.node && trace_node(state.ir_value).is_data) {
-    state.before = static_cast<const DataNode&>(trace_node(state.ir_value)).buffer();
-  }
-}
-
 void delete_variable(void* context) {
   c10::intrusive_ptr<Variable>::reclaim(static_cast<Variable*>(context));
 }
@@ -63,11 +56,16 @@ Variable::~Variable() {
 void Variable::set_value(Value value) {
   auto& own = state();
   const bool pending = value.node && !trace_node(value).is_data;
-  if (pending != is_linked(own)) {
-    pending ? link(own) : unlink(own);
+  if (pending && !is_linked(own)) {
+    link(own);
+    if (own.ir_value.node) {
+      own.before = static_cast<const DataNode&>(trace_node(own.ir_value)).buffer();
+    }
+  } else if (!pending && is_linked(own)) {
+    unlink(own);
+    own.before.reset();
   }
   own.ir_value = std::move(value);
-  remember(own);
 }
 
 void Variable::set_nbytes(int64_t nbytes) {
@@ -103,7 +101,7 @@ VariableData* first_pending() {
 Value settle(VariableData& state, Value value) {
   unlink(state);
   std::swap(state.ir_value, value);
-  remember(state);
+  state.before.reset();
   return value;
 }
 

@@ -24,7 +24,7 @@ class Variable;
 struct VariableData final : torch::lazy::LazyTensor::Data {
   explicit VariableData(int64_t nbytes) : Data(lazy_device()), nbytes(nbytes) {}
   int64_t nbytes; // of the storage
-  std::weak_ptr<Buffer> before; // the last value in memory: what a failing program gives back
+  BufferPtr before; // while pending: the last value in memory, which a failing program gives back
   VariableData* previous = nullptr;
   VariableData* next = nullptr;
 };

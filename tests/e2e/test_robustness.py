@@ -52,8 +52,8 @@ for bad in (4, 1000, -5):
     y = torch.nn.functional.embedding(torch.tensor([0, bad]).to("ftm"), table)
     try:
         y.cpu()
-    except (RuntimeError, IndexError) as error:
-        assert "gathers element" in str(error), error
+    except IndexError as error:
+        assert "index out of range in self" in str(error), error
     else:
         raise AssertionError(f"index {bad} went through")
     del y
@@ -120,8 +120,8 @@ before = [p.detach().cpu().clone() for p in parameters]
 try:
     step(1, 9)
     raise AssertionError("index 9 of 5 went through")
-except RuntimeError as error:
-    assert "out of range" in str(error), error
+except IndexError as error:
+    assert "index out of range" in str(error), error
 assert all(torch.equal(p.detach().cpu(), old) for p, old in zip(parameters, before))
 assert step(1, 2) < losses[-1]
 """
@@ -140,8 +140,8 @@ scores = torch.randn(4, 5).to("ftm")
 loss = torch.nn.functional.cross_entropy(scores, torch.tensor([0, 1, 2, 7]).to("ftm"))
 try:
     print(loss.item())
-except RuntimeError as error:
-    assert "out of range" in str(error), error
+except IndexError as error:
+    assert "Target 7 is out of bounds" in str(error), error
 else:
     raise AssertionError("target 7 of 5 went through")
 ignored = torch.nn.functional.cross_entropy(scores, torch.tensor([0, -100, 2, 3]).to("ftm"))

@@ -1,0 +1,172 @@
+"""A step that fails loses no state: what eager would have computed before the error is there, the rest is as before."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import ftm_lazy
+
+Batch = tuple[Tensor, Tensor]
+
+
+class Training:
+    """A model, its optimizer and one batch of good data, on one device."""
+
+    def __init__(self, model: nn.Module, device: str) -> None:
+        self.device = device
+        self.model = model.to(device)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-2)
+
+    def step(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        outputs = self.model(inputs.to(self.device))
+        loss = nn.functional.cross_entropy(outputs, targets.to(self.device))
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that a checkpoint would hold and that lives on the device."""
+        state = {name: value.cpu().clone() for name, value in self.model.state_dict().items()}
+        for index, moments in self.optimizer.state_dict()["state"].items():
+            for name in ("exp_avg", "exp_avg_sq"):
+                state[f"{index}.{name}"] = moments[name].cpu().clone()
+        return state
+
+
+def digits_cnn() -> nn.Module:
+    import digits
+
+    return digits.CNN(dropout=0.0)
+
+
+def language_model() -> nn.Module:
+    return nn.Sequential(nn.Embedding(8, 6), nn.Flatten(), nn.Linear(12, 5))
+
+
+def images(label: int) -> Batch:
+    return torch.randn(8, 1, 8, 8), torch.tensor([0, 1, 2, 3, 4, 5, 6, label])
+
+
+def words(token: int) -> Batch:
+    return torch.tensor([[1, 2], [3, token]]), torch.tensor([1, 4])
+
+
+CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[int], Batch], int, int, str]] = {
+    "class": (digits_cnn, images, 7, 12, "Target 12 is out of bounds"),
+    "negative class": (digits_cnn, images, 7, -3, "Target -3 is out of bounds"),
+    "token": (language_model, words, 5, 9, "index out of range in self"),
+}
+
+
+@pytest.mark.parametrize("seen", ["at once", "a step later"])
+@pytest.mark.parametrize("case", CASES)
+def test_state_after_a_bad_batch(case: str, seen: str) -> None:
+    build, batch, right, wrong, message = CASES[case]
+    torch.manual_seed(0)
+    model = build()
+    cpu, ftm = Training(copy.deepcopy(model), "cpu"), Training(copy.deepcopy(model), "ftm")
+    for _ in range(4):
+        data = batch(right)
+        torch.testing.assert_close(ftm.step(*data).cpu(), cpu.step(*data), rtol=1e-4, atol=1e-5)
+    before, bad = ftm.state(), batch(wrong)
+    with pytest.raises(IndexError, match=message) as raised:
+        loss = ftm.step(*bad)
+        if seen == "at once":
+            loss.item()
+        ftm.step(*batch(right)).item()
+    assert "launched earlier on device ftm" in str(raised.value)
+    if seen == "a step later":
+        return
+    with pytest.raises(IndexError, match=message):
+        cpu.step(*bad)
+    eager = cpu.state()
+    for name, value in ftm.state().items():
+        kept = torch.equal(value, before[name])
+        assert kept or torch.allclose(value, eager[name], rtol=1e-4, atol=1e-6), name
+    # Adam counts its steps on the CPU, and has counted the one whose update never ran.
+    for index, moments in ftm.optimizer.state_dict()["state"].items():
+        moments["step"].copy_(cpu.optimizer.state_dict()["state"][index]["step"])
+    for _ in range(3):
+        data = batch(right)
+        torch.testing.assert_close(ftm.step(*data).cpu(), cpu.step(*data), rtol=1e-3, atol=1e-4)
+
+
+def test_statistics_from_before_the_error_are_eagers() -> None:
+    torch.manual_seed(0)
+    model = digits_cnn()
+    cpu, ftm = Training(copy.deepcopy(model), "cpu"), Training(copy.deepcopy(model), "ftm")
+    bad = images(12)
+    for training in (cpu, ftm):
+        with pytest.raises(IndexError):
+            training.step(*bad).item()
+    mean, eager = ftm.model.state_dict()["features.1.running_mean"], cpu.model.state_dict()["features.1.running_mean"]
+    assert eager.abs().max() > 0
+    torch.testing.assert_close(mean.cpu(), eager)
+
+
+def test_a_scatter_into_a_parameter() -> None:
+    weight = nn.Parameter(torch.arange(12.0).reshape(4, 3).to("ftm"))
+    count = torch.zeros(4, device="ftm")
+    torch.ftm.synchronize()
+    for bad in (4, -1, 10**12):
+        with torch.no_grad():
+            count.add_(1)
+            weight.scatter_(0, torch.tensor([[0, bad, 1]]).to("ftm"), 7.0)
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            weight.cpu()
+        assert weight.tolist() == torch.arange(12.0).reshape(4, 3).tolist()
+    assert count.tolist() == [3.0] * 4
+
+
+def test_a_value_that_the_failing_program_only_replaces() -> None:
+    """The old content is not read by the program: it is kept all the same until the program has run."""
+    table, kept = torch.ones(4, 2, device="ftm"), torch.full((3, 2), 5.0, device="ftm")
+    torch.ftm.synchronize()
+    kept.copy_(nn.functional.embedding(torch.tensor([0, 1, 9]).to("ftm"), table) * 2)
+    with pytest.raises(IndexError):
+        torch.ftm.synchronize()
+    assert kept.tolist() == [[5.0, 5.0]] * 3
+
+
+def test_an_error_is_told_once_and_reaches_what_depends_on_it() -> None:
+    table = torch.ones(4, 2, device="ftm")
+    total = torch.zeros(2, device="ftm")
+    lost = nn.functional.embedding(torch.tensor([7]).to("ftm"), table)
+    ftm_lazy.sync()
+    derived = lost + 1
+    ftm_lazy.sync()
+    total += derived[0]
+    ftm_lazy.sync()
+    other = table * 3
+    with pytest.raises(IndexError):
+        derived.cpu()
+    assert other.sum().item() == 24.0  # told once
+    assert total.tolist() == [0.0, 0.0]
+    for value in (lost, derived):  # but who reads what is lost is told again
+        with pytest.raises(IndexError, match="index out of range"):
+            value.cpu()
+
+
+def test_an_unread_error_surfaces_at_the_next_observation() -> None:
+    table = torch.ones(4, 2, device="ftm")
+    torch.ftm.synchronize()
+    table.add_(nn.functional.embedding(torch.tensor([7]).to("ftm"), table))
+    ftm_lazy.sync()
+    after = table + 1
+    with pytest.raises(IndexError, match="index out of range"):
+        after.cpu()
+    assert after.tolist() == [[2.0, 2.0]] * 4
+
+
+def test_counters_tell_of_replays() -> None:
+    before = ftm_lazy.metrics.counters().get("fault_replays", 0)
+    with pytest.raises(IndexError):
+        nn.functional.embedding(torch.tensor([4]).to("ftm"), torch.ones(4, 2, device="ftm")).cpu()
+    assert ftm_lazy.metrics.counters()["fault_replays"] == before + 1
+
