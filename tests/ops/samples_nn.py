@@ -263,7 +263,7 @@ def embedding(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 def embedding_backward(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for shape in ((9,), (2, 3), (0,)):
         for padding in (-1, 2):
-            yield (source.tensor((*shape, 4), dtype), source.indices(shape, 5), 5, padding, False), {}
+            yield (source.tensor((*shape, 4), dtype), source.indices(shape, 5), 5, padding, padding == 2), {}
 
 
 @sampler("index_select", "gather", "take", "index_add", "scatter_add", "scatter")
@@ -303,13 +303,22 @@ def index(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     k = source.indices((2, 1), 3, torch.int32)
     for indices in ([i], [None, j], [i, j], [None, j, k], [i, None, source.indices((3,), 3)], [None, None, k]):
         selected = x[tuple(slice(None) if n is None else n.long() for n in indices)]
-        if name_of(op) == "index.Tensor":
+        if name_of(op).endswith("index.Tensor"):
             yield (x, indices), {}
         else:
             yield (x, indices, source.tensor(tuple(selected.shape), dtype), True), {}
             yield (x, indices, source.tensor((), dtype), False), {}
-    if name_of(op) != "index.Tensor":
-        yield (x, [source.tensor((4,), torch.bool)], source.tensor((), dtype), False), {}
+    if not name_of(op).endswith("index.Tensor"):
+        row, inner, each = (source.tensor(n, torch.bool) for n in ((4,), (5, 3), (4, 5, 3)))
+        for mask, indices, rest in ((row, [row], (5, 3)), (inner, [None, inner], (4,)), (each, [each], ())):
+            front = 1 if mask is inner else 0
+            counted = (*rest[:front], int(mask.sum()), *rest[front:])
+            for accumulate in (False, True):
+                yield (x, indices, source.tensor((), dtype), accumulate), {}
+                yield (x, indices, source.tensor(counted, dtype), accumulate), {}
+        yield (x, [row], source.tensor((1, 3), dtype), False), {}
+        yield (x, [row], source.tensor((int(row.sum()), 1, 3), dtype), False), {}
+        yield (x, [None, inner], source.tensor((4, 1), dtype), False), {}
 
 
 @sampler("dropout_backward")

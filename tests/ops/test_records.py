@@ -11,7 +11,9 @@ import oracle
 import pytest
 import samples
 import samples_math  # noqa: F401  (more samplers)
+import samples_index  # noqa: F401  (more samplers)
 import samples_nn  # noqa: F401  (more samplers)
+import samples_order  # noqa: F401  (more samplers)
 import torch
 from ftm_backend import mlir
 from ftm_backend.frontend import Trace, import_trace, lower_to_linalg

@@ -9,7 +9,7 @@ from ftm_backend.frontend.ops.record import RECORDS, OpRecord
 __all__ = ["RECORDS", "OpRecord", "native_ops"]
 
 FAMILIES = ("views", "elementwise", "activation", "arithmetic", "integers", "gamma", "probability", "bessel", "creation",
-            "reduction", "normalize", "contract", "convolution", "pooling", "indexing", "index_put", "scatter", "loss", "layout", "random")
+            "reduction", "scan", "sort", "normalize", "contract", "convolution", "pooling", "adaptive_pooling", "interpolate", "padding", "indexing", "index_put", "scatter", "loss", "layout", "random")
 """Modules with records, each ``ops/<name>.py``."""
 
 for _family in FAMILIES:

@@ -1,0 +1,121 @@
+"""Writing at places that index tensors or masks say: index_put, masked_scatter, put."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.dtypes import ALL
+from ftm_backend.frontend.ops.indexing import check_integers, common_shape, indexed
+from ftm_backend.frontend.ops.places import NOWHERE, combining, inside, scatter_rows, typed, wrapped
+from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.reduce import reduce
+from ftm_backend.frontend.ops.reduction import _SUMS
+from ftm_backend.frontend.ops.scan import scan
+from ftm_backend.frontend.strided import contiguous_strides
+
+
+@lowering("aten::index_put aten::_unsafe_index_put", ALL, "index_put", _SUMS,
+          gap="a mask beside other indices selects a number of elements that only the data knows")
+def _index_put(b: Any, self: Any, indices: list[Any], values: Any, accumulate: bool = False) -> Any:
+    chosen = [i for i in indices if i is not None]
+    if len(chosen) == 1 and chosen[0].dtype == "i1":
+        return _put_where(b, self, indices, values, accumulate)
+    check_integers(indices)
+    dims, rest, front = indexed(self, indices)
+    kind, dtype, _ = combining("sum", self.dtype) if accumulate else ("set", self.dtype, 0)
+    places = common_shape([i.shape for i in chosen])
+    inner = tuple(self.shape[k] for k in rest)
+    count, width = math.prod(places), math.prod(inner)
+    row_strides = contiguous_strides([self.shape[k] for k in dims])
+
+    def flat(*coordinates: Any) -> Any:
+        terms = [wrapped(c, self.shape[d]) * s for c, d, s in zip(coordinates, dims, row_strides, strict=True)]
+        return sum(terms[1:], terms[0])
+
+    rows = b.reshape(b.pointwise(flat, chosen, typed("i64", places)), (count,))
+    # values broadcast to the shape of x[indices], in which the index dimensions may stand inside.
+    selected = (*inner[:front], *places, *inner[front:])
+    spread = b.cast(values, dtype).expand(selected)
+    order = [*range(front, front + len(places)), *range(front), *range(front + len(places), len(selected))]
+    updates = b.reshape(spread.permute(order), (count, width))
+    moved = b.cast(self, dtype).permute([*dims, *rest])
+    dest = b.reshape(moved, (math.prod(self.shape[k] for k in dims), width))
+    made = b.reshape(scatter_rows(b, dest, rows, updates, kind), moved.shape)
+    back = [*dims, *rest]
+    return b.cast(made.permute([back.index(k) for k in range(self.rank)]), self.dtype)
+
+
+def _put_where(b: Any, self: Any, indices: list[Any], values: Any, accumulate: bool) -> Any:
+    """x[.., mask, ..] = values: element k of the selection is where the k-th True of the mask is."""
+    front = next(k for k, i in enumerate(indices) if i is not None)
+    mask = indices[front]
+    if not self.type.numel:
+        return self
+    behind = self.rank - front - mask.rank
+    spread = b.reshape(mask, (*mask.shape, *[1] * behind))
+    values = values if values.rank else b.reshape(values, (1,))
+    count_dim = values.rank - 1 - behind  # of values, if it has one that counts the True elements
+    counted = count_dim >= 0 and values.shape[count_dim] != 1
+
+    def combined(x: Any, v: Any) -> Any:
+        return (x.to(b.compute(self.dtype)) + v.to(b.compute(self.dtype))).to(self.dtype) if accumulate else v
+
+    if not counted:  # the same values for all places
+        head = [1] * mask.rank if count_dim >= 0 else []
+        shape = (*values.shape[: max(0, count_dim)], *head, *values.shape[max(0, count_dim + 1) :])
+        one = b.reshape(values, shape if len(shape) <= self.rank else shape[len(shape) - self.rank :])
+        return b.pointwise(lambda x, m, v: e.where(m, combined(x, v), x), [self, spread, one], self.type)
+    ranks, total = ranks_of(b, mask)
+    wanted, source, strides = values.shape[count_dim], flat_source(b, values), contiguous_strides(values.shape)
+
+    def body(x: Any, m: Any, rank: Any, ones: Any) -> Any:
+        # Another count of values than the mask's is an error, also where there are too many.
+        place = e.where(ones.eq(wanted), e.where(m, inside(rank, wanted), 0), NOWHERE) * strides[count_dim]
+        for k, size in enumerate(values.shape):
+            if k != count_dim and size != 1:
+                loop = k + self.rank - values.rank + (0 if k > count_dim else 1 - mask.rank)
+                place = place + b.index(loop) * strides[k]
+        return e.where(m, combined(x, b.extract(source, [place])), x)
+
+    reading = [self, spread, b.reshape(ranks, spread.shape), b.reshape(total, (1,) * self.rank)]
+    return b.pointwise(body, reading, self.type)
+
+
+def flat_source(b: Any, x: Any) -> Any:
+    """``x`` flat, to be read at places that are checked; one element in place of none, so that there is a buffer
+    in which to be outside."""
+    return b.whole(b.reshape(x, (x.type.numel,))) if x.type.numel else b.full(0, x.dtype, (1,))
+
+
+def ranks_of(b: Any, mask: Any) -> tuple[Any, Any]:
+    """(for each element of ``mask`` how many before it are True, how many are), as flat i32."""
+    flat = b.cast(b.reshape(mask, (mask.type.numel,)), "i32")
+    counts = scan(b, "sum", flat, 0)
+    ranks = b.pointwise(lambda c, m: c - m, [counts, flat], flat.type)
+    return ranks, reduce(b, "sum", [flat], [0], "i32")
+
+
+@lowering("aten::masked_scatter", ALL, "masked_scatter", EXACT)
+def _masked_scatter(b: Any, self: Any, mask: Any, source: Any) -> Any:
+    shape, flat = b.result.shape, flat_source(b, source)
+    mask = b.whole(mask.expand(shape))
+    if not b.result.numel:
+        return self.expand(shape)
+    ranks, _ = ranks_of(b, mask)
+
+    def body(x: Any, m: Any, rank: Any) -> Any:
+        return e.where(m, b.extract(flat, [e.where(m, inside(rank, source.type.numel), 0)]), x)
+
+    return b.pointwise(body, [self.expand(shape), mask, b.reshape(ranks, shape)], b.result)
+
+
+@lowering("aten::put", ALL, "put", _SUMS)
+def _put(b: Any, self: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    kind, dtype, _ = combining("sum", self.dtype) if accumulate else ("set", self.dtype, 0)
+    size, count = self.type.numel, index.type.numel
+    rows = b.pointwise(lambda place: wrapped(place, size), [b.reshape(index, (count,))], typed("i64", (count,)))
+    updates = b.cast(b.reshape(source, (count, 1)), dtype)
+    made = scatter_rows(b, b.cast(b.reshape(self, (size, 1)), dtype), rows, updates, kind)
+    return b.cast(b.reshape(made, self.shape), self.dtype)
