@@ -12,9 +12,9 @@ PHILOX = "philox"
 
 
 def to_upstream(module: Any) -> None:
-    """Replaces ftm.view, ftm.update, ftm.scatter and ftm.philox in ``module``."""
+    """Replaces the tensor-level ``ftm`` operations in ``module``."""
     ir = mlir.ir
-    found: dict[str, list[Any]] = {name: [] for name in ("ftm.view", "ftm.update", "ftm.scatter", "ftm.philox")}
+    found: dict[str, list[Any]] = {name: [] for name in _REPLACE}
 
     def visit(op: Any) -> Any:
         if op.name in found:
@@ -25,7 +25,7 @@ def to_upstream(module: Any) -> None:
     if found["ftm.philox"]:
         library = ir.Module.parse(_PHILOX_TEXT)  # a name of its own: it must outlive the move
         module.body.append(library.body.operations[0])
-    for name, replace in (("ftm.view", _view), ("ftm.update", _update), ("ftm.scatter", _scatter), ("ftm.philox", _philox)):
+    for name, replace in _REPLACE.items():
         for op in found[name]:
             with ir.InsertionPoint(op), op.location:
                 op.results[0].replace_all_uses_with(replace(op))
@@ -140,11 +140,80 @@ def _scatter(op: Any) -> Any:
     return _loop(rows * width, dest, body)
 
 
+def _scan(op: Any) -> Any:
+    """Element by element in the type that sums are kept in, then rounded."""
+    ir, index = mlir.ir, _Index()
+    (x,) = op.operands
+    shape, kind = _shape(x), ir.StringAttr(op.attributes["kind"]).value
+    element = ir.RankedTensorType(x.type).element_type
+    is_float = not isinstance(element, ir.IntegerType)
+    wide = ir.F64Type.get() if is_float else ir.IntegerType.get_signless(64)
+    names = {"add": "add", "mul": "mul", "min": "minimum" if is_float else "mins", "max": "maximum" if is_float else "maxs"}
+
+    def make(name: str, type_: Any, *operands: Any, **attributes: Any) -> Any:
+        return ir.Operation.create(name, [type_], list(operands), attributes).results[0]
+
+    def convert(value: Any, type_: Any, names: tuple[str, str]) -> Any:
+        if "bf16" in (str(value.type), str(type_)):  # no library function converts it to f64 or back
+            value = value if value.type == ir.F32Type.get() else make(f"arith.{names[0]}", ir.F32Type.get(), value)
+        return value if value.type == type_ else make(f"arith.{names[not is_float]}", type_, value)
+
+    def combine(a: Any, value: Any) -> Any:
+        if kind != "lse":
+            return make(f"arith.{names[kind]}{'f' if is_float else 'i'}", wide, a, value)
+        high, low = make("arith.maximumf", wide, a, value), make("arith.minimumf", wide, a, value)
+        total = make("arith.addf", wide, high, make("math.log1p", wide, make("math.exp", wide, make("arith.subf", wide, low, high))))
+        infinite = make("arith.constant", wide, value=ir.FloatAttr.get(wide, math.inf))
+        same = make("arith.cmpf", ir.IntegerType.get_signless(1), make("math.absf", wide, high), infinite,
+                    predicate=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1))
+        return make("arith.select", wide, same, high, total)
+
+    def body(number: Any, carried: Any) -> Any:
+        coordinates = index.split(number, shape)
+        value = convert(_extract(x, coordinates), wide, ("extf", "extui" if str(element) == "i1" else "extsi"))
+        outer, along, inner = coordinates
+        before = _extract(carried, [outer, index.op("maxsi", index.op("subi", along, index.const(1)), index.const(0)), inner])
+        first = make("arith.cmpi", ir.IntegerType.get_signless(1), along, index.const(0),
+                     predicate=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0))
+        return _insert(make("arith.select", wide, first, value, combine(before, value)), carried, coordinates)
+
+    start = make("tensor.splat", ir.RankedTensorType.get(shape, wide), make(
+        "arith.constant", wide, value=ir.FloatAttr.get(wide, 0.0) if is_float else ir.IntegerAttr.get(wide, 0)))
+    total = _loop(math.prod(shape), start, body)
+    if element == wide:
+        return total
+    made = ir.Operation.create("tensor.generate", [x.type], [], regions=1)
+    with ir.InsertionPoint(made.regions[0].blocks.append(*[index.type] * len(shape))):
+        indices = list(made.regions[0].blocks[0].arguments)
+        ir.Operation.create("tensor.yield", [], [convert(_extract(total, indices), element, ("truncf", "trunci"))])
+    return made.results[0]
+
+
+def _sort(op: Any) -> Any:
+    """Bubbles: each pass compares all neighbours of a row."""
+    ir, index = mlir.ir, _Index()
+    (x,) = op.operands
+    rows, length = _shape(x)
+    element = ir.IntegerType.get_signless(64)
+
+    def body(number: Any, carried: Any) -> Any:
+        row, _, at = index.split(number, [rows, length, max(length - 1, 1)])
+        following = index.op("addi", at, index.const(1))
+        a, b = _extract(carried, [row, at]), _extract(carried, [row, following])
+        low, high = (ir.Operation.create(f"arith.{name}", [element], [a, b]).results[0] for name in ("minsi", "maxsi"))
+        return _insert(high, _insert(low, carried, [row, at]), [row, following])
+
+    return _loop(rows * length * (length - 1), x, body)
+
+
 def _philox(op: Any) -> Any:
     ir = mlir.ir
     callee = {"callee": ir.FlatSymbolRefAttr.get(PHILOX)}
     return ir.Operation.create("func.call", [ir.IntegerType.get_signless(32)], list(op.operands), callee).results[0]
 
+
+_REPLACE = {"ftm.view": _view, "ftm.update": _update, "ftm.scatter": _scatter, "ftm.scan": _scan, "ftm.sort": _sort,
+            "ftm.philox": _philox}
 
 _PHILOX_TEXT = f"""
 func.func private @{PHILOX}(%index: i64, %seed: i64, %offset: i64) -> i32 {{

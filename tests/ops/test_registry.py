@@ -9,6 +9,7 @@ import sys
 import pytest
 import samples
 import samples_nn  # noqa: F401  (registers samplers)
+import samples_order  # noqa: F401  (registers samplers)
 from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
 from ftm_backend.frontend.ops.record import register
 

@@ -191,31 +191,3 @@ def _logsumexp(b: Any, self: Any, dim: Any, keepdim: bool = False) -> Any:
     shift = b.pointwise(lambda m: e.where(abs(m).eq(math.inf), 0, m), [largest], largest.type)
     total = reduce(b, "sum", [self, shift], dims, dtype, lambda x, m: e.exp(x.to(dtype) - m))
     return _finish(b, b.pointwise(lambda s, m: e.log(s) + m, [total, shift], total.type))
-
-
-def _scan(kind: str) -> Any:
-    def lower(b: Any, self: Any, dim: int, dtype: str | None = None) -> Any:
-        target = compute_dtype(b.result.dtype)
-        if not self.rank:
-            return b.cast(self, b.result.dtype)
-        return b.cast(scan(b, kind, b.cast(self, target), dim % self.rank), b.result.dtype)
-
-    return lower
-
-
-def scan(b: Any, kind: str, x: Any, dim: int) -> Any:
-    """Inclusive scan along ``dim`` in log2(n) doubling steps: each adds the value ``step`` places before."""
-    from ftm_backend.frontend.ops.reduce import COMBINE
-
-    combine, identity = COMBINE[kind]
-    step = 1
-    while x.type.numel and step < x.shape[dim]:
-        low = [step if k == dim else 0 for k in range(x.rank)]
-        before = b.pad(x, low, [0] * x.rank, identity(x.dtype)).slice(dim, 0, x.shape[dim])
-        x = b.pointwise(lambda v, earlier: combine(v, earlier), [x, before], x.type)
-        step *= 2
-    return x
-
-
-lowering("aten::cumsum", ALL, "scan", _SUMS)(_scan("sum"))
-lowering("aten::cumprod", ALL, "scan", _SUMS)(_scan("prod"))
