@@ -4,6 +4,7 @@
 #include "executor.h"
 #include "fallback.h"
 #include "launcher.h"
+#include "library_ops.h"
 #include "machine.h"
 #include "memory.h"
 #include "op.h"
@@ -30,6 +31,11 @@ void set_native_ops_from(const py::dict& native_ops) {
   std::vector<std::pair<std::string, std::vector<std::string>>> table;
   for (const auto& item : native_ops) {
     table.emplace_back(item.first.cast<std::string>(), item.second.cast<std::vector<std::string>>());
+  }
+  for (const auto& [name, dtypes] : table) {
+    if (name != "*" && name.rfind("aten::", 0) != 0) {
+      record_library_op(name);
+    }
   }
   set_native_ops(table);
 }
