@@ -95,3 +95,20 @@ def median_dim(op: Any, dtype: torch.dtype, source: Source) -> Calls:
         x = distinct((4, 6), dtype, source)
         x[1, 2] = x[1, 4] = x[3, 0] = float("nan")
         yield (x, 1), {}
+
+
+@sampler("isin")
+def isin(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for shape, count in (((7,), 3), ((3, 5), 40), ((), 1), ((4,), 0), ((0, 3), 2), ((2, 3, 4), 200)):
+        elements, tests = source.tensor(shape, dtype, -9, 9), source.tensor((count,), dtype, -9, 9)
+        for invert in (False, True):
+            if name_of(op) == "isin.Tensor_Tensor":
+                yield (elements, tests.reshape(-1, 1)), {"invert": invert}
+                yield (elements, source.tensor((count,), torch.float32, -9, 9).round()), {"invert": invert}
+            elif name_of(op) == "isin.Tensor_Scalar":
+                yield (elements, 2), {"invert": invert}
+            else:
+                yield (2, tests), {"invert": invert}
+    if dtype.is_floating_point and name_of(op) == "isin.Tensor_Tensor":
+        yield (special(dtype), special(dtype)), {}
+        yield (special(dtype), special(dtype).repeat(4)), {}

@@ -1,4 +1,4 @@
-"""Records on sorted rows: sort, topk, order statistics, mode."""
+"""Records on sorted rows: sort, topk, order statistics, mode, isin."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ftm_backend.frontend.ops.order import order, sort
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.scan import scan
+from ftm_backend.frontend.ops.search import count_before
 from ftm_backend.frontend.trace import TensorType
 
 
@@ -102,3 +103,62 @@ def _mode(b: Any, self: Any, dim: int = -1, keepdim: bool = False) -> tuple[Any,
     rank = reduce(b, "min", [lengths, longest], [dim], "i64",
                   lambda length, most: e.where(length.eq(most), b.index(dim), b.constant(self.shape[dim], "i64")))
     return _finished(b, ordered.at(b, rank))
+
+
+_FEW = 24
+"""Elements to test against up to which comparing with each beats sorting them."""
+
+
+def _is_in(b: Any, elements: Any, tests: Any, invert: bool) -> Any:
+    """For each of ``elements`` whether it is among ``tests``, a Value of one dimension."""
+    common, count = b.promoted([elements, tests]), tests.shape[0]
+    if not count:
+        return b.full(invert, "i1", elements.shape)
+    few = count <= _FEW
+    table = b.whole(tests if few else order(b, tests, 0).values(b))
+
+    def test(place: Any) -> Any:
+        return b.extract(table, [place]).to(common)
+
+    def ranked(place: Any) -> Any:
+        at = test(place)
+        return e.where(e.isnan(at), math.inf, at) if at.is_float else at  # NaN stands last
+
+    def body(value: Any) -> Any:
+        value = value.to(common)
+        if few:
+            hits = [value.eq(test(b.constant(k, "i64"))) for k in range(count)]
+            found = hits[0]
+            for hit in hits[1:]:
+                found = found | hit
+        else:
+            found = value.eq(test(e.minimum(count_before(b, count, ranked, value, False), count - 1)))
+        return ~found if invert else found
+
+    return b.pointwise(body, [elements], TensorType("i1", elements.shape))
+
+
+@lowering("aten::isin.Tensor_Tensor", NUMBERS, "isin", EXACT)
+def _isin(b: Any, elements: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    return _is_in(b, elements, b.reshape(test_elements, (test_elements.type.numel,)), invert)
+
+
+@lowering("aten::isin.Tensor_Scalar", NUMBERS, "isin", EXACT)
+def _isin_scalar(b: Any, elements: Any, test_element: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    common = b.promoted([elements, test_element])
+    test = b.inline(test_element, common)
+
+    def body(value: Any) -> Any:
+        found = value.to(common).eq(test)
+        return ~found if invert else found
+
+    return b.pointwise(body, [elements], b.result)
+
+
+@lowering("aten::isin.Scalar_Tensor", NUMBERS, "isin", EXACT)
+def _isin_of_scalar(b: Any, element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    common = b.promoted([element, test_elements])
+    wanted = b.inline(element, common)
+    found = reduce(b, "or", [test_elements], range(test_elements.rank), "i1", lambda v: v.to(common).eq(wanted))
+    found = b.reshape(found, ())
+    return b.pointwise(lambda f: ~f, [found], b.result) if invert else found
