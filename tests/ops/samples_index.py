@@ -76,3 +76,93 @@ def masked_scatter(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 def embedding_renorm(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for norm in (2.0, 1.0, 3.0):
         yield (source.tensor((5, 4), dtype), source.indices((2, 3), 5), 2.0, norm), {}
+
+
+@sampler("nonzero_static")
+def nonzero_static(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for shape, size, fill in (((3, 5), 4, -1), ((3, 5), 30, 7), ((6,), 0, -1), ((0, 2), 3, -1), ((2, 1, 4), 6, -1)):
+        yield (source.tensor(shape, dtype, -1, 1),), {"size": size, "fill_value": fill}
+
+
+@sampler("search")
+def search(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    name = name_of(op)
+    for rows, shape in (((9,), (2, 5)), ((2, 6), (2, 3)), ((1,), (4,)), ((5,), ()), ((0,), (3,)), ((8,), (0,))):
+        table = source.tensor(rows, dtype).sort(-1).values
+        values = source.tensor(shape, dtype)
+        if dtype.is_floating_point and shape == (2, 5):
+            values[0, 0], values[1, 1] = float("nan"), float("inf")
+        for extra in ({}, {"right": True}, {"out_int32": True}):
+            if name.startswith("bucketize"):
+                if len(rows) == 1:
+                    yield ((values, table) if name.endswith("Tensor") else (1, table)), extra
+            elif name == "searchsorted.Scalar":
+                if len(rows) == 1:
+                    yield (table, 1), extra
+            else:
+                yield (table, values), extra
+    if name == "searchsorted.Tensor":
+        table = source.tensor((2, 6), dtype)
+        yield (table, source.tensor((2, 3), dtype)), {"sorter": table.argsort(-1), "side": "right"}
+
+
+BAGS = (([1, 2, 2, 5, 0], [0, 2, 2], -1), ([1, 2, 2, 5, 0], [0, 2, 4], 2), ([3], [0, 1], 1))
+
+
+@sampler("embedding_bag", "embedding_bag_backward", "embedding_bag_weights")
+def embedding_bag(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    aten = torch.ops.aten
+    floats = dtype if dtype.is_floating_point else torch.float32
+    for numbers, begins, padding in BAGS:
+        for mode in (1, 2, 0):
+            kind = dtype if not dtype.is_floating_point else torch.int64
+            indices, offsets, weight = torch.tensor(numbers, dtype=kind), torch.tensor(begins, dtype=kind), source.tensor((6, 3), floats)
+            forward = aten._embedding_bag(weight, indices, offsets, mode=mode, padding_idx=padding)
+            grad = source.tensor(tuple(forward[0].shape), floats)
+            if name_of(op) in ("_embedding_bag", "_embedding_bag_forward_only"):
+                if mode:  # a sum leaves the other results as they are
+                    yield (weight, indices, offsets, False, mode, False, None, False, padding), {}
+            elif forward[1].numel() == 0:
+                continue
+            elif name_of(op) == "_embedding_bag_dense_backward":
+                scaled = source.tensor(tuple(indices.shape), floats) if mode == 0 else None
+                yield (grad, indices, *forward[1:], 6, False, mode, scaled, padding), {}
+            elif mode == 0:
+                yield (grad, weight, indices, offsets, forward[1], mode, padding), {}
+
+
+@sampler("segment_reduce", "segment_reduce_backward")
+def segment_reduce(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    floats = dtype if dtype.is_floating_point else torch.float32
+    kind = torch.int64 if dtype.is_floating_point else dtype
+    for shape, runs in (((6, 2), [2, 0, 3, 1]), ((5,), [5]), ((2, 4, 1), [[1, 3], [0, 4]])):
+        lengths = torch.tensor(runs, dtype=kind)
+        axis = lengths.dim() - 1
+        offsets = torch.nn.functional.pad(lengths.cumsum(-1, dtype=kind), (1, 0))
+        for reduce in ("sum", "mean", "max", "min", "prod"):
+            for initial in (None, 1):
+                x = source.tensor(shape, floats)
+                if reduce == "prod":
+                    x.view(-1)[3:4] = 0
+                for given in ({"lengths": lengths}, {"offsets": offsets}):
+                    extra = {**given, "axis": axis, "initial": initial}
+                    if name_of(op) == "segment_reduce":
+                        yield (x, reduce), extra
+                        continue
+                    out = torch.ops.aten.segment_reduce(x, reduce, **extra)
+                    yield (source.tensor(tuple(out.shape), floats), out, x, reduce), extra
+
+
+@sampler("histc")
+def histc(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for shape, bins, low, high in (((40,), 7, -2, 2), ((5, 6), 10, 0, 0), ((1,), 3, 0, 0), ((0,), 4, 0, 0), ((9,), 1, 1, 5)):
+        yield (source.tensor(shape, dtype), bins, low, high), {}
+    if dtype.is_floating_point:
+        yield (torch.tensor([float("nan"), 1.0, -1.0, float("inf")], dtype=dtype), 4, -1, 1), {}
+
+
+@sampler("triangle_indices")
+def triangle_indices(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for rows, columns in ((3, 4), (5, 2), (1, 1), (0, 3), (4, 4), (6, 3)):
+        for offset in (0, 1, -2, 5, -6):
+            yield (rows, columns, offset), {"dtype": dtype}

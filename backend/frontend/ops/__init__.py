@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 
+from ftm_backend.frontend import complex_ops, complex_pairs  # noqa: F401  (registers the rewrites)
+from ftm_backend.frontend.dtypes import COMPLEX, FLOATS
 from ftm_backend.frontend.ops.record import RECORDS, OpRecord
 
 __all__ = ["RECORDS", "OpRecord", "native_ops"]
 
-FAMILIES = ("views", "elementwise", "activation", "arithmetic", "integers", "gamma", "probability", "bessel", "creation",
-            "reduction", "scan", "sort", "normalize", "contract", "convolution", "pooling", "adaptive_pooling", "interpolate", "padding", "indexing", "index_put", "scatter", "loss", "layout", "random")
+FAMILIES = ("views", "elementwise", "activation", "arithmetic", "integers", "gamma", "probability", "bessel",
+            "creation", "reduction", "scan", "sort", "normalize", "contract", "convolution", "pooling",
+            "adaptive_pooling", "interpolate", "padding", "indexing", "index_put", "scatter", "histogram",
+            "segments", "embedding_bag", "search", "masks", "loss", "layout", "random", "sampling")
 """Modules with records, each ``ops/<name>.py``."""
 
 for _family in FAMILIES:
@@ -17,5 +21,10 @@ for _family in FAMILIES:
 
 
 def native_ops() -> dict[str, tuple[str, ...]]:
-    """Op name -> dtype tokens that the compiler takes; every tensor argument's dtype must be among them."""
-    return {name: record.dtypes for name, record in RECORDS.items() if name.startswith("aten::")}
+    """Op name -> dtype tokens that the compiler takes; every tensor argument's dtype must be among them, and so must
+    a result's that is complex."""
+    table = {name: record.dtypes for name, record in RECORDS.items() if name.startswith("aten::")}
+    for name in complex_pairs.OPS:
+        if name.startswith("aten::"):
+            table[name] = (*table.get(name, FLOATS), *COMPLEX)
+    return table

@@ -1,4 +1,4 @@
-"""Writing at places that index tensors or masks say: index_put, masked_scatter, put."""
+"""Writing at places that index tensors or masks say: index_put, put."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import ALL
 from ftm_backend.frontend.ops.indexing import check_integers, common_shape, indexed
+from ftm_backend.frontend.ops.masks import flat_source, ranks_of
 from ftm_backend.frontend.ops.places import NOWHERE, combining, inside, scatter_rows, typed, wrapped
 from ftm_backend.frontend.ops.record import EXACT, lowering
-from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.reduction import _SUMS
-from ftm_backend.frontend.ops.scan import scan
 from ftm_backend.frontend.strided import contiguous_strides
 
 
@@ -81,34 +80,6 @@ def _put_where(b: Any, self: Any, indices: list[Any], values: Any, accumulate: b
 
     reading = [self, spread, b.reshape(ranks, spread.shape), b.reshape(total, (1,) * self.rank)]
     return b.pointwise(body, reading, self.type)
-
-
-def flat_source(b: Any, x: Any) -> Any:
-    """``x`` flat, to be read at places that are checked; one element in place of none, so that there is a buffer
-    in which to be outside."""
-    return b.whole(b.reshape(x, (x.type.numel,))) if x.type.numel else b.full(0, x.dtype, (1,))
-
-
-def ranks_of(b: Any, mask: Any) -> tuple[Any, Any]:
-    """(for each element of ``mask`` how many before it are True, how many are), as flat i32."""
-    flat = b.cast(b.reshape(mask, (mask.type.numel,)), "i32")
-    counts = scan(b, "sum", flat, 0)
-    ranks = b.pointwise(lambda c, m: c - m, [counts, flat], flat.type)
-    return ranks, reduce(b, "sum", [flat], [0], "i32")
-
-
-@lowering("aten::masked_scatter", ALL, "masked_scatter", EXACT)
-def _masked_scatter(b: Any, self: Any, mask: Any, source: Any) -> Any:
-    shape, flat = b.result.shape, flat_source(b, source)
-    mask = b.whole(mask.expand(shape))
-    if not b.result.numel:
-        return self.expand(shape)
-    ranks, _ = ranks_of(b, mask)
-
-    def body(x: Any, m: Any, rank: Any) -> Any:
-        return e.where(m, b.extract(flat, [e.where(m, inside(rank, source.type.numel), 0)]), x)
-
-    return b.pointwise(body, [self.expand(shape), mask, b.reshape(ranks, shape)], b.result)
 
 
 @lowering("aten::put", ALL, "put", _SUMS)

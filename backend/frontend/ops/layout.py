@@ -95,6 +95,42 @@ _triangle("tril", lambda distance, diagonal: distance <= diagonal)
 _triangle("triu", lambda distance, diagonal: distance >= diagonal)
 
 
+def _triangle_indices(name: str, lower_part: bool) -> None:
+    @lowering(f"aten::{name}", ("i64", "i32"), "triangle_indices", EXACT)
+    def lower(b: Any, row: int, col: int, offset: int = 0, dtype: str | None = None) -> Any:
+        """Coordinates of the triangle's elements, row by row: the row is found by bisection, for how many elements
+        come before it is a formula."""
+        from ftm_backend.frontend.builder import Output
+
+        def clamped(last: Any) -> Any:
+            """The sum of min(k, col) over 0 < k <= last."""
+            inner = e.minimum(e.maximum(last, 0), col)
+            return ((inner * (inner + 1)) >> 1) + e.maximum(last - col, 0) * col
+
+        def before(line: Any) -> Any:
+            """Number of elements in the rows before ``line``."""
+            start = b.constant(offset if lower_part else offset - 1, "i64")
+            lower_count = clamped(line + start) - clamped(start)
+            return lower_count if lower_part else line * col - lower_count
+
+        def body() -> Any:
+            element, line = b.index(1), b.constant(0, "i64")
+            step = 1 << max(0, row - 1).bit_length() >> 1
+            while step:
+                further = line + step
+                line = e.where((further < row) & (before(further) <= element), further, line)
+                step >>= 1
+            first = b.constant(0, "i64") if lower_part else e.minimum(e.maximum(line + offset, 0), col)
+            return e.where(b.index(0).eq(0), line, element - before(line) + first).to(b.result.dtype)
+
+        shape = b.result.shape
+        return b.generic(shape, [], [Output(b.result.dtype, shape, (0, 1))], body)[0]
+
+
+_triangle_indices("tril_indices", True)
+_triangle_indices("triu_indices", False)
+
+
 @lowering("aten::constant_pad_nd", ALL, "pad", EXACT)
 def _pad(b: Any, self: Any, pad: list[int], value: Any) -> Any:
     low, high = [0] * self.rank, [0] * self.rank
