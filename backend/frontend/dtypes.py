@@ -20,7 +20,7 @@ class DTypeInfo:
     number: PyTorch's ``ScalarType`` number, which the torch dialect uses for dtype arguments.
     torch: element type in the torch dialect.  builtin: element type from linalg on.
     kind: ``float``, ``int``, ``bool`` or ``complex``.  signed: False for u8 and i1.
-    numpy: the numpy type with the same bytes (bf16: uint16).
+    numpy: the numpy type with the same bytes (bf16: uint16, c32: uint32).
     """
 
     token: str
@@ -46,6 +46,7 @@ DTYPES = {
         ("i8", 1, "si8", "i8", "int", 8, True, "int8"),
         ("u8", 0, "ui8", "i8", "int", 8, False, "uint8"),
         ("i1", 11, "i1", "i1", "bool", 1, False, "bool"),
+        ("c32", 8, "complex<f16>", "complex<f16>", "complex", 32, True, "uint32"),
         ("c64", 9, "complex<f32>", "complex<f32>", "complex", 64, True, "complex64"),
         ("c128", 10, "complex<f64>", "complex<f64>", "complex", 128, True, "complex128"),
     )

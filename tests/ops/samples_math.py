@@ -37,6 +37,14 @@ def round_decimals(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     yield (special(dtype),), {"decimals": 1}
 
 
+@sampler("lcm")
+def lcm(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for shape in SHAPES:  # the extremes of i32 and i64 kill the process on the CPU
+        yield (source.tensor(shape, dtype, -60, 60), source.tensor(shape, dtype, -60, 60)), {}
+    if torch.iinfo(dtype).bits < 32:
+        yield (special(dtype).unsqueeze(1), special(dtype)), {}
+
+
 @sampler("aminmax")
 def aminmax(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for shape in ((3, 5), (2, 1, 4), ()):

@@ -20,7 +20,8 @@ def _gcd(a: Any, b: Any) -> Any:
     a, b = abs(a), abs(b)
     for _ in range(steps):
         done = a.eq(0)
-        a, b = b % e.where(done | a.eq(-1), 1, a), e.where(done, b, a)  # the smallest integer % -1 traps
+        trap = done | a.eq(-1) if info(a.dtype).signed else done  # the smallest integer % -1 overflows
+        a, b = b % e.where(trap, 1, a), e.where(done, b, a)
     return b
 
 
@@ -28,9 +29,8 @@ def _lcm(a: Any, b: Any) -> Any:
     divisor = _gcd(a, b)
     if info(a.dtype).bits < 32:  # C++ computes on the small types in its int
         a, b, divisor = a.to("i32"), b.to("i32"), divisor.to("i32")
-    zero, negated = divisor.eq(0), divisor.eq(-1)  # the smallest integer over -1 would overflow
-    quotient = e.where(negated, -a, a / e.where(zero | negated, 1, divisor))
-    return e.where(zero, 0, abs(quotient * b))
+    zero = divisor.eq(0)
+    return e.where(zero, 0, abs(a / e.where(zero, 1, divisor) * b))
 
 
 def _nextafter(x: Any, y: Any) -> Any:
@@ -77,7 +77,7 @@ def _angle(self: Any) -> Any:
 
 
 pointwise("aten::gcd", lambda self, other: _gcd(self, other), INTS, "binary", tolerance=EXACT)
-pointwise("aten::lcm", lambda self, other: _lcm(self, other), INTS, "binary", tolerance=EXACT)
+pointwise("aten::lcm", lambda self, other: _lcm(self, other), INTS, "lcm", tolerance=EXACT)
 pointwise("aten::nextafter", _own_nextafter, FLOATS, "binary", compute=OWN, tolerance=EXACT)
 pointwise("aten::frexp.Tensor", _frexp, FLOATS, "unary", tolerance=EXACT)
 pointwise("aten::round.decimals", _round_decimals, ALL, "round_decimals", tolerance=EXACT)

@@ -1,0 +1,109 @@
+"""Complex tensors: moves and arithmetic compile, the rest falls back, and all agree with the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import ftm_lazy.metrics as metrics
+
+torch.manual_seed(3)
+Z = torch.randn(3, 4, dtype=torch.complex64)
+W = torch.randn(4, dtype=torch.complex128).to(torch.complex64)
+X = torch.randn(3, 2)
+
+
+def gradient(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    def run(z: Tensor) -> Tensor:
+        leaf = z.detach().clone().requires_grad_()
+        function(leaf).backward()
+        assert leaf.grad is not None
+        return leaf.grad
+
+    return run
+
+
+def written(z: Tensor) -> Tensor:
+    made = z.clone()
+    made[1] = 0
+    made[:, 2] = z[0, 0]
+    made.real.add_(1)
+    made.imag[0] = 5
+    made.view(-1)[::5] *= 2
+    return made
+
+
+NATIVE: dict[str, tuple[Any, ...]] = {
+    "view_as_complex": (lambda x: torch.view_as_complex(x) * 2, X),
+    "view_as_real": (lambda z: torch.view_as_real(z), Z),
+    "from float": (lambda x: x.to(torch.complex128), X),
+    "from integers": (lambda x: x.to(torch.complex64), torch.arange(5)),
+    "to bool": (lambda z: z.bool(), torch.cat([Z, torch.zeros(1, 4)])),
+    "parts": (lambda z: z.real + z.imag, Z),
+    "conj": (lambda z: z.conj().clone(), Z),
+    "imag of conj": (lambda z: z.conj().imag.clone(), Z),
+    "adjoint": (lambda z: z.mH.contiguous(), Z),
+    "add": (lambda z, w: z + w, Z, W),
+    "add real": (lambda z, x: torch.sub(x, z, alpha=3), Z, torch.randn(4)),
+    "mul": (lambda z, w: z * w, Z, W),
+    "mul real": (lambda z, x: x * z * 2.5 + 1, Z, torch.randn(3, 1)),
+    "mul wider": (lambda z, w: z * w, Z, W.to(torch.complex128)),
+    "div": (lambda z, w: z / w, Z, W),
+    "reciprocal": (lambda z: 2 / z, Z),
+    "abs": (lambda z: z.abs(), torch.cat([Z * 1e25, torch.zeros(1, 4)])),
+    "angle": (lambda z: z.angle(), Z),
+    "sgn": (lambda z: z.sgn(), torch.cat([Z, torch.zeros(1, 4)])),
+    "sum": (lambda z: z.sum(1, keepdim=True), Z),
+    "mean": (lambda z: z.mean(), Z),
+    "matrix product": (lambda z: z.mH @ z, Z),
+    "polar": (lambda x: torch.polar(x.abs(), x), X),
+    "complex": (lambda x: torch.complex(x, x[:, :1]), X),
+    "cat": (lambda z, x: torch.cat([z, x], 1), Z, X),
+    "equal": (lambda z: z == z.conj().conj(), Z),
+    "where": (lambda z: torch.where(z.real > 0, z, z * 2), Z),
+    "writes": (written, Z),
+    "empty": (lambda z: z[:0] * 2 + 1, Z),
+    "0-dim": (lambda z: z[0, 0] * z[1, 1], Z),
+    "gradient": (gradient(lambda z: (z * z.conj()).real.sum()), Z),
+    "gradient of abs": (gradient(lambda z: (z * 3 + 1).abs().sum()), Z),
+}
+FALLING_BACK: dict[str, tuple[Any, ...]] = {
+    "times j": (lambda z: z * 2j, Z),
+    "exp": (lambda z: z.exp() + 1, Z),
+    "prod": (lambda z: z.prod(), Z),
+    "eigenvalues": (lambda x: torch.linalg.eigvals(x @ x.T).real.sort()[0], X),
+}
+
+
+def counted() -> dict[str, int]:
+    """Fallbacks and compile failures so far."""
+    torch.ftm.synchronize()
+    return {k: n for k, n in metrics.counters().items() if n and k.startswith(("fallback::", "compile_failures"))}
+
+
+def agree(case: tuple[Any, ...]) -> None:
+    function, *operands = case
+    want = function(*operands)
+    got = function(*(x.to("ftm") for x in operands))
+    assert got.dtype == want.dtype
+    torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_complex_op_compiles(name: str) -> None:
+    before = counted()
+    agree(NATIVE[name])
+    assert counted() == before
+
+
+@pytest.mark.parametrize("name", FALLING_BACK)
+def test_complex_op_falls_back(name: str) -> None:
+    before = counted()
+    agree(FALLING_BACK[name])
+    after = counted()
+    assert after != before
+    assert after.get("compile_failures") == before.get("compile_failures")
