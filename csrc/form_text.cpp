@@ -147,6 +147,8 @@ const char* dtype_token(at::ScalarType dtype) {
       return "i1";
     case at::kComplexFloat:
       return "c64";
+    case at::kComplexHalf:
+      return "c32";
     case at::kComplexDouble:
       return "c128";
     default:

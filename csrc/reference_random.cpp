@@ -4,10 +4,14 @@
 #include "reference.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/logical_and.h>
 #include <ATen/ops/ones_like.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace ftm {
 namespace {
@@ -169,6 +173,63 @@ torch::jit::Stack dropout(const at::Tensor& input, double p, bool train, const D
   return {input.mul(mask).mul_(scale), mask};
 }
 
+// Places of the keys in stable order.
+template <typename Key>
+at::Tensor sorted_places(const std::vector<Key>& keys) {
+  auto places = at::arange(static_cast<int64_t>(keys.size()), at::kLong);
+  auto* data = places.mutable_data_ptr<int64_t>();
+  std::stable_sort(data, data + keys.size(), [&](int64_t a, int64_t b) { return keys[a] < keys[b]; });
+  return places;
+}
+
+at::Tensor permutation(int64_t n, const Draw& draw) {
+  constexpr int64_t kFew = 1 << 12; // up to which keys have 32 bits
+  std::vector<int64_t> keys(n);
+  for (int64_t i = 0; i < n; ++i) {
+    keys[i] = n <= kFew ? static_cast<int32_t>(draw.word(i))
+                        : static_cast<int64_t>(draw.word(2 * i) | static_cast<uint64_t>(draw.word(2 * i + 1)) << 32);
+  }
+  return sorted_places(keys);
+}
+
+// A row of samples; `first` is the number of the row's first draw.
+at::Tensor choice(const at::Tensor& weights, int64_t count, bool replacement, int64_t first, const Draw& draw) {
+  const int64_t n = weights.numel();
+  const auto wide = weights.to(at::kDouble).contiguous();
+  const auto* w = wide.const_data_ptr<double>();
+  if (!replacement) {
+    std::vector<float> race(n);
+    for (int64_t i = 0; i < n; ++i) {
+      const double noise = std::log(-std::log(draw.open24(first + i)));
+      race[i] = -static_cast<float>(weights.scalar_type() == at::kDouble ? std::log(w[i]) - noise
+                                                                         : std::log(static_cast<float>(w[i])) - static_cast<float>(noise));
+    }
+    return sorted_places(race).narrow(0, 0, count);
+  }
+  const auto sums = wide.cumsum(0);
+  const auto* s = sums.const_data_ptr<double>();
+  auto places = at::empty({count}, at::kLong);
+  for (int64_t i = 0; i < count; ++i) {
+    const double reached = draw.uniform53(first + i) * s[n - 1];
+    places.mutable_data_ptr<int64_t>()[i] = std::upper_bound(s, s + n, reached) - s;
+  }
+  return places;
+}
+
+at::Tensor multinomial(const at::Tensor& self, int64_t count, bool replacement, const Draw& draw) {
+  const bool valid = at::logical_and(self.ge(0), self.lt(INFINITY)).all().item<bool>();
+  TORCH_CHECK(valid, "probability tensor contains either `inf`, `nan` or element < 0");
+  TORCH_CHECK(
+      self.gt(0).any(-1).all().item<bool>(), "invalid multinomial distribution (sum of probabilities <= 0)");
+  const auto rows = self.reshape({-1, self.size(-1)});
+  auto result = at::empty({rows.size(0), count}, at::kLong);
+  const int64_t draws = replacement ? count : rows.size(1); // of a row
+  for (int64_t i = 0; i < rows.size(0); ++i) {
+    result.select(0, i).copy_(choice(rows.select(0, i), count, replacement, i * draws, draw));
+  }
+  return self.dim() == 1 ? result.squeeze(0) : result;
+}
+
 // random_() without bounds: all that the dtype can count exactly.
 uint64_t default_range(at::ScalarType dtype) {
   switch (dtype) {
@@ -197,6 +258,7 @@ void run_random_reference(const Form& form, torch::jit::Stack& stack, uint64_t s
   const Draw draw{{seed, offset}};
   const auto& name = form.name;
   const auto self = stack[0].isTensor() ? stack[0].toTensor() : at::Tensor();
+  const auto result_dtype = form.results[0].type.dtype;
   if (name == "aten::native_dropout") {
     stack = dropout(self, stack[1].toDouble(), stack[2].isNone() || stack[2].toBool(), draw);
     return;
@@ -210,6 +272,10 @@ void run_random_reference(const Form& form, torch::jit::Stack& stack, uint64_t s
     result = normal(self, stack[1].toDouble(), stack[2].toDouble(), draw, /*exponentials=*/true);
   } else if (name.rfind("aten::normal.", 0) == 0) {
     result = normal_of(stack[0], stack[1], draw);
+  } else if (name == "aten::multinomial") {
+    result = multinomial(self, stack[1].toInt(), stack[2].toBool(), draw);
+  } else if (name == "aten::randperm" || name == "aten::randperm.generator") {
+    result = permutation(stack[0].toInt(), draw).to(result_dtype);
   } else if (name == "aten::cauchy") {
     result = cauchy(self, stack[1].toDouble(), stack[2].toDouble(), draw);
   } else if (name == "aten::geometric") {

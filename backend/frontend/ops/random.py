@@ -42,7 +42,7 @@ def unit(b: Any, number: Any, seed: Any, offset: Any, dtype: str) -> Any:
     return (high * 2.0**26 + low) * 2.0**-53
 
 
-def _open_unit(b: Any, number: Any, seed: Any, offset: Any, dtype: str) -> Any:
+def open_unit(b: Any, number: Any, seed: Any, offset: Any, dtype: str) -> Any:
     """Uniform in (0, 1), symmetric: the midpoints of 2^23 (f64: 2^52) intervals."""
     if dtype != "f64":
         return (_shifted(word(b, number, seed, offset), 9).to("f32") + 0.5) * 2.0**-23
@@ -82,7 +82,7 @@ def _uniform(b: Any, number: Any, seed: Any, offset: Any, from_: Any = 0.0, to: 
 def _normal(b: Any, number: Any, seed: Any, offset: Any, mean: Any = 0.0, std: Any = 1.0, **_: Any) -> Any:
     """Box-Muller, from the element's own two numbers."""
     dtype = compute_dtype(b.result.dtype)
-    first, second = (_open_unit(b, number * 2 + k, seed, offset, dtype) for k in (0, 1))
+    first, second = (open_unit(b, number * 2 + k, seed, offset, dtype) for k in (0, 1))
     z = e.sqrt(e.log(first) * -2) * e.cos(second * (2 * math.pi))
     return z * _parameter(b, std, dtype) + _parameter(b, mean, dtype)
 
@@ -94,7 +94,7 @@ def _log_normal(b: Any, number: Any, seed: Any, offset: Any, mean: Any = 1.0, st
 def _cauchy(b: Any, number: Any, seed: Any, offset: Any, median: Any = 0.0, sigma: Any = 1.0, **_: Any) -> Any:
     """tan(pi (u - 1/2)), as the cotangent of an angle that is exact where the tangent is steep."""
     dtype = compute_dtype(b.result.dtype)
-    centred = _open_unit(b, number, seed, offset, dtype) - 0.5
+    centred = open_unit(b, number, seed, offset, dtype) - 0.5
     angle = (0.5 - abs(centred)) * math.pi
     tangent = e.copysign(e.cos(angle) / e.sin(angle), centred)
     return tangent * _parameter(b, sigma, dtype) + _parameter(b, median, dtype)
@@ -103,7 +103,7 @@ def _cauchy(b: Any, number: Any, seed: Any, offset: Any, median: Any = 0.0, sigm
 def _geometric(b: Any, number: Any, seed: Any, offset: Any, p: Any, **_: Any) -> Any:
     """The number of trials until the first success; whole numbers are made from f64, as they may be large."""
     dtype = compute_dtype(b.result.dtype) if info(b.result.dtype).kind == "float" else "f64"
-    trials = e.log(_open_unit(b, number, seed, offset, dtype)) / e.log1p(-_parameter(b, p, dtype))
+    trials = e.log(open_unit(b, number, seed, offset, dtype)) / e.log1p(-_parameter(b, p, dtype))
     return e.ceil(trials)
 
 
