@@ -75,63 +75,6 @@ def convolution_backward(op: Any, dtype: torch.dtype, source: Source) -> Calls:
         yield (grad, x, w, [out.shape[1]], *geometry, mask), {}
 
 
-POOLS = (  # input, kernel, stride, padding, ceil
-    ((2, 3, 6, 6), [2, 2], [2, 2], [0, 0], False),
-    ((2, 2, 7, 8), [3, 2], [2, 1], [1, 1], False),
-    ((1, 2, 7, 7), [3, 3], [2, 2], [0, 1], True),
-    ((3, 5, 5), [2, 2], [], [0, 0], False),
-    ((1, 1, 8, 8), [4, 4], [1, 3], [2, 2], False),
-)
-
-
-@sampler("max_pool", "max_pool_backward")
-def max_pool(op: Any, dtype: torch.dtype, source: Source) -> Calls:
-    for shape, kernel, stride, padding, ceil in POOLS:
-        for dilation in ([1, 1], [2, 1]):
-            if dilation == [2, 1] and kernel[0] == 2:
-                continue
-            x = source.tensor(shape, dtype, -30, 30)
-            args = (kernel, stride, padding, dilation, ceil)
-            if "backward" in name_of(op):
-                out, indices = aten.max_pool2d_with_indices(x, *args)
-                yield (source.tensor(tuple(out.shape), dtype), x, *args, indices), {}
-            else:
-                yield (x, *args), {}
-
-
-@sampler("avg_pool", "avg_pool_backward")
-def avg_pool(op: Any, dtype: torch.dtype, source: Source) -> Calls:
-    for shape, kernel, stride, padding, ceil in POOLS:
-        for include, override in ((True, None), (False, None), (True, 3)):
-            x = source.tensor(shape, dtype)
-            args = (kernel, stride, padding, ceil, include, override)
-            if "backward" in name_of(op):
-                out = aten.avg_pool2d(x, *args)
-                yield (source.tensor(tuple(out.shape), dtype), x, *args), {}
-            else:
-                yield (x, *args), {}
-
-
-@sampler("adaptive_avg_pool", "adaptive_avg_pool_backward")
-def adaptive(op: Any, dtype: torch.dtype, source: Source) -> Calls:
-    for shape, out in (((2, 3, 6, 8), [1, 1]), ((2, 3, 6, 8), [3, 2]), ((1, 2, 7, 5), [3, 4]), ((3, 5, 7), [2, 9])):
-        x = source.tensor(shape, dtype)
-        if "backward" in name_of(op):
-            yield (source.tensor((*shape[:-2], *out), dtype), x), {}
-        else:
-            yield (x, out), {}
-
-
-@sampler("upsample_nearest", "upsample_nearest_backward")
-def upsample(op: Any, dtype: torch.dtype, source: Source) -> Calls:
-    for shape, times in (((2, 3, 4, 5), (2, 3)), ((1, 1, 1, 1), (4, 4))):
-        size = [shape[2] * times[0], shape[3] * times[1]]
-        if "backward" in name_of(op):
-            yield (source.tensor((*shape[:2], *size), dtype), size, list(shape), None, None), {}
-        else:
-            yield (source.tensor(shape, dtype), size, None, None), {}
-
-
 @sampler("softmax", "safe_softmax")
 def softmax(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     extra = () if name_of(op) == "_safe_softmax" else (False,)

@@ -128,8 +128,12 @@ def _scatter_windows(b: Any, x: Any, weight: Any, g: _Geometry, size: Sequence[i
 def _forward(b: Any, x: Any, weight: Any, g: _Geometry, transposed: bool, size: Sequence[int]) -> Any:
     if transposed:
         return _scatter_windows(b, x, weight, g, size)
-    border = [0, 0, *g.padding]
-    return correlate(b, b.pad(x, border, border, 0), weight, g.stride, g.dilation, g.groups)
+    # Exactly what the windows of ``size`` see: a transposed convolution's gradient may have places that no
+    # window of its input reaches.
+    high = [(o - 1) * s + d * (k - 1) + 1 - n - p for o, s, d, k, n, p in
+            zip(size, g.stride, g.dilation, weight.shape[2:], x.shape[2:], g.padding, strict=True)]
+    padded = b.pad(x, [0, 0, *g.padding], [0, 0, *high], 0)
+    return correlate(b, padded, weight, g.stride, g.dilation, g.groups)
 
 
 @lowering("aten::convolution", FLOATS, "convolution", _CONV)

@@ -1,0 +1,127 @@
+"""Windows over the last dimensions of a tensor: their geometry, reading them, and summing back over them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ftm_backend.frontend.strided import Strided, contiguous_strides
+
+__all__ = ["Window", "gather_windows", "positions", "windows"]
+
+
+class Window:
+    """Geometry of windows over x[..., spatial dimensions]; lists of one entry mean all dimensions.
+
+    dims, size, out: number of spatial dimensions, extents of x and of the windows' places in them.
+    planes: number of x's other elements, which all have the same windows.
+    """
+
+    def __init__(self, dims: int, x_shape: Sequence[int], out_shape: Sequence[int], kernel: list[int], stride: list[int],
+                 padding: list[int], dilation: list[int]) -> None:
+        self.dims = dims
+        self.kernel = self._spread(kernel)
+        self.stride = self._spread(stride) or self.kernel
+        self.padding, self.dilation = self._spread(padding), self._spread(dilation)
+        self.size, self.out = tuple(x_shape[-dims:]), tuple(out_shape[-dims:])
+        self.planes = math.prod(x_shape[:-dims])
+
+    def _spread(self, values: list[int]) -> list[int]:
+        return values * self.dims if len(values) == 1 else values
+
+    @property
+    def high(self) -> list[int]:
+        """Places that the last windows need behind the end of each dimension (negative: that they leave)."""
+        return [(o - 1) * s + d * (k - 1) + 1 - n - p for o, s, d, k, n, p in
+                zip(self.out, self.stride, self.dilation, self.kernel, self.size, self.padding, strict=True)]
+
+    @property
+    def tiles(self) -> bool:
+        """Windows touch but do not overlap, and cover the input exactly."""
+        return all(
+            s == k and d == 1 and p == 0 and n == o * k
+            for s, k, d, p, n, o in zip(self.stride, self.kernel, self.dilation, self.padding, self.size, self.out, strict=True)
+        )
+
+    @property
+    def loops(self) -> tuple[int, ...]:
+        """Loops of a reduction: plane, window, place in the window."""
+        return (self.planes, *self.out, *self.kernel)
+
+    @property
+    def kept(self) -> range:
+        """The loops over planes and windows."""
+        return range(1 + self.dims)
+
+    @property
+    def inner(self) -> range:
+        """The loops over the places in a window."""
+        return range(1 + self.dims, 1 + 2 * self.dims)
+
+    def index(self, b: Any) -> list[Any]:
+        """Where in the padded planes those loops read."""
+        return [0, *(b.dim(1 + k) * self.stride[k] + b.dim(1 + self.dims + k) * self.dilation[k] for k in range(self.dims))]
+
+
+def windows(b: Any, x: Any, w: Window, fill: Any) -> Any:
+    """x as padded planes that `Window.index` reads."""
+    return b.pad(b.reshape(x, (w.planes, *w.size)), [0, *w.padding], [0, *w.high], fill)
+
+
+def positions(b: Any, size: Sequence[int]) -> Any:
+    """i64 of shape ``size``: the number of each place in its plane.
+
+    Read through the windows like the data, it spares every window the arithmetic on its coordinates.
+    """
+    from ftm_backend.frontend.builder import Output
+
+    strides = contiguous_strides(size)
+
+    def number() -> Any:
+        terms = [b.index(k) * s for k, s in enumerate(strides)]
+        return sum(terms[1:], terms[0])
+
+    return b.generic(size, [], [Output("i64", tuple(size), range(len(size)))], number)[0]
+
+
+def gather_windows(b: Any, w: Window, inputs: list[tuple[Any, Any]], dtype: str, element: Callable[..., Any],
+                   numbered: bool = False) -> Any:
+    """Gradient of a pooling: for each input place the sum of ``element`` over the windows that see it.
+
+    inputs: (value [planes, windows...], what to read where there is no window).  element: gets their Elems
+    and, if ``numbered``, the number of the input place in its plane; gives an Elem of ``dtype``.
+    Windows that tile the input give each place exactly one window, so nothing has to be summed.
+    """
+    from ftm_backend.frontend.builder import Input, Output
+
+    dims = w.dims
+    if w.tiles:
+        loops = (w.planes, *(n for pair in zip(w.out, w.kernel, strict=True) for n in pair))
+        reading = [Input(x, [0, *range(1, 2 * dims, 2)]) for x, _ in inputs]
+        if numbered:
+            reading.append(Input(b.reshape(positions(b, w.size), loops[1:]), range(1, 1 + 2 * dims)))
+        (made,) = b.generic(loops, reading, [Output(dtype, loops, range(1 + 2 * dims))], element)
+        return b.reshape(made, (w.planes, *w.size))
+    reading = []
+    index = [0, *(b.dim(1 + k) + b.dim(1 + dims + k) * w.dilation[k] for k in range(dims))]
+    for x, missing in inputs:
+        # Window o reaches input place i with kernel place k when o * stride = i + padding - k * dilation; with
+        # k counted backwards that is a stride-1 window over the windows spread `stride` apart.
+        shape = (w.planes, *((n - 1) * s + 1 if n else 0 for n, s in zip(w.out, w.stride, strict=True)))
+        strides = contiguous_strides(shape)
+        steps = (strides[0], *(t * s for t, s in zip(strides[1:], w.stride, strict=True)))
+        spread = b.update(b.full(missing, x.dtype, shape), x, Strided(x.shape, steps))
+        low = [0, *(d * (k - 1) - p for d, k, p in zip(w.dilation, w.kernel, w.padding, strict=True))]
+        high = [0, *(n + p - m for n, p, m in zip(w.size, w.padding, shape[1:], strict=True))]
+        reading.append(Input(b.pad(spread, low, high, missing), index))
+    if numbered:
+        reading.append(Input(positions(b, w.size), range(1, 1 + dims)))
+
+    def body(*args: Any) -> Any:
+        *elems, carried = args
+        return carried + element(*elems)
+
+    out = Output(dtype, (w.planes, *w.size), range(1 + dims), 0)
+    (made,) = b.generic((w.planes, *w.size, *w.kernel), reading, [out], body, reduced=range(1 + dims, 1 + 2 * dims))
+    return made
