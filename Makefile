@@ -1,8 +1,9 @@
 # Everything that a fresh machine with Python 3.11, gcc and make needs, and nothing twice:
-#   make demo    trains the digits CNN on ftm and compares it with the CPU
-#   make test    all tests
-#   make bench   recording cost and step times beside eager's
-#   make build   only what the others need: .venv, the pinned packages, the C++ parts
+#   make demo      trains the digits CNN on ftm and compares it with the CPU
+#   make test      all tests
+#   make test-ops  PyTorch's own databases of ops, modules and optimizers, whole, against the CPU; resumable
+#   make bench     recording cost and step times beside eager's
+#   make build     only what the others need: .venv, the pinned packages, the C++ parts
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +14,7 @@ RECORDER_SOURCES := $(wildcard csrc/*.cpp csrc/*.h)
 MACHINE_SOURCES := $(shell find backend/machine -name '*.cpp' -o -name '*.h') \
                    backend/machine/sources.txt backend/machine/build.py
 
-.PHONY: demo test bench build clean
+.PHONY: demo test test-ops bench build clean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -21,6 +22,9 @@ demo: build
 
 test: build
 	$(BIN)/python -m pytest $(ARGS)
+
+test-ops: build
+	$(BIN)/python tests/opdb/run.py $(ARGS)
 
 bench: build
 	$(BIN)/python benchmarks/recording.py $(ARGS)

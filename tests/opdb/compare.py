@@ -1,0 +1,188 @@
+"""When two results are the same.
+
+A tensor of ftm is compared with the CPU's as `torch.testing.assert_close` does, with the tolerances that
+PyTorch's tests use: the defaults of the dtype, or what the entry's own overrides widen them to.  What is not
+within them may still be right, as in PyTorch's own tests:
+
+precise
+    it is no farther from the same computation in float64 than the CPU's result, the criterion of
+    `test_python_ref` (`SLACK` says how much farther, and why at all);
+loose
+    it is within 1e-3, the tolerance of `test_compare_cpu`, PyTorch's own comparison of a device with the CPU.
+
+Both are counted.  A result that is random on the CPU (another seed gives another one) is compared as a
+distribution; one that is `UNDETERMINED` only by its shape and dtype.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import torch
+from torch.testing._comparison import default_tolerances
+from torch.testing._internal.common_device_type import precisionOverride, toleranceOverride
+
+__all__ = ["UNDETERMINED", "Closeness", "Mismatch", "Tolerance", "compare", "override"]
+
+UNDETERMINED = {
+    name: "its values are whatever memory held"
+    for name in ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+}
+"""Entries whose result has a shape and a dtype, but no values, and why."""
+
+COMPARE_CPU = 1e-3
+"""The tolerance of `test_compare_cpu`, relative and absolute, for what is at most single precision."""
+
+SLACK = 2.0
+"""How much farther than the CPU's result one may be from the precise result: of two equally good orders of
+summation each is the better one in half of the cases, so that 1 would refuse half of all reordered sums."""
+
+RISK = 1e-9
+"""The probability with which equal distributions are taken for different ones, for each comparison."""
+
+_TESTS = ("test_compare_cpu", "test_noncontiguous_samples", "test_variant_consistency_eager", "test_out")
+
+
+class Mismatch(AssertionError):
+    """A result of ftm is not what the CPU's says it should be."""
+
+
+class Closeness(Enum):
+    """How close a result is that counts as right."""
+
+    CLOSE = "close"
+    PRECISE = "precise"
+    LOOSE = "loose"
+    RANDOM = "random"
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """A relative and an absolute tolerance."""
+
+    rtol: float = 0.0
+    atol: float = 0.0
+
+    def __or__(self, other: Tolerance) -> Tolerance:
+        return Tolerance(max(self.rtol, other.rtol), max(self.atol, other.atol))
+
+
+def override(entry: Any, dtype: torch.dtype) -> Tolerance:
+    """What the entry's `precisionOverride` and `toleranceOverride` decorators allow for `dtype` on an accelerator."""
+    found = Tolerance()
+    for test in _TESTS:
+        for device in ("cpu", "cuda"):
+            for decorator in entry.get_decorators("TestCommon", test, device, dtype, {}):
+                if isinstance(decorator, toleranceOverride) and dtype in decorator.d:
+                    found |= Tolerance(decorator.d[dtype].rtol, decorator.d[dtype].atol)
+                if isinstance(decorator, precisionOverride) and dtype in decorator.d:
+                    found |= Tolerance(atol=decorator.d[dtype])
+    return found
+
+
+def compare(
+    expected: Any,
+    actual: Any,
+    tolerance: Tolerance,
+    *,
+    random: Callable[[], bool] = lambda: False,
+    values: bool = True,
+    precise: Callable[[], Any] | None = None,
+) -> Closeness:
+    """Says how close `actual` is to `expected`, or raises Mismatch.
+
+    Args:
+        expected: what the CPU gave, a tensor or any other object.
+        actual: what ftm gave, tensors copied to the CPU.
+        tolerance: what the entry's overrides allow.
+        random: whether values that differ may still be drawn from the same distribution.
+        values: whether the values are determined.
+        precise: makes the same result in float64.
+    """
+    if not isinstance(expected, torch.Tensor) or not isinstance(actual, torch.Tensor):
+        return _compare_objects(expected, actual, tolerance, random)
+    for what in ("dtype", "shape", "layout", "requires_grad"):
+        if getattr(expected, what) != getattr(actual, what):
+            raise Mismatch(f"{what} {getattr(actual, what)} instead of {getattr(expected, what)}")
+    if not values:
+        return Closeness.CLOSE
+    expected, actual = expected.detach(), actual.detach()
+    rtol, atol = default_tolerances(expected)
+    allowed = Tolerance(rtol, atol) | tolerance
+    try:
+        _assert_close(expected, actual, allowed)
+        return Closeness.CLOSE
+    except AssertionError as error:
+        failed = Mismatch(str(error))
+    if random():
+        _compare_samples(expected, actual)
+        return Closeness.RANDOM
+    if not (expected.is_floating_point() or expected.is_complex()) or expected.layout != torch.strided:
+        raise failed
+    if precise is not None and _as_precise(expected, actual, precise()):
+        return Closeness.PRECISE
+    if expected.dtype not in (torch.float64, torch.complex128):
+        try:
+            _assert_close(expected, actual, allowed | Tolerance(COMPARE_CPU, COMPARE_CPU))
+            return Closeness.LOOSE
+        except AssertionError:
+            pass  # the failure of the strict comparison says more
+    raise failed
+
+
+def _assert_close(expected: torch.Tensor, actual: torch.Tensor, allowed: Tolerance) -> None:
+    torch.testing.assert_close(actual, expected, rtol=allowed.rtol, atol=allowed.atol, equal_nan=True)
+
+
+def _compare_objects(expected: Any, actual: Any, tolerance: Tolerance, random: Callable[[], bool]) -> Closeness:
+    if type(expected) is not type(actual):
+        raise Mismatch(f"{type(actual).__name__} {actual!r} instead of {type(expected).__name__} {expected!r}")
+    if isinstance(expected, (float, complex)):
+        return compare(torch.tensor(expected), torch.tensor(actual), tolerance, random=random)
+    if expected != actual and not random():
+        raise Mismatch(f"{actual!r} instead of {expected!r}")
+    return Closeness.CLOSE
+
+
+def _as_precise(expected: torch.Tensor, actual: torch.Tensor, precise: Any) -> bool:
+    """Whether `actual` is no farther from `precise` than `expected` is, up to `SLACK`."""
+    if not isinstance(precise, torch.Tensor) or precise.shape != expected.shape:
+        return False
+    precise = precise.detach()
+    ours, theirs = _distance(actual, precise), _distance(expected, precise)
+    return math.isfinite(ours) and ours <= SLACK * theirs
+
+
+def _distance(result: torch.Tensor, precise: torch.Tensor) -> float:
+    wide = result.to(precise.dtype)
+    same = (wide == precise) | (wide.isnan() & precise.isnan())
+    return torch.where(same, 0, (wide - precise).abs()).sum().item()
+
+
+def _compare_samples(expected: torch.Tensor, actual: torch.Tensor) -> None:
+    """Raises Mismatch if the values are hardly drawn from one distribution (Kolmogorov and Smirnov's test)."""
+    one, two = (_flat(tensor).sort().values for tensor in (expected, actual))
+    if one.isnan().sum() != two.isnan().sum():
+        raise Mismatch(f"{two.isnan().sum()} random values are NaN instead of {one.isnan().sum()}")
+    one, two = one[~one.isnan()], two[~two.isnan()]
+    if one.numel() == 0:
+        return
+    points = torch.cat([one, two])
+    gap = (
+        torch.searchsorted(one, points, right=True) / one.numel()
+        - torch.searchsorted(two, points, right=True) / two.numel()
+    ).abs()
+    bound = math.sqrt(-math.log(RISK / 2) * (one.numel() + two.numel()) / (2 * one.numel() * two.numel()))
+    if gap.max() > bound:
+        raise Mismatch(
+            f"{one.numel()} random values are distributed otherwise: "
+            f"mean {two.mean():.4g} instead of {one.mean():.4g}, deviation {two.std():.4g} instead of {one.std():.4g}"
+        )
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).flatten().to(torch.float64)

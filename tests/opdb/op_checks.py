@@ -1,0 +1,306 @@
+"""What is run for an entry of op_db: one function for each check, which yields its cases.
+
+| check | what must agree with the CPU |
+|---|---|
+| forward | the results of every sample |
+| backward | the gradients of every sample, for random cotangents |
+| noncontiguous | results and gradients of every sample, with arguments of odd strides |
+| inplace | the in-place variant of every sample: what it returns, what it leaves, gradients |
+| out | the out= variant of the first samples: into a result's shape, strided, empty, of another dtype |
+| errors | the exceptions of the entry's error inputs |
+| second | second derivatives of the first samples |
+| jvp | forward-mode derivatives of the first samples |
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+from torch.testing._internal.common_utils import noncontiguous_like
+from torch.utils import _pytree as pytree
+
+from opdb.engine import Case, Leaf, Refused
+from opdb.place import Place, tensors
+
+__all__ = ["CHECKS", "DTYPES", "applies", "cases", "gradients", "leaves", "primary"]
+
+DTYPES = (
+    torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int8, torch.uint8, torch.int16, torch.int32,
+    torch.int64, torch.bool, torch.complex64,
+)  # fmt: skip
+"""The dtypes that are checked, where the CPU supports them for the entry."""
+
+FEW = 6
+"""Samples that `out`, `second` and `jvp` take: the first ones, which every family orders from plain to odd."""
+
+
+def primary(op: Any) -> torch.dtype | None:
+    """The dtype for which every check of the entry runs: float32 if it has it; None if the CPU has none."""
+    supported = op.supported_dtypes("cpu")
+    return next((dtype for dtype in DTYPES if dtype in supported), next(iter(sorted(supported, key=str)), None))
+
+
+def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
+    """Whether the entry has the check in this dtype."""
+    if dtype not in op.supported_dtypes("cpu"):
+        return False
+    differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    if check == "forward":
+        return True
+    if check == "backward":
+        return differentiable
+    if dtype != primary(op):
+        return False
+    return {
+        "noncontiguous": True,
+        "inplace": op.inplace_variant is not None,
+        "out": op.supports_out,
+        "errors": op.error_inputs_func is not None,
+        "second": differentiable and op.supports_gradgrad,
+        "jvp": differentiable and op.supports_forward_ad,
+    }[check]
+
+
+def cases(op: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
+    """The cases of one check."""
+    return CHECKS[check](op, dtype)
+
+
+def _samples(op: Any, dtype: torch.dtype, grad: bool = False, few: bool = False) -> Iterator[tuple[str, Any]]:
+    grad = grad and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    torch.manual_seed(0)
+    for index, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=grad)):
+        if few and index == FEW:
+            return
+        yield f"sample {index} {_signature(sample)}", sample
+
+
+def _signature(sample: Any) -> str:
+    """The arguments of a sample, tensors by dtype and shape."""
+
+    def show(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return _Text(f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}".replace(" ", ""))
+        return leaf
+
+    shown = pytree.tree_map(show, (sample.input, *sample.args))
+    named = [f"{name}={value!r}" for name, value in pytree.tree_map(show, sample.kwargs).items()]
+    return f"({', '.join([*map(repr, shown), *named])})"[:200]
+
+
+class _Text(str):
+    """A text that is its own representation."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def leaves(name: str, tree: Any) -> list[Leaf]:
+    """The leaves of `tree`, named after their place in it."""
+    return [(name + pytree.keystr(path), leaf) for path, leaf in pytree.tree_flatten_with_path(tree)[0]]
+
+
+def _changed(name: str, tree: Any) -> list[Leaf]:
+    """The tensors of `tree` that were written to."""
+    return [(f"{name} {index}, written", t) for index, t in enumerate(tensors(tree)) if t._version > 0]
+
+
+def _devices(place: Place, arguments: Any) -> contextlib.AbstractContextManager[Any]:
+    """Makes `place` the default device for a call that names no other."""
+    named = any(isinstance(leaf, (torch.Tensor, torch.device)) for leaf in pytree.tree_leaves(arguments))
+    return contextlib.nullcontext() if named else torch.device(place.device)
+
+
+def _differentiable(tree: Any) -> list[torch.Tensor]:
+    return [t for t in tensors(tree) if t.requires_grad]
+
+
+def cotangents(place: Place, outputs: list[torch.Tensor], seed: int = 7) -> list[torch.Tensor]:
+    """Random tensors like `outputs`, the same on every device."""
+    generator = torch.Generator().manual_seed(seed)
+    dtype_of = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
+    drawn = []
+    for output in outputs:
+        real = output.dtype.to_real() if output.is_complex() else output.dtype
+        narrow = torch.float32 if real == torch.float64 else dtype_of.get(real, real)
+        shape = (*output.shape, 2) if output.is_complex() else output.shape
+        values = torch.randn(shape, generator=generator, dtype=narrow).to(torch.float16).to(real)
+        drawn.append((torch.view_as_complex(values) if output.is_complex() else values).to(place.device))
+    return drawn
+
+
+def gradients(place: Place, outputs: Any, inputs: Any) -> list[Leaf]:
+    """The gradients of `outputs` by `inputs`; Refused if nothing is differentiable."""
+    results, wanted = _differentiable(outputs), _differentiable(inputs)
+    if not results or not wanted:
+        raise Refused("nothing is differentiable")
+    found = torch.autograd.grad(results, wanted, cotangents(place, results), allow_unused=True)
+    return [(f"gradient {index}", gradient) for index, gradient in enumerate(found)]
+
+
+def _forward(op: Any, dtype: torch.dtype) -> Iterator[Case]:
+    for label, sample in _samples(op, dtype):
+
+        def run(place: Place, sample: Any = sample) -> list[Leaf]:
+            input, args, kwargs = arguments = place.put((sample.input, sample.args, sample.kwargs))
+            with _devices(place, arguments):
+                result = sample.output_process_fn_grad(op(input, *args, **kwargs))
+            return leaves("result", result) + _changed("argument", arguments)
+
+        yield Case(label, run)
+
+
+def _backward(op: Any, dtype: torch.dtype) -> Iterator[Case]:
+    for label, sample in _samples(op, dtype, grad=True):
+
+        def run(place: Place, sample: Any = sample) -> list[Leaf]:
+            input, args, kwargs = arguments = place.put((sample.input, sample.args, sample.kwargs))
+            result = op.gradcheck_wrapper(op.get_op(), input, *args, **kwargs)
+            return gradients(place, sample.output_process_fn_grad(result), arguments)
+
+        yield Case(label, run)
+
+
+def _noncontiguous(op: Any, dtype: torch.dtype) -> Iterator[Case]:
+    for label, sample in _samples(op, dtype, grad=True):
+
+        def run(place: Place, sample: Any = sample) -> list[Leaf]:
+            input, args, kwargs = arguments = _strided(place.put((sample.input, sample.args, sample.kwargs)))
+            with _devices(place, arguments):
+                result = sample.output_process_fn_grad(op(input, *args, **kwargs))
+            found = leaves("result", result) + _changed("argument", arguments)
+            return found + (gradients(place, result, arguments) if _differentiable(result) else [])
+
+        yield Case(label, run)
+
+
+def _strided(tree: Any) -> Any:
+    """`tree` with tensors that are every second element of others."""
+    moved: dict[int, torch.Tensor] = {}
+
+    def stride(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided:
+            return leaf
+        return moved.setdefault(id(leaf), noncontiguous_like(leaf))
+
+    return pytree.tree_map(stride, tree)
+
+
+def _inplace(op: Any, dtype: torch.dtype) -> Iterator[Case]:
+    for label, sample in _samples(op, dtype, grad=op.supports_inplace_autograd):
+        if sample.broadcasts_input:
+            continue
+
+        def run(place: Place, sample: Any = sample) -> list[Leaf]:
+            input, args, kwargs = arguments = place.put((sample.input, sample.args, sample.kwargs))
+            target = pytree.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, input)
+            result = op.inplace_variant(target, *args, **kwargs)
+            found = [("returns its argument", result is target), *leaves("result", result)]
+            found += leaves("target", target)
+            return found + (gradients(place, result, arguments) if _differentiable(result) else [])
+
+        yield Case(label, run)
+
+
+def _out(op: Any, dtype: torch.dtype) -> Iterator[Case]:
+    makers: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "as large as the result": lambda t: torch.full_like(t, 42),
+        "strided": lambda t: noncontiguous_like(torch.full_like(t, 42)),
+        "empty": lambda t: t.new_empty(0),
+        "of int64": lambda t: torch.empty_like(t, dtype=torch.int64),
+    }
+    for label, sample in _samples(op, dtype, few=True):
+        for kind, make in makers.items():
+
+            def run(place: Place, sample: Any = sample, make: Any = make) -> list[Leaf]:
+                input, args, kwargs = arguments = place.put((sample.input, sample.args, sample.kwargs))
+                with _devices(place, arguments):
+                    plain = op(input, *args, **kwargs)
+                if not _can_be_out(plain):
+                    raise Refused("the results are no tensors")
+                out = pytree.tree_map(make, plain)
+                before = [t.stride() for t in tensors(out)]
+                result = op(input, *args, **kwargs, out=out)
+                given = list(zip(tensors(result), tensors(out), strict=True))
+                found: list[Leaf] = [("returns out", [one is other for one, other in given])]
+                found.append(("keeps strides", [t.stride() == old for (_, t), old in zip(given, before, strict=True)]))
+                return found + leaves("result", result)
+
+            yield Case(f"{label}, out {kind}", run, may_raise=True)
+
+
+def _can_be_out(result: Any) -> bool:
+    flat = pytree.tree_leaves(result)
+    return bool(flat) and all(isinstance(leaf, torch.Tensor) for leaf in flat)
+
+
+def _errors(op: Any, dtype: torch.dtype) -> Iterator[Case]:
+    """The samples are made on the device itself, as in PyTorch: some depend on it."""
+    wanted = list(op.error_inputs("cpu"))
+    given = list(op.error_inputs("ftm"))
+    for index, (on_cpu, on_ftm) in enumerate(zip(wanted, given, strict=False)):
+        at = {"cpu": on_cpu, "ftm": on_ftm}
+
+        def run(place: Place, at: Any = at) -> list[Leaf]:
+            sample = at[place.device].sample_input
+            result = op(sample.input, *sample.args, **sample.kwargs)
+            if place.device == "ftm":
+                torch.ftm.synchronize()  # what depends on values is raised when they are known
+            else:
+                raise Refused("the CPU does not raise")
+            return leaves("result", result)
+
+        yield Case(f"error input {index}", run, may_raise=True)
+
+
+def _second(op: Any, dtype: torch.dtype) -> Iterator[Case]:
+    for label, sample in _samples(op, dtype, grad=True, few=True):
+
+        def run(place: Place, sample: Any = sample) -> list[Leaf]:
+            input, args, kwargs = arguments = place.put((sample.input, sample.args, sample.kwargs))
+            result = sample.output_process_fn_grad(op.gradcheck_wrapper(op.get_op(), input, *args, **kwargs))
+            outputs, inputs = _differentiable(result), _differentiable(arguments)
+            if not outputs or not inputs:
+                raise Refused("nothing is differentiable")
+            first = [t.requires_grad_() for t in cotangents(place, outputs)]
+            gradients = torch.autograd.grad(outputs, inputs, first, create_graph=True, allow_unused=True)
+            return gradients(place, gradients, [inputs, first])
+
+        yield Case(label, run)
+
+
+def _jvp(op: Any, dtype: torch.dtype) -> Iterator[Case]:
+    for label, sample in _samples(op, dtype, grad=True, few=True):
+
+        def run(place: Place, sample: Any = sample) -> list[Leaf]:
+            arguments = place.put((sample.input, sample.args, sample.kwargs))
+            inputs = _differentiable(arguments)
+            directions = dict(zip(map(id, inputs), cotangents(place, inputs), strict=True))
+
+            def dual(leaf: Any) -> Any:
+                return forward_ad.make_dual(leaf.detach(), directions[id(leaf)]) if id(leaf) in directions else leaf
+
+            with forward_ad.dual_level():
+                input, args, kwargs = pytree.tree_map(dual, arguments)
+                result = sample.output_process_fn_grad(op.gradcheck_wrapper(op.get_op(), input, *args, **kwargs))
+                pairs = [forward_ad.unpack_dual(t) for t in tensors(result) if t.dtype.is_floating_point or t.is_complex()]
+                return [(f"tangent {index}", pair.tangent) for index, pair in enumerate(pairs)]
+
+        yield Case(label, run)
+
+
+CHECKS: dict[str, Callable[[Any, torch.dtype], Iterator[Case]]] = {
+    "forward": _forward,
+    "backward": _backward,
+    "noncontiguous": _noncontiguous,
+    "inplace": _inplace,
+    "out": _out,
+    "errors": _errors,
+    "second": _second,
+    "jvp": _jvp,
+}
+"""The checks, in the order in which they run."""

@@ -1,0 +1,102 @@
+"""What is run for an entry of optim_db: 20 steps on a small model, then losses, parameters and state are compared.
+
+| check | how the optimizer runs |
+|---|---|
+| plain | with every one of the entry's configurations (momentum, amsgrad, maximize, ...), one tensor at a time |
+| foreach | the same with `foreach=True` |
+| fused | the same with `fused=True` |
+| scheduled | the first configuration with each of the entry's schedulers |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from opdb.compare import Tolerance
+from opdb.engine import Case, Leaf
+from opdb.op_checks import leaves
+from opdb.place import Place
+
+__all__ = ["CHECKS", "DTYPES", "applies", "cases", "tolerance"]
+
+CHECKS = ("plain", "foreach", "fused", "scheduled")
+DTYPES = (torch.float32,)
+STEPS = 20
+
+_SEED = 5
+
+
+def applies(info: Any, dtype: torch.dtype, check: str) -> bool:
+    """Whether the entry has this implementation, for the CPU to compare with."""
+    if check == "fused":
+        return "fused" in info.supported_impls and "cpu" in info.supports_fused_on
+    return check != "foreach" or "foreach" in info.supported_impls
+
+
+def tolerance(info: Any, dtype: torch.dtype) -> Tolerance:
+    """The entries have no overrides for a comparison with the CPU."""
+    return Tolerance()
+
+
+def cases(info: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
+    """The cases of one check."""
+    configurations = list(info.optim_inputs_func(device=torch.device("cpu"), dtype=dtype))
+    implementation = {"foreach": {"foreach": True}, "fused": {"fused": True}}.get(check, {})
+    if not implementation and "foreach" in info.supported_impls:
+        implementation = {"foreach": False}
+    if check == "scheduled":
+        for index, makers in enumerate(info.scheduler_inputs):
+            yield Case(f"schedulers {index}", _Run(info, configurations[0].kwargs | implementation, makers))
+        return
+    for given in configurations:
+        yield Case(given.desc, _Run(info, given.kwargs | implementation, []))
+
+
+class _Run:
+    """Trains a small model at a place."""
+
+    def __init__(self, info: Any, kwargs: dict[str, Any], schedulers: list[Any]) -> None:
+        self._info = info
+        self._kwargs = kwargs
+        self._schedulers = schedulers
+
+    def __call__(self, place: Place) -> list[Leaf]:
+        torch.manual_seed(_SEED)
+        sparse = self._info.only_supports_sparse_grads
+        body = [nn.Linear(6, 5, bias=False), nn.Tanh(), nn.Linear(5, 3, bias=False)]  # matrices: Muon takes no other
+        model = nn.Embedding(7, 3, sparse=True) if sparse else nn.Sequential(*body)
+        given = torch.randint(7, (8,)) if sparse else torch.randn(8, 6)
+        inputs, targets = place.put([given, torch.randn(8, 3)])
+        with torch.no_grad():
+            model.to(device=place.device, dtype=place.dtype(torch.float32))
+        optimizer = self._info.optim_cls(model.parameters(), **place.put(self._kwargs))
+        schedulers = [make(optimizer) for make in self._schedulers]
+        losses = []
+
+        def closure() -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = (model(inputs) - targets).square().mean()
+            loss.backward()
+            return loss
+
+        for _ in range(STEPS):
+            losses.append(optimizer.step(closure).detach() if self._info.step_requires_closure else closure().detach())
+            if not self._info.step_requires_closure:
+                optimizer.step()
+            for scheduler in schedulers:
+                scheduler.step(losses[-1]) if isinstance(scheduler, ReduceLROnPlateau) else scheduler.step()
+        found: list[Leaf] = [("losses", torch.stack(losses))]
+        found += [(f"parameter {name}", value.detach()) for name, value in model.named_parameters()]
+        found += [("learning rate", float(group["lr"])) for group in optimizer.param_groups]
+        return found + _state(optimizer)
+
+
+def _state(optimizer: torch.optim.Optimizer) -> list[Leaf]:
+    """The state's tensors that are as large as parameters: counts of steps live where the implementation puts them."""
+    state = optimizer.state_dict()["state"]
+    return [(name, leaf) for name, leaf in leaves("state", state) if isinstance(leaf, torch.Tensor) and leaf.dim() > 0]

@@ -1,0 +1,134 @@
+"""The tables of docs/ops.md, made of `support.json`."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from opdb import known
+from opdb.families import FAMILIES, family
+from opdb.support import WORDS, load
+
+__all__ = ["fallbacks", "modules", "ops", "optims", "totals"]
+
+_SHORT = {
+    "float32": "f32", "float64": "f64", "bfloat16": "bf16", "float16": "f16", "int8": "i8", "uint8": "u8",
+    "int16": "i16", "int32": "i32", "int64": "i64", "bool": "bool", "complex64": "c64",
+}  # fmt: skip
+_RIGHT = WORDS[:3]
+
+
+def _entries(db: str) -> list[dict[str, Any]]:
+    return [entry for entry in load() if entry["db"] == db]
+
+
+def totals() -> str:
+    """The numbers at the head of the document."""
+    entries = _entries("ops")
+    best = Counter(_word(entry, "forward", "backward") for entry in entries)
+    dtypes = Counter(word for entry in entries for word in entry["dtypes"].values())
+    checks = Counter(word for entry in entries for word in entry["checks"].values())
+    rows = ["| op_db | native | fallback | uncompiled | wrong | crash | hang | not on the CPU |", "|---|" + "---:|" * 7]
+    for title, counts in {
+        f"{len(entries)} entries, forward and backward in float32": best,
+        f"{checks.total()} checks in float32": checks,
+        f"{dtypes.total()} pairs of entry and dtype": dtypes,
+    }.items():
+        rows.append(f"| {title} | {' | '.join(str(counts[word]) for word in (*WORDS, None))} |")
+    for db in ("modules", "optims"):
+        counts = Counter(_word(entry, *entry["checks"]) for entry in _entries(db))
+        title = f"{len(_entries(db))} entries of {db.removesuffix('s')}_db, all checks"
+        rows.append(f"| {title} | {' | '.join(str(counts[word]) for word in (*WORDS, None))} |")
+    return "\n".join(rows) + "\n"
+
+
+def ops() -> str:
+    """The entries of op_db, by family."""
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for entry in _entries("ops"):
+        groups[family(entry["entry"])].append(entry)
+    parts = []
+    for name in ("elementwise", *FAMILIES):
+        native = sum(_word(entry, "forward", "backward") == "native" for entry in groups[name])
+        parts.append(f"### {name}\n\n{native} of {len(groups[name])} are native in float32, forward and backward.\n")
+        rows = ["| entry | forward | backward | other checks | dtypes | why not native |", "|---|---|---|---|---|---|"]
+        rows += [_op_row(entry) for entry in groups[name]]
+        parts.append("\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def modules() -> str:
+    """The entries of module_db."""
+    return _plain(_entries("modules"), ("train", "eval", "backward", "copies"))
+
+
+def optims() -> str:
+    """The entries of optim_db."""
+    return _plain(_entries("optims"), ("plain", "foreach", "fused", "scheduled"))
+
+
+def fallbacks() -> str:
+    """The operations that run on the CPU, with the entries that meet them."""
+    users: dict[str, list[str]] = defaultdict(list)
+    for entry in _entries("ops"):
+        for operation in entry["fallbacks"]:
+            users[operation].append(entry["entry"])
+    rows = ["| operation | entries | reason |", "|---|---|---|"]
+    for operation, names in sorted(users.items()):
+        shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+        rows.append(f"| `{operation}` | {shown} | {known.fallback_reason(operation) or 'has no op record'} |")
+    return "\n".join(rows) + "\n"
+
+
+def _word(entry: dict[str, Any], *checks: str) -> str | None:
+    """The worst word of the entry's `checks`; None if it has none of them."""
+    found = [entry["checks"][check] for check in checks if check in entry["checks"]]
+    return max(found, key=WORDS.index) if found else None
+
+
+def _op_row(entry: dict[str, Any]) -> str:
+    checks = entry["checks"]
+    others = {check: word for check, word in checks.items() if check not in ("forward", "backward")}
+    cells = (
+        f"`{entry['entry']}`",
+        checks.get("forward", "-"),
+        checks.get("backward", "-"),
+        ", ".join(_grouped(others)),
+        "; ".join(_grouped(_shortened(entry))),
+        "; ".join(_reasons(entry)),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _shortened(entry: dict[str, Any]) -> dict[str, str]:
+    return {_SHORT.get(name, name): word for name, word in entry["dtypes"].items()}
+
+
+def _grouped(words: dict[str, str]) -> Iterator[str]:
+    """The names with the same word together, the word only where it is not "native"."""
+    for word in WORDS:
+        names = [name for name, has in words.items() if has == word]
+        if names:
+            yield " ".join(names) if word == "native" else f"{word}: {' '.join(names)}"
+
+
+def _reasons(entry: dict[str, Any]) -> Iterator[str]:
+    if entry["dtype"] is None:
+        yield "PyTorch has it on GPUs only"
+    yield from (f"`{operation}`" for operation in entry["fallbacks"])
+    bad = {reason for check, word in entry["checks"].items() if word not in _RIGHT
+           if (reason := known.reason(entry["entry"], entry["dtype"], check))}  # fmt: skip
+    bad |= {reason for dtype, word in entry["dtypes"].items() if word not in _RIGHT
+            if (reason := known.reason(entry["entry"], dtype, "forward"))}  # fmt: skip
+    yield from sorted(bad)
+
+
+def _plain(entries: list[dict[str, Any]], checks: tuple[str, ...]) -> str:
+    rows = [f"| entry | {' | '.join(checks)} | dtypes | falls back |", "|---|" + "---|" * (len(checks) + 2)]
+    for entry in entries:
+        found = [entry["checks"].get(check, "-") for check in checks]
+        names = " ".join(f"`{operation}`" for operation in entry["fallbacks"])
+        dtypes = "; ".join(_grouped(_shortened(entry)))
+        rows.append(f"| `{entry['entry']}` | {' | '.join(found)} | {dtypes} | {names} |")
+    return "\n".join(rows) + "\n"
