@@ -12,6 +12,7 @@ from typing import Any
 
 from ftm_backend.codegen import multibuffer, registers, scratchpad, sync
 from ftm_backend.codegen.reader import CodegenError, read
+from ftm_backend.codegen.replacing import IN_BOUNDS, check_replacing
 from ftm_backend.codegen.tree import Kernel, Tile, instructions
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.mlir import ir
@@ -44,8 +45,11 @@ def emit(module: ir.Module, machine: MachineParameters) -> str:
     functions = [operation for operation in module.body.operations if operation.operation.name == "func.func"]
     if "main" not in [function.attributes["sym_name"].value for function in functions]:
         raise CodegenError("the module has no function @main to start at")
-    for function in functions:
-        lines += ["", *emit_function(read(function), machine, places)]
+    kernels = [read(function) for function in functions]
+    in_bounds = {function.attributes["sym_name"].value for function in functions if IN_BOUNDS in function.attributes}
+    check_replacing(kernels, in_bounds, {symbol for symbol, *_, alias in facts["outputs"] if alias})
+    for kernel in kernels:
+        lines += ["", *emit_function(kernel, machine, places)]
     return "\n".join(lines) + "\n"
 
 

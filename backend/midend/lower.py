@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ftm_backend.codegen.builder import TileBuilder
+from ftm_backend.codegen.replacing import IN_BOUNDS
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.kernel import KernelView
 from ftm_backend.midend.lowerings import LOWERINGS
@@ -31,7 +32,10 @@ def _lower_function(module: ir.Module, function: ir.Operation, machine: MachineP
         for op in reader.kernels:
             view = reader.kernel(op)
             calls.append((view, "barrier" in op.attributes))
-            with ir.InsertionPoint(_function(view.name)):
+            function_block = _function(view.name)
+            if "faults" not in op.attributes and any(s.gathers or not s.op.startswith("linalg.") for s in view.statements):
+                function_block.owner.attributes[IN_BOUNDS] = ir.UnitAttr.get()
+            with ir.InsertionPoint(function_block):
                 LOWERINGS[view.kind].lower(view, TileBuilder())
                 func.ReturnOp([])
         function.erase()

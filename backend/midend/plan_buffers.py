@@ -1,9 +1,10 @@
 """Pass ``plan-buffers``: the DDR buffer of every tensor between kernels, and the barriers.
 
 Inputs, constants, outputs and the arena's regions get names; each kernel says which buffers it reads and
-writes (attributes ``inputs``, ``outputs``, ``workspaces``) and whether all cores meet before it (``barrier``).
-A tensor lives in the arena from the kernel that computes it to the last one that reads it.  ``ftm.program``
-on the module holds the signature and the arena.
+writes (attributes ``inputs``, ``outputs``, ``workspaces``), whether all cores meet before it (``barrier``) and whether
+it can fault (``faults``).  A tensor lives in the arena from the kernel that computes it to the last one that reads
+it.  An output takes over an input only after the last kernel that can fault.  ``ftm.program`` on the module
+holds the signature and the arena.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.affine import volume
 from ftm_backend.midend.arena import Arena
 from ftm_backend.midend.donation import donated_input, may_overwrite
+from ftm_backend.midend.faults import Faults
 from ftm_backend.midend.hazards import Barriers, Storage
 from ftm_backend.midend.kernel import KernelView
 from ftm_backend.midend.lowerings import LOWERINGS
+from ftm_backend.midend.order import Kernels
 from ftm_backend.midend.program import Program
 from ftm_backend.midend.reader import token
 from ftm_backend.midend.region import FunctionReader
@@ -49,6 +52,7 @@ class Step:
     view: KernelView
     inputs: list[Buffer]
     outputs: list[Buffer]
+    faults: bool = False
     workspaces: list[Buffer] = field(default_factory=list)
 
 
@@ -89,21 +93,28 @@ class _Planner:
             self._program.scalars.append([f"s{k}", token(ssa.type)])
 
     def _declare_kernels(self) -> None:
-        for number, op in enumerate(self._reader.kernels):
-            view = self._reader.kernel(op)
+        for number, (op, view, faults) in enumerate(self._ordered()):
             inputs = [self._input(ssa) for ssa in op.operands]
             outputs = []
             for ssa, tie in zip(op.results, view.ties, strict=True):
                 buffer = _buffer_of(ssa, "") if tie is None else inputs[tie]
                 self._buffers[ssa] = buffer
                 outputs.append(buffer)
-            step = Step(op, view, inputs, outputs)
+            step = Step(op, view, inputs, outputs, faults)
             for dtype, elements in LOWERINGS[view.kind].workspace(view):
                 step.workspaces.append(Buffer(dtype=dtype, shape=(elements,)))
             for buffer in (*inputs, *outputs, *step.workspaces):
                 buffer.first = number if buffer.first < 0 else buffer.first
                 buffer.last = number
             self._steps.append(step)
+
+    def _ordered(self) -> list[tuple[ir.Operation, KernelView, bool]]:
+        """The kernels in the order in which they run, and which of them can fault."""
+        faults, kernels = Faults(), Kernels(self._block)
+        for op in self._reader.kernels:
+            view = self._reader.kernel(op)
+            kernels.add(op, view, faults.visit(op, view))
+        return kernels.arrange()
 
     def _input(self, ssa: ir.Value) -> Buffer:
         buffer = self._buffers.get(ssa)
@@ -124,12 +135,13 @@ class _Planner:
     # --- sharing ---------------------------------------------------------------------------------------
 
     def _donate(self) -> None:
-        """Pairs outputs with inputs whose storage they may share."""
+        """Pairs outputs with inputs whose storage they may share: a program that faults has written none."""
+        last_fault = max((number for number, step in enumerate(self._steps) if step.faults), default=-1)
         inputs = {b.symbol: b for ssa, b in self._buffers.items() if b.symbol.startswith("b")}
         taken: set[str] = set()
         outputs = {o[0]: o for o in self._program.outputs}
         signature = {i[0]: i for i in self._program.inputs}
-        for number, step in enumerate(self._steps):
+        for number, step in enumerate(self._steps[last_fault + 1 :], last_fault + 1):
             for position, buffer in enumerate(step.outputs):
                 if not buffer.symbol.startswith("o") or buffer.first != number:
                     continue
@@ -168,7 +180,8 @@ class _Planner:
     # --- writing ---------------------------------------------------------------------------------------
 
     def _annotate(self) -> None:
-        barriers = Barriers()
+        barriers, checks = Barriers(), Storage()
+        donated = {symbol for symbol, *_, alias in self._program.outputs if alias}
         named = 0
         for step in self._steps:
             for buffer in (*step.outputs, *step.workspaces):
@@ -181,8 +194,14 @@ class _Planner:
             attributes["outputs"] = _words(b.symbol for b in step.outputs)
             if step.workspaces:
                 attributes["workspaces"] = _words(b.symbol for b in step.workspaces)
-            if barriers.visit(step.inputs, (*step.outputs, *step.workspaces), step.view.one_core):
+            # Cores write over inputs when all of them are past the kernels that can fault.
+            overwrites = any(b.symbol in donated for b in step.outputs)
+            if barriers.visit(
+                    (*step.inputs, *([checks] if overwrites else ())),
+                    (*step.outputs, *step.workspaces, *([checks] if step.faults else ())), step.view.one_core):
                 attributes["barrier"] = ir.UnitAttr.get()
+            if step.faults:
+                attributes["faults"] = ir.UnitAttr.get()
 
 
 class _Owners:

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from ftm_backend.codegen.emit import CodegenError
+from ftm_backend.codegen.replacing import IN_BOUNDS
 from ftm_backend.mlir import arith, ir
 
 RNG = np.random.default_rng(0)
@@ -147,6 +148,7 @@ def test_rows_gathered_and_scattered(lab, reduce):
     def build(b):
         table, index = b.buffer("b0", "f32", 10 * 6), b.buffer("b1", "i64", 4)
         out = b.buffer("o0", "f32", 10 * 6)
+        ir.InsertionPoint.current.block.owner.attributes[IN_BOUNDS] = ir.UnitAttr.get()
         I, X = b.tile("i64", 4, 1), b.tile("f32", 4, 6)
         with b.if_(b.compare("eq", b.core_id(), 0)):
             b.load(index, 0, I, 0, [4, 1], [1, 1], 1)

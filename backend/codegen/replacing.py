@@ -1,0 +1,83 @@
+"""Checks that a program which faults has not yet written over an input.
+
+An output that may take over an input's memory must not be written before, or by, a kernel that can fault: the
+launcher gives the caller its inputs back as they were.  Kernels whose function has the attribute
+`IN_BOUNDS` were proved not to fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from ftm_backend.codegen.reader import CodegenError
+from ftm_backend.codegen.tree import Block, Branch, Instruction, Kernel, Loop, instructions
+
+__all__ = ["IN_BOUNDS", "check_replacing"]
+
+IN_BOUNDS = "ftm.in_bounds"
+"""Attribute of a function all of whose computed places are proved to be inside their buffers."""
+
+
+def check_replacing(kernels: Sequence[Kernel], in_bounds: Collection[str], donated: Collection[str]) -> None:
+    """Checks the functions of a program, ``main`` among them.
+
+    Args:
+        kernels: all functions.
+        in_bounds: names of those that cannot fault.
+        donated: outputs that may share an input's storage.
+
+    Raises:
+        CodegenError: one of ``donated`` could be written before a fault.
+    """
+    if not donated:
+        return
+    bodies = {kernel.name: list(instructions(kernel.body)) for kernel in kernels if kernel.name != "main"}
+    writers = {name: _written(body, donated) for name, body in bodies.items()}
+    faulting = {name for name, body in bodies.items() if name not in in_bounds and any(map(_can_fault, body))}
+    (main,) = [kernel for kernel in kernels if kernel.name == "main"]
+    _check_order(list(_steps(main.body, False)), faulting, writers)
+
+
+def _check_order(steps: list[tuple[str, bool]], faulting: Collection[str], writers: Mapping[str, str | None]) -> None:
+    written: tuple[str, str] | None = None
+    working: list[tuple[str, bool]] = []  # kernels that can fault, since the last barrier
+    for name, one_core in steps:
+        if name == "":
+            working = []
+            continue
+        if writers[name] and written is None:
+            written = (name, str(writers[name]))
+        if name in faulting:
+            if written:
+                raise CodegenError(f"@{name} can fault after @{written[0]} wrote {written[1]}, which replaces an input")
+            working.append((name, one_core))
+        others = [other for other, alone in working if not (alone and one_core)]
+        if writers[name] and others:
+            raise CodegenError(f"no barrier between @{others[0]}, which can fault, and @{name}, which writes over an input")
+
+
+def _steps(block: Block, one_core: bool) -> Iterator[tuple[str, bool]]:
+    """Names of the kernels that ``main`` calls, in order, and whether one core runs them; "" for a barrier."""
+    for statement in block:
+        if isinstance(statement, Branch):
+            yield from _steps(statement.body, True)
+            yield from _steps(statement.otherwise, True)
+        elif isinstance(statement, Loop):
+            yield from _steps(statement.body, one_core)
+        elif statement.kind == "barrier":
+            yield "", one_core
+        elif statement.kind == "call":
+            yield str(statement.parts[0]).removeprefix("@call "), one_core
+
+
+def _can_fault(instruction: Instruction) -> bool:
+    return instruction.kind in ("gather", "scatter") or bool(instruction.from_memory)
+
+
+def _written(body: Sequence[Instruction], donated: Collection[str]) -> str | None:
+    """One of ``donated`` that a function writes."""
+    for instruction in body:
+        transfer = instruction.transfer
+        if instruction.kind in ("store", "scatter") and transfer is not None and transfer.buffer in donated:
+            return transfer.buffer
+    return None
