@@ -1,0 +1,61 @@
+"""Ops that move complex elements or add them up: what they do, they do to the real and the imaginary parts alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.frontend.complex_pairs import PART, Rewriter, Tensor, rewrites
+from ftm_backend.frontend.trace import DType, Ref, ScalarRef, TensorType
+
+_PLACES = ("index", "indices", "mask")
+"""Arguments that say where: the same for both parts."""
+
+_NUMBERS = ("value", "fill_value")
+"""Real numbers that become elements: zero in the imaginary part."""
+
+_MOVES = """
+aten::gather aten::take aten::embedding aten::embedding_dense_backward aten::_unsafe_index.Tensor
+aten::scatter.src aten::scatter.value aten::scatter_add aten::index_add aten::index_copy aten::put
+aten::index_fill.int_Scalar aten::index_fill.int_Tensor aten::index_put aten::_unsafe_index_put aten::masked_scatter
+aten::masked_fill.Scalar aten::masked_fill.Tensor aten::unfold_backward aten::roll aten::tril aten::triu aten::repeat
+aten::stack aten::constant_pad_nd aten::slice_scatter aten::select_scatter aten::select_backward aten::slice_backward
+aten::permute_copy aten::transpose.int aten::view_copy aten::t_copy aten::slice_copy.Tensor aten::select_copy.int
+aten::diagonal_copy aten::as_strided_copy
+"""
+
+
+def _moved(op: str) -> Any:
+    def rewrite(r: Rewriter, result: TensorType, **_: Any) -> Ref:
+        type_ = TensorType(PART[result.dtype], result.shape)
+        real, imaginary = (
+            r.emit(op, type_, **{name: _part(r, name, value, type_.dtype, k) for name, value in _.items()})
+            for k in (0, 1)
+        )
+        return r.join(real, imaginary)
+
+    return rewrite
+
+
+def _part(r: Rewriter, name: str, value: Any, dtype: str, number: int) -> Any:
+    """The argument of the op on part ``number``."""
+    if isinstance(value, tuple):
+        return tuple(_part(r, name, v, dtype, number) for v in value)
+    if isinstance(value, Tensor):
+        if value.type.dtype in PART:
+            return r.cast(r.part(value.ref, number), dtype)
+        if name in _PLACES:
+            return value.ref
+        if number == 0:
+            return r.cast(value.ref, dtype)
+        return r.emit("aten::zeros", TensorType(dtype, value.type.shape), size=value.type.shape, dtype=DType(dtype))
+    if name in _NUMBERS and number and isinstance(value, (int, float, ScalarRef)):
+        return 0
+    return value
+
+
+def _register() -> None:
+    for name in _MOVES.split():
+        rewrites(name)(_moved(name))
+
+
+_register()
