@@ -166,3 +166,26 @@ def triangle_indices(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for rows, columns in ((3, 4), (5, 2), (1, 1), (0, 3), (4, 4), (6, 3)):
         for offset in (0, 1, -2, 5, -6):
             yield (rows, columns, offset), {"dtype": dtype}
+
+
+@sampler("histogram", "histogramdd")
+def histogram(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    name = name_of(op)
+    for density in (False, True):
+        for weighted in (False, True):
+            if name.startswith("histogram."):
+                x = source.tensor((4, 6), dtype)
+                extra = {"weight": source.tensor((4, 6), dtype, 0, 2) if weighted else None, "density": density}
+                if name == "histogram.bins_tensor":
+                    yield (x, source.tensor((6,), dtype).sort().values), extra
+                else:
+                    yield (x, 5), extra
+                    yield (x, 7), {"range": [-1.0, 2.0], **extra}
+                continue
+            x = source.tensor((20, 2), dtype)
+            extra = {"weight": source.tensor((20,), dtype, 0, 2) if weighted else None, "density": density}
+            if name == "_histogramdd_from_bin_tensors":
+                yield (x, [source.tensor((n,), dtype).sort().values for n in (4, 6)]), extra
+            else:
+                yield (x, [3, 4]), extra
+                yield (x, [2, 3]), {"range": [-1.0, 2.0, 0.0, 3.0], **extra}

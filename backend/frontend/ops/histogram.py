@@ -1,7 +1,10 @@
-"""Histograms over evenly spaced bins."""
+"""Histograms: counts of elements, or of rows of coordinates, between edges."""
 
 from __future__ import annotations
 
+import builtins
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ftm_backend.frontend import elements as e
@@ -9,6 +12,9 @@ from ftm_backend.frontend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend.ops.places import NOWHERE, scatter_rows, typed
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.reduce import reduce
+from ftm_backend.frontend.ops.reduction import _SUMS
+from ftm_backend.frontend.ops.search import count_before
+from ftm_backend.frontend.strided import contiguous_strides
 
 
 @lowering("aten::histc", FLOATS + INTS, "histc", EXACT)
@@ -38,3 +44,118 @@ def _histc(b: Any, self: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> An
     ones = b.full(1, dtype, (count, 1))
     made = scatter_rows(b, b.full(0, dtype, (bins + 1, 1)), rows, ones, "add")
     return b.cast(b.reshape(made.slice(0, 0, bins), (bins,)), self.dtype)
+
+
+# --- with edges -----------------------------------------------------------------------------------------------
+
+
+class _Edges:
+    """The edges of the bins of one dimension: ``at`` gives one in a body, from its number and the bounds."""
+
+    def __init__(self, count: int, at: Callable[..., Any], bounds: Sequence[Any] = ()) -> None:
+        self.count, self.at, self.bounds = count, at, bounds
+
+
+def _given(b: Any, edges: Any) -> _Edges:
+    table = b.whole(edges)
+    return _Edges(edges.shape[0], lambda place: b.extract(table, [place]))
+
+
+def _spaced(b: Any, column: Any, count: int, bounds: tuple[float, float] | None) -> _Edges:
+    """``count`` edges evenly between ``bounds``, or between the extremes of ``column``."""
+    dtype = column.dtype
+    if bounds is None and column.type.numel:
+        extremes = [b.reshape(reduce(b, kind, [column], (0,), dtype), (1, 1)) for kind in ("min", "max")]
+    else:
+        extremes = [b.full(x, dtype, (1, 1)) for x in bounds or (0.0, 1.0)]
+
+    def at(place: Any, least: Any, most: Any) -> Any:
+        same = least.eq(most)
+        left, right = e.where(same, least - 1, least), e.where(same, most + 1, most)
+        step = (right - left) / (count - 1)
+        edge = e.where(place < count // 2, left + step * place.to(dtype), right - step * (place.const(count - 1) - place).to(dtype))
+        return e.where((left - left).eq(0) & (right - right).eq(0), edge, math.nan)
+
+    return _Edges(count, at, extremes)
+
+
+def _tensor_of(b: Any, edges: _Edges, dtype: str) -> Any:
+    """The edges as a tensor."""
+    from ftm_backend.frontend.builder import Input, Output
+
+    reading = [Input(x, (None, None)) for x in edges.bounds]
+    return b.generic((edges.count,), reading, [Output(dtype, (edges.count,), [0])], lambda *ends: edges.at(b.index(0), *ends))[0]
+
+
+def _histogram(b: Any, x: Any, dims: Sequence[_Edges], weight: Any, density: bool) -> Any:
+    """How many rows of ``x`` [n, d] (or how much of ``weight``) are in each bin; the last edge is inside."""
+    dtype, count = x.dtype, x.shape[0]
+    shape = [edges.count - 1 for edges in dims]
+    bins, strides = math.prod(shape), contiguous_strides(shape)
+    bounds = [x for edges in dims for x in edges.bounds]
+
+    def place(*values: Any) -> Any:
+        columns, ends = values[: len(dims)], iter(values[len(dims) :])
+        row, hit = b.constant(0, "i64"), b.constant(1, "i1")
+        for value, edges, stride in zip(columns, dims, strides, strict=True):
+            own = [next(ends) for _ in edges.bounds]
+            last = b.constant(edges.count - 1, "i64")
+            first_edge, last_edge = edges.at(b.constant(0, "i64"), *own), edges.at(last, *own)
+            found = count_before(b, edges.count, lambda k, own=own, edges=edges: edges.at(k, *own), value, right=True) - 1
+            row = row + e.minimum(e.maximum(found, 0), edges.count - 2) * stride
+            hit = hit & (value >= first_edge) & (value <= last_edge)
+            if own:  # bounds that the data gives must be finite
+                row = e.where(e.isnan(first_edge), NOWHERE, row)
+                hit = hit | e.isnan(first_edge)
+        return e.where(hit, row, bins)
+
+    hist = b.full(0, dtype, (bins + 1, 1))
+    if count:
+        rows = b.pointwise(place, [*(x.slice(1, d, 1) for d in range(len(dims))), *bounds], typed("i64", (count, 1)))
+        updates = b.full(1, dtype, (count, 1)) if weight is None else b.reshape(b.cast(weight, dtype), (count, 1))
+        hist = scatter_rows(b, hist, b.reshape(rows, (count,)), updates, "add")
+    hist = b.reshape(hist.slice(0, 0, bins), shape)
+    if not density:
+        return hist
+    total = reduce(b, "sum", [hist], range(len(shape)), dtype)
+
+    def share(h: Any, whole: Any, *ends: Any) -> Any:
+        left, h = iter(ends), h / whole
+        for d, edges in enumerate(dims):
+            own = [next(left) for _ in edges.bounds]
+            h = h / (edges.at(b.index(d) + 1, *own) - edges.at(b.index(d), *own))
+        return h
+
+    return b.pointwise(share, [hist, total, *(b.reshape(x, (1,) * len(shape)) for x in bounds)], hist.type)
+
+
+def _ranges(range: Any, dims: int) -> list[tuple[float, float] | None]:
+    return [None] * dims if range is None else [(range[2 * d], range[2 * d + 1]) for d in builtins.range(dims)]
+
+
+@lowering("aten::histogram.bin_ct aten::histogram.bins_tensor", ("f32", "f64"), "histogram", _SUMS)
+def _one_histogram(b: Any, self: Any, bins: Any = 100, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    x = b.reshape(self, (self.type.numel, 1))
+    if isinstance(bins, int):
+        edges = _spaced(b, x, bins + 1, _ranges(range, 1)[0])
+        return _histogram(b, x, [edges], weight, density), _tensor_of(b, edges, self.dtype)
+    return _histogram(b, x, [_given(b, bins)], weight, density), bins
+
+
+def _rows_of(b: Any, x: Any) -> Any:
+    return b.reshape(x, (x.type.numel // max(1, x.shape[-1]), x.shape[-1]))
+
+
+@lowering("aten::_histogramdd_bin_edges", ("f32", "f64"), "histogramdd", _SUMS)
+def _bin_edges(b: Any, self: Any, bins: list[int], range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    x = _rows_of(b, self)
+    bounds = _ranges(range, len(bins))
+    return tuple(_tensor_of(b, _spaced(b, x.slice(1, d, 1), n + 1, bounds[d]), self.dtype) for d, n in enumerate(bins))
+
+
+@lowering("aten::_histogramdd_from_bin_cts aten::_histogramdd_from_bin_tensors", ("f32", "f64"), "histogramdd", _SUMS)
+def _many_histogram(b: Any, self: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    x = _rows_of(b, self)
+    bounds = _ranges(range, len(bins))
+    dims = [_spaced(b, x.slice(1, d, 1), n + 1, bounds[d]) if isinstance(n, int) else _given(b, n) for d, n in enumerate(bins)]
+    return _histogram(b, x, dims, weight, density)
