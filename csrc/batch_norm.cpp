@@ -1,14 +1,17 @@
 // Batch norm: `native_batch_norm` changes its running statistics without saying so in its schema, so
-// recording cannot derive its functional form. These kernels pick the form and write the statistics.
+// recording cannot derive its functional form. These kernels pick the form and write the statistics, and
+// give in evaluation what the CPU gives for the statistics of the batch: nothing.
 #include "record.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/native_batch_norm_backward.h>
 #include <torch/library.h>
 
 namespace ftm {
 namespace {
 
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using Four = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 using Optional = std::optional<at::Tensor>;
 
 std::vector<at::Tensor> call(const char* name, torch::jit::Stack stack) {
@@ -31,7 +34,7 @@ Three batch_norm(
     const auto results = call(
         "aten::_native_batch_norm_legit_no_training",
         {input, weight, bias, running_mean.value(), running_var.value(), momentum, eps});
-    return {results[0], results[1], results[2]};
+    return {results[0], input.new_empty({0}), input.new_empty({0})};
   }
   if (!given(running_mean) || !given(running_var)) {
     const auto results = call(
@@ -60,11 +63,49 @@ Three native_batch_norm_legit(
   return batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
 }
 
+Three native_batch_norm_legit_no_training(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, const at::Tensor& running_mean,
+    const at::Tensor& running_var, double momentum, double eps) {
+  return batch_norm(input, weight, bias, running_mean, running_var, /*training=*/false, momentum, eps);
+}
+
+// The fourth result is a workspace of other devices.
+Four with_workspace(const at::Tensor& input, Three made) {
+  auto& [out, mean, deviation] = made;
+  return {out, mean, deviation, input.new_empty({0}, input.options().dtype(at::kByte))};
+}
+
+Four batch_norm_with_update(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, at::Tensor& running_mean,
+    at::Tensor& running_var, double momentum, double eps) {
+  return with_workspace(
+      input, batch_norm(input, weight, bias, running_mean, running_var, /*training=*/true, momentum, eps));
+}
+
+Four batch_norm_no_update(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
+    const Optional& running_var, double momentum, double eps) {
+  return with_workspace(
+      input, batch_norm(input, weight, bias, running_mean, running_var, /*training=*/false, momentum, eps));
+}
+
+Three batch_norm_backward(
+    const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight, const Optional& running_mean,
+    const Optional& running_var, const Optional& mean, const Optional& deviation, bool update, double eps,
+    std::array<bool, 3> mask, const at::Tensor& /*workspace*/) {
+  return at::native_batch_norm_backward(
+      grad, input, weight, running_mean, running_var, mean, deviation, update, eps, mask);
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("native_batch_norm", TORCH_FN(native_batch_norm));
   library.impl("_native_batch_norm_legit", TORCH_FN(native_batch_norm_legit));
+  library.impl("_native_batch_norm_legit_no_training", TORCH_FN(native_batch_norm_legit_no_training));
+  library.impl("_batch_norm_with_update", TORCH_FN(batch_norm_with_update));
+  library.impl("_batch_norm_no_update", TORCH_FN(batch_norm_no_update));
+  library.impl("batch_norm_backward", TORCH_FN(batch_norm_backward));
 }
 
 } // namespace ftm
