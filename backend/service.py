@@ -28,6 +28,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ftm_backend import plugins
+
 __all__ = ["main", "pack", "source_hash", "unpack"]
 
 _PREFIX = struct.Struct("<IQ")  # bytes of the header, bytes of the body
@@ -56,10 +58,10 @@ def unpack(received: bytearray) -> tuple[dict[str, Any], bytes] | None:
 @functools.cache
 def source_hash() -> str:
     """A hash of all that decides what a trace compiles to: the compiler's own source, the machine's interface,
-    the version of MLIR.  Part of the key of compiled programs."""
+    the version of MLIR, op records of other packages.  Part of the key of compiled programs."""
     root = Path(__file__).parent
     state = hashlib.blake2b(digest_size=16)
-    state.update(metadata.version("torch-mlir").encode())
+    state.update(f"{metadata.version('torch-mlir')} {plugins.identity()}\n".encode())
     headers = [*root.glob("machine/*.h"), *root.glob("machine/include/*.h")]
     for path in sorted([*root.rglob("*.py"), *headers]):
         content = path.read_bytes()

@@ -11,6 +11,15 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFallthrough());
 }
 
+Tensor binary_cross_entropy_refused(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
+  TORCH_CHECK(
+      false,
+      "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: a probability ",
+      "in lower precision rounds to 0 or 1, whose logarithm is no loss. Use ",
+      "binary_cross_entropy_with_logits or BCEWithLogitsLoss, which take what comes before the sigmoid, or ",
+      "compute the loss where autocast is disabled.");
+}
+
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #define FTM_KERNEL(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
   AT_FORALL_LOWER_PRECISION_FP(FTM_KERNEL)
@@ -28,6 +37,7 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
   // Lists of tensors, which the macros don't name.
   KERNEL_PRIVATEUSEONE(cat, promote)
   KERNEL_PRIVATEUSEONE(stack, promote)
+  m.impl("binary_cross_entropy", TORCH_FN(binary_cross_entropy_refused));
 }
 
 } // namespace

@@ -23,7 +23,7 @@ TOLERANCE = {"f64": (1e-12, 1e-12), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4), "b
 EXACT: dict[str, tuple[float, float]] = {}
 """Tolerance of an op whose results are bit for bit PyTorch's (NaN equals NaN)."""
 
-_NAME = re.compile(r"(aten|ftm|torchvision)::\w+(\.\w+)?|ftm\.\w+")
+_NAME = re.compile(r"[A-Za-z_]\w*::\w+(\.\w+)?|ftm\.\w+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,22 @@
+"""The op record of `gated::rms_gate`.  Loaded by the compiler, in a process without torch: it imports ftm_backend only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend.ops.record import lowering
+from ftm_backend.frontend.ops.reduce import mean_of
+
+
+@lowering("gated::rms_gate", FLOATS, "gated")
+def _rms_gate(b: Any, x: Any, gate: Any, eps: float) -> Any:
+    dtype = compute_dtype(x.dtype)  # half types are computed in f32
+    squares = mean_of(b, x, [x.rank - 1], dtype, lambda v: v.to(dtype) * v.to(dtype))
+
+    def body(v: Any, g: Any, square: Any) -> Any:
+        opened = 1 / (e.exp(-g.to(dtype)) + 1)
+        return (v.to(dtype) * e.rsqrt(square + eps) * opened).to(x.dtype)
+
+    return b.pointwise(body, [x, gate, squares], b.result)
