@@ -84,7 +84,7 @@ class Scan(FTM.Operation, name="scan"):
 
 
 class Sort(FTM.Operation, name="sort"):
-    """Each row of ``x``, a tensor<RxNxi64>, in ascending order."""
+    """The first K elements of each row of ``x`` in ascending order; x: tensor<RxNxi64>, result: tensor<RxKxi64>, K <= N."""
 
     result: ext.Result[Any]
     x: ext.Operand[Any]
@@ -215,7 +215,7 @@ class ScanTile(FTM.Operation, name="scan_tile"):
 
 
 class SortTile(FTM.Operation, name="sort_tile"):
-    """Each row of ``x``, a tile of i64, in ascending order into ``y``, which may be ``x``."""
+    """Each row of ``x``, a tile of i64, in ascending order into ``y``, which may be ``x``; a narrower ``y`` takes the first."""
 
     x: ext.Operand[Any]
     x_slot: ext.Operand[Any]

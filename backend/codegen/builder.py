@@ -264,7 +264,7 @@ class TileBuilder:
         )
 
     def sort(self, x: ir.Value, x_slot: Index, y: ir.Value, y_slot: Index) -> None:
-        """Sorts each row of ``x``, of i64, into ``y``, which may be ``x``."""
+        """Sorts each row of ``x``, of i64, into ``y``, which may be ``x``; a narrower ``y`` takes the least elements."""
         dialect.SortTile(x, self.index(x_slot), y, self.index(y_slot))
 
     def merge(self, a: ir.Value, a_slot: Index, b: ir.Value, b_slot: Index, y: ir.Value, y_slot: Index) -> None:

@@ -164,7 +164,9 @@ def _scan_kind(op: Any, element: Any) -> None:
 
 def _sort(op: Any) -> None:
     x = op.operands[0].type
-    _require(op.results[0].type == x and len(x.shape) == 2 and str(x.element_type) == "i64", "x and the result are RxN of i64")
+    made = op.results[0].type
+    _require(len(x.shape) == len(made.shape) == 2 and str(x.element_type) == str(made.element_type) == "i64"
+             and made.shape[0] == x.shape[0] and made.shape[1] <= x.shape[1], "x is RxN, the result RxK of i64, K not above N")
 
 
 def _kernel(op: Any) -> None:

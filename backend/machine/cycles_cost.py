@@ -114,10 +114,12 @@ def scan(machine: MachineParameters, rows: int, columns: int, down: bool, lse: b
     return Work(rows * -(-columns // lanes) * operations, 0, 0.0)
 
 
-def sort(machine: MachineParameters, rows: int, columns: int) -> Work:
-    """``SORT``: all stages of a bitonic network on vectors of i64."""
-    stages = (max(columns, 1) - 1).bit_length()
-    return Work(rows * _stage(machine, columns) * stages * (stages + 1) / 2, 0, 0.0)
+def sort(machine: MachineParameters, rows: int, columns: int, kept: int) -> Work:
+    """``SORT``: all stages of a bitonic network on vectors of i64; if not all are kept, of blocks of ``kept``, of
+    which pairs become one block, half as many each time."""
+    stages = (max(min(kept, columns), 1) - 1).bit_length()
+    halving = stages + 1 if kept < columns else 0
+    return Work(rows * _stage(machine, columns) * (stages * (stages + 1) / 2 + halving), 0, 0.0)
 
 
 def merge(machine: MachineParameters, rows: int, columns: int) -> Work:

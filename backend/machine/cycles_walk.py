@@ -283,8 +283,10 @@ class Walk:
 
     def _sort(self, item: tuple[int, ...]) -> None:
         rows, columns = self._extents(self._slot(item, 0))
-        self._fill(self._slot(item, 1), rows, columns)
-        self.events.append(Compute(cost.sort(self.machine, rows, columns).cycles))
+        target = self._slot(item, 1)
+        kept = min(columns, self.decoded.sections["tiles"][target[0]][6])
+        self._fill(target, rows, kept)
+        self.events.append(Compute(cost.sort(self.machine, rows, columns, kept).cycles))
 
     def _merge(self, item: tuple[int, ...]) -> None:
         (rows, a), (_, b) = self._extents(self._slot(item, 0)), self._extents(self._slot(item, 1))

@@ -44,7 +44,7 @@ enum Opcode : uint16_t {
   FTM_OP_MM = 29,  // C[m][n] (+)= sum over k of A[m][k] * B[k][n]
   FTM_OP_TRANS = 30,  // Y[j][i] = X[i][j]
   FTM_OP_SCAN = 31,  // C[i] = Y[i][j] = C[i] (+) X[i][j], j ascending
-  FTM_OP_SORT = 32,  // Y[i] = the elements of X[i], ascending
+  FTM_OP_SORT = 32,  // Y[i] = the least elements of X[i], ascending
   FTM_OP_MERGE = 33,  // Y[i] = the elements of A[i] and B[i], ascending
   FTM_OP_VMOV = 34,  // d = a
   FTM_OP_VADD = 35,  // d = a + b

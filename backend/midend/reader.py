@@ -115,7 +115,7 @@ class Reader:
             handler = _HANDLERS.get(name)
             if handler is not None:
                 handler(self, operation)
-            elif name.startswith(("arith.", "math.")):
+            elif name.startswith(("arith.", "math.")) or name == "ftm.philox":
                 self.scalars[operation.results[0]] = bodies.read_operation(operation, self.scalars, _no_index)
             else:
                 raise ValueError(f"{name} cannot be lowered: the midend reads linalg, tensor.empty, arith, math and ftm")
@@ -167,13 +167,14 @@ class Reader:
         self.statements.append(statement)
 
     def _rows(self, op: ir.Operation) -> None:
-        """``ftm.scan`` and ``ftm.sort``: one tensor in, one of the same shape out, loops over its dimensions."""
+        """``ftm.scan`` and ``ftm.sort``: one tensor in, one out, loops over the dimensions of the first."""
         operand = self._whole(self.tensors[op.operands[0]])
+        loops = self.tensors[op.operands[0]].view.shape
         out = self.bind_tensor(op.results[0])
-        rank = len(out.shape)
+        rank = len(loops)
         result = Result(out, Affine(0, row_major(out.shape)), _identity(rank), Node("constant", out.dtype, payload=0))
         attributes = {name: op.attributes[name].value for name in op.attributes}
-        statement = Statement(op.operation.name, out.shape, (False,) * rank, [operand], [result], attributes=attributes, source=op)
+        statement = Statement(op.operation.name, loops, (False,) * rank, [operand], [result], attributes=attributes, source=op)
         out.producer = statement
         self.statements.append(statement)
 

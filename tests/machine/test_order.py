@@ -120,6 +120,17 @@ def test_sorts(fast, kind, place):
         np.testing.assert_array_equal(got, np.sort(x, 1))
 
 
+@pytest.mark.parametrize("kept", [1, 2, 7, 39, 40])
+def test_a_narrow_tile_takes_the_least(fast, checked, kept):
+    text = sort_program(3, 41, "Y").replace("3x43", f"3x{kept}").replace("o0, i64, 3x41", f"o0, i64, 3x{kept}")
+    text = text.replace("DST Y, o0[0], 3@41 | 41@1", f"DST Y, o0[0], 3@{kept} | {kept}@1")
+    for kind in ("random", "few", "ascending", "descending"):
+        x = keys(kind, 3, 41)
+        x[0] = 2**63 - 1
+        for machine in (fast, checked):
+            np.testing.assert_array_equal(run_text(machine, text, [x])[0], np.sort(x, 1)[:, :kept])
+
+
 def test_sorts_in_checked_mode(checked):
     x = keys("random", 3, 50)
     for place in ("X", "Y"):

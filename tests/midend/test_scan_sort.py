@@ -20,13 +20,13 @@ func.func @main(%x: {t}) -> {t} {{
 }}"""
 
 
-def sort(shape: tuple[int, ...]) -> str:
-    """A program with one sort."""
-    t = tensor(shape, "i64")
+def sort(shape: tuple[int, ...], kept: int | None = None) -> str:
+    """A program with one sort, of which the first ``kept`` columns are wanted."""
+    t, out = tensor(shape, "i64"), tensor((shape[0], shape[1] if kept is None else kept), "i64")
     return f"""
-func.func @main(%x: {t}) -> {t} {{
-  %r = "ftm.sort"(%x) : ({t}) -> {t}
-  return %r : {t}
+func.func @main(%x: {t}) -> {out} {{
+  %r = "ftm.sort"(%x) : ({t}) -> {out}
+  return %r : {out}
 }}"""
 
 
@@ -65,6 +65,23 @@ def test_sort(values: str, shape: tuple[int, ...], machine: str) -> None:
     parameters, cores = MACHINES[machine]
     (got,) = run(sort(shape), [x], parameters, cores)
     np.testing.assert_array_equal(got, np.sort(x, 1))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("shape", "kept"), [
+    ((1, 1), 1), ((3, 50), 5), ((3, 50), 49), ((300, 30), 1), ((3, 5000), 4), ((2, 5000), 300), ((2, 5000), 2000), ((1, 33000), 7),
+    ((1, 33000), 256), ((1, 33000), 257), ((3, 2000), 100), ((2, 9000), 8999), ((4, 5), 0)])
+def test_first_of_sorted_rows(shape: tuple[int, ...], kept: int, machine: str) -> None:
+    parameters, cores = MACHINES[machine]
+    for x in (np.random.default_rng(0).integers(-(2**63), 2**63, shape, dtype=np.int64), np.random.default_rng(0).integers(0, 9, shape)):
+        x[0, :3] = 2**63 - 1
+        (got,) = run(sort(shape, kept), [x], parameters, cores)
+        np.testing.assert_array_equal(got, np.sort(x, 1)[:, :kept])
+
+
+def test_few_of_many_need_no_merging() -> None:
+    assert "MERGE" not in assembly(sort((1, 9000), 10), SMALL)
+    assert "MERGE" in assembly(sort((1, 9000), 1000), SMALL)
 
 
 def test_long_rows_are_merged_and_short_ones_are_not() -> None:

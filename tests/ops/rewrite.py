@@ -203,7 +203,14 @@ def _sort(op: Any) -> Any:
         low, high = (ir.Operation.create(f"arith.{name}", [element], [a, b]).results[0] for name in ("minsi", "maxsi"))
         return _insert(high, _insert(low, carried, [row, at]), [row, following])
 
-    return _loop(rows * length * (length - 1), x, body)
+    made = _loop(rows * length * (length - 1), x, body)
+    kept = _shape(op.results[0])[1]
+    if kept == length:
+        return made
+    cut = ir.Operation.create("tensor.generate", [op.results[0].type], [], regions=1)
+    with ir.InsertionPoint(cut.regions[0].blocks.append(index.type, index.type)):
+        ir.Operation.create("tensor.yield", [], [_extract(made, list(cut.regions[0].blocks[0].arguments))])
+    return cut.results[0]
 
 
 def _philox(op: Any) -> Any:

@@ -74,19 +74,20 @@ class Ordered:
         return lambda p: _from_key(p, self.dtype, self.descending)
 
 
-def order(b: Any, x: Any, dim: int, descending: bool = False) -> Ordered:
-    """Sorts ``x``, which has elements, stably along ``dim``."""
+def order(b: Any, x: Any, dim: int, descending: bool = False, most: int | None = None) -> Ordered:
+    """Sorts ``x``, which has elements, stably along ``dim``; ``most``: only so many first ranks are wanted."""
     dim %= x.rank
+    most = x.shape[dim] if most is None else most
     if x.shape[dim] >= 1 << _PLACE_BITS:
         raise TypeError(f"a row of {x.shape[dim]} elements is longer than a place has bits")
     if info(x.dtype).bits == 64:
-        return _order_wide(b, x, dim, descending)
+        return _order_wide(b, x, dim, descending, most)
 
     def pack(value: Any) -> Any:
         key, flag = _to_key(value)
         return _packed(b, ~key if descending else key, dim) | flag
 
-    return Ordered(_sorted(b, pack, [x], x.shape, dim), x.dtype, dim, descending)
+    return Ordered(_sorted(b, pack, x, dim, most), x.dtype, dim, descending)
 
 
 def sort(b: Any, x: Any, dim: int, descending: bool = False) -> tuple[Any, Any]:
@@ -103,17 +104,16 @@ def sort_indices(b: Any, x: Any, dim: int, descending: bool = False) -> Any:
     return order(b, x, dim, descending).indices(b)
 
 
-def _sorted(b: Any, pack: Any, inputs: list[Any], shape: tuple[int, ...], dim: int) -> Any:
-    """``ftm.sort`` of ``pack(*inputs)`` along ``dim``, in the layout of ``shape``; ``pack`` may ask for b.index(k) of it."""
+def _sorted(b: Any, pack: Any, x: Any, dim: int, most: int) -> Any:
+    """The ``most`` least of ``pack(element)`` along ``dim``, in x's layout; ``pack`` may ask for b.index(k) of it."""
     from ftm_backend.frontend.builder import Input, Output
 
-    order_ = [*(k for k in range(len(shape)) if k != dim), dim]  # what is sorted lies last in memory
-    moved = tuple(shape[k] for k in order_)
-    index = tuple(range(len(shape)))
-    (numbers,) = b.generic(shape, [Input(x, index) for x in inputs], [Output("i64", moved, order_)], pack)
-    rows = (math.prod(moved[:-1]), moved[-1])
-    made = b.create("ftm.sort", "i64", rows, [b.tensor(b.reshape(numbers, rows))])
-    return b.reshape(made, moved).permute([order_.index(k) for k in range(len(shape))])
+    moved = [*(k for k in range(x.rank) if k != dim), dim]  # what is sorted lies last in memory
+    *outer, length = (x.shape[k] for k in moved)
+    (numbers,) = b.generic(x.shape, [Input(x, range(x.rank))], [Output("i64", (*outer, length), moved)], pack)
+    rows = math.prod(outer)
+    made = b.create("ftm.sort", "i64", (rows, most), [b.tensor(b.reshape(numbers, (rows, length)))])
+    return b.reshape(made, (*outer, most)).permute([moved.index(k) for k in range(x.rank)])
 
 
 def _packed(b: Any, key: Any, dim: int) -> Any:
@@ -148,7 +148,7 @@ def _from_key(packed: Any, dtype: str, descending: bool) -> Any:
     return e.where((packed & 1).ne(0), -0.0, number).to(dtype)
 
 
-def _order_wide(b: Any, x: Any, dim: int, descending: bool) -> Ordered:
+def _order_wide(b: Any, x: Any, dim: int, descending: bool, most: int) -> Ordered:
     def key_of(value: Any) -> Any:
         key = value
         if value.is_float:
@@ -168,8 +168,8 @@ def _order_wide(b: Any, x: Any, dim: int, descending: bool) -> Ordered:
     def upper(packed: Any) -> Any:
         return _packed(b, key_of(extract(source, _place(packed))) >> 32, dim)
 
-    first = _sorted(b, lower, [x], x.shape, dim)
-    second = _sorted(b, upper, [first], x.shape, dim)
+    first = _sorted(b, lower, x, dim, x.shape[dim])
+    second = _sorted(b, upper, first, dim, most)
     whole = b.whole(first)
-    places = b.pointwise(lambda p: _place(extract(whole, _place(p))), [second], TensorType("i64", x.shape))
+    places = b.pointwise(lambda p: _place(extract(whole, _place(p))), [second], TensorType("i64", second.shape))
     return Ordered(places, x.dtype, dim, descending, source)

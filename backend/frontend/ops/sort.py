@@ -24,14 +24,14 @@ def _sort(b: Any, self: Any, dim: int = -1, descending: bool = False, stable: bo
 def _topk(b: Any, self: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Any, Any]:
     if not self.rank or not b.result.numel:
         return b.full(0, self.dtype, b.result.shape) if self.rank or not k else self, b.full(0, "i64", b.result.shape)
-    return order(b, self, dim, largest).part(0, k).both(b)
+    return order(b, self, dim, largest, k).both(b)
 
 
 @lowering("aten::kthvalue", ALL, "kthvalue", EXACT)
 def _kthvalue(b: Any, self: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
     if not self.rank or not b.result.numel:
         return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
-    return _finished(b, order(b, self, dim).part(k - 1, 1))
+    return _finished(b, order(b, self, dim, most=k).part(k - 1, 1))
 
 
 def _finished(b: Any, ordered: Any) -> tuple[Any, Any]:

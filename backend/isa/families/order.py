@@ -30,9 +30,10 @@ INSTRUCTIONS = (
     ),
     Instruction(
         "SORT", "order", (Operand("X", SLOT), Operand("Y", SLOT)),
-        "Sorts each row of X, a tile of i64, into Y; X and Y may be one slot.  Other keys are sorted as i64 that a map makes "
+        "Sorts each row of X, a tile of i64, into Y; X and Y may be one slot.  Where Y is narrower than X it takes the least "
+        "elements of each row, as many as it is wide.  Other keys are sorted as i64 that a map makes "
         "of them: a key in the upper bits and its position in the lower ones gives a stable sort and the permutation.",
-        "Y[i] = the elements of X[i], ascending",
+        "Y[i] = the least elements of X[i], ascending",
         Cost((("VMAC", 2), ("VIEU", 1), ("VLDST", 2)), 20, "sort"),
         Example(
             "  @tile X, am, i64, 2x4, 1, 0\n    DLD b0[0], 2@4 | 4@1, X\n    DWAIT X\n    SORT X, X\n"

@@ -245,12 +245,12 @@ void Checker::scan(const Matrix& operands, int32_t x, int32_t carry, int32_t y) 
     write_tile(operands.b.tile, carry, held.rows, held.columns);
 }
 
-void Checker::sort(const Matrix& operands, int32_t from, int32_t to) {
+void Checker::sort(const Matrix& operands, int32_t from, int32_t to, int32_t kept) {
     const Slot& slot = core_.slot(operands.a.tile, from);
     read_tile(operands.a.tile, from, slot.rows, slot.columns);
     const bool same = operands.a.tile == operands.b.tile && from == to;
     if (!same && touch(operands.a.tile, from, operands.b.tile, to)) throw Fault("the two slots overlap");
-    write_tile(operands.b.tile, to, slot.rows, slot.columns);
+    write_tile(operands.b.tile, to, slot.rows, kept);
 }
 
 void Checker::merge(const Matrix& operands, int32_t a, int32_t b, int32_t y) {

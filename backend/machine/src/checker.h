@@ -52,7 +52,7 @@ public:
     void matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, int64_t m, int64_t n, bool acc);
     void transpose(const Matrix& operands, int32_t from, int32_t to);
     void scan(const Matrix& operands, int32_t x, int32_t carry, int32_t y);
-    void sort(const Matrix& operands, int32_t from, int32_t to);
+    void sort(const Matrix& operands, int32_t from, int32_t to, int32_t kept);
     void merge(const Matrix& operands, int32_t a, int32_t b, int32_t y);
     void map_input(int32_t tile, int32_t number, int64_t rows, int64_t columns);
     void map_output(const MapPlan& plan, int32_t tile, int32_t number, int64_t rows, int64_t columns, bool accumulate);

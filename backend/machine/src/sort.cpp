@@ -74,6 +74,26 @@ void sort_row(const int64_t* from, int64_t* to, int64_t* spare, int64_t n) {
     }
 }
 
+// The `kept` least elements of a row, in order.  What is not less than the greatest of `kept` elements seen is
+// passed over; `spare` has room for twice as many and for a row.
+void least_of_row(const int64_t* from, int64_t* to, int64_t* spare, int64_t n, int64_t kept) {
+    const int64_t room = 2 * kept;
+    int64_t limit = INT64_MAX, held = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        spare[held] = from[i];
+        held += from[i] < limit;
+        if (held == room) {
+            std::nth_element(spare, spare + kept - 1, spare + held);
+            limit = spare[kept - 1];
+            held = kept;
+        }
+    }
+    if (held > kept) std::nth_element(spare, spare + kept - 1, spare + held);
+    // Numbers that equal the first limit were passed over as well.
+    for (; held < kept; ++held) spare[held] = INT64_MAX;
+    sort_row(spare, to, spare + room, kept);
+}
+
 // From both ends at once: two chains of comparisons that do not wait for each other.
 void merge_row(const int64_t* a, int64_t na, const int64_t* b, int64_t nb, int64_t* to) {
     if (na == 0 || nb == 0) {
@@ -105,15 +125,19 @@ void run_sort(Core& core, const Matrix& operands) {
     const int32_t from_number = core.number(operands.a), to_number = core.number(operands.b);
     const Slot from = core.slot(operands.a.tile, from_number);
     Slot& to = core.slot(operands.b.tile, to_number);
-    if (from.rows > d.rows || from.columns > d.columns)
+    if (from.rows > d.rows)
         throw Fault(extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " + extents(d.rows, d.columns));
-    if (core.checker) core.checker->sort(operands, from_number, to_number);
+    const int32_t kept = std::min(from.columns, d.columns);
+    if (core.checker) core.checker->sort(operands, from_number, to_number, kept);
     to.rows = from.rows;
-    to.columns = from.columns;
-    int64_t* spare = reinterpret_cast<int64_t*>(core.work.ensure(int64_t(from.columns) * 8));
-    for (int64_t i = 0; i < from.rows; ++i)
-        sort_row(reinterpret_cast<const int64_t*>(from.base) + i * s.columns, reinterpret_cast<int64_t*>(to.base) + i * d.columns, spare,
-                 from.columns);
+    to.columns = kept;
+    int64_t* spare = reinterpret_cast<int64_t*>(core.work.ensure(int64_t(from.columns) * 8 + int64_t(kept) * 24));
+    for (int64_t i = 0; i < from.rows; ++i) {
+        const int64_t* row = reinterpret_cast<const int64_t*>(from.base) + i * s.columns;
+        int64_t* target = reinterpret_cast<int64_t*>(to.base) + i * d.columns;
+        if (kept == from.columns) sort_row(row, target, spare, kept);
+        else if (kept > 0) least_of_row(row, target, spare, from.columns, kept);
+    }
 }
 
 void run_merge(Core& core, const Matrix& operands) {
