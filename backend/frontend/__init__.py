@@ -16,7 +16,7 @@ __all__ = ["Trace", "TraceError", "import_trace", "lower_to_linalg"]
 
 def import_trace(trace: Trace, locations: Any = None) -> Any:
     """Trace -> module of the torch dialect, in the current MLIR context; see `importer.import_trace`."""
-    from ftm_backend.frontend import complex_ops, complex_pairs, importer  # noqa: F401  (registers the rewrites)
+    from ftm_backend.frontend import complex_fft, complex_index, complex_ops, complex_pairs, importer  # noqa: F401  (registers the rewrites)
 
     trace, origins = complex_pairs.as_pairs(trace)
     return importer.import_trace(trace, None if locations is None else [locations[k] for k in origins])

@@ -1,4 +1,4 @@
-"""Complex tensors: moves and arithmetic compile, the rest falls back, and all agree with the CPU."""
+"""Complex tensors: moves, arithmetic and Fourier transforms compile, the rest falls back, and all agree with the CPU."""
 
 from __future__ import annotations
 
@@ -68,6 +68,17 @@ NATIVE: dict[str, tuple[Any, ...]] = {
     "writes": (written, Z),
     "empty": (lambda z: z[:0] * 2 + 1, Z),
     "0-dim": (lambda z: z[0, 0] * z[1, 1], Z),
+    "fft": (lambda z: torch.fft.fft(z, norm="ortho"), Z),
+    "ifftn": (lambda z: torch.fft.ifftn(z), torch.randn(3, 4, 5, dtype=torch.complex128)),
+    "rfft2": (lambda x: torch.fft.rfft2(x), torch.randn(5, 6)),
+    "irfft odd": (lambda z: torch.fft.irfft(z, n=7), Z),
+    "irfft cut": (lambda z: torch.fft.irfft(z, n=4), Z),
+    "irfft long": (lambda z: torch.fft.irfft(z, n=200), torch.randn(2, 101, dtype=torch.complex64)),
+    "fft split": (lambda z: torch.fft.fft(z, dim=0), torch.randn(360, 2, dtype=torch.complex64)),
+    "fft of prime length": (lambda z: torch.fft.ifft(z), torch.randn(2, 521, dtype=torch.complex64)),
+    "gradient of fft": (gradient(lambda z: torch.fft.fft(z).abs().sum()), Z),
+    "gradient of rfft": (gradient(lambda x: torch.fft.rfft(x).abs().sum()), X),
+    "stft": (lambda x: torch.stft(x, 16, return_complex=True, window=torch.hann_window(16, device=x.device)), torch.randn(2, 50)),
     "gradient": (gradient(lambda z: (z * z.conj()).real.sum()), Z),
     "gradient of abs": (gradient(lambda z: (z * 3 + 1).abs().sum()), Z),
 }

@@ -52,3 +52,23 @@ def aminmax(op: Any, dtype: torch.dtype, source: Source) -> Calls:
         for dim in (0, -1):
             yield (source.tensor(shape, dtype),), {"dim": dim, "keepdim": dim == 0}
     yield (special(dtype),), {}
+
+
+@sampler("renorm")
+def renorm(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for p in (2, 1, 3, float("inf"), 0.5):
+        for dim in (0, -1, 1):
+            yield (source.tensor((4, 3, 5), dtype), p, dim, 2.5), {}
+
+
+@sampler("cross")
+def cross(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for shape, other, dim in (((4, 3), (4, 3), -1), ((3, 5), (3, 1), 0), ((2, 3, 2), (2, 3, 2), 1)):
+        yield (source.tensor(shape, dtype), source.tensor(other, dtype)), {"dim": dim}
+
+
+@sampler("trace")
+def trace(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for shape in ((3, 3), (2, 5), (5, 2), (0, 3)):
+        yield (source.tensor(shape, dtype),), {}
+    yield (source.tensor((4, 3), dtype).t(),), {}

@@ -36,8 +36,9 @@ def addmm(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             if name == "addmm":
                 for shape in ((n,), (m, n), (1, n)):
                     yield (source.tensor(shape, dtype), source.tensor((m, k), dtype), source.tensor((k, n), dtype)), extra
-            elif name == "baddbmm":
-                yield (source.tensor((2, m, n), dtype), source.tensor((2, m, k), dtype), source.tensor((2, k, n), dtype)), extra
+            elif name in ("baddbmm", "addbmm"):
+                bias = (2, m, n) if name == "baddbmm" else (m, n)
+                yield (source.tensor(bias, dtype), source.tensor((2, m, k), dtype), source.tensor((2, k, n), dtype)), extra
             else:
                 yield (source.tensor((m,), dtype), source.tensor((m, k), dtype), source.tensor((k,), dtype)), extra
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ftm_backend.frontend.dtypes import FLOATS, INTS, compute_dtype
+from ftm_backend.frontend.dtypes import BOOL, FLOATS, INTS, compute_dtype
 from ftm_backend.frontend.ops.record import lowering
 
 _PRODUCTS = {"f64": (1e-10, 1e-11), "f32": (5e-5, 1e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 2e-2)}
@@ -65,3 +65,39 @@ def _dot(b: Any, self: Any, tensor: Any = None, other: Any = None) -> Any:
     dtype = compute_dtype(self.dtype)
     total = reduce(b, "sum", [self, y], [0], dtype, lambda p, q: p.to(dtype) * q.to(dtype))
     return b.cast(b.reshape(total, ()), b.result.dtype)
+
+
+@lowering("aten::addbmm", _DTYPES, "addmm", _PRODUCTS)
+def _addbmm(b: Any, self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
+    """The sum over the batch is one product along batch and inner dimension together."""
+    count, rows, inner = batch1.shape
+    left = b.reshape(batch1.permute([1, 0, 2]), (rows, count * inner))
+    right = b.reshape(batch2, (count * inner, batch2.shape[2]))
+    return _scaled_sum(b, self, product(b, left, right), beta, alpha)
+
+
+@lowering("aten::linalg_cross", FLOATS + INTS, "cross", _PRODUCTS)
+def _cross(b: Any, self: Any, other: Any, dim: int) -> Any:
+    from ftm_backend.frontend.trace import TensorType
+
+    shape = b.result.shape
+    x, y, dim = self.expand(shape), other.expand(shape), dim % len(shape)
+    dtype = compute_dtype(b.result.dtype)
+    result = b.full(0, b.result.dtype, shape)
+    for k in range(3):
+        sides = [v.slice(dim, (k + step) % 3, 1) for v in (x, y) for step in (1, 2)]
+        part = b.pointwise(
+            lambda x1, x2, y1, y2: (x1.to(dtype) * y2.to(dtype) - x2.to(dtype) * y1.to(dtype)).to(b.result.dtype),
+            sides, TensorType(b.result.dtype, sides[0].shape))
+        result = b.update(result, part, b.full(0, b.result.dtype, shape).access.slice(dim, k, 1))
+    return result
+
+
+@lowering("aten::trace", FLOATS + INTS + BOOL, "trace", _PRODUCTS)
+def _trace(b: Any, self: Any) -> Any:
+    from ftm_backend.frontend.ops.reduce import sum_of
+    from ftm_backend.frontend.strided import Strided
+
+    length, (down, right) = min(self.shape), self.access.strides
+    diagonal = self.at(Strided((length,), (down + right,), self.access.offset))
+    return b.cast(b.reshape(sum_of(b, diagonal, [0], compute_dtype(b.result.dtype)), ()), b.result.dtype)

@@ -182,6 +182,26 @@ def _norm(b: Any, self: Any, p: Any, dim: Any = None, keepdim: bool = False, dty
     return vector_norm(b, self, 2 if p is None else p, dim, keepdim, dtype)
 
 
+@lowering("aten::renorm", FLOATS, "renorm", _SUMS)
+def _renorm(b: Any, self: Any, p: float, dim: int, maxnorm: Any) -> Any:
+    """Slices along ``dim`` whose p-norm is over ``maxnorm``, scaled down to it."""
+    dims = [k for k in range(self.rank) if k != dim % self.rank]
+    dtype = compute_dtype(self.dtype)
+    if p == 2:
+        total = reduce(b, "sum", [self], dims, dtype, lambda x: x.to(dtype) * x.to(dtype))
+    elif math.isinf(p):
+        total = reduce(b, "max", [self], dims, dtype, lambda x: abs(x.to(dtype)))
+    else:
+        total = reduce(b, "sum", [self], dims, dtype, lambda x: e.pow_(abs(x.to(dtype)), b.constant(p, dtype)))
+    most = b.inline(maxnorm, dtype)
+
+    def scaled(x: Any, s: Any) -> Any:
+        norm = s if math.isinf(p) else e.sqrt(s) if p == 2 else e.pow_(s, b.constant(1 / p, dtype))
+        return (x.to(dtype) * e.where(norm > most, most / (norm + 1e-7), 1)).to(x.dtype)
+
+    return b.pointwise(scaled, [self, total], b.result)
+
+
 @lowering("aten::logsumexp", ALL, "reduction", _SUMS)
 def _logsumexp(b: Any, self: Any, dim: Any, keepdim: bool = False) -> Any:
     dims = normal_dims(dim, self.rank)
