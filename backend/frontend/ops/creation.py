@@ -71,7 +71,8 @@ def _spaced(b: Any, start: Any, end: Any, steps: int, function: Any) -> Any:
 
     compute = compute_dtype(b.result.dtype)
     compute = compute if e.info(compute).kind == "float" else "f64"
-    first, last = _number(b, start, compute), _number(b, end, compute)
+    # Of integers the ends are cut off first.
+    first, last = (_number(b, x, b.result.dtype if e.info(b.result.dtype).kind == "int" else compute).to(compute) for x in (start, end))
 
     def body() -> Any:
         place = b.index(0)
