@@ -175,13 +175,14 @@ class Walk:
         (self.shared if self.decoded.in_gsm[slot[0]] else self.extents)[slot] = rows, columns
 
     def _execute(self, item: tuple[int, ...], name: str) -> None:
-        if name[0] == "S":
+        execute = _TILE.get(name)
+        if execute is None:
             self._busy += self.machine.scalar_load_latency if name == "SLDI" else self.machine.scalar_latency
             self.registers[item[6]] = self._scalar(item, name)
             return
         self._busy += self.machine.issue_cycles
         self.flush()
-        _TILE[name](self, item)
+        execute(self, item)
 
     def _scalar(self, item: tuple[int, ...], name: str) -> int:
         if name == "SCID":

@@ -20,6 +20,14 @@ def module(*lines):
     return ir.Module.parse(f"func.func @f(%arg0: tensor<4x8xf32>) {{\n{body}\nreturn\n}}")
 
 
+SCAN = '%r = "ftm.scan"(%arg0) {{kind = "{0}"}} : (tensor<{1}>) -> tensor<{2}>'
+SORT = '%r = "ftm.sort"(%arg0) : (tensor<{0}>) -> tensor<{1}>'
+LONGS = '%u = "ftm.tile"() {depth = 1 : i64} : () -> memref<4x8xi64, 1>'
+SCAN_TILE = ('"ftm.scan_tile"(%t, %c, %{0}, %c, %t, %c) {{kind = "{1}", down = 0 : i1}} : '
+             "(memref<4x8xf32, 1>, index, memref<4x8x{2}, 1>, index, memref<4x8xf32, 1>, index) -> ()")
+MERGE_TILE = ('"ftm.merge_tile"(%u, %c, %u, %c, %{0}, %c) : '
+              "(memref<4x8xi64, 1>, index, memref<4x8xi64, 1>, index, memref<4x8x{1}, 1>, index) -> ()")
+
 VALID = [
     (BUFFER, TILE, INDEX, LOAD.format("4, 8", "8, 1", 1)),
     (BUFFER, TILE, INDEX, LOAD.format("2, 2, 2, 4", "32, 16, 8, 0", 2)),
@@ -28,8 +36,14 @@ VALID = [
     (VIEW.format(3, "1, 8", "8x4").replace("offset = 3", "offset = 0"),),
     (VIEW.format(0, "99, 1", "0x4"),),
     (VIEW.format(31, "-8, -1", "4x8"),),
+    (LONGS, INDEX, MERGE_TILE.format("u", "i64")),
 ]
 INVALID = [
+    ((SCAN.format("mean", "4x8xf32", "4x8xf32"),), "OxNxI"),
+    ((SORT.format("4x8xf32", "4x8xf32"),), "of i64"),
+    ((TILE, LONGS, INDEX, SCAN_TILE.format("u", "add", "i64")), "with a carry of i64"),
+    ((TILE, INDEX, SCAN_TILE.format("t", "mean", "f32")), "with a carry of f32"),
+    ((TILE, LONGS, INDEX, MERGE_TILE.format("t", "f32")), "takes tiles of i64"),
     (("%v = \"ftm.nonsuch\"() : () -> index",), "unknown operation 'ftm.nonsuch'"),
     (("\"other.thing\"() : () -> ()",), "unknown operation 'other.thing'"),
     (('"ftm.barrier"() ({}) : () -> ()',), "has 0 regions"),

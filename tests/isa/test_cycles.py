@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from ftm_backend.machine import cycles, presets
-from ftm_backend.machine.cycles_cost import product, transfer
+from ftm_backend.machine.cycles_cost import merge, product, scan, sort, transfer
 
 M7032 = presets.load("m7032")
 QUIET = replace(M7032, issue_cycles=0, scalar_latency=0, branch_latency=0)
@@ -62,6 +62,26 @@ def test_strided_elements_move_one_by_one():
     moved = transfer(M7032, 4, [(64, 1)], [(64, 1024)])
     assert moved.element_cycles == 64 * 64 * M7032.dma_element_cycles
     assert moved.ddr_bytes == 64 * 256, "neighbouring rows share the granules of a column"
+
+
+def test_order_time():
+    assert scan(M7032, 3, 64, down=True, lse=False).cycles == 3 * 4, "one step a vector of 16"
+    assert scan(M7032, 3, 64, down=False, lse=False).cycles == 3 * 4 * 5, "four shifts and the carry"
+    assert scan(M7032, 3, 64, down=True, lse=True).cycles == 3 * 4 * 16
+    assert merge(M7032, 1, 1024).cycles == 64 * 10
+    assert sort(M7032, 2, 1024, 1024).cycles == 2 * 64 * 10 * 11 / 2
+    assert sort(M7032, 2, 1024, 4).cycles == 2 * 64 * (3 + 3)
+    assert sort(M7032, 1, 1, 1).cycles == merge(M7032, 1, 1).cycles == 0
+
+
+def test_order_instructions_set_extents():
+    tiles = "".join(f"  @tile {name}, am, {dtype}, {shape}, 1, {at}\n" for name, dtype, shape, at in (
+        ("A", "i64", "2x32", 0), ("B", "i64", "2x64", 512), ("F", "i64", "2x8", 1536), ("C", "i64", "2x1", 2048)))
+    body = ("    DLD i0[0], 2@32 | 32@1, A\n    DWAIT A\n    @map 2 x 1 -> C:v0\n      VMOV.I64 0, v0\n    @endmap\n"
+            "    SCAN.ADD A, C, A\n    SORT A, A\n    SORT A, F\n    MERGE A, F, B\n    SORT B, B\n")
+    profile = cycles.model(program(body, tiles), machine=QUIET, cores=1)
+    body = body.replace("SORT B, B", "SORT B, F")
+    assert cycles.model(program(body, tiles), machine=QUIET, cores=1).cycles < profile.cycles
 
 
 def test_matrix_time():
