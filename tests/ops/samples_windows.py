@@ -151,3 +151,39 @@ def border(op: Any, dtype: torch.dtype, source: Source) -> Calls:
                 yield (source.tensor(tuple(shape), dtype), x, *args), {}
             else:
                 yield (x, *args), {}
+
+
+FOLDS = (  # size, kernel, dilation, padding, stride
+    ([5, 6], [2, 3], [1, 1], [0, 0], [1, 1]),
+    ([6, 7], [2, 3], [2, 1], [1, 0], [1, 2]),
+    ([4, 4], [2, 2], [1, 1], [0, 0], [2, 2]),
+    ([7, 5], [3, 2], [1, 2], [2, 1], [3, 1]),
+)
+
+
+@sampler("fold")
+def fold(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for size, *geometry in FOLDS:
+        for lead in ((2, 3), (3,)):
+            x = source.tensor((*lead, *size), dtype)
+            if name_of(op) == "im2col":
+                yield (x, *geometry), {}
+            else:
+                yield (source.tensor(tuple(aten.im2col(x, *geometry).shape), dtype), size, *geometry), {}
+
+
+@sampler("grid_sampler", "grid_sampler_backward")
+def grid_sampler(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    dims = dims_of(op)
+    size, places = (3, 5, 4)[3 - dims :], (2, 3, 4)[3 - dims :]
+    for mode in (0, 1, 2)[: 5 - dims]:
+        for padding in (0, 1, 2):
+            for align in (False, True):
+                x = source.tensor((2, 3, *size), dtype)
+                grid = source.tensor((2, *places, dims), dtype, -1.6, 1.6)
+                if dtype.itemsize == 2:  # the CPU computes coordinates in the half types: take those that are exact there
+                    grid = (grid * 4).round() / 4
+                if "backward" in name_of(op):
+                    yield (source.tensor((2, 3, *places), dtype), x, grid, mode, padding, align, [True, mode != 1]), {}
+                else:
+                    yield (x, grid, mode, padding, align), {}

@@ -13,7 +13,8 @@ import samples
 import samples_math  # noqa: F401  (more samplers)
 import samples_index  # noqa: F401  (more samplers)
 import samples_nn  # noqa: F401  (more samplers)
-import samples_windows  # noqa: F401
+import samples_scores  # noqa: F401  (more samplers)
+import samples_windows  # noqa: F401  (more samplers)
 import samples_order  # noqa: F401  (more samplers)
 import torch
 from ftm_backend import mlir

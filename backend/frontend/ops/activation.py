@@ -8,8 +8,9 @@ from typing import Any
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.elementwise import sigmoid
+from ftm_backend.frontend.ops.layout import joined
 from ftm_backend.frontend.ops.pointwise import pointwise
-from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.record import EXACT, TOLERANCE, lowering
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
@@ -151,3 +152,59 @@ def _mish_backward(grad_output: Any, self: Any) -> Any:
 
 _activation("mish", lambda self: _mish(self))
 _activation("mish_backward", _mish_backward)
+
+
+def _logit_backward(grad_output: Any, self: Any, eps: float | None) -> Any:
+    slope = grad_output / (self * (self.const(1) - self))
+    if eps is None:
+        return e.where((self < 0) | (self > 1), math.nan, slope)
+    return e.where((self < eps) | (self > 1 - eps), 0, slope)
+
+
+pointwise("aten::logit_backward", _logit_backward, FLOATS, "logit_backward")
+
+
+# --- gated linear unit ------------------------------------------------------------------------------------
+
+
+_GATED = {**TOLERANCE, "f16": (2e-2, 5e-3), "bf16": (1e-1, 5e-2)}
+"""PyTorch's CPU rounds each step of these gradients to the half types."""
+
+
+def _halves(x: Any, dim: int) -> tuple[int, Any, Any]:
+    """(dim, values, gates)"""
+    dim %= x.rank
+    half = x.shape[dim] // 2
+    return dim, x.slice(dim, 0, half), x.slice(dim, half, half)
+
+
+@lowering("aten::glu", FLOATS, "glu", _GATED)
+def _glu(b: Any, self: Any, dim: int) -> Any:
+    dtype = compute_dtype(self.dtype)
+    _, values, gates = _halves(self, dim)
+    return b.pointwise(lambda v, g: (v.to(dtype) * sigmoid(g.to(dtype))).to(self.dtype), [values, gates], b.result)
+
+
+@lowering("aten::glu_backward", FLOATS, "glu", _GATED)
+def _glu_backward(b: Any, grad_output: Any, self: Any, dim: int) -> Any:
+    dtype = compute_dtype(self.dtype)
+    dim, values, gates = _halves(self, dim)
+
+    def body(y: Any, v: Any, g: Any) -> Any:
+        y, s = y.to(dtype), sigmoid(g.to(dtype))
+        return (y * s).to(self.dtype), (y * v.to(dtype) * s * (s.const(1) - s)).to(self.dtype)
+
+    return joined(b, list(b.pointwise(body, [grad_output, values, gates], grad_output.type, grad_output.type)), dim)
+
+
+@lowering("aten::glu_jvp", FLOATS, "glu", _GATED)
+def _glu_jvp(b: Any, glu: Any, x: Any, dx: Any, dim: int) -> Any:
+    dtype = compute_dtype(x.dtype)
+    _, _, gates = _halves(x, dim)
+    _, d_values, d_gates = _halves(dx, dim)
+
+    def body(y: Any, g: Any, dv: Any, dg: Any) -> Any:
+        s = sigmoid(g.to(dtype))
+        return (s * dv.to(dtype) + y.to(dtype) * (s.const(1) - s) * dg.to(dtype)).to(x.dtype)
+
+    return b.pointwise(body, [glu, gates, d_values, d_gates], b.result)

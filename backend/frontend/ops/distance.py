@@ -10,7 +10,6 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.reduce import reduce
-from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.trace import TensorType
 
 _DISTANCES = {"f64": (1e-9, 1e-10), "f32": (1e-4, 1e-4), "f16": (1e-2, 1e-2), "bf16": (5e-2, 5e-2)}
@@ -126,7 +125,7 @@ def _pdist_backward(b: Any, grad: Any, self: Any, p: float, pdist: Any) -> Any:
     return b.reshape(made, self.shape)
 
 
-@lowering("aten::_trilinear", FLOATS, "trilinear", _SUMS)
+@lowering("aten::_trilinear", FLOATS, "trilinear", _DISTANCES)
 def _trilinear(b: Any, i1: Any, i2: Any, i3: Any, expand1: list[int], expand2: list[int], expand3: list[int],
                sumdim: list[int], unroll_dim: int = 1) -> Any:
     dtype = compute_dtype(i1.dtype)

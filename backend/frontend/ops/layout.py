@@ -20,13 +20,15 @@ def _cat(b: Any, tensors: list[Any], dim: int) -> Any:
     if len(parts) == 1:
         return parts[0]
     dim %= len(shape)
-    return _joined(b, parts, dim)
+    return joined(b, parts, dim)
 
 
-def _joined(b: Any, parts: list[Any], dim: int) -> Any:
+def joined(b: Any, parts: list[Any], dim: int) -> Any:
+    """``parts`` of one dtype, one after the other along ``dim``."""
     from ftm_backend.frontend.builder import Value
 
-    shape, dtype = b.result.shape, b.result.dtype
+    dtype = parts[0].dtype
+    shape = (*parts[0].shape[:dim], sum(part.shape[dim] for part in parts), *parts[0].shape[dim + 1 :])
     strides = contiguous_strides(shape)
     result = Value(b.empty(dtype, shape), shape, dtype)
     start = 0
@@ -42,7 +44,7 @@ def _stack(b: Any, tensors: list[Any], dim: int) -> Any:
     parts = [b.cast(t, b.result.dtype).unsqueeze(dim) for t in tensors]
     if b.result.numel == 0:
         return b.full(0, b.result.dtype, b.result.shape)
-    return _joined(b, parts, dim)
+    return joined(b, parts, dim)
 
 
 @lowering("aten::flip", ALL, "flip", EXACT)

@@ -1,0 +1,90 @@
+"""Calls to test margin losses, distances, products of three tensors and gates."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from samples import Calls, Source, name_of, sampler
+
+aten = torch.ops.aten
+
+
+@sampler("margin_loss", "margin_loss_backward")
+def margin_loss(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for shape in ((3, 5), (4,), (2, 1)):
+        for reduction, p, weighted in ((0, 1, True), (1, 2, False), (2, 2, True), (1, 1, True)):
+            x, target = source.tensor(shape, dtype), source.indices(shape[:-1], shape[-1])
+            weight = source.tensor(shape[-1:], dtype, 0.5, 2) if weighted else None
+            args = (x, target, p, 0.8, weight, reduction)
+            if "backward" in name_of(op):
+                args = (source.tensor(tuple(aten.multi_margin_loss(*args).shape), dtype), *args)
+            yield args, {}
+
+
+@sampler("multilabel_margin_loss", "multilabel_margin_loss_backward")
+def multilabel_margin_loss(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    several = torch.tensor([[1, 0, -1, 2], [3, -1, 0, 0], [-1, 2, 0, 0], [2, 1, 0, 3]])
+    for target in (several, several[0], torch.tensor([[0], [-1]])):
+        for reduction in (0, 1, 2):
+            x = source.tensor(tuple(target.shape), dtype)
+            if "backward" not in name_of(op):
+                yield (x, target, reduction), {}
+                continue
+            out, is_target = aten.multilabel_margin_loss_forward(x, target, reduction)
+            yield (source.tensor(tuple(out.shape), dtype), x, target, reduction, is_target), {}
+
+
+@sampler("cdist", "cdist_backward")
+def cdist(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for p in (0.0, 0.5, 1.0, 2.0, 3.0, math.inf):
+        for lead, rows, others, width in (((2,), 4, 3, 5), ((), 3, 3, 1), ((), 0, 3, 2), ((), 2, 3, 0)):
+            x, y = source.tensor((*lead, rows, width), dtype), source.tensor((*lead, others, width), dtype)
+            if rows == 4:
+                y[0, 1] = x[0, 2]
+            if "backward" not in name_of(op):
+                yield (x, y, p, None), {}
+            else:
+                yield (source.tensor((*lead, rows, others), dtype), x, y, p, aten._cdist_forward(x, y, p, None)), {}
+
+
+@sampler("pdist", "pdist_backward")
+def pdist(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for p in (0.0, 0.5, 1.0, 2.0, 3.0, math.inf):
+        for rows, width in ((5, 3), (2, 1), (1, 3), (4, 0)):
+            x = source.tensor((rows, width), dtype)
+            if rows == 5:
+                x[3] = x[1]
+            if "backward" not in name_of(op):
+                yield (x, p), {}
+            else:
+                yield (source.tensor((rows * (rows - 1) // 2,), dtype), x, p, aten._pdist_forward(x, p)), {}
+
+
+@sampler("trilinear")
+def trilinear(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    x, w, y = source.tensor((4, 3), dtype), source.tensor((2, 3, 5), dtype), source.tensor((4, 5), dtype)
+    yield (x, w, y, [1, 3], [0], [1, 2], [2, 3]), {}
+    yield (source.tensor((2, 3), dtype), source.tensor((2, 3), dtype), source.tensor((2, 3), dtype), [], [], [], [1]), {}
+
+
+@sampler("glu")
+def glu(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for shape, dim in (((4, 6), -1), ((4, 6), 0), ((2, 2, 3), 1), ((2,), 0)):
+        x = source.tensor(shape, dtype, -6, 6)
+        y = aten.glu(x, dim)
+        if name_of(op) == "glu":
+            yield (x, dim), {}
+        elif name_of(op) == "glu_backward":
+            yield (source.tensor(tuple(y.shape), dtype), x, dim), {}
+        else:
+            yield (y, x, source.tensor(shape, dtype), dim), {}
+
+
+@sampler("logit_backward")
+def logit_backward(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for eps in (None, 0.1):
+        for shape in ((3, 4), (), (0, 2)):
+            yield (source.tensor(shape, dtype), source.tensor(shape, dtype, -0.2, 1.2), eps), {}
+    yield (torch.tensor([1.0, 2.0, -1.0], dtype=dtype), torch.tensor([0.0, 1.0, math.nan], dtype=dtype)), {}
