@@ -9,6 +9,8 @@ import sys
 import pytest
 import samples
 import samples_nn  # noqa: F401  (registers samplers)
+import samples_scores  # noqa: F401  (registers samplers)
+import samples_windows  # noqa: F401  (registers samplers)
 import samples_order  # noqa: F401  (registers samplers)
 from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
 from ftm_backend.frontend.ops.record import register
