@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness import check, stages
+from harness import check, run, stages
 from linalg_text import Function
 
 from ftm_backend import isa
@@ -200,3 +200,16 @@ def test_empty_domains(shape):
     added = f.map(kind, [(a, "i, j"), (b, "i, j")], ADD)
     total = f.generic("i j", [(a, "i, j")], (f.fill(zero, f"{shape[0]}xf32"), "i"), SUM, "j")
     check(f.text(added, total), [normal(*shape), normal(*shape)])
+
+
+def test_random_numbers_of_no_position_are_computed_once():
+    f = Function()
+    seed, offset, out = f.argument("i64"), f.argument("i64"), f.argument("5xi32")
+    zero = f.constant("0", "i64")
+    outside = f.line(f'"ftm.philox"({zero}, {seed}, {offset}) : (i64, i64, i64) -> i32', "i32")
+    a = f.map("5xi32", [(out, "i")], f"%r = arith.xori %a, {outside} : i32\n linalg.yield %r : i32")
+    b = f.map("5xi32", [(out, "i")], f"%p = \"ftm.philox\"({zero}, {seed}, {offset}) : (i64, i64, i64) -> i32\n"
+              "%r = arith.xori %a, %p : i32\n linalg.yield %r : i32")
+    first, second = run(f.text(a, b), [np.arange(5, dtype=np.int32)], [11, 7])
+    np.testing.assert_array_equal(first, second)
+    assert first[0] != 0
