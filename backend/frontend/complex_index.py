@@ -14,7 +14,7 @@ _NUMBERS = ("value", "fill_value")
 """Real numbers that become elements: zero in the imaginary part."""
 
 _MOVES = """
-aten::gather aten::take aten::embedding aten::embedding_dense_backward aten::_unsafe_index.Tensor
+aten::gather aten::index_select aten::take aten::embedding aten::embedding_dense_backward aten::_unsafe_index.Tensor
 aten::scatter.src aten::scatter.value aten::scatter_add aten::index_add aten::index_copy aten::put
 aten::index_fill.int_Scalar aten::index_fill.int_Tensor aten::index_put aten::_unsafe_index_put aten::masked_scatter
 aten::masked_fill.Scalar aten::masked_fill.Tensor aten::unfold_backward aten::roll aten::tril aten::triu aten::repeat

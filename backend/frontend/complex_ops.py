@@ -211,11 +211,6 @@ def _where(r: Rewriter, result: TensorType, condition: Tensor, self: Tensor, oth
     return r.join(chosen[0], chosen[1])
 
 
-@rewrites("aten::index_select")
-def _index_select(r: Rewriter, result: TensorType, self: Tensor, dim: int, index: Tensor) -> Ref:
-    return r.emit("aten::index_select", pair_type(result), self=self.ref, dim=dim % max(1, len(result.shape)), index=index.ref)
-
-
 @rewrites("aten::index.Tensor")
 def _index(r: Rewriter, result: TensorType, self: Tensor, indices: Any) -> Ref:
     indices = tuple(i if i is None else i.ref for i in indices)
