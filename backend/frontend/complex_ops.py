@@ -57,7 +57,7 @@ def _expand(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
 
 
 @rewrites("aten::zeros aten::zeros_like aten::new_zeros aten::zero aten::empty.memory_format aten::empty_like "
-          "aten::new_empty aten::empty_strided aten::empty_permuted")
+          "aten::new_empty aten::new_empty_strided aten::empty_strided aten::empty_permuted")
 def _zeros(r: Rewriter, result: TensorType, **_: Any) -> Ref:
     type_ = pair_type(result)
     assert type_ is not None, "zeros have a type"

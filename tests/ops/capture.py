@@ -19,11 +19,11 @@ TORCH = {token: dtype for dtype, token in DTYPES.items()}
 LEFT_OUT = {"device", "layout", "pin_memory", "generator", "non_blocking"}
 CONSTANT_SCALARS = {  # Scalars that shape the code: the recorder prints their values
     ("linalg_vector_norm", "ord"), ("norm", "p"), ("pow.Tensor_Scalar", "exponent"), ("arange", "start"), ("arange", "end"),
-    ("arange", "step"), ("linspace", "start"), ("linspace", "end"), ("var", "correction"), ("std", "correction"),
-    ("var_mean", "correction"), ("std_mean", "correction"),
+    ("arange", "step"), ("linspace", "start"), ("linspace", "end"), ("logspace", "start"), ("logspace", "end"),
+    ("renorm", "p"),
 }
 RANDOM = {"uniform", "normal_functional", "bernoulli", "random", "exponential", "rand", "randn", "randint", "rand_like",
-          "randn_like", "randint_like", "native_dropout", "normal", "log_normal", "cauchy", "geometric"}
+          "randn_like", "randint_like", "native_dropout", "normal", "log_normal", "cauchy", "geometric", "randperm", "multinomial"}
 
 
 def tensor_type(x: torch.Tensor) -> TensorType:

@@ -339,6 +339,8 @@ def creation(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             yield (4,), {"dtype": dtype}
         elif name == "eye.m":
             yield (3, 5), {"dtype": dtype}
+        elif name == "new_empty_strided":
+            yield (x, list(size), list(torch.empty(size).stride())), {}
         elif name in ("empty_strided", "empty_permuted"):
             order = list(torch.empty(size).stride()) if name == "empty_strided" else list(range(len(size)))
             yield (list(size), order), {"dtype": dtype}

@@ -54,6 +54,16 @@ def aminmax(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     yield (special(dtype),), {}
 
 
+@sampler("chebyshev")
+def chebyshev(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for shape in SHAPES:
+        order = source.indices(shape, 9)
+        yield (source.tensor(shape, dtype, -1.5, 1.5), order.to(dtype) if dtype != torch.bool else order > 4), {}
+    if dtype.is_floating_point:
+        x = torch.tensor([1.0, -1.0, 0.0, 0.5, -0.3, 4.0, -2.5, float("nan")], dtype=dtype)
+        yield (x.unsqueeze(1), torch.arange(-1, 9).to(dtype)), {}
+
+
 @sampler("renorm")
 def renorm(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for p in (2, 1, 3, float("inf"), 0.5):

@@ -11,7 +11,7 @@ from ftm_backend.frontend.ops.record import RECORDS, OpRecord
 
 __all__ = ["RECORDS", "OpRecord", "native_ops"]
 
-FAMILIES = ("views", "elementwise", "activation", "arithmetic", "integers", "gamma", "probability", "bessel",
+FAMILIES = ("views", "elementwise", "activation", "arithmetic", "integers", "gamma", "probability", "bessel", "polynomials",
             "creation", "reduction", "scan", "sort", "normalize", "contract", "convolution", "pooling",
             "adaptive_pooling", "interpolate", "padding", "fold", "grid_sample", "distance", "indexing", "index_put", "scatter", "histogram",
             "segments", "embedding_bag", "search", "masks", "loss", "margin_loss", "layout", "random", "sampling")

@@ -144,9 +144,9 @@ def _variable_integer_power(base: Any, exponent: Any) -> Any:
     return e.where(exponent < 0, of_negative, result)
 
 
-_binary("pow.Tensor_Scalar", power, NUMBERS, tolerance={"f64": (1e-11, 1e-12), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4),
+_binary("pow.Tensor_Scalar", power, ALL, tolerance={"f64": (1e-11, 1e-12), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4),
                                                         "bf16": (1.6e-2, 1e-3)})
-_binary("pow.Tensor_Tensor pow.Scalar", power, NUMBERS)
+_binary("pow.Tensor_Tensor pow.Scalar", power, ALL)
 
 
 def _clamp(self: Any, min: Any = None, max: Any = None) -> Any:
@@ -154,9 +154,9 @@ def _clamp(self: Any, min: Any = None, max: Any = None) -> Any:
     return x if max is None else e.minimum(x, max)
 
 
-pointwise("aten::clamp aten::clamp.Tensor", _clamp, NUMBERS, "clamp", tolerance=EXACT)
-pointwise("aten::clamp_min aten::clamp_min.Tensor", lambda self, min: _clamp(self, min), NUMBERS, "clamp", tolerance=EXACT)
-pointwise("aten::clamp_max aten::clamp_max.Tensor", lambda self, max: _clamp(self, None, max), NUMBERS, "clamp",
+pointwise("aten::clamp aten::clamp.Tensor", _clamp, ALL, "clamp", tolerance=EXACT)
+pointwise("aten::clamp_min aten::clamp_min.Tensor", lambda self, min: _clamp(self, min), ALL, "clamp", tolerance=EXACT)
+pointwise("aten::clamp_max aten::clamp_max.Tensor", lambda self, max: _clamp(self, None, max), ALL, "clamp",
           tolerance=EXACT)
 
 
@@ -183,19 +183,15 @@ def _lerp(self: Any, end: Any, weight: Any) -> Any:
 pointwise("aten::lerp.Scalar aten::lerp.Tensor", _lerp, FLOATS, "ternary")
 
 
-def _nan_to_num(self: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+def _nan_to_num(self: Any, nan: Any, posinf: Any, neginf: Any, result_dtype: str) -> Any:
     if not self.is_float:
         return self
-    x = self.to("f64") if self.dtype == "f64" else self
-    high, low = _largest(x), -_largest(x)
-    x = e.where(e.isnan(x), 0 if nan is None else nan, x)
-    x = e.where(x.eq(math.inf), high if posinf is None else posinf, x)
-    return e.where(x.eq(-math.inf), low if neginf is None else neginf, x)
+    largest = _LARGEST[result_dtype]
+    x = e.where(e.isnan(self), 0 if nan is None else nan, self)
+    x = e.where(x.eq(math.inf), largest if posinf is None else posinf, x)
+    return e.where(x.eq(-math.inf), -largest if neginf is None else neginf, x)
 
 
-def _largest(x: Any) -> float:
-    return 1.7976931348623157e308 if x.dtype == "f64" else 3.4028234663852886e38
+_LARGEST = {"f64": 1.7976931348623157e308, "f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
 
-
-pointwise("aten::nan_to_num", _nan_to_num, ("f32", "f64", *INTS), "nan_to_num", tolerance=EXACT,
-          gap="the half types' own largest number is not known to a body that computes in f32")
+pointwise("aten::nan_to_num", _nan_to_num, ALL, "nan_to_num", tolerance=EXACT)

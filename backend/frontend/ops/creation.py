@@ -15,7 +15,7 @@ def _constant(names: str, fill: int) -> None:
         return b.full(fill, b.result.dtype, b.result.shape)
 
 
-_constant("zeros zeros_like new_zeros empty.memory_format empty_like new_empty empty_strided empty_permuted zero", 0)
+_constant("zeros zeros_like new_zeros empty.memory_format empty_like new_empty empty_strided new_empty_strided empty_permuted zero", 0)
 _constant("ones ones_like new_ones", 1)
 
 
