@@ -10,7 +10,7 @@ from ftm_backend.frontend.dtypes import ALL
 from ftm_backend.frontend.ops.indexing import check_integers, common_shape, indexed
 from ftm_backend.frontend.ops.masks import flat_source, ranks_of
 from ftm_backend.frontend.ops.places import NOWHERE, combining, inside, scatter_rows, typed, wrapped
-from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.strided import contiguous_strides
 

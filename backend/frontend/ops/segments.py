@@ -7,7 +7,7 @@ from typing import Any
 
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend.ops.places import NOWHERE, inside, scatter_rows, typed
+from ftm_backend.frontend.ops.places import NOWHERE, inside, scatter_rows
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.ops.scan import scan
@@ -23,7 +23,7 @@ class _Segments:
 
     def __init__(self, b: Any, data: Any, lengths: Any, offsets: Any, axis: int, whole: bool) -> None:
         self.b = b
-        self.batch, self.n, self.inner = (math.prod(s) for s in (data.shape[:axis], data.shape[axis : axis + 1], data.shape[axis + 1 :]))
+        self.batch, self.n, self.inner = math.prod(data.shape[:axis]), data.shape[axis], math.prod(data.shape[axis + 1 :])
         given = offsets if lengths is None else lengths
         self.count = given.shape[axis] - (lengths is None)
         if lengths is None:
