@@ -189,3 +189,9 @@ def histogram(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             else:
                 yield (x, [3, 4]), extra
                 yield (x, [2, 3]), {"range": [-1.0, 2.0, 0.0, 3.0], **extra}
+
+
+@sampler("masked_scatter_backward")
+def masked_scatter_backward(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for shape, mask, sizes in (((3, 4), (3, 4), [2, 7]), ((3, 4), (4,), [12]), ((5,), (5,), [5]), ((0, 3), (3,), [2])):
+        yield (source.tensor(shape, dtype), source.tensor(mask, torch.bool), sizes), {}

@@ -42,6 +42,22 @@ def _masked_scatter(b: Any, self: Any, mask: Any, source: Any) -> Any:
     return b.pointwise(body, [self.expand(shape), mask, b.reshape(ranks, shape)], b.result)
 
 
+@lowering("aten::masked_scatter_backward", ALL, "masked_scatter_backward", EXACT)
+def _masked_scatter_backward(b: Any, grad_output: Any, mask: Any, sizes: list[int]) -> Any:
+    """The gradient where the mask is True, one after the other; zeros for elements that were not needed."""
+    count, size = grad_output.type.numel, b.result.numel
+    if not count or not size:
+        return b.full(0, grad_output.dtype, sizes)
+    mask = b.whole(mask.expand(grad_output.shape))
+    ranks, _ = ranks_of(b, mask)
+    # What is not selected goes to an element of its own behind the others, which is cut off.
+    rows = b.pointwise(lambda m, r: e.where(m, inside(r, size), size).to("i64"),
+                       [b.reshape(mask, (count,)), ranks], typed("i64", (count,)))
+    zeros = b.full(0, grad_output.dtype, (size + 1, 1))
+    made = scatter_rows(b, zeros, rows, b.reshape(grad_output, (count, 1)), "set")
+    return b.reshape(made.slice(0, 0, size), sizes)
+
+
 @lowering("aten::nonzero_static", ALL, "nonzero_static", EXACT)
 def _nonzero_static(b: Any, self: Any, size: int, fill_value: int = -1) -> Any:
     """The coordinates of the first ``size`` elements that are not zero, a row for each."""
