@@ -63,9 +63,9 @@ class Ordered:
         """(values, indices)."""
         if self.source is not None:
             return self.values(b), self.packed
-        element = self._element(b)
-        shape = self.packed.shape
-        return b.pointwise(lambda p: (element(p), _place(p)), [self.packed], TensorType(self.dtype, shape), TensorType("i64", shape))
+        element, shape = self._element(b), self.packed.shape
+        results = TensorType(self.dtype, shape), TensorType("i64", shape)
+        return b.pointwise(lambda p: (element(p), _place(p)), [self.packed], *results)
 
     def _element(self, b: Any) -> Any:
         if self.source is not None:

@@ -63,7 +63,8 @@ struct Lse {
 
 // R rows side by side, so that one row's chain of operations does not wait alone.
 template <int R, class E, class F, class A>
-void along(const typename E::Stored* x, int64_t x_row, typename E::Stored* y, int64_t y_row, A* carry, int64_t carry_row, int64_t n) {
+void along(const typename E::Stored* x, int64_t x_row, typename E::Stored* y, int64_t y_row, A* carry,
+           int64_t carry_row, int64_t n) {
     A a[R];
     for (int r = 0; r < R; ++r) a[r] = carry[r * carry_row];
     for (int64_t j = 0; j < n; ++j)
@@ -140,8 +141,8 @@ void run_scan(Core& core, const Matrix& operands, uint16_t flags) {
     const bool down = flags & isa::FTM_FLAG_DOWN;
     const int64_t wanted_rows = down ? 1 : x.rows, wanted_columns = down ? x.columns : 1;
     if (carry.rows != wanted_rows || carry.columns != wanted_columns)
-        throw Fault("the carry of " + extents(x.rows, x.columns) + " is " + extents(wanted_rows, wanted_columns) + ", but " + tc.name +
-                    " holds " + extents(carry.rows, carry.columns));
+        throw Fault("the carry of " + extents(x.rows, x.columns) + " is " + extents(wanted_rows, wanted_columns) + ", but " +
+                    tc.name + " holds " + extents(carry.rows, carry.columns));
     if (x.rows > ty.rows || x.columns > ty.columns)
         throw Fault(extents(x.rows, x.columns) + " exceeds tile " + ty.name + ", which is " + extents(ty.rows, ty.columns));
     if (core.checker) core.checker->scan(operands, x_number, c_number, y_number);

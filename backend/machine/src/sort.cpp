@@ -149,7 +149,8 @@ void run_merge(Core& core, const Matrix& operands) {
     Slot& y = core.slot(operands.c.tile, y_number);
     if (a.rows != b.rows) throw Fault("merges " + std::to_string(a.rows) + " rows with " + std::to_string(b.rows));
     if (a.rows > ty.rows || a.columns + b.columns > ty.columns)
-        throw Fault(extents(a.rows, a.columns + b.columns) + " exceeds tile " + ty.name + ", which is " + extents(ty.rows, ty.columns));
+        throw Fault(extents(a.rows, a.columns + b.columns) + " exceeds tile " + ty.name + ", which is " +
+                    extents(ty.rows, ty.columns));
     if (y.base == a.base || y.base == b.base) throw Fault("Y lies where A or B does");
     if (core.checker) core.checker->merge(operands, a_number, b_number, y_number);
     y.rows = a.rows;
