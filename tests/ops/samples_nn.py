@@ -61,7 +61,8 @@ CONVOLUTIONS = (  # input, weight, stride, padding, dilation, transposed, output
 @sampler("convolution")
 def convolution(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for shape, weight, stride, padding, dilation, transposed, output_padding, groups in CONVOLUTIONS:
-        x, w = source.tensor(shape, dtype), source.tensor(weight, dtype, -0.5, 0.5)
+        most = 0.5 if dtype.is_floating_point else 3
+        x, w = source.tensor(shape, dtype), source.tensor(weight, dtype, -most, most)
         bias = source.tensor((weight[1] * groups if transposed else weight[0],), dtype) if groups != 3 else None
         yield (x, w, bias, stride, padding, dilation, transposed, output_padding, groups), {}
 

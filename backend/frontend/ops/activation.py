@@ -82,7 +82,8 @@ def _elu_backward(grad_output: Any, alpha: Any, scale: Any, input_scale: Any, is
 _activation("elu", _elu)
 _activation("elu_backward", _elu_backward)
 _activation("celu", lambda self, alpha: _elu(self, alpha, 1.0, self.const(1) / alpha))
-_activation("hardtanh", lambda self, min_val, max_val: e.minimum(e.maximum(self, min_val), max_val), tolerance=EXACT)
+_activation("hardtanh", lambda self, min_val, max_val: e.minimum(e.maximum(self, min_val), max_val),
+            (*FLOATS, "i8", "i16", "i32", "i64"), tolerance=EXACT)
 _activation("hardtanh_backward", lambda grad_output, self, min_val, max_val:
             e.where((self <= min_val) | (self >= max_val), 0, grad_output), tolerance=EXACT)
 _activation("hardsigmoid", lambda self: e.minimum(e.maximum(self + 3, 0), 6) / 6)

@@ -136,7 +136,7 @@ def _forward(b: Any, x: Any, weight: Any, g: _Geometry, transposed: bool, size: 
     return correlate(b, padded, weight, g.stride, g.dilation, g.groups)
 
 
-@lowering("aten::convolution", FLOATS, "convolution", _CONV)
+@lowering("aten::convolution", (*FLOATS, "i64"), "convolution", _CONV)
 def _convolution(b: Any, input: Any, weight: Any, bias: Any, stride: list[int], padding: list[int], dilation: list[int],
                  transposed: bool, output_padding: list[int], groups: int) -> Any:
     g = _Geometry(len(b.result.shape) - 2, stride, padding, dilation, output_padding, groups)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend.dtypes import NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.trace import TensorType
@@ -125,7 +125,7 @@ def _pdist_backward(b: Any, grad: Any, self: Any, p: float, pdist: Any) -> Any:
     return b.reshape(made, self.shape)
 
 
-@lowering("aten::_trilinear", FLOATS, "trilinear", _DISTANCES)
+@lowering("aten::_trilinear", NUMBERS, "trilinear", _DISTANCES)
 def _trilinear(b: Any, i1: Any, i2: Any, i3: Any, expand1: list[int], expand2: list[int], expand3: list[int],
                sumdim: list[int], unroll_dim: int = 1) -> Any:
     dtype = compute_dtype(i1.dtype)
