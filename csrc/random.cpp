@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Utils.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/EmptyTensor.h>
 #include <c10/core/GeneratorImpl.h>
 
@@ -88,6 +89,31 @@ RandomDraw next_random_draw(const c10::IValue& argument) {
       generator.device().type(), "'");
   const std::lock_guard<std::mutex> guard(generator.mutex());
   return static_cast<PhiloxGenerator*>(generator.unsafeGetGeneratorImpl())->draw();
+}
+
+void check_draw(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) {
+  const auto& name = op.schema().name();
+  if (name == "aten::multinomial") {
+    const auto categories = arguments[0].toTensor().size(-1);
+    const auto count = arguments[1].toInt();
+    TORCH_CHECK(count > 0, "cannot sample n_sample <= 0 samples");
+    TORCH_CHECK(
+        arguments[2].toBool() || count <= categories,
+        "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  }
+  if (name.back() != '_' && op.operator_name().overload_name != "p") {
+    return; // takes no numbers, or makes an in-place call that does
+  }
+  // The CPU's kernels check before they look for elements.
+  torch::jit::Stack stack;
+  for (const auto& argument : arguments) {
+    stack.push_back(
+        argument.isTensor() ? c10::IValue(at::detail::empty_cpu({0}, argument.toTensor().scalar_type()))
+                            : argument);
+  }
+  at::AutoDispatchBelowADInplaceOrView guard;
+  const CpuStream stream(op, stack, {0, 0});
+  op.callBoxed(stack);
 }
 
 CpuStream::CpuStream(const c10::OperatorHandle& op, torch::jit::Stack& stack, const RandomDraw& draw) {

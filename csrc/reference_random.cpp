@@ -284,6 +284,8 @@ void run_random_reference(const Form& form, torch::jit::Stack& stack, uint64_t s
     result = bernoulli(self, stack[1].toDouble(), draw);
   } else if (name == "aten::bernoulli") {
     result = bernoulli_of(self, draw);
+  } else if (name == "aten::bernoulli.Tensor") {
+    result = bernoulli_of(stack[1].toTensor().expand_as(self), draw).to(self.scalar_type());
   } else if (name == "aten::exponential") {
     result = exponential(self, stack[1].toDouble(), draw);
   } else if (name == "aten::random") {

@@ -1,6 +1,7 @@
 #include "shapes.h"
 
 #include "python_bridge.h"
+#include "random.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -97,6 +98,9 @@ bool call_on_meta(
 
 // Meta kernels don't look at values.
 void check_values(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (op.random) {
+    check_draw(op.handle, arguments);
+  }
   if (op.name == "aten::pow.Tensor_Scalar" && arguments[1].isInt() && arguments[1].toInt() < 0) {
     TORCH_CHECK(
         !at::isIntegralType(arguments[0].toTensor().scalar_type(), /*includeBool=*/true),

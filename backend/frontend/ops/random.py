@@ -16,8 +16,11 @@ from ftm_backend.frontend.strided import contiguous_strides
 
 
 def element_number(b: Any, shape: tuple[int, ...]) -> Any:
-    """In a body: the row-major number of the element being computed."""
-    number = b.constant(0, "i64")
+    """In a body: the row-major number of the element being computed.
+
+    Also where there is one element only: what is computed from its number stays in the body.
+    """
+    number = e.Elem(b.emitter, b.constant(0, "i64").value, "i64")
     for k, stride in enumerate(contiguous_strides(shape)):
         if shape[k] > 1:
             number = b.index(k) * stride + number
