@@ -190,9 +190,46 @@ def test_factories_draw_as_their_in_place_forms() -> None:
     assert got.max() <= 4
 
 
+@pytest.mark.parametrize("n", [1, 2, 17, 4097])
+def test_randperm(n: int) -> None:
+    """The places of sorted keys, of 32 bits for short permutations."""
+    recording, (got,) = run(aten.randperm.generator, n, generator=None, dtype=torch.int32)
+    keys = words(n, 1, recording)[:, 0].astype(np.uint32).view(np.int32)
+    if n > 2**12:
+        w = words(n, 2, recording)
+        keys = (w[:, 0] | (w[:, 1] << np.uint64(32))).view(np.int64)
+    assert got.dtype == torch.int32
+    assert got.tolist() == np.argsort(keys, kind="stable").tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(6,), (3, 5), (2, 1)])
+def test_multinomial_with_replacement(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    weights = torch.rand(shape).to(dtype)
+    weights[..., shape[-1] // 2 + 1 :] = 0
+    recording, (got,) = run(aten.multinomial.default, weights, 8, True)
+    sums = weights.double().reshape(-1, shape[-1]).cumsum(1).numpy()
+    drawn = units(8 * len(sums), torch.float64, recording).reshape(-1, 8) * sums[:, -1:]
+    want = (sums[:, None, :] <= drawn[:, :, None]).sum(2)
+    assert got.reshape(-1, 8).tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+@pytest.mark.parametrize("shape", [(6,), (3, 5)])
+def test_multinomial_without_replacement(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    """A race: weights against exponential times, the first ones win; what has no weight comes last."""
+    weights = torch.rand(shape).to(dtype)
+    weights[..., 2] = 0
+    recording, (got,) = run(aten.multinomial.default, weights, shape[-1], False)
+    noise = -np.log(open_units(weights.numel(), 1, torch.float32, recording)[:, 0]).reshape(shape)
+    want = np.argsort(-weights.double().numpy() / noise, axis=-1, kind="stable")
+    assert got.tolist() == want.tolist()
+    assert (got[..., -1] == 2).all()
+
+
 def test_every_random_family_is_covered() -> None:
     """A new random family needs a test in this file."""
     families = {r.family for r in RECORDS.values() if r.family.startswith("random")}
     assert families == {"random_uniform", "random_normal", "random_normal_tensor", "random_bernoulli_p", "random_bernoulli",
                         "random_bernoulli_tensor", "random_integers", "random_exponential", "random_dropout", "random_log_normal",
-                        "random_cauchy", "random_geometric"}
+                        "random_cauchy", "random_geometric", "random_permutation", "random_multinomial"}
