@@ -1,22 +1,28 @@
 """When a kernel may write a result over memory that it reads, and which input a result replaces.
 
-Tiles are read before they are written, core by core, and each element is handled by one core only; so a nest
-kernel may overwrite an input when every read of it is at the very element that the same point of the
-iteration writes.
+Tiles are read before they are written, core by core, and each element is handled by one core only; so a kernel may
+overwrite an input when every read of it is at the very element that the same point of the iteration writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from ftm_backend.midend.kernel import KernelView, Node, Value
+from ftm_backend.midend.contraction_epilogue import read_epilogue
+from ftm_backend.midend.contraction_form import match
+from ftm_backend.midend.kernel import KernelView, Node, Result, Value
 from ftm_backend.midend.nest_domain import domain_of
-
 
 def may_overwrite(view: KernelView, output: int, inputs: Sequence[int]) -> bool:
     """Whether output number ``output`` may lie where the inputs with these numbers (one buffer) lie."""
     result = view.outputs[output]
-    if view.kind != "nest" or result is None or result.combine is not None or len(result.stores) != 1:
+    if result is None or result.combine is not None or len(result.stores) != 1:
+        return False
+    if view.kind == "contraction":
+        return _epilogue_may_overwrite(view, result, {view.arguments[k] for k in inputs})
+    if view.kind != "nest":
         return False
     domain = domain_of(view)
     writer = result.value.producer
@@ -40,27 +46,62 @@ def may_overwrite(view: KernelView, output: int, inputs: Sequence[int]) -> bool:
     return True
 
 
+def _epilogue_may_overwrite(view: KernelView, result: Result, overwritten: set[Value]) -> bool:
+    """The same for what follows a contraction: it runs once for each tile of the product, when that is complete."""
+    product, *others = view.statements
+    contraction = match(product)
+    if contraction is None or result.value is product.results[0].value:
+        return False
+    start = getattr(product.results[0].init, "value", None)
+    if overwritten.intersection((contraction.a.value, contraction.b.value, start)):
+        return False
+    epilogue = read_epilogue(contraction, others)
+    stored = [r.value for s in view.statements for r in s.results if r.stores]
+    (store,) = epilogue.outputs[stored.index(result.value)].stores
+    return all(operand.index == store.index for operand in epilogue.operands if operand.value in overwritten)
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A tensor as a kernel makes it: output number ``output`` of ``view``, whose inputs are ``buffers``."""
+
+    view: KernelView
+    output: int
+    buffers: Sequence[Any]
+
+
 def donated_input(
-    view: KernelView, output: int, symbols: Sequence[str], eligible: Callable[[str], bool]
-) -> str | None:
+    made: Made, maker: Callable[[Any], Made | None], eligible: Callable[[Any], bool], kernels: int
+) -> Any:
     """The input that an output updates: the leftmost of its expression that will do, as ``p`` in ``p - lr * g``.
 
     Args:
-        view: the kernel that writes the output first.
-        output: number of the output.
-        symbols: buffers of the kernel's inputs.
-        eligible: whether a buffer has the right type and size, is still free and is not read by later kernels.
+        made: the output, by the kernel that writes it first.
+        maker: for the buffer of a tensor between kernels how that is made, if one kernel makes it whole.
+        eligible: whether a buffer is an input of the right type and size that is still free and that no later
+            kernel reads.
+        kernels: how many kernels to look through.
 
     Returns:
-        The buffer's symbol, or None.
+        The input's buffer, or None.
     """
-    result = view.outputs[output]
-    if result is None:
-        return None
-    for value in _leaves(result.yields, view):
-        number = view.arguments.index(value) if value in view.arguments else -1
-        if number >= 0 and eligible(symbols[number]) and may_overwrite(view, output, [number]):
-            return symbols[number]
+    stack = [made]
+    while stack and kernels:
+        kernels -= 1
+        here = stack.pop()
+        result = here.view.outputs[here.output]
+        further: list[Made] = []
+        for value in () if result is None else _leaves(result.yields, here.view):
+            number = here.view.arguments.index(value) if value in here.view.arguments else -1
+            if number < 0:
+                continue
+            buffer = here.buffers[number]
+            if not eligible(buffer):
+                before = maker(buffer)
+                further += [] if before is None else [before]
+            elif buffer not in made.buffers or may_overwrite(made.view, made.output, [made.buffers.index(buffer)]):
+                return buffer
+        stack += reversed(further)
     return None
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.affine import volume
 from ftm_backend.midend.arena import Arena
-from ftm_backend.midend.donation import donated_input, may_overwrite
+from ftm_backend.midend.donation import Made, donated_input, may_overwrite
 from ftm_backend.midend.faults import Faults
 from ftm_backend.midend.hazards import Barriers, Storage
 from ftm_backend.midend.kernel import KernelView
@@ -25,6 +25,9 @@ from ftm_backend.midend.program import Program
 from ftm_backend.midend.reader import token
 from ftm_backend.midend.region import FunctionReader
 from ftm_backend.mlir import ir
+
+_MOST_KERNELS = 4
+"""Kernels that are looked through for the input that an output updates."""
 
 
 @dataclass(eq=False)
@@ -137,24 +140,24 @@ class _Planner:
     def _donate(self) -> None:
         """Pairs outputs with inputs whose storage they may share: a program that faults has written none."""
         last_fault = max((number for number, step in enumerate(self._steps) if step.faults), default=-1)
-        inputs = {b.symbol: b for ssa, b in self._buffers.items() if b.symbol.startswith("b")}
-        taken: set[str] = set()
+        inputs = {i[0]: i[1] for i in self._program.inputs}  # dtype tokens tell u8 from i8
         outputs = {o[0]: o for o in self._program.outputs}
-        signature = {i[0]: i for i in self._program.inputs}
-        for number, step in enumerate(self._steps[last_fault + 1 :], last_fault + 1):
-            for position, buffer in enumerate(step.outputs):
-                if not buffer.symbol.startswith("o") or buffer.first != number:
+        made = {buffer: Made(step.view, position, step.inputs) for number, step in enumerate(self._steps)
+                for position, buffer in enumerate(step.outputs) if buffer.first == number}
+        taken: set[Buffer] = set()
+        late = [buffer for buffer in made if buffer.symbol in outputs and buffer.first > last_fault]
+        for kernels in (1, _MOST_KERNELS):  # what one kernel updates goes first: it is sure to be replaced
+            for buffer in late:
+                if outputs[buffer.symbol][3]:
                     continue
-                name = donated_input(
-                    step.view, position, [b.symbol for b in step.inputs],
-                    lambda symbol, b=buffer, n=number: symbol not in taken and symbol in inputs
-                    and inputs[symbol].dtype == b.dtype and inputs[symbol].count == b.count
-                    and inputs[symbol].last <= n
-                    and signature[symbol][1] == outputs[b.symbol][1])
-                if name is not None:
-                    taken.add(name)
-                    outputs[buffer.symbol][3] = name
-                    buffer.before.append(inputs[name])
+                found = donated_input(
+                    made[buffer], made.get,
+                    lambda b, out=buffer: b.symbol in inputs and b not in taken and b.last <= out.first
+                    and b.count == out.count and inputs[b.symbol] == outputs[out.symbol][1], kernels)
+                if found is not None:
+                    taken.add(found)
+                    outputs[buffer.symbol][3] = found.symbol
+                    buffer.before.append(found)
 
     def _place(self) -> None:
         """Gives each arena buffer its offset, best fit in order of time."""

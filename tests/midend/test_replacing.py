@@ -152,3 +152,31 @@ def test_random_programs_keep_the_rule(seed):
             needed.update(re.findall(r"%\w+", line))
             kept.insert(0, line)
     compiled(*params, *scalars, *kept, "return " + ", ".join(dict.fromkeys(results)))
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_an_update_fused_into_a_product_replaces_its_parameter(cores):
+    """The decay of ``p`` has a kernel of its own, the rest of its update follows the product that is its gradient."""
+    asm = compiled(
+        "%p = param f32[90,70]", "%x = param f32[33,90]", "%g = param f32[33,70]", "%m = param f32[90,70]",
+        "$0 = scalar f64", "$1 = scalar f64", "$2 = scalar f64",
+        "%d = aten::mul.Tensor(self=%p, other=$0) : f32[90,70]",
+        "%xt = ftm.view(base=%x, sizes=[90,33], strides=[1,90], offset=0) : f32[90,33]",
+        "%w = aten::mm(self=%xt, mat2=%g) : f32[90,70]",
+        "%n = aten::add.Tensor(self=%m, other=%w, alpha=$1) : f32[90,70]",
+        "%q = aten::sub.Tensor(self=%d, other=%n, alpha=$2) : f32[90,70]", "return %q, %n")
+    assert aliases(asm) == ["b0", "b3"]
+    rng = np.random.default_rng(1)
+    p, x, g, m = (rng.standard_normal(s).astype(np.float32) for s in ((90, 70), (33, 90), (33, 70), (90, 70)))
+    program = Machine(cores=cores, checked=True).load(isa.assemble(asm))
+    q, n = program.run([p.copy(), x, g, m.copy()], [0.9, 0.5, 0.1], donate=[0, 1])
+    expected = m + 0.5 * (x.T @ g)
+    np.testing.assert_allclose(n, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(q, 0.9 * p - 0.1 * expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_product_of_a_parameter_with_itself_does_not_replace_it():
+    asm = compiled(
+        "%p = param f32[64,64]", "$0 = scalar f64", "%w = aten::mm(self=%p, mat2=%p) : f32[64,64]",
+        "%q = aten::sub.Tensor(self=%p, other=%w, alpha=$0) : f32[64,64]", "return %q")
+    assert aliases(asm) == [""]
