@@ -243,6 +243,12 @@ def _total(r: Rewriter, result: TensorType, self: Tensor, dim: Any = None, keepd
     return _reduced(r, result, self, dim, keepdim, "aten::sum.dim_IntList")
 
 
+@rewrites("aten::cumsum")
+def _running_total(r: Rewriter, result: TensorType, self: Tensor, dim: int, dtype: Any = None) -> Ref:
+    pair, rank = _convert(r, result, self), len(result.shape)
+    return r.emit("aten::cumsum", pair_type(result), self=pair, dim=dim % rank, dtype=None) if rank else pair
+
+
 def _reduced(r: Rewriter, result: TensorType, x: Tensor, dim: Any, keepdim: bool, op: str) -> Ref:
     pair, rank = _convert(r, TensorType(result.dtype, x.type.shape), x), len(x.type.shape)
     if not rank:

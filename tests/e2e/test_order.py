@@ -83,6 +83,14 @@ def test_running_sums(dtype: torch.dtype) -> None:
         check(lambda t, d=dim: (t[:, :20] > 0).to(t.dtype).add(1 if t.dtype != torch.bool else False).cumprod(d), x, **tolerance)
 
 
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+def test_running_sums_of_complex_numbers(dtype: torch.dtype) -> None:
+    x = torch.complex(rows(torch.float64, 5, 9).nan_to_num(1, 1, 1), rows(torch.float64, 9, 5).t().nan_to_num(1, 1, 1)).to(dtype)
+    for dim in (0, -1):
+        check(lambda t, d=dim: t.cumsum(d), x, rtol=1e-6, atol=1e-6)
+    check(lambda t: t.real.cumsum(0, dtype=dtype), x, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_running_extremes(dtype: torch.dtype) -> None:
     for dim in (0, 1):
@@ -97,10 +105,12 @@ def test_long_scans_round_like_the_cpu() -> None:
 
 
 @pytest.mark.parametrize("function", [
-    lambda x: x.sort(1)[0], lambda x: x.topk(3, 0)[0], lambda x: x.kthvalue(2, 1)[0], lambda x: x.median(0)[0], lambda x: x.median(),
+    lambda x: x.sort(1)[0], lambda x: x.topk(3, 0)[0], lambda x: x.kthvalue(2, 1)[0], lambda x: x.median(0)[0],
+    lambda x: x.median(),
     lambda x: x.cumsum(0), lambda x: x.cumprod(1), lambda x: x.cummax(1)[0], lambda x: x.logcumsumexp(0), lambda x: x.msort(),
     lambda x: x.quantile(torch.tensor([0.2, 0.7]).to(x.device), 1), lambda x: x.mode(1)[0],
-], ids=["sort", "topk", "kthvalue", "median dim", "median", "cumsum", "cumprod", "cummax", "logcumsumexp", "msort", "quantile", "mode"])
+], ids=["sort", "topk", "kthvalue", "median dim", "median", "cumsum", "cumprod", "cummax", "logcumsumexp", "msort", "quantile",
+        "mode"])
 def test_gradients(function: Callable[[Tensor], Tensor]) -> None:
     def gradient(x: Tensor) -> Tensor:
         leaf = x.detach().requires_grad_()
