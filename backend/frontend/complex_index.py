@@ -53,6 +53,13 @@ def _part(r: Rewriter, name: str, value: Any, dtype: str, number: int) -> Any:
     return value
 
 
+@rewrites("aten::nonzero_static aten::count_nonzero aten::count_nonzero.dim_IntList")
+def _found(r: Rewriter, result: TensorType, self: Tensor, **_: Any) -> Ref:
+    """What asks where elements are not zero asks where one of their parts is not."""
+    nonzero = r.emit("aten::any.dim", TensorType("i1", self.type.shape), self=self.ref, dim=-1, keepdim=False)
+    return r.emit(r.source.nodes[r.position].op, result, self=nonzero, **_)
+
+
 def _register() -> None:
     for name in _MOVES.split():
         rewrites(name)(_moved(name))

@@ -110,7 +110,10 @@ def _segment_reduce_backward(b: Any, grad: Any, output: Any, data: Any, reduce: 
         def element(x: Any, row: Any) -> Any:
             return upper(row) / length(row).to(dtype) if reduce == "mean" else upper(row)
     elif reduce == "prod":
-        element = _prod_element(b, s, flat, upper, value, b.inline(1 if initial is None else initial, dtype))
+        def scaled(row: Any) -> Any:  # rounded to the halves' range before the division, as PyTorch's is
+            return (upper(row) * value(row)).to(data.dtype).to(dtype)
+
+        element = _prod_element(b, s, flat, upper, scaled, b.inline(1 if initial is None else initial, dtype))
     else:
         def chosen(x: Any, row: Any) -> Any:
             return x.eq(value(row)) | e.isnan(x)
@@ -125,8 +128,11 @@ def _segment_reduce_backward(b: Any, grad: Any, output: Any, data: Any, reduce: 
     return b.cast(b.reshape(made, b.result.shape), data.dtype)
 
 
-def _prod_element(b: Any, s: _Segments, flat: Any, upper: Any, value: Any, start: Any) -> Any:
-    """The gradient of a product is that of the others: product over element, but where that is zero or NaN."""
+def _prod_element(b: Any, s: _Segments, flat: Any, upper: Any, scaled: Any, start: Any) -> Any:
+    """The gradient of a product is that of the others: product over element, but where that is zero or NaN.
+
+    upper: reads the gradient of an element's segment.  scaled: its product with the segment's result.
+    """
     dtype = flat.dtype
 
     def plain(x: Any) -> Any:
@@ -141,6 +147,6 @@ def _prod_element(b: Any, s: _Segments, flat: Any, upper: Any, value: Any, start
         no_nan = nans(row) <= e.isnan(x).to(dtype)
         no_zero = zeros(row) <= x.eq(0).to(dtype)
         rest = e.where(no_nan, e.where(no_zero, product(row), 0), math.nan)
-        return e.where(plain(x), upper(row) * value(row) / x, upper(row) * rest)
+        return e.where(plain(x), scaled(row) / x, upper(row) * rest)
 
     return element
