@@ -1,10 +1,10 @@
 """The ``ftm`` dialect: the compiler's own operations, at two levels.
 
 Tensor level (``ftm.view`` to ``ftm.kernel``) sits beside linalg: what upstream cannot say about strided
-views, scatters and groups of operations that share a loop nest.
+views, scatters, scans, sorts and groups of operations that share a loop nest.
 
 Tile level (``ftm.buffer`` to ``ftm.philox``) is what a kernel becomes: tiles in scratchpad, DMA, matrix
-products, maps.  Control and address arithmetic are upstream's ``scf`` and ``arith`` on ``index``.  Each
+products, scans, sorts, maps.  Control and address arithmetic are upstream's ``scf`` and ``arith`` on ``index``.  Each
 tile-level operation is one instruction of the matrix assembly, or one ``@map`` block of it.
 
 Operands that address a DDR buffer count in *elements* of that buffer.  A tile is a ``memref`` of static,
