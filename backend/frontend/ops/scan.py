@@ -47,6 +47,8 @@ def extreme_scan(b: Any, kind: str, x: Any, dim: int) -> tuple[Any, Any]:
 
 def _plain(kind: str) -> Any:
     def lower(b: Any, self: Any, dim: int, dtype: str | None = None) -> Any:
+        if b.result.dtype == "i1":
+            raise TypeError("PyTorch has no running sum or product of bools")
         return scan(b, kind, b.cast(self, b.result.dtype), dim)
 
     return lower

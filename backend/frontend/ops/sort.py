@@ -20,14 +20,14 @@ def _sort(b: Any, self: Any, dim: int = -1, descending: bool = False, stable: bo
     return sort(b, self, dim, descending)
 
 
-@lowering("aten::topk", ALL, "topk", EXACT)
+@lowering("aten::topk", NUMBERS, "topk", EXACT)
 def _topk(b: Any, self: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Any, Any]:
     if not self.rank or not b.result.numel:
-        return b.full(0, self.dtype, b.result.shape) if self.rank or not k else self, b.full(0, "i64", b.result.shape)
+        return b.full(0, self.dtype, b.result.shape) if self.rank else self, b.full(0, "i64", b.result.shape)
     return order(b, self, dim, largest, k).both(b)
 
 
-@lowering("aten::kthvalue", ALL, "kthvalue", EXACT)
+@lowering("aten::kthvalue", NUMBERS, "kthvalue", EXACT)
 def _kthvalue(b: Any, self: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
     if not self.rank or not b.result.numel:
         return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
