@@ -171,10 +171,7 @@ class MapWriter:
         if form.crossing:
             return
         if nest.axes.reduced[s]:
-            rows = nest.extent(rows=True) if form.rows else 1
-            columns = nest.extent(rows=False) if form.columns else 1
-            start = self._start_tile(s, r, form)
-            tile = self.started(r, tile, rows, columns, lambda: nest.tile(r.value.dtype, form.rows, form.columns), start)
+            tile = self._with_start(s, r, tile, form)
         nest.tiles[r.value] = tile
         nest.store(s, r, tile, form)
 
@@ -183,12 +180,8 @@ class MapWriter:
     def start_accumulators(self) -> None:
         """Allocates what tiles accumulate into and sets it to where its reduction starts."""
         nest = self._nest
-        for s in nest.kernel.statements:
-            form = nest.forms[s]
-            if not form.crossing:
-                continue
-            rows = nest.extent(rows=True) if form.rows else 1
-            columns = nest.extent(rows=False) if form.columns else 1
+        for s, form in self._crossing():
+            rows, columns = self._extents(form)
             for r in s.results:
                 tile = nest.accumulators[r] = nest.tile(r.value.dtype, form.rows, form.columns)
                 if r.combine != "general":
@@ -202,20 +195,28 @@ class MapWriter:
     def finish_accumulators(self) -> None:
         """Stores what was accumulated."""
         nest = self._nest
-        for s in nest.kernel.statements:
-            form = nest.forms[s]
-            if not form.crossing:
-                continue
-            rows = nest.extent(rows=True) if form.rows else 1
-            columns = nest.extent(rows=False) if form.columns else 1
+        for s, form in self._crossing():
             for r in s.results:
                 tile = nest.accumulators[r]
                 if r in nest.partial:
                     nest.store_partial(s, r, tile, form)
-                    continue
-                start = self._start_tile(s, r, form)
-                tile = self.started(r, tile, rows, columns, lambda r=r, f=form: nest.tile(r.value.dtype, f.rows, f.columns), start)
-                nest.store(s, r, tile, form)
+                else:
+                    nest.store(s, r, self._with_start(s, r, tile, form), form)
+
+    def _crossing(self) -> list[tuple[Statement, Form]]:
+        """The statements whose reductions go on from tile to tile."""
+        return [(s, form) for s in self._nest.kernel.statements if (form := self._nest.forms[s]).crossing]
+
+    def _extents(self, form: Form) -> tuple[Index, Index]:
+        """Rows and columns of a result's tile."""
+        nest = self._nest
+        return nest.extent(rows=True) if form.rows else 1, nest.extent(rows=False) if form.columns else 1
+
+    def _with_start(self, s: Statement, r: Result, tile: Any, form: Form) -> Any:
+        """The tile of a reduction of ``s`` that is complete, combined with where it starts."""
+        rows, columns = self._extents(form)
+        return self.started(r, tile, rows, columns, lambda: self._nest.tile(r.value.dtype, form.rows, form.columns),
+                            self._start_tile(s, r, form))
 
     def _start_tile(self, s: Statement, r: Result, form: Form) -> Any:
         if not isinstance(r.init, Operand) or r.combine == "general":
