@@ -181,19 +181,30 @@ def _batch_norm(b: Any, input: Any, weight: Any, bias: Any, running_mean: Any, r
         return y.to(input.dtype)
 
     out = b.pointwise(body, [input, mean, deviation, *affine], input.type)
-    updated = []
-    for running, new in ((running_mean, mean), (running_var, variance)):
-        if running is None or not training:
-            updated.append(running)
-            continue
-        count = input.type.numel // max(input.shape[1], 1)
-        unbiased = count / (count - 1) if new is variance and count > 1 else 1.0
-        flat = b.reshape(new, running.shape)
-        updated.append(b.pointwise(
-            lambda old, fresh, scale=momentum * unbiased: (old.to(dtype) * (1 - momentum) + fresh * scale).to(running.dtype),
-            [running, flat], running.type,
-        ))
+    updated = [_updated(b, running, new, training, momentum, factor) for running, new, factor in
+               ((running_mean, mean, 1.0), (running_var, variance, _unbiased(input)))]
     return out, mean, deviation, updated[0], updated[1]
+
+
+def _unbiased(x: Any) -> float:
+    """From the variance of a batch to the estimate that PyTorch keeps."""
+    count = x.type.numel // max(x.shape[1], 1)
+    return count / (count - 1) if count > 1 else 1.0
+
+
+def _updated(b: Any, running: Any, new: Any, training: bool, momentum: float, factor: float) -> Any:
+    """A running statistic after a batch, in the dtype that the op returns it in."""
+    if running is None or len(b.results) < 5:
+        return None
+    type_ = TensorType(b.results[3].dtype, running.shape)
+    if not training:
+        return b.cast(running, type_.dtype)
+    dtype = compute_dtype(new.dtype)
+
+    def body(old: Any, fresh: Any) -> Any:
+        return (old.to(dtype) * (1 - momentum) + fresh * (momentum * factor)).to(type_.dtype)
+
+    return b.pointwise(body, [running, b.reshape(new, running.shape)], type_)
 
 
 def _statistics(b: Any, mean: Any, deviation: Any, training: bool) -> tuple[Any, Any]:
@@ -236,16 +247,19 @@ def _batch_norm_backward(b: Any, grad_out: Any, input: Any, weight: Any, running
     scale = [] if weight is None else [_channel(b, weight, rank)]
     share = 1 / max(1, input.type.numel // max(input.shape[1], 1))
 
-    def body(g: Any, x: Any, m: Any, r: Any, s: Any, a: Any, *w: Any) -> Any:
+    batch = [input, mean, total, along] if train else []  # in evaluation the statistics are constants
+
+    def body(g: Any, r: Any, *rest: Any) -> Any:
         g, r = g.to(dtype), r.to(dtype)
         if train:
+            x, m, s, a = rest[:4]
             g = g - s * share - (x.to(dtype) - m.to(dtype)) * (a * r * r * share)
-        factor = r * w[0].to(dtype) if w else r
+        factor = r * rest[-1].to(dtype) if scale else r
         return (g * factor).to(input.dtype)
 
     grads: list[Any] = [None, None, None]
     if b.results[0] is not None:
-        grads[0] = b.pointwise(body, [grad_out, input, mean, deviation, total, along, *scale], input.type)
+        grads[0] = b.pointwise(body, [grad_out, deviation, *batch, *scale], input.type)
     if b.results[1] is not None:
         type_ = b.results[1]
         grads[1] = b.pointwise(lambda a, r: (a * r.to(dtype)).to(type_.dtype),
