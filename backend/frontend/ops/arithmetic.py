@@ -146,7 +146,8 @@ def _variable_integer_power(base: Any, exponent: Any) -> Any:
 
 _binary("pow.Tensor_Scalar", power, ALL, tolerance={"f64": (1e-11, 1e-12), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4),
                                                         "bf16": (1.6e-2, 1e-3)})
-_binary("pow.Tensor_Tensor pow.Scalar", power, ALL)
+_binary("pow.Tensor_Tensor", power, NUMBERS)
+_binary("pow.Scalar", power, ALL)
 
 
 def _clamp(self: Any, min: Any = None, max: Any = None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ftm_backend.frontend.dtypes import BOOL, FLOATS, INTS, compute_dtype
+from ftm_backend.frontend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend.ops.record import lowering
 
 _PRODUCTS = {"f64": (1e-10, 1e-11), "f32": (5e-5, 1e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 2e-2)}
@@ -93,7 +93,7 @@ def _cross(b: Any, self: Any, other: Any, dim: int) -> Any:
     return result
 
 
-@lowering("aten::trace", FLOATS + INTS + BOOL, "trace", _PRODUCTS)
+@lowering("aten::trace", FLOATS + INTS, "trace", _PRODUCTS)
 def _trace(b: Any, self: Any) -> Any:
     from ftm_backend.frontend.ops.reduce import sum_of
     from ftm_backend.frontend.strided import Strided

@@ -67,9 +67,9 @@ def lgamma(x: Any) -> Any:
 
 
 def _cotangent(x: Any) -> Any:
-    """cot(pi * x)."""
-    angle = _centred(x) * math.pi
-    return e.cos(angle) / e.sin(angle)
+    """cot(pi * x), exactly 0 halfway between the integers."""
+    place = _centred(x)
+    return e.sin((place.const(0.5) - abs(place)) * math.pi) / e.sin(place * math.pi)
 
 
 def digamma(x: Any) -> Any:

@@ -64,8 +64,8 @@ def _frexp(self: Any) -> tuple[Any, Any]:
 
 
 def _round_decimals(self: Any, decimals: int) -> Any:
-    if not self.is_float or decimals == 0:
-        return e.round_even(self) if self.is_float else self
+    if decimals == 0:
+        return e.round_even(self)
     power = self.const(10.0 ** abs(decimals))
     return e.round_even(self * power) / power if decimals > 0 else e.round_even(self / power) * power
 
@@ -80,5 +80,5 @@ pointwise("aten::gcd", lambda self, other: _gcd(self, other), INTS, "binary", to
 pointwise("aten::lcm", lambda self, other: _lcm(self, other), INTS, "lcm", tolerance=EXACT)
 pointwise("aten::nextafter", _own_nextafter, FLOATS, "binary", compute=OWN, tolerance=EXACT)
 pointwise("aten::frexp.Tensor", _frexp, FLOATS, "unary", tolerance=EXACT)
-pointwise("aten::round.decimals", _round_decimals, ALL, "round_decimals", tolerance=EXACT)
+pointwise("aten::round.decimals", _round_decimals, FLOATS, "round_decimals", tolerance=EXACT)
 pointwise("aten::angle", _angle, ALL, "unary", compute=PROMOTED)

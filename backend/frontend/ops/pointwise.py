@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ftm_backend.frontend.dtypes import compute_dtype
+from ftm_backend.frontend.dtypes import HALVES, compute_dtype
 from ftm_backend.frontend.ops.record import TOLERANCE, OpRecord, register
 
 __all__ = ["OWN", "PROMOTED", "RESULT", "pointwise"]
@@ -25,6 +25,7 @@ OWN = "own"
 """Arguments keep their dtypes; the function converts what it needs."""
 
 _DECIDED_BY_RESULT = frozenset({"memory_format", "dtype"})
+_OPERANDS = frozenset({"self", "other"})  # a Python bool among these is a number to compute with
 
 
 def pointwise(names: str, function: Callable[..., Any], dtypes: Iterable[str], family: str, *, compute: str = RESULT,
@@ -51,19 +52,28 @@ def pointwise(names: str, function: Callable[..., Any], dtypes: Iterable[str], f
         if "result_dtype" in accepted:
             arguments["result_dtype"] = b.result.dtype
         numbers = [v for k, v in arguments.items() if isinstance(v, (Value, Elem)) and k not in keep]
-        dtype = None
+        common = dtype = None
         if compute != OWN:
-            dtype = compute_dtype(b.result.dtype if compute == RESULT else b.promoted(numbers))
+            common = b.result.dtype if compute == RESULT else b.promoted(numbers)
+            dtype = compute_dtype(common)
+        arguments = {
+            k: b.constant(v, dtype or "i1") if isinstance(v, bool) and k in _OPERANDS else v for k, v in arguments.items()
+        }
         tensors = {k: v for k, v in arguments.items() if isinstance(v, Value)}
         others = {
             k: v.to(dtype) if isinstance(v, Elem) and dtype is not None and k not in keep else v
             for k, v in arguments.items() if k not in tensors
         }
 
+        def operand(v: Any) -> Any:
+            """A tensor's element in the compute dtype, by way of the dtype that all are promoted to: an integer
+            that f16 cannot hold is infinite."""
+            return v.to(common).to(dtype) if common in HALVES else v.to(dtype)
+
         def body(*elems: Any) -> Any:
             values = dict(zip(tensors, elems, strict=True))
             if dtype is not None:
-                values = {k: v if k in keep else v.to(dtype) for k, v in values.items()}
+                values = {k: v if k in keep else operand(v) for k, v in values.items()}
             made = function(**values, **others)
             made = made if isinstance(made, tuple) else (made,)
             return tuple(m.to(o.dtype) for m, o in zip(made, outputs, strict=True))
