@@ -56,6 +56,16 @@ void add_wrapped_number(Call& call, const at::Tensor& tensor) {
   }
 }
 
+// ATen lets some ops through with operands that are conjugated or negated lazily.
+bool is_lazy(const at::Tensor& tensor) {
+  constexpr c10::DispatchKeySet kLazy{c10::DispatchKey::Conjugate, c10::DispatchKey::Negative};
+  return tensor.key_set().has_any(kLazy);
+}
+
+at::Tensor resolved(const at::Tensor& tensor) {
+  return tensor.resolve_conj().resolve_neg();
+}
+
 void add_tensor_argument(Call& call, const Op& op, size_t index, c10::IValue& value) {
   if (value.isNone() || !value.toTensor().defined()) {
     call.key.push_back(tagged(Tag::none, 0));
@@ -67,6 +77,8 @@ void add_tensor_argument(Call& call, const Op& op, size_t index, c10::IValue& va
       return;
     }
     value = brought_over(op, index, value.toTensor());
+  } else if (is_lazy(value.toTensor()) && !op.arguments[index].written) {
+    value = resolved(value.toTensor());
   }
   add_tensor(call, *value.toTensor().unsafeGetTensorImpl(), !op.arguments[index].out);
 }
@@ -86,6 +98,10 @@ void add_tensor_list(Call& call, const Op& op, size_t index, c10::IValue& value)
       // An index on the CPU: the list is ours to change, the caller's copy stays as it is.
       auto copied = value.toOptionalTensorList().copy();
       copied.set(i, brought_over(op, index, list[i].toTensor()));
+      value = copied;
+    } else if (is_lazy(list[i].toTensor()) && value.isTensorList()) {
+      auto copied = value.toTensorList().copy();
+      copied.set(i, resolved(list[i].toTensor()));
       value = copied;
     }
     add_tensor(call, *value.toListRef()[i].toTensor().unsafeGetTensorImpl(), true);

@@ -1,5 +1,7 @@
 #include "op.h"
 
+#include "register_ops.h"
+
 #include <ATen/core/enum_tag.h>
 
 #include <shared_mutex>
@@ -213,9 +215,18 @@ Op::Op(c10::OperatorHandle op)
   }
   name = display_name(functional.operator_name());
   kind = torch::lazy::OpKind::Get(functional.operator_name().name);
+  composite = composite_kernel(handle);
   random = generator >= 0 || handle.hasTag(at::Tag::nondeterministic_seeded);
   static const std::unordered_set<std::string> indexing = {"aten::index", "aten::index_put"};
   cpu_indices = one_of(functional.operator_name().name, indexing);
+  static const std::unordered_set<std::string> apart = {
+      "aten::cat",         "aten::gather",        "aten::index",  "aten::index_add", "aten::index_copy",
+      "aten::index_select", "aten::kthvalue",     "aten::masked_select", "aten::put", "aten::scatter",
+      "aten::scatter_add", "aten::scatter_reduce", "aten::take"};
+  reads_late = one_of(functional.operator_name().name, apart);
+  static const std::unordered_set<std::string> lax = {
+      "aten::bucketize", "aten::isin", "aten::masked_scatter", "aten::searchsorted"};
+  lax_meta = one_of(functional.operator_name().name, lax);
   // Indexing has the tag for masks only: those are told apart call by call.
   data_dependent = !cpu_indices &&
       (handle.hasTag(at::Tag::dynamic_output_shape) || handle.hasTag(at::Tag::data_dependent_output));

@@ -52,11 +52,14 @@ struct Op {
   std::vector<ArgumentKind> functional_kinds; // of the functional form's arguments
   std::vector<int32_t> written; // arguments with a mutable alias, in order: functional results in order
   std::vector<OpReturn> returns;
+  // ATen's kernel that is made of other ops, for calls that the compiler does not take whole.
+  std::optional<c10::DispatchKey> composite;
   bool random = false;
   int32_t generator = -1; // argument
   bool data_dependent = false; // result shapes depend on elements
   bool cpu_indices = false; // index arguments may live on the CPU
-  bool zero_dim_operands = true; // CPU tensors without dimensions may be mixed in
+  bool reads_late = false; // eager refuses to write over what the op still reads
+  bool lax_meta = false; // the meta kernel takes calls that eager refuses
 
   // Forms by key. A key's words tell everything about a call that its form depends on.
   struct Entry {

@@ -17,21 +17,28 @@
 namespace ftm {
 namespace {
 
-void check_written(const Op& op, const Form& form, const torch::jit::Stack& stack, size_t base) {
+// Throws where eager refuses to write to memory that the call uses more than once.
+void check_overlaps(const Op& op, const torch::jit::Stack& stack, size_t base) {
   for (size_t i = 0; i < op.written.size(); ++i) {
     const auto& tensor = stack[base + op.written[i]].toTensor();
-    if (!form.written_sizes.empty()) {
-      at::native::resize_output(tensor, form.written_sizes[i]);
-    }
     at::assert_no_internal_overlap(tensor);
     const auto* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
     for (size_t j = 0; j < op.arguments.size(); ++j) {
       const auto& other = stack[base + j];
-      if (other.isTensor() && other.toTensor().defined() && !other.isSameIdentity(stack[base + op.written[i]]) &&
+      const bool apart = static_cast<int32_t>(j) != op.written[i] &&
+          (op.reads_late || !other.isSameIdentity(stack[base + op.written[i]]));
+      if (other.isTensor() && other.toTensor().defined() && apart &&
           other.toTensor().unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage) {
-        at::assert_no_partial_overlap(tensor, other.toTensor());
+        op.reads_late ? at::assert_no_overlap(tensor, other.toTensor())
+                      : at::assert_no_partial_overlap(tensor, other.toTensor());
       }
     }
+  }
+}
+
+void resize_written(const Op& op, const Form& form, const torch::jit::Stack& stack, size_t base) {
+  for (size_t i = 0; i < form.written_sizes.size(); ++i) {
+    at::native::resize_output(stack[base + op.written[i]].toTensor(), form.written_sizes[i]);
   }
 }
 
@@ -151,8 +158,11 @@ void record(Op& op, torch::jit::Stack* stack) {
     form = infer_form(op, arguments);
     keep_form(op, call.key, hash, form);
   }
+  if (op.reads_late) {
+    check_overlaps(op, *stack, base);
+  }
   if (form->fallback) {
-    run_fallback(op, stack);
+    op.composite ? op.handle.callBoxedForDispatchKey(*op.composite, *stack) : run_fallback(op, stack);
     return;
   }
   if (op.random) {
@@ -161,7 +171,8 @@ void record(Op& op, torch::jit::Stack* stack) {
     call.scalars.push_back(draw.offset);
   }
   if (!op.written.empty()) {
-    check_written(op, *form, *stack, base);
+    resize_written(op, *form, *stack, base);
+    check_overlaps(op, *stack, base);
   }
   finish_call(op, form, call, stack, base);
 }

@@ -96,6 +96,19 @@ bool call_on_meta(
   return false;
 }
 
+// An op without a meta kernel: its CPU kernel tells what the results look like. False if it refuses zeros.
+bool call_on_zeros(
+    const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack& stack) {
+  at::AutoDispatchBelowADInplaceOrView guard;
+  try {
+    stack = stand_ins(arguments, cpu_like, c10::kCPU);
+    op.callBoxed(stack);
+    return true;
+  } catch (const c10::Error&) {
+    return false;
+  }
+}
+
 // Meta kernels don't look at values.
 void check_values(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (op.random) {
@@ -125,14 +138,19 @@ ResultType result_type(const at::Tensor& tensor) {
   return result;
 }
 
-uint64_t operand_dtypes(c10::ArrayRef<c10::IValue> arguments) {
+// Of the tensors that the call reads.
+uint64_t operand_dtypes(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   uint64_t dtypes = 0;
   const auto add = [&](const at::Tensor& tensor) {
     if (tensor.defined() && !is_wrapped_number(tensor)) {
       dtypes |= uint64_t{1} << static_cast<int>(tensor.scalar_type());
     }
   };
-  for (const auto& argument : arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto& argument = arguments[i];
+    if (op.arguments[i].out) {
+      continue;
+    }
     if (argument.isTensor()) {
       add(argument.toTensor());
     } else if (argument.isTensorList()) {
@@ -161,6 +179,22 @@ bool has_complex_scalar(c10::ArrayRef<c10::IValue> arguments) {
   return false;
 }
 
+// A result of a type that few ops know must be one that this op's record names.
+bool takes_results(const Op& op, const std::vector<ResultType>& results) {
+  constexpr uint64_t kCommon = uint64_t{1} << static_cast<int>(at::kDouble) | uint64_t{1} << static_cast<int>(at::kFloat) |
+      uint64_t{1} << static_cast<int>(at::kHalf) | uint64_t{1} << static_cast<int>(at::kBFloat16) |
+      uint64_t{1} << static_cast<int>(at::kLong) | uint64_t{1} << static_cast<int>(at::kInt) |
+      uint64_t{1} << static_cast<int>(at::kShort) | uint64_t{1} << static_cast<int>(at::kChar) |
+      uint64_t{1} << static_cast<int>(at::kByte) | uint64_t{1} << static_cast<int>(at::kBool);
+  uint64_t dtypes = 0;
+  for (const auto& result : results) {
+    if (result.type.dtype != at::ScalarType::Undefined) {
+      dtypes |= uint64_t{1} << static_cast<int>(result.type.dtype);
+    }
+  }
+  return (dtypes & ~kCommon) == 0 || is_native(op.name, dtypes & ~kCommon);
+}
+
 // Indexing by a mask has as many results as the mask has ones.
 bool has_mask_index(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (!op.cpu_indices || !arguments[1].isOptionalTensorList()) {
@@ -168,16 +202,17 @@ bool has_mask_index(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   }
   int64_t masks = 0;
   int64_t indices = 0;
+  bool bytes = false;
   for (const std::optional<at::Tensor>& index : arguments[1].toOptionalTensorVector()) {
     if (index && index->defined()) {
       ++indices;
+      bytes = bytes || index->scalar_type() == at::kByte;
       masks += index->scalar_type() == at::kBool || index->scalar_type() == at::kByte;
     }
   }
-  // Writing one number wherever a mask says so needs no count.
-  const bool writes_number = op.name == "aten::index_put" && masks == 1 && indices == 1 &&
-      arguments[2].toTensor().numel() == 1;
-  return masks != 0 && !writes_number;
+  // Writing where a mask says so has a result of known shape.
+  const bool writes = op.name == "aten::index_put" && masks == 1 && indices == 1 && !bytes;
+  return masks != 0 && !writes;
 }
 
 // The functional form's arguments: the op's own without those of out=, and None for where to place.
@@ -193,10 +228,15 @@ std::vector<c10::IValue> functional_arguments(const Op& op, c10::ArrayRef<c10::I
     }
   }
   const auto& functional = op.functional.schema().arguments();
+  const c10::IValue& out = arguments[op.written[0]];
   if (functional.size() == kept.size()) {
+    for (size_t i = 0; i < kept.size() && op.arguments[op.written[0]].out; ++i) {
+      if (functional[i].name() == "dtype" && kept[i].isNone()) {
+        kept[i] = out.toTensor().scalar_type(); // reductions and scans take it from out=
+      }
+    }
     return kept;
   }
-  const c10::IValue& out = arguments[op.written[0]];
   std::vector<c10::IValue> result;
   size_t next = 0;
   for (const auto& argument : functional) {
@@ -278,6 +318,9 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   // An op that writes to its arguments runs as itself first: that is where the errors come from that are
   // about the written tensors, and their final sizes.
   check_values(op, arguments);
+  if (op.lax_meta) {
+    throw_as_eager(op, arguments);
+  }
   if (std::any_of(op.written.begin(), op.written.end(), [&](int32_t i) { return !arguments[i].isTensor(); })) {
     return fallback_form(); // writes to lists of tensors, as gradient scalers do
   }
@@ -300,12 +343,12 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     }
   }
   if (!op.has_functional || op.data_dependent || has_complex_scalar(arguments) ||
-      has_mask_index(op, arguments) || !is_native(op.name, operand_dtypes(arguments))) {
+      has_mask_index(op, arguments) || !is_native(op.name, operand_dtypes(op, arguments))) {
     return fallback_form();
   }
   const auto own = functional_arguments(op, arguments);
   auto stack = stand_ins(own, meta_like, c10::kMeta);
-  if (!call_on_meta(op, op.functional, stack, arguments)) {
+  if (!call_on_meta(op, op.functional, stack, arguments) && !call_on_zeros(op.functional, own, stack)) {
     return fallback_form();
   }
   std::vector<ResultType> results;
@@ -323,6 +366,9 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     } else {
       return fallback_form(); // returns a number: that is an observation
     }
+  }
+  if (!takes_results(op, results)) {
+    return fallback_form();
   }
   auto form = make_form(op, own, std::move(results), std::move(list_lengths));
   form->written_sizes = std::move(written_sizes);

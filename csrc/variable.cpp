@@ -28,8 +28,22 @@ void delete_variable(void* context) {
   c10::intrusive_ptr<Variable>::reclaim(static_cast<Variable*>(context));
 }
 
-// Addresses above what a user process can map: a kernel that is not ours faults on the first access.
-std::atomic<uint64_t> next_address{uint64_t{1} << 56};
+// What a storage's data pointer says: an address above what a user process can map (a kernel that is not ours
+// faults on the first access), from which the variable can be told, because PyTorch wraps it in storages of its
+// own to write a storage to a file. Different storages' addresses differ, by a megabyte at least.
+constexpr uint64_t kMark = uint64_t{1} << 63;
+constexpr int kGap = 20;
+constexpr int kAlignment = 4; // low bits of a variable's own address: zero
+
+void* address_of(const Variable* variable) {
+  return reinterpret_cast<void*>(kMark | reinterpret_cast<uint64_t>(variable) >> kAlignment << kGap);
+}
+
+Variable* variable_at(const void* address) {
+  const auto bits = reinterpret_cast<uint64_t>(address);
+  const bool whole = (bits & kMark) != 0 && bits << (64 - kGap) == 0;
+  return whole ? reinterpret_cast<Variable*>((bits & ~kMark) >> kGap << kAlignment) : nullptr;
+}
 
 } // namespace
 
@@ -107,11 +121,7 @@ Value settle(VariableData& state, Value value) {
 
 c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created) {
   auto variable = c10::make_intrusive<Variable>(nbytes);
-  void* address = nullptr; // as on other devices, an empty storage has none
-  if (nbytes != 0) {
-    const uint64_t step = (static_cast<uint64_t>(nbytes) + 511) / 512 * 512;
-    address = reinterpret_cast<void*>(next_address.fetch_add(step, std::memory_order_relaxed));
-  }
+  void* address = nbytes != 0 ? address_of(variable.get()) : nullptr; // as on other devices
   if (created != nullptr) {
     *created = variable.get();
   }
@@ -120,11 +130,15 @@ c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created) {
 
 Variable& variable_of(const c10::StorageImpl& storage) {
   const auto& pointer = storage.data_ptr();
+  if (pointer.get_deleter() == &delete_variable) {
+    return *static_cast<Variable*>(pointer.get_context());
+  }
+  Variable* wrapped = variable_at(pointer.get());
   TORCH_CHECK(
-      pointer.get_deleter() == &delete_variable,
+      wrapped != nullptr && pointer.device().is_privateuseone(),
       "this tensor's storage was not allocated by device ftm: make ftm tensors by .to(\"ftm\") or "
       "factory functions");
-  return *static_cast<Variable*>(pointer.get_context());
+  return *wrapped;
 }
 
 } // namespace ftm

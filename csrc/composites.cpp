@@ -1,0 +1,40 @@
+// Ops that have kernels for the CPU and other devices by name, but are made of other ops: recorded as those.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_embedding_bag_backward_native.h>
+#include <ATen/ops/index_put.h>
+#include <torch/library.h>
+
+namespace ftm {
+namespace {
+
+// Autograd writes by index through an op whose argument `unsafe` says that indices need no check; they are
+// checked all the same, where the program runs.
+at::Tensor& index_put_unchecked(
+    at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices, const at::Tensor& values,
+    bool accumulate, bool) {
+  return at::index_put_(self, indices, values, accumulate);
+}
+
+at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
+  TORCH_CHECK(
+      self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes ", self.sizes());
+  const int64_t channels = self.size(1);
+  TORCH_CHECK(groups > 0, "Number of groups to divide channels in must be positive. Value of groups:", groups);
+  TORCH_CHECK(
+      channels % groups == 0, "Number of channels must be divisible by groups. Got ", channels,
+      " channels and ", groups, " groups.");
+  c10::DimVector split(self.sizes());
+  split[1] = channels / groups;
+  split.insert(split.begin() + 1, groups);
+  return self.reshape(split).transpose(1, 2).reshape(self.sizes());
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("_index_put_impl_", TORCH_FN(index_put_unchecked));
+  library.impl("channel_shuffle", TORCH_FN(channel_shuffle));
+  library.impl("_embedding_bag_backward", TORCH_FN(at::native::_embedding_bag_backward_symint));
+}
+
+} // namespace ftm
