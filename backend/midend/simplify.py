@@ -108,6 +108,7 @@ class _Simplifier:
         for inner in op.regions[0].blocks[0].operations:
             if inner.operation.name == "tensor.extract":
                 self._extracted(inner)
+        self._forget_unread(op)
         if len(op.results) != 1 or len(op.operands) != 2:
             return
         block = op.regions[0].blocks[0]
@@ -126,6 +127,15 @@ class _Simplifier:
         per_loop = [sum(s.coeffs[k] * step for s, step in zip(source, strides, strict=True)) for k in range(len(places))]
         shape = tuple(ir.RankedTensorType(op.results[0].type).shape)
         self._replace_by_view(op, base, View(shape, offset, tuple(per_loop[k] for k in places)))
+
+    def _forget_unread(self, op: ir.Operation) -> None:
+        """Operands that the body never reads only say how long loops are: whatever made them is not needed."""
+        block = op.regions[0].blocks[0]
+        for k, argument in enumerate(block.arguments):
+            operand = op.operands[k]
+            if not _defines(operand, "tensor.empty") and not any(True for _ in argument.uses):
+                kind = ir.RankedTensorType(operand.type)
+                op.operands[k] = tensor.EmptyOp(list(kind.shape), kind.element_type).result
 
     def _extracted(self, extract: ir.Operation) -> None:
         """What is read at a place that the data says is in memory, even where it holds one number throughout:

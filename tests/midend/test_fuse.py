@@ -279,3 +279,19 @@ def test_epilogue_that_stores_into_a_frame_keeps_its_own_loops():
     frame = f.fill(f.constant("0.0", "f32"), "4x8x34xf32")
     text = f.text(f.update(frame, doubled, 35, [272, 34, 1]))
     check(text, [normal(24, 16), normal(16, 32)], tolerance=1e-4)
+
+
+def test_an_operand_that_is_never_read_orders_nothing():
+    """The kernel of its reader may come before that of its maker."""
+    f = Function()
+    a, b = f.argument("30x20xf32"), f.argument("30x20xf32")
+    unread = f.generic("i j", [(a, "i, j")], (f.fill(f.constant("0.0", "f32"), "30xf32"), "i"), SUM, "j")
+    scaled = f.map("30x20xf32", [(b, "i, j"), (unread, "i")], "%r = arith.mulf %a, %a : f32\n linalg.yield %r : f32")
+    later = f.map("30x20xf32", [(scaled, "i, j"), (unread, "i")], "%r = arith.addf %a, %b : f32\n linalg.yield %r : f32")
+    check(f.text(scaled, later, unread), [normal(30, 20), normal(30, 20)], tolerance=1e-4)
+    f = Function()
+    a, b = f.argument("30x20xf32"), f.argument("30x20xf32")
+    made = f.map("30x20xf32", [(a, "i, j")], "%r = arith.mulf %a, %a : f32\n linalg.yield %r : f32")
+    over = f.generic("i j", [(b, "i, j")], (made, "i, j"), "%r = arith.negf %a : f32\n linalg.yield %r : f32")
+    assert stages(f.text(over))["asm"].count("@func kernel_") == 1
+    check(f.text(over), [normal(30, 20), normal(30, 20)])
