@@ -8,6 +8,8 @@ import sys
 
 import pytest
 import samples
+import samples_index  # noqa: F401  (registers samplers)
+import samples_math  # noqa: F401  (registers samplers)
 import samples_nn  # noqa: F401  (registers samplers)
 import samples_scores  # noqa: F401  (registers samplers)
 import samples_windows  # noqa: F401  (registers samplers)

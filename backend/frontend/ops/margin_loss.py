@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from typing import Any
 
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.indexing import inside
 from ftm_backend.frontend.ops.loss import MEAN, NONE
-from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.trace import TensorType
@@ -38,7 +38,7 @@ def _incoming(b: Any, grad: Any, rows: int, reduction: int) -> Any:
 # --- one right class --------------------------------------------------------------------------------------
 
 
-def _margins(b: Any, x: Any, target: Any, weight: Any, margin: Any, dtype: str) -> tuple[list[Any], Any]:
+def _margins(b: Any, x: Any, target: Any, weight: Any, margin: Any, dtype: str) -> tuple[list[Any], Callable[..., Any]]:
     """(operands, from their Elems to (distance to the margin, row's weight, whether this is the right class))."""
     scores = b.whole(x)
     labels = b.reshape(target, (x.shape[0], 1))
