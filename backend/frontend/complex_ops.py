@@ -133,6 +133,18 @@ def _sgn(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
     return r.join(r.binary("div.Tensor", real, size), r.binary("div.Tensor", imaginary, size))
 
 
+@rewrites("aten::exp")
+def _exp(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
+    size, turn = r.unary("exp", r.part(self.ref, 0)), r.part(self.ref, 1)
+    return r.join(r.mul(size, r.unary("cos", turn)), r.mul(size, r.unary("sin", turn)))
+
+
+@rewrites("aten::log")
+def _log(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
+    real, imaginary = r.part(self.ref, 0), r.part(self.ref, 1)
+    return r.join(r.unary("log", r.binary("hypot", real, imaginary)), r.binary("atan2", imaginary, real))
+
+
 def _sum(op: str) -> Callable[..., Ref]:
     def rewrite(r: Rewriter, result: TensorType, self: Any, other: Any, alpha: Any) -> Ref:
         (a, b), (c, d) = r.parts(self, result), r.parts(other, result)

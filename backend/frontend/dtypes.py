@@ -57,7 +57,7 @@ FLOATS = ("f32", "f64", "f16", "bf16")
 HALVES = ("f16", "bf16")
 INTS = ("i64", "i32", "i16", "i8", "u8")
 BOOL = ("i1",)
-COMPLEX = ("c64", "c128")
+COMPLEX = ("c32", "c64", "c128")
 NUMBERS = FLOATS + INTS
 ALL = NUMBERS + BOOL
 

@@ -57,6 +57,9 @@ NATIVE: dict[str, tuple[Any, ...]] = {
     "abs": (lambda z: z.abs(), torch.cat([Z * 1e25, torch.zeros(1, 4)])),
     "angle": (lambda z: z.angle(), Z),
     "sgn": (lambda z: z.sgn(), torch.cat([Z, torch.zeros(1, 4)])),
+    "exp": (lambda z: z.exp(), Z),
+    "log": (lambda z: z.log(), Z),
+    "half": (lambda x: x.chalf().to(torch.complex64) * 2, X),
     "sum": (lambda z: z.sum(1, keepdim=True), Z),
     "mean": (lambda z: z.mean(), Z),
     "matrix product": (lambda z: z.mH @ z, Z),
@@ -84,7 +87,7 @@ NATIVE: dict[str, tuple[Any, ...]] = {
 }
 FALLING_BACK: dict[str, tuple[Any, ...]] = {
     "times j": (lambda z: z * 2j, Z),
-    "exp": (lambda z: z.exp() + 1, Z),
+    "sin": (lambda z: z.sin() + 1, Z),
     "prod": (lambda z: z.prod(), Z),
     "eigenvalues": (lambda x: torch.linalg.eigvals(x @ x.T).real.sort()[0], X),
 }
