@@ -86,8 +86,17 @@ def test_metrics_computed_before_the_step_cost_no_program_of_their_own() -> None
     assert counters.grown("compiles", 2) + counters.grown("cache_hits_disk", 2) == 0
 
 
-def test_metrics_computed_after_the_step_settle() -> None:
-    counters = run(Loop(lr=1e-2), read_five)
+def read_five_in_turn(loss: Tensor, outputs: Tensor) -> None:
+    assert loss.item() > 0
+    for metric in (Tensor.mean, Tensor.std, Tensor.amax, Tensor.norm):
+        assert metric(outputs.detach()).item() > -100
+
+
+@pytest.mark.parametrize(("after", "programs"), [(read_five, 2), (read_five_in_turn, 5)])
+def test_metrics_computed_after_the_step(after, programs: int) -> None:
+    """The step is launched where it ends: what is computed then is a program more for each time that it is read."""
+    counters = run(Loop(lr=1e-2), after)
+    assert counters.grown("executions", 3, STEPS - 1) == programs * (STEPS - 4)
     assert counters.grown("compiles", 2) + counters.grown("cache_hits_disk", 2) == 0
     assert fallbacks(counters.snapshots[-1]) == {}
 

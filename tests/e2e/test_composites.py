@@ -1,0 +1,147 @@
+"""Ops that reach the device as one call and are recorded as others: native, and equal to the CPU's."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+import ftm_lazy
+
+
+def numbers(device: str) -> Tensor:
+    return torch.arange(24.0).reshape(2, 3, 4).to(device)
+
+
+def cummax_out(device: str) -> tuple[Tensor, Tensor]:
+    values, places = torch.empty(0, device=device), torch.empty(0, dtype=torch.int64, device=device)
+    torch.cummax(numbers(device), 1, out=(values, places))
+    return values, places
+
+
+def gradient_of_index(device: str) -> tuple[Tensor, ...]:
+    table = numbers(device).requires_grad_()
+    return torch.autograd.grad(table[torch.tensor([0, 1, 1])].sum(), table)
+
+
+def written_by_mask(device: str) -> Tensor:
+    table = numbers(device)
+    table[table > 5] = torch.arange(18.0).to(device)
+    return table
+
+
+def conjugated_product(device: str) -> Tensor:
+    matrix = torch.complex(torch.arange(6.0), torch.ones(6)).reshape(2, 3).to(device)
+    return matrix.mH @ matrix
+
+
+COMPOSITES: dict[str, Callable[[str], object]] = {
+    "diag_embed": lambda d: torch.diag_embed(numbers(d)),
+    "pixel_shuffle": lambda d: nn.functional.pixel_shuffle(torch.arange(64.0).reshape(1, 4, 4, 4).to(d), 2),
+    "channel_shuffle": lambda d: nn.functional.channel_shuffle(torch.arange(16.0).reshape(1, 4, 2, 2).to(d), 2),
+    "narrow_copy": lambda d: torch.narrow_copy(numbers(d), 1, 1, 2),
+    "unbind_copy": lambda d: torch.unbind_copy(numbers(d)),
+    "unfold_copy": lambda d: torch.unfold_copy(numbers(d), 1, 2, 1),
+    "split_with_sizes_copy": lambda d: torch.split_with_sizes_copy(numbers(d), [1, 2], 1),
+    "diagonal_scatter": lambda d: torch.diagonal_scatter(numbers(d)[0], torch.ones(3).to(d)),
+    "as_strided_scatter": lambda d: torch.as_strided_scatter(numbers(d)[0], torch.ones(2, 2).to(d), (2, 2), (1, 2)),
+    "new_empty_strided": lambda d: numbers(d).new_empty_strided((2, 3), (3, 1)).fill_(1),
+    "cummax out": cummax_out,
+    "logcumsumexp": lambda d: torch.logcumsumexp(numbers(d), 0),
+    "gradient of an index": gradient_of_index,
+    "write by mask": written_by_mask,
+    "product of a conjugated matrix": conjugated_product,
+    "out= says the dtype": lambda d: torch.cumsum(numbers(d).int(), 0, out=torch.empty(2, 3, 4, device=d).double()),
+    "no meta kernel": lambda d: torch.histogram(numbers(d), 4),
+}
+
+
+def assert_native(before: dict[str, int]) -> None:
+    after = ftm_lazy.metrics.counters()
+    grown = {name: n - before.get(name, 0) for name, n in after.items() if n != before.get(name, 0)}
+    assert not [name for name in grown if name.startswith("fallback::") or name == "compile_failures"], grown
+
+
+@pytest.mark.parametrize("name", COMPOSITES)
+def test_composite(name: str) -> None:
+    before = ftm_lazy.metrics.counters()
+    actual, expected = tree_leaves(COMPOSITES[name]("ftm")), tree_leaves(COMPOSITES[name]("cpu"))
+    assert len(actual) == len(expected)
+    for a, e in zip(actual, expected):
+        torch.testing.assert_close(a.cpu(), e)
+    assert_native(before)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options"),
+    [
+        (torch.optim.Adam, {"weight_decay": 0.1}),
+        (torch.optim.Adam, {"amsgrad": True, "maximize": True}),
+        (torch.optim.AdamW, {"weight_decay": 0.1}),
+        (torch.optim.SGD, {"momentum": 0.9, "nesterov": True}),
+        (torch.optim.Adagrad, {"lr_decay": 0.1}),
+    ],
+)
+def test_fused_optimizer(optimizer: type[torch.optim.Optimizer], options: dict[str, float]) -> None:
+    def trained(device: str) -> list[Tensor]:
+        torch.manual_seed(0)
+        parameters = [nn.Parameter(torch.randn(3, 4).to(device)), nn.Parameter(torch.randn(5).to(device))]
+        stepper = optimizer(parameters, lr=0.1, fused=True, **options)
+        for step in range(4):
+            for parameter in parameters:
+                parameter.grad = parameter.detach() * 0.3 + step
+            stepper.step()
+        return [parameter.detach().cpu() for parameter in parameters]
+
+    before = ftm_lazy.metrics.counters()
+    torch.testing.assert_close(trained("ftm"), trained("cpu"))
+    assert_native(before)
+
+
+def test_gradient_scaler() -> None:
+    def scaled(device: str) -> list[float]:
+        parameter = nn.Parameter(torch.ones(3).to(device))
+        optimizer = torch.optim.SGD([parameter], lr=0.1)
+        scaler = torch.amp.GradScaler(device, init_scale=4.0, growth_interval=2)
+        seen = []
+        for factor in (0.0, 1.0, float("inf"), 3.0, 4.0, 5.0):
+            optimizer.zero_grad()
+            scaler.scale((parameter * factor).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            seen += [scaler.get_scale(), *parameter.tolist()]
+        return seen
+
+    before = ftm_lazy.metrics.counters()
+    assert scaled("ftm") == pytest.approx(scaled("cpu"))
+    assert_native(before)
+
+
+@pytest.mark.parametrize("way", ["pickle", "legacy file"])
+def test_tensors_pickle_with_their_sharing(way: str) -> None:
+    whole = numbers("ftm")
+    if way == "pickle":
+        again, part = pickle.loads(pickle.dumps([whole, whole[1]]))
+    else:
+        file = io.BytesIO()
+        torch.save([whole, whole[1]], file, _use_new_zipfile_serialization=False)
+        file.seek(0)
+        again, part = torch.load(file)
+        part.add_(1)
+        assert torch.equal(again[1].cpu(), part.cpu())
+        part.sub_(1)
+    assert again.device.type == part.device.type == "ftm"
+    assert torch.equal(again.cpu(), numbers("cpu")) and torch.equal(part.cpu(), numbers("cpu")[1])
+
+
+def test_writing_over_what_is_read_is_refused() -> None:
+    table = numbers("ftm")
+    with pytest.raises(RuntimeError, match="unsupported operation"):
+        torch.gather(table, 0, torch.zeros(2, 3, 4, dtype=torch.int64, device="ftm"), out=table)
+    with pytest.raises(RuntimeError, match="unsupported operation"):
+        torch.masked_select(table, table > 3, out=table[0])
