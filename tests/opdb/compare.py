@@ -1,16 +1,12 @@
 """When two results are the same.
 
 A tensor of ftm is compared with the CPU's as `torch.testing.assert_close` does, with the tolerances that
-PyTorch's tests use: the defaults of the dtype, or what the entry's own overrides widen them to.  What is not
-within them may still be right, as in PyTorch's own tests:
+PyTorch's tests use: the defaults of the dtype, or what the entry's own overrides widen them to.  (Its
+comparison of devices, `test_compare_cpu`, takes 1e-3 throughout; nothing here needs that.)  What is not within
+them is right only if it is about as near to the same computation in float64 as the CPU's result is, the
+criterion of PyTorch's `test_python_ref`; such results are counted as "precise".
 
-precise
-    it is no farther from the same computation in float64 than the CPU's result, the criterion of
-    `test_python_ref` (`SLACK` says how much farther, and why at all);
-loose
-    it is within 1e-3, the tolerance of `test_compare_cpu`, PyTorch's own comparison of a device with the CPU.
-
-Both are counted.  A result that is random on the CPU (another seed gives another one) is compared as a
+A result that is random on the CPU (another seed gives another one) is compared as a
 distribution; one that is `UNDETERMINED` only by its shape and dtype.
 """
 
@@ -34,15 +30,26 @@ UNDETERMINED = {
 }
 """Entries whose result has a shape and a dtype, but no values, and why."""
 
-COMPARE_CPU = 1e-3
-"""The tolerance of `test_compare_cpu`, relative and absolute, for what is at most single precision."""
-
 SLACK = 2.0
 """How much farther than the CPU's result one may be from the precise result: of two equally good orders of
 summation each is the better one in half of the cases, so that 1 would refuse half of all reordered sums."""
 
+SLACKS = {
+    "linalg.householder_product": (8.0, "its gradient divides differences of nearly equal products: the CPU itself "
+                                   "keeps 5 of 7 digits, and which ones are lost depends on the order of the sums"),
+    "_segment_reduce": (8.0, "the CPU rounds a product to half precision at each step, ftm once, and the gradient "
+                        "divides by it"),
+}  # fmt: skip
+"""Entries with more than `SLACK`, and why."""
+
 RISK = 1e-9
 """The probability with which equal distributions are taken for different ones, for each comparison."""
+
+HALVES = {
+    "nn.functional.linear_cross_entropy": (0.02, "its logits, of size 8, are rounded to half precision; a loss near "
+                                           "0 is the difference of two of them"),
+}  # fmt: skip
+"""Entries with an absolute tolerance of their own in bfloat16 and float16, and why; names are beginnings."""
 
 _TESTS = ("test_compare_cpu", "test_noncontiguous_samples", "test_variant_consistency_eager", "test_out")
 
@@ -56,24 +63,24 @@ class Closeness(Enum):
 
     CLOSE = "close"
     PRECISE = "precise"
-    LOOSE = "loose"
     RANDOM = "random"
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """A relative and an absolute tolerance."""
+    """A relative and an absolute tolerance, and how much farther than the CPU's result one may be from the precise."""
 
     rtol: float = 0.0
     atol: float = 0.0
+    slack: float = SLACK
 
     def __or__(self, other: Tolerance) -> Tolerance:
-        return Tolerance(max(self.rtol, other.rtol), max(self.atol, other.atol))
+        return Tolerance(max(self.rtol, other.rtol), max(self.atol, other.atol), max(self.slack, other.slack))
 
 
 def override(entry: Any, dtype: torch.dtype) -> Tolerance:
     """What the entry's `precisionOverride` and `toleranceOverride` decorators allow for `dtype` on an accelerator."""
-    found = Tolerance()
+    found = Tolerance(slack=SLACKS[entry.name][0]) if entry.name in SLACKS else Tolerance()
     for test in _TESTS:
         for device in ("cpu", "cuda"):
             for decorator in entry.get_decorators("TestCommon", test, device, dtype, {}):
@@ -81,6 +88,9 @@ def override(entry: Any, dtype: torch.dtype) -> Tolerance:
                     found |= Tolerance(decorator.d[dtype].rtol, decorator.d[dtype].atol)
                 if isinstance(decorator, precisionOverride) and dtype in decorator.d:
                     found |= Tolerance(atol=decorator.d[dtype])
+    if dtype in (torch.bfloat16, torch.float16):
+        for name, (atol, _) in HALVES.items():
+            found |= Tolerance(atol=atol) if entry.name.startswith(name) else Tolerance()
     return found
 
 
@@ -123,14 +133,8 @@ def compare(
         return Closeness.RANDOM
     if not (expected.is_floating_point() or expected.is_complex()) or expected.layout != torch.strided:
         raise failed
-    if precise is not None and _as_precise(expected, actual, precise()):
+    if precise is not None and _as_precise(expected, actual, precise(), tolerance.slack):
         return Closeness.PRECISE
-    if expected.dtype not in (torch.float64, torch.complex128):
-        try:
-            _assert_close(expected, actual, allowed | Tolerance(COMPARE_CPU, COMPARE_CPU))
-            return Closeness.LOOSE
-        except AssertionError:
-            pass  # the failure of the strict comparison says more
     raise failed
 
 
@@ -148,13 +152,13 @@ def _compare_objects(expected: Any, actual: Any, tolerance: Tolerance, random: C
     return Closeness.CLOSE
 
 
-def _as_precise(expected: torch.Tensor, actual: torch.Tensor, precise: Any) -> bool:
-    """Whether `actual` is no farther from `precise` than `expected` is, up to `SLACK`."""
+def _as_precise(expected: torch.Tensor, actual: torch.Tensor, precise: Any, slack: float) -> bool:
+    """Whether `actual` is no farther from `precise` than `expected` is, up to `slack`."""
     if not isinstance(precise, torch.Tensor) or precise.shape != expected.shape:
         return False
     precise = precise.detach()
     ours, theirs = _distance(actual, precise), _distance(expected, precise)
-    return math.isfinite(ours) and ours <= SLACK * theirs
+    return math.isfinite(ours) and ours <= slack * theirs
 
 
 def _distance(result: torch.Tensor, precise: torch.Tensor) -> float:

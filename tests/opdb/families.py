@@ -16,8 +16,8 @@ FAMILIES = {
     "fft": r"fft_.*|stft|istft|signal_.*",
     "special": r"special_.*|polygamma.*|mvlgamma.*|lgamma|digamma|erf.*|i0|igamma.*|sinc|xlogy|logit|sigmoid",
     "reductions": r"(nan)?(sum|mean|median|quantile|prod)|all|any|amax|amin|aminmax|arg(max|min)|(max|min)_reduction.*"
-    r"|std.*|var.*|logsumexp|count_nonzero|mode|sum_to_size|masked_(?!cum|fill|scatter|select|logadd|logcum).*|hash_tensor"
-    r"|_segment_reduce.*|trapz|trapezoid|cumulative_trapezoid",
+    r"|std.*|var.*|logsumexp|count_nonzero|mode|sum_to_size|masked_(?!cum|fill|scatter|select|logadd|logcum).*"
+    r"|hash_tensor|_segment_reduce.*|trapz|trapezoid|cumulative_trapezoid",
     "scan and sort": r"cum.*|logcumsumexp|masked_(cum|logcum).*|.*sort|topk|kthvalue|unique.*|searchsorted|bucketize"
     r"|histc|histogram.*|bincount|diff",
     "indexing": r".*index.*|gather|scatter.*|take.*|put|where|masked_(fill|scatter|select)|nonzero.*|argwhere|select.*"

@@ -6,13 +6,21 @@ import re
 
 __all__ = ["FALLBACKS", "GAPS", "fallback_reason", "reason"]
 
-GAPS: dict[tuple[str, str, str], str] = {}
+_SPARSE = "makes or takes sparse tensors, which exist on the CPU only: PyTorch has no fallback between layouts"
+
+GAPS: dict[tuple[str, str, str], str] = {
+    ("sparse_sampled_addmm", "*", "*"): _SPARSE,
+    ("sparse_mm_reduce", "*", "*"): _SPARSE,
+    ("to_sparse", "*", "*"): _SPARSE,
+    ("SparseAdam", "*", "*"): _SPARSE,
+}
 """By entry, dtype and check, of which the last two may be "*": why it is not right."""
 
 FALLBACKS = {
     r"aten::(nonzero|masked_select|_unique.*|unique_.*|argwhere).*": "the shape of the result depends on values",
-    r"aten::.*(lu_|cholesky|qr|svd|eig|lstsq|ldl|householder|ormqr|geqrf|linalg_solve|triangular|linalg_inv|det).*": "a "
-    "matrix factorization, which LAPACK does on the CPU",
+    r"aten::.*(lu_|cholesky|qr|svd|eig|lstsq|ldl|householder|ormqr|geqrf|linalg_solve|triangular|linalg_inv|det).*": (
+        "a matrix factorization, which LAPACK does on the CPU"
+    ),
     r"aten::.*(sparse|coalesce).*": "sparse tensors live on the CPU",
     r"aten::_fft_.*": "a Fourier transform",
 }

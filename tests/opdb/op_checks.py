@@ -4,8 +4,8 @@
 |---|---|
 | forward | the results of every sample |
 | backward | the gradients of every sample, for random cotangents |
-| noncontiguous | results and gradients of every sample, with arguments of odd strides |
-| inplace | the in-place variant of every sample: what it returns, what it leaves, gradients |
+| noncontiguous | results and gradients of samples, with arguments of odd strides |
+| inplace | the in-place variant: what it returns, what it leaves, gradients |
 | out | the out= variant of the first samples: into a result's shape, strided, empty, of another dtype |
 | errors | the exceptions of the entry's error inputs |
 | second | second derivatives of the first samples |
@@ -24,15 +24,29 @@ from torch.testing._internal.common_utils import noncontiguous_like
 from torch.utils import _pytree as pytree
 
 from opdb.engine import Case, Leaf, Refused
-from opdb.place import Place, tensors
+from opdb.place import CPU, Place, tensors
 
 __all__ = ["CHECKS", "DTYPES", "applies", "cases", "gradients", "leaves", "primary"]
 
 DTYPES = (
-    torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int8, torch.uint8, torch.int16, torch.int32,
-    torch.int64, torch.bool, torch.complex64,
+    torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.float64, torch.float16, torch.int32, torch.uint8,
+    torch.int8, torch.int16, torch.complex64,
 )  # fmt: skip
-"""The dtypes that are checked, where the CPU supports them for the entry."""
+"""The dtypes that are checked where the CPU supports them for the entry, in the order of a full run."""
+
+READS_STORAGE = ("as_strided", "as_strided_copy", "as_strided_scatter")
+"""Entries without the check `noncontiguous`: they address the storage, whose layout it changes."""
+
+ON_CPU = ("tensor_split",)
+"""Entries whose tensor arguments, but for the first, are on the CPU on every device: they say where to split."""
+
+TIES = {"kthvalue": 1, "topk": 1, "median": 0, "nanmedian": 0, "mode": 0, "sort": 0, "argsort": 0}
+"""Entries that say where a value is, which is not determined among equal ones (unless `stable=True`): compared by the
+value that is there. With the position of `dim` among the arguments."""
+
+MANY = 200
+"""Samples that variants and other dtypes take at most, evenly chosen: a dozen entries have up to 1,440, all
+combinations of their arguments. Forward and backward in the primary dtype take all."""
 
 FEW = 6
 """Samples that `out`, `second` and `jvp` take: the first ones, which every family orders from plain to odd."""
@@ -56,7 +70,7 @@ def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
     if dtype != primary(op):
         return False
     return {
-        "noncontiguous": True,
+        "noncontiguous": op.name not in READS_STORAGE,
         "inplace": op.inplace_variant is not None,
         "out": op.supports_out,
         "errors": op.error_inputs_func is not None,
@@ -70,13 +84,31 @@ def cases(op: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
     return CHECKS[check](op, dtype)
 
 
-def _samples(op: Any, dtype: torch.dtype, grad: bool = False, few: bool = False) -> Iterator[tuple[str, Any]]:
+def _samples(
+    op: Any, dtype: torch.dtype, *, grad: bool = False, limit: int | None = None
+) -> Iterator[tuple[str, Any]]:
+    """The samples of an entry with what names them, all or some of them."""
     grad = grad and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
-    for index, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=grad)):
-        if few and index == FEW:
-            return
-        yield f"sample {index} {_signature(sample)}", sample
+    found = list(op.sample_inputs("cpu", dtype, requires_grad=grad))
+    taken = range(len(found))
+    if limit == FEW:
+        taken = taken[:FEW]
+    elif limit is not None and len(found) > limit:
+        taken = [index * len(found) // limit for index in range(limit)]
+    for index in taken:
+        yield f"sample {index} {_signature(found[index])}", found[index]
+
+
+def _limit(op: Any, dtype: torch.dtype) -> int | None:
+    return None if dtype == primary(op) else MANY
+
+
+def _put(place: Place, op: Any, sample: Any) -> Any:
+    """The sample's input, positional and keyword arguments at `place`."""
+    if op.name in ON_CPU:
+        return place.put(sample.input), sample.args, sample.kwargs
+    return place.put((sample.input, sample.args, sample.kwargs))
 
 
 def _signature(sample: Any) -> str:
@@ -104,9 +136,34 @@ def leaves(name: str, tree: Any) -> list[Leaf]:
     return [(name + pytree.keystr(path), leaf) for path, leaf in pytree.tree_flatten_with_path(tree)[0]]
 
 
-def _changed(name: str, tree: Any) -> list[Leaf]:
-    """The tensors of `tree` that were written to."""
-    return [(f"{name} {index}, written", t) for index, t in enumerate(tensors(tree)) if t._version > 0]
+def _settled(op: Any, result: Any, arguments: Any) -> Any:
+    """`result` with the values at indices in place of indices, where equal values may have any of several."""
+    input, args, kwargs = arguments
+    if op.name not in TIES or kwargs.get("stable"):
+        return result
+    *values, indices = result if isinstance(result, tuple) else (result,)
+    if indices.dtype != torch.int64 or (not values and op.name != "argsort"):
+        return result
+    position = TIES[op.name]
+    dim = kwargs.get("dim", args[position] if len(args) > position else -1)
+    full = indices if indices.dim() == input.dim() else indices.unsqueeze(dim)
+    return values, input.detach().gather(dim, full), indices.shape
+
+
+def _has_ties(op: Any, sample: Any) -> bool:
+    """Whether any of several equal values may get the gradient."""
+    return op.name in TIES and sample.input.unique().numel() < sample.input.numel()
+
+
+class _Written:
+    """Watches tensors for being written to."""
+
+    def __init__(self, tree: Any) -> None:
+        self._watched = [(tensor, tensor._version) for tensor in tensors(tree)]
+
+    def leaves(self) -> list[Leaf]:
+        """Those that were written to since."""
+        return [(f"argument {i}, written", t) for i, (t, old) in enumerate(self._watched) if t._version != old]
 
 
 def _devices(place: Place, arguments: Any) -> contextlib.AbstractContextManager[Any]:
@@ -143,22 +200,25 @@ def gradients(place: Place, outputs: Any, inputs: Any) -> list[Leaf]:
 
 
 def _forward(op: Any, dtype: torch.dtype) -> Iterator[Case]:
-    for label, sample in _samples(op, dtype):
+    for label, sample in _samples(op, dtype, limit=_limit(op, dtype)):
 
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
-            input, args, kwargs = arguments = place.put((sample.input, sample.args, sample.kwargs))
+            input, args, kwargs = arguments = _put(place, op, sample)
+            written = _Written(arguments)
             with _devices(place, arguments):
                 result = sample.output_process_fn_grad(op(input, *args, **kwargs))
-            return leaves("result", result) + _changed("argument", arguments)
+            return leaves("result", _settled(op, result, arguments)) + written.leaves()
 
         yield Case(label, run)
 
 
 def _backward(op: Any, dtype: torch.dtype) -> Iterator[Case]:
-    for label, sample in _samples(op, dtype, grad=True):
+    for label, sample in _samples(op, dtype, grad=True, limit=_limit(op, dtype)):
 
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
-            input, args, kwargs = arguments = place.put((sample.input, sample.args, sample.kwargs))
+            if _has_ties(op, sample):
+                raise Refused("equal values")
+            input, args, kwargs = arguments = _put(place, op, sample)
             result = op.gradcheck_wrapper(op.get_op(), input, *args, **kwargs)
             return gradients(place, sample.output_process_fn_grad(result), arguments)
 
@@ -166,14 +226,16 @@ def _backward(op: Any, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def _noncontiguous(op: Any, dtype: torch.dtype) -> Iterator[Case]:
-    for label, sample in _samples(op, dtype, grad=True):
+    for label, sample in _samples(op, dtype, grad=True, limit=MANY):
 
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
-            input, args, kwargs = arguments = _strided(place.put((sample.input, sample.args, sample.kwargs)))
+            input, args, kwargs = arguments = _strided(_put(place, op, sample))
+            written = _Written(arguments)
             with _devices(place, arguments):
                 result = sample.output_process_fn_grad(op(input, *args, **kwargs))
-            found = leaves("result", result) + _changed("argument", arguments)
-            return found + (gradients(place, result, arguments) if _differentiable(result) else [])
+            found = leaves("result", _settled(op, result, arguments)) + written.leaves()
+            wanted = _differentiable(result) and not _has_ties(op, sample)
+            return found + (gradients(place, result, arguments) if wanted else [])
 
         yield Case(label, run)
 
@@ -191,12 +253,12 @@ def _strided(tree: Any) -> Any:
 
 
 def _inplace(op: Any, dtype: torch.dtype) -> Iterator[Case]:
-    for label, sample in _samples(op, dtype, grad=op.supports_inplace_autograd):
+    for label, sample in _samples(op, dtype, grad=op.supports_inplace_autograd, limit=MANY):
         if sample.broadcasts_input:
             continue
 
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
-            input, args, kwargs = arguments = place.put((sample.input, sample.args, sample.kwargs))
+            input, args, kwargs = arguments = _put(place, op, sample)
             target = pytree.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, input)
             result = op.inplace_variant(target, *args, **kwargs)
             found = [("returns its argument", result is target), *leaves("result", result)]
@@ -213,11 +275,12 @@ def _out(op: Any, dtype: torch.dtype) -> Iterator[Case]:
         "empty": lambda t: t.new_empty(0),
         "of int64": lambda t: torch.empty_like(t, dtype=torch.int64),
     }
-    for label, sample in _samples(op, dtype, few=True):
+    for label, sample in _samples(op, dtype, limit=FEW):
         for kind, make in makers.items():
+            kept: list[bool] = []  # by the CPU, which runs first: some of its ops give `out` strides of their own
 
-            def run(place: Place, sample: Any = sample, make: Any = make) -> list[Leaf]:
-                input, args, kwargs = arguments = place.put((sample.input, sample.args, sample.kwargs))
+            def run(place: Place, sample: Any = sample, make: Any = make, kept: Any = kept) -> list[Leaf]:
+                input, args, kwargs = arguments = _put(place, op, sample)
                 with _devices(place, arguments):
                     plain = op(input, *args, **kwargs)
                 if not _can_be_out(plain):
@@ -227,8 +290,11 @@ def _out(op: Any, dtype: torch.dtype) -> Iterator[Case]:
                 result = op(input, *args, **kwargs, out=out)
                 given = list(zip(tensors(result), tensors(out), strict=True))
                 found: list[Leaf] = [("returns out", [one is other for one, other in given])]
-                found.append(("keeps strides", [t.stride() == old for (_, t), old in zip(given, before, strict=True)]))
-                return found + leaves("result", result)
+                now = [t.stride() == old for (_, t), old in zip(given, before, strict=True)]
+                if place == CPU:
+                    kept[:] = now
+                found.append(("keeps strides, or the CPU does not", [one or not its for one, its in zip(now, kept)]))
+                return found + leaves("result", _settled(op, result, arguments))
 
             yield Case(f"{label}, out {kind}", run, may_raise=True)
 
@@ -258,10 +324,10 @@ def _errors(op: Any, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def _second(op: Any, dtype: torch.dtype) -> Iterator[Case]:
-    for label, sample in _samples(op, dtype, grad=True, few=True):
+    for label, sample in _samples(op, dtype, grad=True, limit=FEW):
 
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
-            input, args, kwargs = arguments = place.put((sample.input, sample.args, sample.kwargs))
+            input, args, kwargs = arguments = _put(place, op, sample)
             result = sample.output_process_fn_grad(op.gradcheck_wrapper(op.get_op(), input, *args, **kwargs))
             outputs, inputs = _differentiable(result), _differentiable(arguments)
             if not outputs or not inputs:
@@ -274,10 +340,10 @@ def _second(op: Any, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def _jvp(op: Any, dtype: torch.dtype) -> Iterator[Case]:
-    for label, sample in _samples(op, dtype, grad=True, few=True):
+    for label, sample in _samples(op, dtype, grad=True, limit=FEW):
 
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
-            arguments = place.put((sample.input, sample.args, sample.kwargs))
+            arguments = _put(place, op, sample)
             inputs = _differentiable(arguments)
             directions = dict(zip(map(id, inputs), cotangents(place, inputs), strict=True))
 
@@ -287,8 +353,8 @@ def _jvp(op: Any, dtype: torch.dtype) -> Iterator[Case]:
             with forward_ad.dual_level():
                 input, args, kwargs = pytree.tree_map(dual, arguments)
                 result = sample.output_process_fn_grad(op.gradcheck_wrapper(op.get_op(), input, *args, **kwargs))
-                pairs = [forward_ad.unpack_dual(t) for t in tensors(result) if t.dtype.is_floating_point or t.is_complex()]
-                return [(f"tangent {index}", pair.tangent) for index, pair in enumerate(pairs)]
+                flat = [t for t in tensors(result) if t.is_floating_point() or t.is_complex()]
+                return [(f"tangent {index}", forward_ad.unpack_dual(t).tangent) for index, t in enumerate(flat)]
 
         yield Case(label, run)
 

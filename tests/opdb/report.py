@@ -12,7 +12,7 @@ from opdb import known
 from opdb.databases import Unit
 from opdb.families import family
 
-__all__ = ["line", "summarize", "unexpected"]
+__all__ = ["line", "say", "summarize", "unexpected"]
 
 _BAD = ("wrong", "crash", "hang")
 
@@ -26,6 +26,11 @@ def line(unit: Unit, check: str, record: dict[str, Any]) -> str:
 def unexpected(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What is wrong, crashes or hangs and is no known gap."""
     return [r for r in records if r["status"] in _BAD and not known.reason(r["entry"], r["dtype"], r["check"])]
+
+
+def say(console: Console, text: str, style: str | None = None) -> None:
+    """Prints `text` as it is: one line, however long."""
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def summarize(records: list[dict[str, Any]], console: Console, details: bool) -> None:
@@ -53,7 +58,7 @@ def summarize(records: list[dict[str, Any]], console: Console, details: bool) ->
     console.print(f"{len(bad)} checks are wrong, crash or hang" + (":" if bad else ""))
     for record in bad:
         unit = Unit(record["db"], record["entry"], record["dtype"], ())
-        console.print(line(unit, record["check"], record), markup=False, highlight=False, soft_wrap=True)
+        say(console, line(unit, record["check"], record))
 
 
 def _explain(records: list[dict[str, Any]], console: Console) -> None:
@@ -64,4 +69,4 @@ def _explain(records: list[dict[str, Any]], console: Console) -> None:
             if record["compile_failures"]:
                 why.append(f"{record['compile_failures']} did not compile: {'; '.join(record['uncompiled'])}")
             where = f"{record['entry']} {record['dtype']} {record['check']}"
-            console.print(f"{where}: {'; '.join(why)}", markup=False, highlight=False, soft_wrap=True)
+            say(console, f"{where}: {'; '.join(why)}")

@@ -22,6 +22,7 @@ sys.path[0] = str(Path(__file__).parents[1])  # the package is `opdb`; its files
 
 from opdb import report, support
 from opdb.databases import DATABASES, Unit
+from opdb.op_checks import DTYPES
 from opdb.schedule import ROOT, Results, Schedule, sources
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -41,27 +42,29 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--dtypes", type=names, help="such as float32,int64; default: all that the CPU supports")
     parser.add_argument("--checks", type=names, help="such as forward,backward; default: all")
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (default: %(default)s)")
-    parser.add_argument("--timeout", type=float, default=120, help="seconds for one check (default: %(default)s)")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds without progress that count as a hang")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "opdb.jsonl", help="default: build/opdb.jsonl")
     parser.add_argument("--fresh", action="store_true", help="run again what has run on these sources")
-    parser.add_argument("--publish", action="store_true", help="write tests/opdb/support.json from the results of a full run")
+    parser.add_argument("--publish", action="store_true", help="write tests/opdb/support.json from a full run")
     parser.add_argument("--details", action="store_true", help="say all fallbacks and failures of compilation too")
     return parser.parse_args()
 
 
 def selected(options: argparse.Namespace) -> list[Unit]:
-    """The units that the command line asks for: all primary ones first, so that the most is known early."""
+    """The units that the command line asks for, the primary ones of all entries first, then dtype by dtype."""
     found: list[tuple[int, Unit]] = []
     pattern = re.compile(options.ops)
+    order = [str(dtype).removeprefix("torch.") for dtype in DTYPES]
     for name in options.db:
-        rank: Counter[str] = Counter()
+        seen: set[str] = set()
         for unit in DATABASES[name].units(name):
-            rank[unit.entry] += 1
+            rank = order.index(unit.dtype) if unit.entry in seen else -1
+            seen.add(unit.entry)
             if not pattern.fullmatch(unit.entry) or (options.dtypes and unit.dtype not in options.dtypes):
                 continue
             checks = tuple(check for check in unit.checks if not options.checks or check in options.checks)
             if checks:
-                found.append((rank[unit.entry] > 1, replace(unit, checks=checks)))
+                found.append((rank, replace(unit, checks=checks)))
     return [unit for _, unit in sorted(found, key=lambda pair: pair[0])]
 
 
@@ -88,7 +91,7 @@ def run(units: list[Unit], results: Results, options: argparse.Namespace, consol
                 shown = "  ".join(f"{name} {counts[name]}" for name in ("right", "native", "wrong", "crash", "hang"))
                 progress.update(task, advance=1, description=f"{shown}  {unit.entry} {unit.dtype}")
                 if record["status"] in ("wrong", "crash", "hang"):
-                    progress.console.print(report.line(unit, check, record), style="red", markup=False, highlight=False, soft_wrap=True)
+                    report.say(progress.console, report.line(unit, check, record), "red")
 
         Schedule(units, results, options.jobs, options.timeout, told=told).run()
 
@@ -96,7 +99,8 @@ def run(units: list[Unit], results: Results, options: argparse.Namespace, consol
 def main() -> int:
     """Runs what the command line asks for; returns the exit code."""
     options = arguments()
-    if options.publish and (options.ops != ".*" or options.dtypes or options.checks or len(options.db) < len(DATABASES)):
+    partial = options.ops != ".*" or options.dtypes or options.checks or len(options.db) < len(DATABASES)
+    if options.publish and partial:
         sys.exit("--publish takes a full run: no --db, --ops, --dtypes, --checks")
     console = Console()
     results = Results(options.results, sources())

@@ -1,7 +1,8 @@
 """The parent: gives units to worker processes, bounds their time, outlives their crashes, keeps the results.
 
 A check that crashes or hangs its worker is recorded as that, with what it was doing; the worker is replaced and
-runs the unit's other checks.  The results are lines of JSON, appended as they come, so that an interrupted run is resumed.
+runs the unit's other checks.  The results are lines of JSON, appended as they come, so that an interrupted run
+is resumed.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def sources() -> str:
     import torch
 
     digest = hashlib.sha256(torch.__version__.encode())
-    for folder, patterns in {"ftm_lazy": ("*.py",), "backend": ("*.py", "*.cpp", "*.h"), "csrc": ("*.cpp", "*.h")}.items():
-        for path in sorted(path for pattern in patterns for path in (ROOT / folder).rglob(pattern)):
+    for folder in ("ftm_lazy", "backend", "csrc"):
+        for path in sorted(path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".cpp", ".h")):
             digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
@@ -65,7 +66,8 @@ class Results:
 
     def add(self, unit: Unit, check: str, record: dict[str, Any]) -> None:
         """Appends the record of one check."""
-        full = {"db": unit.db, "entry": unit.entry, "dtype": unit.dtype, "check": check, **record, "source": self.source}
+        names = {"db": unit.db, "entry": unit.entry, "dtype": unit.dtype, "check": check}
+        full = names | record | {"source": self.source}
         with self._lock:
             self.records[_key(full)] = full
             self._file.write(json.dumps(full) + "\n")
@@ -98,7 +100,7 @@ class Schedule:
         units: what to run.
         results: where the records go.
         jobs: worker processes at a time.
-        timeout: seconds that one check may take.
+        timeout: seconds without any progress after which a check counts as a hang.
         command: how a worker is started; the number of its reports' file descriptor is appended.
         told: is called with each unit, check and record, from the threads.
     """
@@ -162,25 +164,25 @@ class Schedule:
         worker.give(unit)
         checks = list(unit.checks)
         at, start = "", time.monotonic()
+        progress = start
         while True:
-            deadline = start + self._timeout
-            report = worker.report(deadline)
+            report = worker.report(progress + self._timeout)
             if isinstance(report, str):
                 if report == "stopped":
                     return unit
                 record = {
                     "status": report, "native": False, "cases": 0, "refused": 0, "closeness": {}, "fallbacks": {},
-                    "compile_failures": 0, "uncompiled": [], "wrong": 1, "detail": [f"{at} {worker.last_words()}".strip()],
-                    "seconds": round(time.monotonic() - start, 3),
+                    "compile_failures": 0, "uncompiled": [], "wrong": 1,
+                    "detail": [f"{at} {worker.last_words()}".strip()], "seconds": round(time.monotonic() - start, 3),
                 }  # fmt: skip
                 self._add(unit, checks[0], record)
                 return replace(unit, checks=tuple(checks[1:]))
             if report.get("end"):
                 worker.usable = report["megabytes"] < MEGABYTES
                 return replace(unit, checks=())
+            progress = time.monotonic()
             if "at" in report:
-                if report["at"] == "start":
-                    start = time.monotonic()
+                start = progress if report["at"] == "start" else start
                 at = report["at"]
                 continue
             self._add(unit, report.pop("check"), report)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FILE", "WORDS", "condense", "load", "save"]
+__all__ = ["FILE", "RIGHT", "WORDS", "condense", "load", "save", "word"]
 
 FILE = Path(__file__).with_name("support.json")
 
@@ -19,6 +19,9 @@ WORDS = ("native", "fallback", "uncompiled", "wrong", "crash", "hang")
 """From good to bad. All of it was compiled; some operations ran on the CPU; some programs did not compile and ran
 operation by operation on the CPU; a result differs; the process died; it did not end in time."""
 
+
+RIGHT = WORDS[:3]
+"""The words for right results."""
 
 _OF_DTYPES = ("forward", "backward", "train", "eval", "plain", "foreach")
 """The checks that say whether a dtype is supported."""

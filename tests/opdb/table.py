@@ -8,7 +8,7 @@ from typing import Any
 
 from opdb import known
 from opdb.families import FAMILIES, family
-from opdb.support import WORDS, load
+from opdb.support import RIGHT, WORDS, load
 
 __all__ = ["fallbacks", "modules", "ops", "optims", "totals"]
 
@@ -16,7 +16,6 @@ _SHORT = {
     "float32": "f32", "float64": "f64", "bfloat16": "bf16", "float16": "f16", "int8": "i8", "uint8": "u8",
     "int16": "i16", "int32": "i32", "int64": "i64", "bool": "bool", "complex64": "c64",
 }  # fmt: skip
-_RIGHT = WORDS[:3]
 
 
 def _entries(db: str) -> list[dict[str, Any]]:
@@ -117,9 +116,9 @@ def _reasons(entry: dict[str, Any]) -> Iterator[str]:
     if entry["dtype"] is None:
         yield "PyTorch has it on GPUs only"
     yield from (f"`{operation}`" for operation in entry["fallbacks"])
-    bad = {reason for check, word in entry["checks"].items() if word not in _RIGHT
+    bad = {reason for check, word in entry["checks"].items() if word not in RIGHT
            if (reason := known.reason(entry["entry"], entry["dtype"], check))}  # fmt: skip
-    bad |= {reason for dtype, word in entry["dtypes"].items() if word not in _RIGHT
+    bad |= {reason for dtype, word in entry["dtypes"].items() if word not in RIGHT
             if (reason := known.reason(entry["entry"], dtype, "forward"))}  # fmt: skip
     yield from sorted(bad)
 

@@ -45,8 +45,8 @@ def run_unit_check(db: str, name: str, dtype: str, check: str, tell: Any = lambd
         )
         status = "wrong" if verdict.wrong else "right" if verdict.cases else "none"
     except Exception as error:  # of the entry's samples or of the harness: it must not pass for right
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        verdict = Verdict(wrong=[f"{type(error).__name__}: {error} ({os.path.basename(where.filename)}:{where.lineno})"])
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        verdict = Verdict(wrong=[f"{type(error).__name__}: {error} ({os.path.basename(at.filename)}:{at.lineno})"])
         status = "wrong"
     return {
         "status": status,
