@@ -181,6 +181,8 @@ def histogram(op: Any, dtype: torch.dtype, source: Source) -> Calls:
                 else:
                     yield (x, 5), extra
                     yield (x, 7), {"range": [-1.0, 2.0], **extra}
+                    if not weighted:
+                        yield (source.tensor((1,), dtype), 3), extra
                 continue
             x = source.tensor((20, 2), dtype)
             extra = {"weight": source.tensor((20,), dtype, 0, 2) if weighted else None, "density": density}

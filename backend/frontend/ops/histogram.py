@@ -70,8 +70,8 @@ def _spaced(b: Any, column: Any, count: int, bounds: tuple[float, float] | None)
         extremes = [b.full(x, dtype, (1, 1)) for x in bounds or (0.0, 1.0)]
 
     def at(place: Any, least: Any, most: Any) -> Any:
-        same = least.eq(most)
-        left, right = e.where(same, least - 1, least), e.where(same, most + 1, most)
+        same = least.eq(most)  # one element wide then, around the number
+        left, right = e.where(same, least - 0.5, least), e.where(same, most + 0.5, most)
         step = (right - left) / (count - 1)
         ahead = (place.const(count - 1) - place).to(dtype)
         edge = e.where(place < count // 2, left + step * place.to(dtype), right - step * ahead)
