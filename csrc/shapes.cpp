@@ -8,6 +8,8 @@
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/ScalarType.h>
 
+#include <unordered_set>
+
 namespace ftm {
 namespace {
 
@@ -109,10 +111,36 @@ bool call_on_zeros(
   }
 }
 
+bool has_mixed_dtypes(c10::ArrayRef<c10::IValue> arguments) {
+  std::optional<at::ScalarType> first;
+  for (const auto& argument : arguments) {
+    if (!argument.isTensor() || !argument.toTensor().defined()) {
+      continue;
+    }
+    const auto dtype = argument.toTensor().scalar_type();
+    if (first.value_or(dtype) != dtype) {
+      return true;
+    }
+    first = dtype;
+  }
+  return false;
+}
+
+// Products and convolutions want operands of one dtype; their meta kernels don't look.
+bool wants_one_dtype(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::mm",     "aten::bmm",   "aten::addmm", "aten::baddbmm", "aten::mv",         "aten::addmv",
+      "aten::addbmm", "aten::dot",   "aten::vdot",  "aten::linear",  "aten::convolution"};
+  return names.count(name) != 0;
+}
+
 // Meta kernels don't look at values.
 void check_values(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (op.random) {
     check_draw(op.handle, arguments);
+  }
+  if (wants_one_dtype(op.name) && has_mixed_dtypes(arguments)) {
+    throw_as_eager(op, arguments);
   }
   if (op.name == "aten::pow.Tensor_Scalar" && arguments[1].isInt() && arguments[1].toInt() < 0) {
     TORCH_CHECK(

@@ -15,7 +15,7 @@ from torch.testing._internal.autocast_test_lists import AutocastTestLists
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 LISTS = AutocastTestLists(torch.device("cpu"))
-ABSENT = {"cudnn_convolution", "cudnn_convolution_transpose", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell"}
+ABSENT = {"einsum", "cudnn_convolution", "cudnn_convolution_transpose", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell"}
 HALVES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 
 
