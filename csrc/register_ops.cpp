@@ -21,8 +21,10 @@ const std::unordered_set<std::string>& taken_whole() {
       "aten::logcumsumexp",
       "aten::logcumsumexp.out",
       "aten::masked_scatter_backward",
+      "aten::mish_backward",
       "aten::native_layer_norm",
       "aten::native_group_norm",
+      "aten::silu_backward",
   };
   return names;
 }

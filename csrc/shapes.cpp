@@ -149,6 +149,15 @@ void check_values(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   }
 }
 
+// Normalizations of half types save their statistics in the type that the CPU gives them; meta kernels say what
+// CUDA does.
+bool narrow_statistics(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  static const std::unordered_set<std::string> names = {
+      "aten::native_layer_norm", "aten::native_group_norm", "aten::_native_batch_norm_legit_functional",
+      "aten::_native_batch_norm_legit.no_stats"};
+  return names.count(op.name) != 0 && at::isReducedFloatingType(arguments[0].toTensor().scalar_type());
+}
+
 FormPtr fallback_form() {
   auto form = c10::make_intrusive<Form>();
   form->fallback = true;
@@ -376,7 +385,8 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   }
   const auto own = functional_arguments(op, arguments);
   auto stack = stand_ins(own, meta_like, c10::kMeta);
-  if (!call_on_meta(op, op.functional, stack, arguments) && !call_on_zeros(op.functional, own, stack)) {
+  const bool typed = narrow_statistics(op, arguments) && call_on_zeros(op.functional, own, stack);
+  if (!typed && !call_on_meta(op, op.functional, stack, arguments) && !call_on_zeros(op.functional, own, stack)) {
     return fallback_form();
   }
   std::vector<ResultType> results;
