@@ -41,6 +41,11 @@ at::Tensor& noisy_out(
   return out.resize_(result.sizes()).copy_(result);
 }
 
+// `out` may have any dtype, which the functional form has not.
+at::Tensor& bernoulli_out(const at::Tensor& self, MaybeGenerator generator, at::Tensor& out) {
+  return out.resize_(self.sizes()).bernoulli_(self, std::move(generator));
+}
+
 // Draws of a complex tensor are draws of its parts.
 at::Tensor& draw_uniform(at::Tensor& self, double from, double to, MaybeGenerator generator) {
   if (self.is_complex()) {
@@ -72,6 +77,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("rrelu_with_noise", TORCH_FN(noisy));
   library.impl("rrelu_with_noise_", TORCH_FN(noisy_in_place));
   library.impl("rrelu_with_noise.out", TORCH_FN(noisy_out));
+  library.impl("bernoulli.out", TORCH_FN(bernoulli_out));
   library.impl("uniform_", TORCH_FN(draw_uniform));
   library.impl("normal_", TORCH_FN(draw_normal));
 }

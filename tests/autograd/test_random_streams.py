@@ -180,6 +180,14 @@ def test_weights_that_are_none() -> None:
         torch.multinomial(torch.ones(2, device="ftm"), 3)
 
 
+def test_out_of_another_dtype() -> None:
+    p = empty(50).uniform_()
+    drawn = torch.bernoulli(p, out=torch.empty(0, dtype=torch.int64, device="ftm"))
+    assert drawn.dtype == torch.int64
+    assert drawn.shape == p.shape
+    assert set(drawn.tolist()) == {0, 1}
+
+
 def test_nothing_of_it_falls_back() -> None:
     ftm_lazy.metrics.reset()
     brought(draws())
