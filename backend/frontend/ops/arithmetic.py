@@ -64,7 +64,7 @@ def floor_divide(a: Any, b: Any) -> Any:
         if not info(a.dtype).signed:
             return a / b
         quotient = a / b
-        inexact = (quotient * b).ne(a) & ((a < 0) ^ (b < 0))
+        inexact = (quotient * b).ne(a) & ((a < 0) ^ (b < 0)) & b.ne(0)
         return quotient - inexact.to(a.dtype)
     remainder = a % b
     quotient = (a - remainder) / b
