@@ -99,7 +99,7 @@ DATABASES = {
     ),
     "optims": Database(
         _optims,
-        lambda info: list(optim_checks.DTYPES),
+        optim_checks.dtypes,
         optim_checks.CHECKS,
         optim_checks.applies,
         optim_checks.cases,

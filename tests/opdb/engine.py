@@ -187,7 +187,8 @@ def _compare_run(run: _Run, tolerance: Tolerance, values: bool) -> set[Closeness
     if isinstance(expected, Exception):
         raise Mismatch(f"does not raise {_describe(expected)}")
     if [name for name, _ in expected] != [name for name, _ in actual]:
-        raise Mismatch(f"gives {[name for name, _ in actual]} instead of {[name for name, _ in expected]}")
+        others = [{name for name, _ in leaves} for leaves in (expected, actual)]
+        raise Mismatch(f"does not give {sorted(others[0] - others[1])[:3]}, but {sorted(others[1] - others[0])[:3]}")
     precise, random = _Precise(run.case), _Random(run)
     found = set()
     for index, ((name, wanted), (_, given)) in enumerate(zip(expected, actual, strict=True)):
@@ -246,7 +247,10 @@ class _Random:
         if not self._others:
             self._others = [self._with(shift) for shift in range(1, _SEEDS + 1)]
         wanted = self._run.expected[index][1]
-        return any(isinstance(other, Exception) or not _same(wanted, other[index][1]) for other in self._others)
+        return any(
+            isinstance(other, Exception) or index >= len(other) or not _same(wanted, other[index][1])
+            for other in self._others
+        )
 
     def _with(self, shift: int) -> list[Leaf] | Exception:
         seed = torch.manual_seed

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import manual_seed as seed  # by this name, the engine's search for what is random does not change it
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -22,13 +23,17 @@ from opdb.engine import Case, Leaf
 from opdb.op_checks import leaves
 from opdb.place import Place
 
-__all__ = ["CHECKS", "DTYPES", "applies", "cases", "tolerance"]
+__all__ = ["CHECKS", "applies", "cases", "dtypes", "tolerance"]
 
 CHECKS = ("plain", "foreach", "fused", "scheduled")
-DTYPES = (torch.float32,)
 STEPS = 20
 
 _SEED = 5
+
+
+def dtypes(info: Any) -> list[torch.dtype]:
+    """float32; float64 for what evaluates the loss several times in each step, and goes where rounding leads it."""
+    return [torch.float64 if info.step_requires_closure else torch.float32]
 
 
 def applies(info: Any, dtype: torch.dtype, check: str) -> bool:
@@ -51,29 +56,32 @@ def cases(info: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
         implementation = {"foreach": False}
     if check == "scheduled":
         for index, makers in enumerate(info.scheduler_inputs):
-            yield Case(f"schedulers {index}", _Run(info, configurations[0].kwargs | implementation, makers))
+            yield Case(f"schedulers {index}", _Run(info, dtype, configurations[0].kwargs | implementation, makers))
         return
     for given in configurations:
-        yield Case(given.desc, _Run(info, given.kwargs | implementation, []))
+        yield Case(given.desc, _Run(info, dtype, given.kwargs | implementation, []))
 
 
 class _Run:
     """Trains a small model at a place."""
 
-    def __init__(self, info: Any, kwargs: dict[str, Any], schedulers: list[Any]) -> None:
+    def __init__(self, info: Any, dtype: torch.dtype, kwargs: dict[str, Any], schedulers: list[Any]) -> None:
         self._info = info
-        self._kwargs = kwargs
+        self._dtype = dtype
+        self._kwargs = kwargs | ({"max_iter": 4} if info.step_requires_closure else {})  # of 20, for the same reason
         self._schedulers = schedulers
 
     def __call__(self, place: Place) -> list[Leaf]:
-        torch.manual_seed(_SEED)
+        seed(_SEED)
         sparse = self._info.only_supports_sparse_grads
         body = [nn.Linear(6, 5, bias=False), nn.Tanh(), nn.Linear(5, 3, bias=False)]  # matrices: Muon takes no other
         model = nn.Embedding(7, 3, sparse=True) if sparse else nn.Sequential(*body)
         given = torch.randint(7, (8,)) if sparse else torch.randn(8, 6)
+        kind = place.dtype(self._dtype)
         inputs, targets = place.put([given, torch.randn(8, 3)])
+        inputs, targets = inputs if sparse else inputs.to(kind), targets.to(kind)
         with torch.no_grad():
-            model.to(device=place.device, dtype=place.dtype(torch.float32))
+            model.to(device=place.device, dtype=kind)
         optimizer = self._info.optim_cls(model.parameters(), **place.put(self._kwargs))
         schedulers = [make(optimizer) for make in self._schedulers]
         losses = []
