@@ -55,6 +55,8 @@ class Verdict:
 
     cases: int = 0
     refused: int = 0
+    errors: list[str] = field(default_factory=list)
+    """What the CPU raised where it should have given a result."""
     closeness: Counter[str] = field(default_factory=Counter)
     fallbacks: Counter[str] = field(default_factory=Counter)
     compile_failures: int = 0
@@ -105,6 +107,8 @@ def run_check(
             if failed and not verdict.uncompiled:
                 verdict.compile_failures += failed
                 verdict.uncompiled.append(f"only together: {batch[0].case.label} to {batch[-1].case.label}")
+    if verdict.errors and not verdict.cases:
+        verdict.wrong.append(f"the CPU refuses every case: {verdict.errors[0]}")
     return verdict
 
 
@@ -133,7 +137,11 @@ def _both(case: Case, verdict: Verdict | None) -> _Run | None:
     """Runs `case` on the CPU and records it on ftm; None if the CPU refuses it."""
     torch.manual_seed(_SEED)
     expected = _attempt(case, CPU)
-    if isinstance(expected, Refused) or (isinstance(expected, Exception) and not case.may_raise):
+    if isinstance(expected, Refused):
+        return None
+    if isinstance(expected, Exception) and not case.may_raise:
+        if verdict is not None:
+            verdict.errors.append(f"{case.label}: {_describe(expected)}")
         return None
     torch.manual_seed(_SEED)
     counted = metrics.counters()

@@ -231,8 +231,11 @@ def _noncontiguous(op: Any, dtype: torch.dtype) -> Iterator[Case]:
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
             input, args, kwargs = arguments = _strided(_put(place, op, sample))
             written = _Written(arguments)
-            with _devices(place, arguments):
-                result = sample.output_process_fn_grad(op(input, *args, **kwargs))
+            try:
+                with _devices(place, arguments):
+                    result = sample.output_process_fn_grad(op(input, *args, **kwargs))
+            except RuntimeError as error:
+                raise Refused("the CPU takes no such strides") if place == CPU else error
             found = leaves("result", _settled(op, result, arguments)) + written.leaves()
             wanted = _differentiable(result) and not _has_ties(op, sample)
             return found + (gradients(place, result, arguments) if wanted else [])
@@ -333,8 +336,8 @@ def _second(op: Any, dtype: torch.dtype) -> Iterator[Case]:
             if not outputs or not inputs:
                 raise Refused("nothing is differentiable")
             first = [t.requires_grad_() for t in cotangents(place, outputs)]
-            gradients = torch.autograd.grad(outputs, inputs, first, create_graph=True, allow_unused=True)
-            return gradients(place, gradients, [inputs, first])
+            firsts = torch.autograd.grad(outputs, inputs, first, create_graph=True, allow_unused=True)
+            return gradients(place, firsts, [inputs, first])
 
         yield Case(label, run)
 

@@ -75,6 +75,11 @@ def test_a_case_that_the_cpu_refuses_is_left_out() -> None:
     assert (verdict.cases, verdict.refused) == (1, 1)
 
 
+def test_a_check_that_the_cpu_refuses_whole_is_not_right() -> None:
+    verdict = check(lambda place: fail(RuntimeError("broken")))
+    assert verdict.wrong == ["the CPU refuses every case: case 0: RuntimeError: broken"]
+
+
 def test_a_fallback_is_right_but_not_native() -> None:
     verdict = check(lambda place: ones(place).nonzero())
     assert not verdict.wrong and not verdict.native
