@@ -5,6 +5,7 @@
 #include "observe_run.h"
 #include "program.h"
 #include "record.h"
+#include "step_end.h"
 
 #include <torch/csrc/lazy/core/lazy_graph_executor.h>
 
@@ -136,13 +137,14 @@ void resume_suspended() {
   }
 }
 
-void launch_pending() {
+void launch_pending(bool observed) {
   resume_suspended();
   static auto& syncs = counter("syncs");
   static auto& hits = counter("cache_hits_memory");
   Cut cut;
   {
     const RecorderLock lock(recorder_mutex());
+    note_launch(observed);
     cut = take_pending();
     pending_length() = 0;
   }
@@ -179,7 +181,7 @@ class FtmExecutor final : public torch::lazy::LazyGraphExecutor {
 } // namespace
 
 void sync(bool wait) {
-  launch_pending();
+  launch_pending(/*observed=*/false);
   if (wait) {
     wait_for_all();
   }
@@ -193,7 +195,7 @@ BufferPtr observe(Variable& variable) {
   // More than once only if another thread records a newer value meanwhile.
   while (!trace_node(variable.value()).is_data) {
     lock.unlock();
-    launch_pending();
+    launch_pending(/*observed=*/true);
     lock.lock();
   }
   BufferPtr buffer = static_cast<const DataNode&>(trace_node(variable.value())).buffer();
@@ -217,7 +219,7 @@ std::string pending_text(const std::vector<Value>& values) {
 void cut_if_long() {
   const int64_t limit = trace_limit.load(std::memory_order_relaxed);
   if (limit != 0 && __atomic_load_n(&pending_length(), __ATOMIC_RELAXED) >= limit) {
-    launch_pending();
+    launch_pending(/*observed=*/false);
   }
 }
 

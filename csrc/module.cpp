@@ -13,6 +13,7 @@
 #include "random.h"
 #include "record.h"
 #include "register_ops.h"
+#include "step_end.h"
 #include "views.h"
 
 #include <ATen/core/GeneratorForPrivateuseone.h>
@@ -103,6 +104,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def(
       "_init", &init, py::arg("native_ops"), py::arg("machine_library"), py::arg("cores"), py::arg("checked"),
       py::arg("compile_fn"));
+  m.def("_end_step", torch::wrap_pybind_function_no_gil(&ftm::end_step), py::arg("optimizer"));
   m.def("_sync", torch::wrap_pybind_function_no_gil(&ftm::sync), py::arg("wait") = false);
   m.def("_wait", torch::wrap_pybind_function_no_gil(&wait_for_all));
   m.def("_shutdown", torch::wrap_pybind_function_no_gil(&stop_launcher));

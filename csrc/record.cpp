@@ -7,6 +7,7 @@
 #include "python_bridge.h"
 #include "random.h"
 #include "shapes.h"
+#include "step_end.h"
 #include "views.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -152,6 +153,9 @@ void record(Op& op, torch::jit::Stack* stack) {
   const c10::ArrayRef<c10::IValue> arguments(stack->data() + base, op.arguments.size());
   Call call;
   read_call(call, op, arguments);
+  if (after_step.load(std::memory_order_relaxed)) {
+    look_for_next_step(call.operands);
+  }
   const uint64_t hash = hash_words(call.key.data(), call.key.size());
   FormPtr form = find_form(op, call.key, hash);
   if (!form) {

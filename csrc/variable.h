@@ -25,6 +25,7 @@ struct VariableData final : torch::lazy::LazyTensor::Data {
   explicit VariableData(int64_t nbytes) : Data(lazy_device()), nbytes(nbytes) {}
   int64_t nbytes; // of the storage
   BufferPtr before; // while pending: the last value in memory, which a failing program gives back
+  uint64_t step = 0; // the optimizer step that last wrote over a value in memory here
   VariableData* previous = nullptr;
   VariableData* next = nullptr;
 };
@@ -46,6 +47,9 @@ class Variable final : public torch::lazy::LazyTensor {
     return state().nbytes;
   }
   void set_nbytes(int64_t nbytes);
+  uint64_t step() const {
+    return state().step;
+  }
 
   // torch::lazy's own entries.
   void ApplyPendingGraph() override;

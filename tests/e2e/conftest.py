@@ -1,50 +1,18 @@
-"""Helpers of the end-to-end tests: the examples as modules, counters as differences."""
+"""The end-to-end tests import the examples as modules and count from zero."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import ftm_lazy
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
-
-
-class StepCounters:
-    """The counters at the end of every `optimizer.step()`, and their growth."""
-
-    def __init__(self) -> None:
-        self.snapshots: list[dict[str, int]] = []
-
-    def record(self, *_: object) -> None:
-        self.snapshots.append(ftm_lazy.metrics.counters())
-
-    def grown(self, name: str, first: int, last: int = -1) -> int:
-        """How much counter `name` grew from the end of step `first` to the end of step `last`."""
-        return self.snapshots[last].get(name, 0) - self.snapshots[first].get(name, 0)
-
-
-@contextmanager
-def counting_steps() -> Iterator[StepCounters]:
-    """Records the counters after every optimizer step in the block."""
-    counters = StepCounters()
-    handle = register_optimizer_step_post_hook(counters.record)
-    try:
-        yield counters
-    finally:
-        handle.remove()
-
-
-def fallbacks(counters: dict[str, int]) -> dict[str, int]:
-    """The fallback counters that are not zero."""
-    return {name: n for name, n in counters.items() if name.startswith("fallback::") and n}
 
 
 @pytest.fixture(autouse=True)

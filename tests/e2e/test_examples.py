@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from conftest import counting_steps, fallbacks
+from counting import counting_steps, fallbacks
 
 import ftm_lazy
 

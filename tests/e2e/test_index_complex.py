@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import fallbacks
+from counting import fallbacks
 from torch import Tensor
 
 import ftm_lazy

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from conftest import counting_steps, fallbacks
+from counting import counting_steps, fallbacks
 from torch import Tensor, nn
 
 import ftm_lazy
@@ -92,13 +92,48 @@ def read_five_in_turn(loss: Tensor, outputs: Tensor) -> None:
         assert metric(outputs.detach()).item() > -100
 
 
-@pytest.mark.parametrize(("after", "programs"), [(read_five, 2), (read_five_in_turn, 5)])
+@pytest.mark.parametrize(("after", "programs"), [(read_five, 1), (read_five_in_turn, 5)])
 def test_metrics_computed_after_the_step(after, programs: int) -> None:
-    """The step is launched where it ends: what is computed then is a program more for each time that it is read."""
+    """A step that was followed by metrics waits for them; of what is computed when it is read, each is a program."""
     counters = run(Loop(lr=1e-2), after)
     assert counters.grown("executions", 3, STEPS - 1) == programs * (STEPS - 4)
     assert counters.grown("compiles", 2) + counters.grown("cache_hits_disk", 2) == 0
     assert fallbacks(counters.snapshots[-1]) == {}
+
+
+def test_metrics_of_every_third_step_cost_one_program_each() -> None:
+    """The step after one with metrics waits for some in vain, and is launched where the next step begins."""
+    loop = Loop(lr=1e-2)
+    with counting_steps() as counters:
+        for step in range(STEPS):
+            loss, outputs = loop.step()
+            if step % 3 == 0:
+                read_five(loss, outputs)
+        loop.step()
+        counters.record()
+    assert counters.grown("executions", 5, 11) == 6 + 2
+    assert counters.grown("compiles", 5) + counters.grown("cache_hits_disk", 5) == 0
+
+
+def test_two_optimizers_keep_their_own_programs() -> None:
+    """What follows the second one's step waits; the first one's step is launched where its model is used again."""
+    torch.manual_seed(0)
+    first, second = (nn.Linear(8, 8).to("ftm") for _ in range(2))
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9) for m in (first, second)]
+    inputs = torch.randn(4, 8).to("ftm")
+    with counting_steps() as counters:
+        for _ in range(STEPS):
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+                second(first(inputs)).square().mean().backward()
+                optimizer.step()
+            metrics = [p.detach().norm() for p in first.parameters()]
+            outputs = [m.item() for m in metrics]
+        counters.record()
+    assert all(value > 0 for value in outputs)
+    third = 2 * 3 - 1
+    assert counters.grown("compiles", third) + counters.grown("cache_hits_disk", third) == 0
+    assert counters.grown("executions", third, 2 * STEPS - 1) == 2 * (STEPS - 3)
 
 
 def test_a_hundred_steps_that_read_nothing() -> None:
