@@ -134,11 +134,32 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
       at::equal(observed(as_stored(self, other)), observed(as_stored(other, other)));
 }
 
+// Operands of ops that run on the CPU: with the strides that the caller sees, because formulas of gradients go by
+// what the op must have done with them (whether a factorization was of a matrix or of its transpose).
+std::vector<at::Tensor> to_cpu(at::TensorList tensors) {
+  std::vector<at::Tensor> result;
+  for (const at::Tensor& tensor : tensors) {
+    const bool plain = !tensor.is_privateuseone() || tensor.is_non_overlapping_and_dense() || tensor.is_conj() ||
+        tensor.is_neg() || tensor.numel() == 0;
+    at::Tensor source = plain ? tensor.cpu() : observed(tensor);
+    if (!plain && source.strides() == tensor.strides()) {
+      int64_t extent = 1;
+      for (int64_t i = 0; i < tensor.dim(); ++i) {
+        extent += (tensor.size(i) - 1) * tensor.stride(i);
+      }
+      source = source.as_strided({extent}, {1}).clone().as_strided(tensor.sizes(), tensor.strides(), 0);
+    }
+    result.push_back(std::move(source));
+  }
+  return result;
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("copy_", TORCH_FN(copy_));
   library.impl("_copy_from", TORCH_FN(copy_from));
+  library.impl("_to_cpu", TORCH_FN(to_cpu));
   library.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   library.impl("equal", TORCH_FN(equal));
   library.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
