@@ -2,6 +2,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_embedding_bag_backward_native.h>
 #include <ATen/ops/index_put.h>
+#include <ATen/ops/pixel_shuffle_native.h>
+#include <ATen/ops/pixel_unshuffle_native.h>
 #include <torch/library.h>
 
 namespace ftm {
@@ -29,11 +31,27 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
   return self.reshape(split).transpose(1, 2).reshape(self.sizes());
 }
 
+// The CPU keeps a memory format that ATen's composite forms lose.
+at::Tensor in_format_of(const at::Tensor& self, const at::Tensor& made) {
+  const auto format = self.suggest_memory_format();
+  return format == at::MemoryFormat::Contiguous ? made : made.clone(format);
+}
+
+at::Tensor pixel_shuffle(const at::Tensor& self, int64_t factor) {
+  return in_format_of(self, at::native::math_pixel_shuffle(self, factor));
+}
+
+at::Tensor pixel_unshuffle(const at::Tensor& self, int64_t factor) {
+  return in_format_of(self, at::native::math_pixel_unshuffle(self, factor));
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_index_put_impl_", TORCH_FN(index_put_unchecked));
   library.impl("channel_shuffle", TORCH_FN(channel_shuffle));
+  library.impl("pixel_shuffle", TORCH_FN(pixel_shuffle));
+  library.impl("pixel_unshuffle", TORCH_FN(pixel_unshuffle));
   library.impl("_embedding_bag_backward", TORCH_FN(at::native::_embedding_bag_backward_symint));
 }
 

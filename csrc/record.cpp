@@ -24,14 +24,22 @@ void check_overlaps(const Op& op, const torch::jit::Stack& stack, size_t base) {
     const auto& tensor = stack[base + op.written[i]].toTensor();
     at::assert_no_internal_overlap(tensor);
     const auto* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+    const auto check = [&](const at::Tensor& other) {
+      if (other.defined() &&
+          other.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage) {
+        op.reads_late ? at::assert_no_overlap(tensor, other) : at::assert_no_partial_overlap(tensor, other);
+      }
+    };
     for (size_t j = 0; j < op.arguments.size(); ++j) {
       const auto& other = stack[base + j];
       const bool apart = static_cast<int32_t>(j) != op.written[i] &&
           (op.reads_late || !other.isSameIdentity(stack[base + op.written[i]]));
-      if (other.isTensor() && other.toTensor().defined() && apart &&
-          other.toTensor().unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage) {
-        op.reads_late ? at::assert_no_overlap(tensor, other.toTensor())
-                      : at::assert_no_partial_overlap(tensor, other.toTensor());
+      if (other.isTensor() && apart) {
+        check(other.toTensor());
+      } else if (other.isTensorList() && op.reads_late) {
+        for (const at::Tensor& element : other.toTensorVector()) {
+          check(element);
+        }
       }
     }
   }

@@ -1,153 +1,15 @@
 #include "shapes.h"
 
-#include "python_bridge.h"
-#include "random.h"
+#include "call_checks.h"
+#include "layout.h"
+#include "stand_ins.h"
 
-#include <ATen/EmptyTensor.h>
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/empty_strided.h>
 #include <c10/core/ScalarType.h>
 
 #include <unordered_set>
 
 namespace ftm {
 namespace {
-
-at::Tensor meta_like(const at::Tensor& tensor) {
-  if (is_wrapped_number(tensor)) {
-    return tensor; // meta kernels take numbers from the CPU, as all kernels do
-  }
-  return at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type());
-}
-
-// Zeros on the CPU, with the tensor's geometry.
-at::Tensor cpu_like(const at::Tensor& tensor) {
-  if (is_wrapped_number(tensor)) {
-    return tensor;
-  }
-  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU)).zero_();
-}
-
-using Stand = at::Tensor (*)(const at::Tensor&);
-
-// An argument with its tensors replaced by stand-ins on another device.
-c10::IValue stand_in(const c10::IValue& value, Stand stand, c10::Device device) {
-  if (value.isTensor()) {
-    const auto& tensor = value.toTensor();
-    return tensor.defined() ? c10::IValue(stand(tensor)) : value;
-  }
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& tensor : value.toTensorVector()) {
-      list.push_back(stand(tensor));
-    }
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-      list.push_back(
-          tensor && tensor->defined() ? std::optional<at::Tensor>(stand(*tensor)) : std::nullopt);
-    }
-    return list;
-  }
-  if (value.isDevice()) {
-    return device;
-  }
-  if (value.isGenerator()) {
-    return c10::IValue();
-  }
-  return value;
-}
-
-torch::jit::Stack stand_ins(c10::ArrayRef<c10::IValue> arguments, Stand stand, c10::Device device) {
-  torch::jit::Stack stack;
-  for (const auto& argument : arguments) {
-    stack.push_back(stand_in(argument, stand, device));
-  }
-  return stack;
-}
-
-// Many meta kernels are written in Python and complain in words of their own. A call that one of them
-// refuses is tried on CPU zeros, so that the user reads what eager says. Returns if eager takes the call.
-void throw_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  auto stack = stand_ins(arguments, cpu_like, c10::kCPU);
-  op.handle.callBoxed(stack);
-}
-
-// Runs an op on meta tensors; false if it has no meta kernel that takes the call. `arguments`: of the op
-// as the user called it, for the error.
-bool call_on_meta(
-    const Op& op, const c10::OperatorHandle& form, torch::jit::Stack& stack,
-    c10::ArrayRef<c10::IValue> arguments) {
-  at::AutoDispatchBelowADInplaceOrView guard;
-  try {
-    form.callBoxed(stack);
-    return true;
-  } catch (const c10::NotImplementedError&) {
-    return false;
-  } catch (const std::exception& error) {
-    if (is_python_interrupt(error)) {
-      throw;
-    }
-    if (is_python_not_implemented(error)) {
-      return false;
-    }
-  }
-  throw_as_eager(op, arguments);
-  return false;
-}
-
-// An op without a meta kernel: its CPU kernel tells what the results look like. False if it refuses zeros.
-bool call_on_zeros(
-    const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack& stack) {
-  at::AutoDispatchBelowADInplaceOrView guard;
-  try {
-    stack = stand_ins(arguments, cpu_like, c10::kCPU);
-    op.callBoxed(stack);
-    return true;
-  } catch (const c10::Error&) {
-    return false;
-  }
-}
-
-bool has_mixed_dtypes(c10::ArrayRef<c10::IValue> arguments) {
-  std::optional<at::ScalarType> first;
-  for (const auto& argument : arguments) {
-    if (!argument.isTensor() || !argument.toTensor().defined()) {
-      continue;
-    }
-    const auto dtype = argument.toTensor().scalar_type();
-    if (first.value_or(dtype) != dtype) {
-      return true;
-    }
-    first = dtype;
-  }
-  return false;
-}
-
-// Products and convolutions want operands of one dtype; their meta kernels don't look.
-bool wants_one_dtype(const std::string& name) {
-  static const std::unordered_set<std::string> names = {
-      "aten::mm",     "aten::bmm",   "aten::addmm", "aten::baddbmm", "aten::mv",         "aten::addmv",
-      "aten::addbmm", "aten::dot",   "aten::vdot",  "aten::linear",  "aten::convolution"};
-  return names.count(name) != 0;
-}
-
-// Meta kernels don't look at values.
-void check_values(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  if (op.random) {
-    check_draw(op.handle, arguments);
-  }
-  if (wants_one_dtype(op.name) && has_mixed_dtypes(arguments)) {
-    throw_as_eager(op, arguments);
-  }
-  if (op.name == "aten::pow.Tensor_Scalar" && arguments[1].isInt() && arguments[1].toInt() < 0) {
-    TORCH_CHECK(
-        !at::isIntegralType(arguments[0].toTensor().scalar_type(), /*includeBool=*/true),
-        "Integers to negative integer powers are not allowed.");
-  }
-}
 
 // Normalizations of half types save their statistics in the type that the CPU gives them; meta kernels say what
 // CUDA does.
@@ -354,10 +216,7 @@ FormPtr make_form(
 FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   // An op that writes to its arguments runs as itself first: that is where the errors come from that are
   // about the written tensors, and their final sizes.
-  check_values(op, arguments);
-  if (op.lax_meta) {
-    throw_as_eager(op, arguments);
-  }
+  check_call(op, arguments);
   if (std::any_of(op.written.begin(), op.written.end(), [&](int32_t i) { return !arguments[i].isTensor(); })) {
     return fallback_form(); // writes to lists of tensors, as gradient scalers do
   }
@@ -405,6 +264,7 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
       return fallback_form(); // returns a number: that is an observation
     }
   }
+  lay_out_as_eager(op, own, results);
   if (!takes_results(op, results)) {
     return fallback_form();
   }

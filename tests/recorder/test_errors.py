@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ftm_lazy import _C
@@ -36,6 +37,29 @@ BAD_CALLS: dict[str, Call] = {
     "leaf in place": lambda put: put(ones(3)).requires_grad_().add_(1),
     "set out of bounds": lambda put: put(ones(3)).as_strided((4, 4), (4, 1)),
     "convolution": lambda put: torch.nn.functional.conv2d(put(ones(1, 3, 8, 8)), put(ones(4, 2, 3, 3))),
+    "padding of conv1d": lambda put: F.conv1d(put(ones(1, 2, 8)), put(ones(4, 2, 3)), padding=-1),
+    "padding of conv2d": lambda put: F.conv2d(put(ones(1, 2, 8, 8)), put(ones(4, 2, 3, 3)), padding=-1),
+    "padding of conv3d": lambda put: F.conv3d(put(ones(1, 2, 8, 8, 8)), put(ones(4, 2, 3, 3, 3)), padding=(0, -1, 0)),
+    "padding of conv_transpose2d": lambda put: F.conv_transpose2d(put(ones(1, 2, 8, 8)), put(ones(2, 4, 3, 3)), padding=-1),
+    "stride of conv2d": lambda put: F.conv2d(put(ones(1, 2, 8, 8)), put(ones(4, 2, 3, 3)), stride=-1),
+    "sort dim": lambda put: put(ones(2, 3)).sort(2),
+    "stable sort dim": lambda put: put(ones(2, 3)).sort(stable=True, dim=-3),
+    "argsort dim": lambda put: put(ones(2, 3)).argsort(2),
+    "median dim": lambda put: put(ones(2, 3)).median(2),
+    "median of an empty dim": lambda put: put(ones(0, 3)).median(0),
+    "nanmedian of an empty dim": lambda put: put(ones(0, 3)).nanmedian(0),
+    "mode of an empty dim": lambda put: put(ones(0, 3)).mode(0),
+    "mode dim": lambda put: put(ones(2, 3)).mode(2),
+    "max of an empty dim": lambda put: put(ones(0, 3)).max(0),
+    "min of an empty dim": lambda put: put(ones(0, 3)).min(0),
+    "max of nothing": lambda put: put(ones(0)).max(),
+    "min of nothing": lambda put: put(ones(0)).min(),
+    "aminmax of nothing": lambda put: put(ones(0)).aminmax(),
+    "aminmax out dtype": lambda put: torch.aminmax(put(ones(3)), out=(put(ones(1).double()), put(ones(1).double()))),
+    "difference of bools": lambda put: put(ones(3, dtype=torch.bool)) - put(ones(3, dtype=torch.bool)),
+    "bool subtracted": lambda put: put(ones(3)) - True,
+    "subtracted from bool": lambda put: True - put(ones(3)),
+    "rsub of bool": lambda put: torch.rsub(put(ones(3, dtype=torch.bool)), 1),
 }
 
 
