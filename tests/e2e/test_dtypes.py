@@ -110,6 +110,8 @@ def test_reduction(name: str) -> None:
             if name in CPU_COMPUTES_IN_HALVES and dtype in (torch.bfloat16, torch.float16):
                 continue
             x = values(dtype)
+            if name in ("std", "var") and dtype.is_floating_point:
+                x = x[~((x.abs() > 1e15) & x.isfinite())]  # squares beyond float32: the CPU adds them in float64
             for operand in (x, torch.stack([x, x.flip(0)]), x[0], x[-2:]):
                 for pair in both(function, operand):
                     yield f"{dtype} {tuple(operand.shape)}", *pair

@@ -14,6 +14,7 @@ import samples_nn  # noqa: F401  (registers samplers)
 import samples_scores  # noqa: F401  (registers samplers)
 import samples_windows  # noqa: F401  (registers samplers)
 import samples_order  # noqa: F401  (registers samplers)
+import torch
 from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
 from ftm_backend.frontend.ops.record import register
 
@@ -51,7 +52,7 @@ def test_lowerings_take_the_schemas_arguments(name: str) -> None:
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         assert set(arguments) <= set(parameters)
     required = {p.name for p in parameters.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD} - {"b"}
-    if any(name.startswith(f"aten::{r}") for r in ("rand", "randn", "uniform", "normal", "bernoulli", "exponential", "native_dropout")):
+    if torch.Tag.nondeterministic_seeded in samples.for_op(name).tags:
         required -= {"seed", "offset"}
     assert required <= set(arguments)
 

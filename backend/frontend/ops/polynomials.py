@@ -69,7 +69,7 @@ def _register(kind: str, function: Callable[[Any, Any, Any], Any]) -> None:
         left = x < 0
         value = function(abs(x), n, left)
         value = e.where(left & odd, -value, value)
-        return e.where(n < 0, 0, e.where(e.isnan(x) & n.ne(0), math.nan, value))
+        return e.where(n < 0, 0, e.where(n.eq(0), 1, e.where(e.isnan(x), math.nan, value)))
 
     pointwise(f"aten::special_chebyshev_polynomial_{kind}", lambda x, n: polynomial(x, n, False), ALL, "chebyshev",
               tolerance=_TOLERANCE)
