@@ -22,6 +22,10 @@ import ftm_lazy
 from ftm_lazy import settings
 
 DOCS = Path(__file__).parent
+sys.path.insert(1, str(DOCS.parent / "tests"))
+
+from opdb import table  # noqa: E402
+
 MARKED = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 WALK = """\
@@ -54,6 +58,11 @@ PARTS: dict[str, Callable[[], str]] = {
     "walk-ftm": stage("ftm", "mlir"),
     "walk-asm": stage("asm", "text"),
     "settings": lambda: settings.table(),
+    "ops-totals": table.totals,
+    "ops-entries": table.ops,
+    "ops-fallbacks": table.fallbacks,
+    "ops-modules": table.modules,
+    "ops-optims": table.optims,
 }
 
 

@@ -73,8 +73,10 @@ def _optims() -> dict[str, Any]:
 def _op_dtypes(op: Any) -> list[torch.dtype]:
     """What the CPU supports of `DTYPES`, or one other dtype; nothing for an op that the CPU does not have."""
     first = op_checks.primary(op)
-    if first is None or first not in op_checks.DTYPES:
-        return [] if first is None else [first]
+    if first is None or op.name.startswith("jiterator"):  # kernels that are compiled for a GPU from C++ text
+        return []
+    if first not in op_checks.DTYPES:
+        return [first]
     return [dtype for dtype in op_checks.DTYPES if dtype in op.supported_dtypes("cpu")]
 
 

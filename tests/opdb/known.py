@@ -13,17 +13,30 @@ GAPS: dict[tuple[str, str, str], str] = {
     ("sparse_mm_reduce", "*", "*"): _SPARSE,
     ("to_sparse", "*", "*"): _SPARSE,
     ("SparseAdam", "*", "*"): _SPARSE,
-    ("nn_functional_avg_pool3d", "*", "out"): "the CPU's own result into a strided `out` is not its functional result",
+    ("cat", "*", "errors"): "an `out` that overlaps an argument is written to, not refused",
+    ("aminmax", "*", "errors"): "an `out` of another dtype is converted to, not refused",
+    ("complex", "*", "errors"): "an `out` of another dtype is converted to, not refused",
+    ("all", "*", "out"): "an `out` of int64 is converted to, not refused",
+    ("any", "*", "out"): "an `out` of int64 is converted to, not refused",
+    ("native_batch_norm", "*", "out"): "in evaluation mode, `out` for the unused statistics is resized",
 }
 """By entry, dtype and check, of which the last two may be "*": why it is not right."""
 
 FALLBACKS = {
-    r"aten::(nonzero|masked_select|_unique.*|unique_.*|argwhere).*": "the shape of the result depends on values",
-    r"aten::.*(lu_|cholesky|qr|svd|eig|lstsq|ldl|householder|ormqr|geqrf|linalg_solve|triangular|linalg_inv|det).*": (
-        "a matrix factorization, which LAPACK does on the CPU"
+    r"aten::(nonzero|masked_select|_unique.*|unique_.*|argwhere|bincount|repeat_interleave|index)(\..*)?": (
+        "the shape of the result depends on values"
     ),
+    r"aten::(.*_)?(lu|lu_\w+|cholesky\w*|qr|svd|eigh?|eigvals|lstsq|ldl_\w+|householder_product|ormqr|geqrf|solve\w*"
+    r"|triangular_solve|inv_ex|slogdet|det)(\..*)?": "a matrix factorization, or what uses one: LAPACK on the CPU",
+    r"aten::linalg_matrix_exp": "repeated squaring, as often as the values ask for",
+    r"aten::(igamma.*|special_(hermite|laguerre|legendre|airy).*)": (
+        "a loop whose length or branch depends on each value"
+    ),
+    r"aten::_ctc_loss.*": "a recursion over time steps, thousands of operations when unrolled",
+    r"aten::(mul|pow|silu|div)\..*|aten::silu.*": "complex, with a number or a form that has no record",
+    r"aten::hash_tensor.*": "a checksum of the bits",
+    r"aten::_scaled_mm.*": "8-bit floating point",
     r"aten::.*(sparse|coalesce).*": "sparse tensors live on the CPU",
-    r"aten::_fft_.*": "a Fourier transform",
 }
 """Why operations run on the CPU: the first pattern that matches the name of the operation."""
 

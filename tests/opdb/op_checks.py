@@ -48,6 +48,9 @@ MANY = 200
 """Samples that variants and other dtypes take at most, evenly chosen: a dozen entries have up to 1,440, all
 combinations of their arguments. Forward and backward in the primary dtype take all."""
 
+OTHER_DTYPE = "of int64"
+"""The one kind of `out` that ops may refuse."""
+
 FEW = 6
 """Samples that `out`, `second` and `jvp` take: the first ones, which every family orders from plain to odd."""
 
@@ -276,13 +279,17 @@ def _out(op: Any, dtype: torch.dtype) -> Iterator[Case]:
         "as large as the result": lambda t: torch.full_like(t, 42),
         "strided": lambda t: noncontiguous_like(torch.full_like(t, 42)),
         "empty": lambda t: t.new_empty(0),
-        "of int64": lambda t: torch.empty_like(t, dtype=torch.int64),
+        OTHER_DTYPE: lambda t: torch.empty_like(t, dtype=torch.int64),
     }
     for label, sample in _samples(op, dtype, limit=FEW):
         for kind, make in makers.items():
             kept: list[bool] = []  # by the CPU, which runs first: some of its ops give `out` strides of their own
 
-            def run(place: Place, sample: Any = sample, make: Any = make, kept: Any = kept) -> list[Leaf]:
+            same = kind != OTHER_DTYPE
+
+            def run(
+                place: Place, sample: Any = sample, make: Any = make, kept: Any = kept, same: bool = same
+            ) -> list[Leaf]:
                 input, args, kwargs = arguments = _put(place, op, sample)
                 with _devices(place, arguments):
                     plain = op(input, *args, **kwargs)
@@ -296,10 +303,11 @@ def _out(op: Any, dtype: torch.dtype) -> Iterator[Case]:
                 now = [t.stride() == old for (_, t), old in zip(given, before, strict=True)]
                 if place == CPU:
                     kept[:] = now
+                    result = plain if same else result  # a few of its ops write other values into strided tensors
                 found.append(("keeps strides, or the CPU does not", [one or not its for one, its in zip(now, kept)]))
                 return found + leaves("result", _settled(op, result, arguments))
 
-            yield Case(f"{label}, out {kind}", run, may_raise=True)
+            yield Case(f"{label}, out {kind}", run, may_raise=not same)
 
 
 def _can_be_out(result: Any) -> bool:
@@ -312,18 +320,26 @@ def _errors(op: Any, dtype: torch.dtype) -> Iterator[Case]:
     wanted = list(op.error_inputs("cpu"))
     given = list(op.error_inputs("ftm"))
     for index, (on_cpu, on_ftm) in enumerate(zip(wanted, given, strict=False)):
-        at = {"cpu": on_cpu, "ftm": on_ftm}
 
-        def run(place: Place, at: Any = at) -> list[Leaf]:
-            sample = at[place.device].sample_input
+        def run(place: Place, on_cpu: Any = on_cpu, on_ftm: Any = on_ftm) -> list[Leaf]:
+            if place == CPU:
+                if not _raises(op, on_cpu.sample_input):
+                    raise Refused("the CPU does not raise")
+                raise on_ftm.error_type("as the entry demands of this device")
+            sample = on_ftm.sample_input
             result = op(sample.input, *sample.args, **sample.kwargs)
-            if place.device == "ftm":
-                torch.ftm.synchronize()  # what depends on values is raised when they are known
-            else:
-                raise Refused("the CPU does not raise")
+            torch.ftm.synchronize()  # what depends on values is raised when they are known
             return leaves("result", result)
 
         yield Case(f"error input {index}", run, may_raise=True)
+
+
+def _raises(op: Any, sample: Any) -> bool:
+    try:
+        op(sample.input, *sample.args, **sample.kwargs)
+    except Exception:
+        return True
+    return False
 
 
 def _second(op: Any, dtype: torch.dtype) -> Iterator[Case]:
@@ -336,8 +352,11 @@ def _second(op: Any, dtype: torch.dtype) -> Iterator[Case]:
             if not outputs or not inputs:
                 raise Refused("nothing is differentiable")
             first = [t.requires_grad_() for t in cotangents(place, outputs)]
-            firsts = torch.autograd.grad(outputs, inputs, first, create_graph=True, allow_unused=True)
-            return gradients(place, firsts, [inputs, first])
+            try:
+                firsts = torch.autograd.grad(outputs, inputs, first, create_graph=True, allow_unused=True)
+                return gradients(place, firsts, [inputs, first])
+            except RuntimeError as error:
+                raise Refused("the CPU has no second derivative") if place == CPU else error
 
         yield Case(label, run)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import sys
 import threading
 from collections import Counter
@@ -96,8 +97,14 @@ def run(units: list[Unit], results: Results, options: argparse.Namespace, consol
         Schedule(units, results, options.jobs, options.timeout, told=told).run()
 
 
+def _interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def main() -> int:
     """Runs what the command line asks for; returns the exit code."""
+    signal.signal(signal.SIGINT, _interrupted)  # also where a shell starts it in the background
+    signal.signal(signal.SIGTERM, _interrupted)
     options = arguments()
     partial = options.ops != ".*" or options.dtypes or options.checks or len(options.db) < len(DATABASES)
     if options.publish and partial:

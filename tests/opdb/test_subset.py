@@ -1,0 +1,81 @@
+"""A stated, varied part of PyTorch's databases, and the promise of docs/ops.md: what it calls native is native.
+
+`make test-ops` runs everything; this is what `make test` has time for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from opdb import known, support
+from opdb.databases import DATABASES, Unit
+from opdb.families import FAMILIES, family
+from opdb.worker import run_unit_check
+
+WHOLE = {
+    "ops": (
+        "add", "where", "clamp", "nn_functional_gelu", "special_log_ndtr", "amax", "std", "cumsum", "sort", "topk",
+        "gather", "index_put", "scatter_add", "mm", "baddbmm", "outer", "nn_functional_conv1d",
+        "nn_functional_avg_pool2d", "nn_functional_layer_norm", "nn_functional_nll_loss", "nn_functional_pad_reflect",
+        "nn_functional_embedding", "nn_functional_dropout", "uniform", "full_like", "cat", "tril", "unfold", "nonzero",
+        "fft_rfft",
+    ),
+    "modules": ("nn_GRUCell", "nn_BatchNorm2d", "nn_Bilinear", "nn_Embedding"),
+    "optims": ("SGD", "AdamW"),
+}  # fmt: skip
+"""Entries that run with all checks in their primary dtype: some of every family."""
+
+DTYPES = {
+    "add": ("float64", "bfloat16", "float16", "int8", "uint8", "int16", "int32", "int64", "bool", "complex64"),
+    "sum": ("bfloat16", "int8", "bool"),
+    "floor_divide": ("float64", "int32"),
+    "bitwise_and": ("bool", "uint8"),
+    "mm": ("bfloat16", "float64", "int64"),
+    "sort": ("bool", "uint8"),
+    "index_select": ("float16", "int16"),
+    "softmax": ("bfloat16", "float16"),
+}
+"""Entries of op_db that run forward and backward in other dtypes."""
+
+PROMISED = {(entry["db"], entry["entry"]): entry for entry in support.load()}
+
+
+def units() -> Iterator[Unit]:
+    """What runs."""
+    for db, names in WHOLE.items():
+        primary: dict[str, Unit] = {}
+        for unit in DATABASES[db].units(db):
+            primary.setdefault(unit.entry, unit)
+        yield from (primary[name] for name in names)
+    for name, dtypes in DTYPES.items():
+        yield from (unit for unit in DATABASES["ops"].units("ops") if unit.entry == name and unit.dtype in dtypes)
+
+
+@pytest.mark.parametrize(
+    "unit, check",
+    [
+        pytest.param(unit, check, id=f"{unit.entry}-{unit.dtype}-{check}")
+        for unit in units()
+        for check in unit.checks
+    ],
+)
+def test_entry(unit: Unit, check: str) -> None:
+    record = run_unit_check(unit.db, unit.entry, unit.dtype, check)
+    promised = PROMISED[unit.db, unit.entry]
+    word = promised["checks"].get(check) if unit.dtype == promised["dtype"] else promised["dtypes"].get(unit.dtype)
+    found = support.word(record)
+    if known.reason(unit.entry, unit.dtype, check):
+        return
+    assert found is None or found in support.RIGHT, record["detail"]
+    if word == "native":
+        assert found == "native", record["fallbacks"] or record["uncompiled"]
+
+
+def test_the_subset_has_some_of_every_family() -> None:
+    assert {family(name) for name in WHOLE["ops"]} == {"elementwise", *FAMILIES}
+
+
+def test_the_committed_summary_has_all_entries() -> None:
+    names = {(db, name) for db, database in DATABASES.items() for name in database.entries()}
+    assert set(PROMISED) == names
