@@ -45,11 +45,18 @@ at::Tensor pixel_unshuffle(const at::Tensor& self, int64_t factor) {
   return in_format_of(self, at::native::math_pixel_unshuffle(self, factor));
 }
 
+// The transformer encoder asks this to know whether it can make nested tensors of what is padded, which ftm does not
+// have: with this answer it goes on with the padding.
+bool nested_tensor_from_mask_left_aligned(const at::Tensor&, const at::Tensor&) {
+  return false;
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_index_put_impl_", TORCH_FN(index_put_unchecked));
   library.impl("channel_shuffle", TORCH_FN(channel_shuffle));
+  library.impl("_nested_tensor_from_mask_left_aligned", TORCH_FN(nested_tensor_from_mask_left_aligned));
   library.impl("pixel_shuffle", TORCH_FN(pixel_shuffle));
   library.impl("pixel_unshuffle", TORCH_FN(pixel_unshuffle));
   library.impl("_embedding_bag_backward", TORCH_FN(at::native::_embedding_bag_backward_symint));

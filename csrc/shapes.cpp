@@ -11,13 +11,18 @@
 namespace ftm {
 namespace {
 
-// Normalizations of half types save their statistics in the type that the CPU gives them; meta kernels say what
-// CUDA does.
-bool narrow_statistics(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  static const std::unordered_set<std::string> names = {
+// Meta kernels say what CUDA does, or less; the CPU saves the statistics of normalizations of half types in those types,
+// and the loss of one sample has no dimension there.
+bool differs_on_the_cpu(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  static const std::unordered_set<std::string> norms = {
       "aten::native_layer_norm", "aten::native_group_norm", "aten::_native_batch_norm_legit_functional",
       "aten::_native_batch_norm_legit.no_stats"};
-  return names.count(op.name) != 0 && at::isReducedFloatingType(arguments[0].toTensor().scalar_type());
+  static const std::unordered_set<std::string> losses = {
+      "aten::multi_margin_loss", "aten::multilabel_margin_loss_forward"};
+  if (norms.count(op.name) != 0) {
+    return at::isReducedFloatingType(arguments[0].toTensor().scalar_type());
+  }
+  return losses.count(op.name) != 0 && arguments[0].toTensor().dim() < 2;
 }
 
 FormPtr fallback_form() {
@@ -221,13 +226,15 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     return fallback_form(); // writes to lists of tensors, as gradient scalers do
   }
   std::vector<c10::DimVector> written_sizes;
+  bool sized = false; // what is written has its final sizes
   if (!op.data_dependent && !op.written.empty()) {
     auto stack = stand_ins(arguments, meta_like, c10::kMeta);
     std::vector<at::Tensor> written;
     for (const int32_t index : op.written) {
       written.push_back(stack[index].toTensor());
     }
-    if (call_on_meta(op, op.handle, stack, arguments)) {
+    sized = call_on_meta(op, op.handle, stack, arguments);
+    if (sized) {
       for (size_t i = 0; i < written.size(); ++i) {
         if (written[i].sizes() != arguments[op.written[i]].toTensor().sizes()) {
           written_sizes.resize(written.size());
@@ -244,7 +251,7 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   }
   const auto own = functional_arguments(op, arguments);
   auto stack = stand_ins(own, meta_like, c10::kMeta);
-  const bool typed = narrow_statistics(op, arguments) && call_on_zeros(op.functional, own, stack);
+  const bool typed = differs_on_the_cpu(op, arguments) && call_on_zeros(op.functional, own, stack);
   if (!typed && !call_on_meta(op, op.functional, stack, arguments) && !call_on_zeros(op.functional, own, stack)) {
     return fallback_form();
   }
@@ -267,6 +274,11 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   lay_out_as_eager(op, own, results);
   if (!takes_results(op, results)) {
     return fallback_form();
+  }
+  if (!sized && !op.written.empty() && op.arguments[op.written[0]].out) {
+    for (size_t i = 0; i < op.written.size(); ++i) {
+      written_sizes.push_back(results[i].type.sizes); // no kernel says more
+    }
   }
   auto form = make_form(op, own, std::move(results), std::move(list_lengths));
   form->written_sizes = std::move(written_sizes);

@@ -145,3 +145,34 @@ def test_writing_over_what_is_read_is_refused() -> None:
         torch.gather(table, 0, torch.zeros(2, 3, 4, dtype=torch.int64, device="ftm"), out=table)
     with pytest.raises(RuntimeError, match="unsupported operation"):
         torch.masked_select(table, table > 3, out=table[0])
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_transformer_encoder_of_padded_batches(nested: bool) -> None:
+    """The encoder would make nested tensors of these in evaluation: ftm has none, and it goes on with the padding."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=nested).eval()
+    batch = torch.randn(3, 5, 16)
+    padding = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0], [0, 0, 1, 1, 1]]).bool()
+    with torch.no_grad():
+        want = encoder(batch, src_key_padding_mask=padding)
+        got = encoder.to("ftm")(batch.to("ftm"), src_key_padding_mask=padding.to("ftm")).cpu()
+    assert got.shape == want.shape
+    torch.testing.assert_close(got[~padding], want[~padding])
+
+
+@pytest.mark.parametrize(
+    ("loss", "target"), [(nn.functional.multilabel_margin_loss, [1, 2, -1, 0]), (nn.functional.multi_margin_loss, 1)]
+)
+def test_the_loss_of_one_sample_has_no_dimension(loss: Callable[..., Tensor], target: list[int] | int) -> None:
+    scores = torch.tensor([0.3, -0.2, 0.9, 0.1])
+
+    def run(device: str) -> list[Tensor]:
+        leaf = scores.clone().to(device).requires_grad_()
+        value = loss(leaf, torch.tensor(target).to(device), reduction="none")
+        value.backward()
+        return [value.detach().cpu(), leaf.grad.cpu()]
+
+    for got, want in zip(run("ftm"), run("cpu"), strict=True):
+        torch.testing.assert_close(got, want)

@@ -13,12 +13,11 @@ GAPS: dict[tuple[str, str, str], str] = {
     ("sparse_mm_reduce", "*", "*"): _SPARSE,
     ("to_sparse", "*", "*"): _SPARSE,
     ("SparseAdam", "*", "*"): _SPARSE,
-    ("cat", "*", "errors"): "an `out` that overlaps an argument is written to, not refused",
-    ("aminmax", "*", "errors"): "an `out` of another dtype is converted to, not refused",
-    ("complex", "*", "errors"): "an `out` of another dtype is converted to, not refused",
-    ("all", "*", "out"): "an `out` of int64 is converted to, not refused",
-    ("any", "*", "out"): "an `out` of int64 is converted to, not refused",
     ("native_batch_norm", "*", "out"): "in evaluation mode, `out` for the unused statistics is resized",
+    ("all", "*", "out"): "an `out` of another dtype is converted to, not refused, for a list of dims",
+    ("any", "*", "out"): "an `out` of another dtype is converted to, not refused, for a list of dims",
+    ("fft_ihfft2", "*", "out"): "an empty `out` stays empty where one dimension is transformed",
+    ("fft_ihfftn", "*", "out"): "an empty `out` stays empty where one dimension is transformed",
 }
 """By entry, dtype and check, of which the last two may be "*": why it is not right."""
 
