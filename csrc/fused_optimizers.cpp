@@ -43,14 +43,15 @@ class Scaling {
     }
   }
 
-  // The gradient to descend along, in the type to compute in.
-  at::Tensor gradient(const at::Tensor& stored, bool maximize) const {
+  // The gradient to descend along, in the type to compute in, with that of the decay of `parameter`.
+  at::Tensor gradient(const at::Tensor& stored, bool maximize, const at::Tensor& parameter, double decay) const {
     at::Tensor gradient = wide(stored);
     if (given(scale_)) {
       gradient = gradient / *scale_;
       assign(stored, gradient);
     }
-    return maximize ? gradient.neg() : gradient;
+    gradient = maximize ? gradient.neg() : gradient;
+    return decay != 0 ? gradient + parameter * decay : gradient;
   }
 
   void assign(const at::Tensor& target, const at::Tensor& value) const {
@@ -78,12 +79,11 @@ void adam(
     at::TensorList parameters, at::TensorList gradients, at::TensorList averages, at::TensorList squares,
     at::TensorList maxima, at::TensorList steps, const AdamOptions& options, const Scaling& scaling) {
   for (size_t i = 0; i < parameters.size(); ++i) {
-    at::Tensor gradient = scaling.gradient(gradients[i], options.maximize);
     at::Tensor parameter = Scaling::wide(parameters[i]);
-    if (options.weight_decay != 0 && options.decoupled) {
+    const at::Tensor gradient = scaling.gradient(
+        gradients[i], options.maximize, parameter, options.decoupled ? 0 : options.weight_decay);
+    if (options.decoupled && options.weight_decay != 0) {
       parameter = parameter - options.rate.times(parameter * options.weight_decay);
-    } else if (options.weight_decay != 0) {
-      gradient = gradient + parameter * options.weight_decay;
     }
     const at::Tensor average = Scaling::wide(averages[i]).lerp(gradient, 1 - options.beta1);
     const at::Tensor square =
@@ -120,11 +120,8 @@ void fused_sgd(
   const Rate step(rate);
   const Scaling scaling(scale, found_inf);
   for (size_t i = 0; i < parameters.size(); ++i) {
-    at::Tensor gradient = scaling.gradient(gradients[i], maximize);
     const at::Tensor parameter = Scaling::wide(parameters[i]);
-    if (weight_decay != 0) {
-      gradient = gradient + parameter * weight_decay;
-    }
+    at::Tensor gradient = scaling.gradient(gradients[i], maximize, parameter, weight_decay);
     if (momentum != 0) {
       const at::Tensor moving = is_first_step
           ? gradient
@@ -144,11 +141,8 @@ void fused_adagrad(
   const Rate start(rate);
   const Scaling scaling(scale, found_inf);
   for (size_t i = 0; i < parameters.size(); ++i) {
-    at::Tensor gradient = scaling.gradient(gradients[i], maximize);
     const at::Tensor parameter = Scaling::wide(parameters[i]);
-    if (weight_decay != 0) {
-      gradient = gradient + parameter * weight_decay;
-    }
+    const at::Tensor gradient = scaling.gradient(gradients[i], maximize, parameter, weight_decay);
     const at::Tensor sum = Scaling::wide(sums[i]) + gradient * gradient;
     scaling.assign(sums[i], sum);
     const at::Tensor step = steps[i].reshape({}).to(at::kDouble);

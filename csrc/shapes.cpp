@@ -85,15 +85,13 @@ bool has_complex_scalar(c10::ArrayRef<c10::IValue> arguments) {
 
 // A result of a type that few ops know must be one that this op's record names.
 bool takes_results(const Op& op, const std::vector<ResultType>& results) {
-  constexpr uint64_t kCommon = uint64_t{1} << static_cast<int>(at::kDouble) | uint64_t{1} << static_cast<int>(at::kFloat) |
-      uint64_t{1} << static_cast<int>(at::kHalf) | uint64_t{1} << static_cast<int>(at::kBFloat16) |
-      uint64_t{1} << static_cast<int>(at::kLong) | uint64_t{1} << static_cast<int>(at::kInt) |
-      uint64_t{1} << static_cast<int>(at::kShort) | uint64_t{1} << static_cast<int>(at::kChar) |
-      uint64_t{1} << static_cast<int>(at::kByte) | uint64_t{1} << static_cast<int>(at::kBool);
+  static constexpr auto bit = [](at::ScalarType dtype) { return uint64_t{1} << static_cast<int>(dtype); };
+  constexpr uint64_t kCommon = bit(at::kDouble) | bit(at::kFloat) | bit(at::kHalf) | bit(at::kBFloat16) | bit(at::kLong) |
+      bit(at::kInt) | bit(at::kShort) | bit(at::kChar) | bit(at::kByte) | bit(at::kBool);
   uint64_t dtypes = 0;
   for (const auto& result : results) {
     if (result.type.dtype != at::ScalarType::Undefined) {
-      dtypes |= uint64_t{1} << static_cast<int>(result.type.dtype);
+      dtypes |= bit(result.type.dtype);
     }
   }
   return (dtypes & ~kCommon) == 0 || is_native(op.name, dtypes & ~kCommon);

@@ -22,7 +22,7 @@ import torch
 from torch.testing._comparison import default_tolerances
 from torch.testing._internal.common_device_type import precisionOverride, toleranceOverride
 
-__all__ = ["UNDETERMINED", "Closeness", "Mismatch", "Tolerance", "compare", "override"]
+__all__ = ["UNDETERMINED", "Closeness", "Mismatch", "Tolerance", "compare", "override", "slack"]
 
 UNDETERMINED = {
     name: "its values are whatever memory held"
@@ -41,6 +41,10 @@ SLACKS = {
                                    "keeps 5 of 7 digits, and which ones are lost depends on the order of the sums"),
     "_segment_reduce": (8.0, "the CPU rounds a product to half precision at each step, ftm once, and the gradient "
                         "divides by it"),
+    "nn.functional.normalize": (8.0, "over a dimension of one element its gradient is 0, and what there is instead is the "
+                                "rounding of two products that cancel"),
+    "RMSprop": (8.0, "centered, it divides by the root of a difference; in 20 steps the CPU itself moves 6e-5 away from "
+                "float64, of a first difference of one unit in the last place"),
 }  # fmt: skip
 """Entries with more than `SLACK`, and why."""
 
@@ -48,8 +52,8 @@ RISK = 1e-9
 """The probability with which equal distributions are taken for different ones, for each comparison."""
 
 HALVES = {
-    "nn.functional.linear_cross_entropy": (0.02, "its logits, of size 8, are rounded to half precision; a loss near "
-                                           "0 is the difference of two of them"),
+    "nn.functional.linear_cross_entropy": (0.03125, "its logits, of size 8, are rounded to half precision, in bfloat16 by "
+                                           "up to 0.03125; a loss near 0 is the difference of two of them"),
 }  # fmt: skip
 """Entries with an absolute tolerance of their own in bfloat16 and float16, and why; names are beginnings."""
 
@@ -80,9 +84,14 @@ class Tolerance:
         return Tolerance(max(self.rtol, other.rtol), max(self.atol, other.atol), max(self.slack, other.slack))
 
 
+def slack(name: str) -> Tolerance:
+    """The slack of the entry of this name, and no more tolerance than that."""
+    return Tolerance(slack=SLACKS[name][0]) if name in SLACKS else Tolerance()
+
+
 def override(entry: Any, dtype: torch.dtype) -> Tolerance:
     """What the entry's `precisionOverride` and `toleranceOverride` decorators allow for `dtype` on an accelerator."""
-    found = Tolerance(slack=SLACKS[entry.name][0]) if entry.name in SLACKS else Tolerance()
+    found = slack(entry.name)
     for test in _TESTS:
         for device in ("cpu", "cuda"):
             for decorator in entry.get_decorators("TestCommon", test, device, dtype, {}):

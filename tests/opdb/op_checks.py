@@ -40,7 +40,7 @@ READS_STORAGE = ("as_strided", "as_strided_copy", "as_strided_scatter")
 ON_CPU = ("tensor_split",)
 """Entries whose tensor arguments, but for the first, are on the CPU on every device: they say where to split."""
 
-TIES = {"kthvalue": 1, "topk": 1, "median": 0, "nanmedian": 0, "mode": 0, "sort": 0, "argsort": 0}
+TIES = {"kthvalue": 1, "topk": 1, "median": 0, "nanmedian": 0, "mode": 0, "sort": 0, "argsort": 0, "msort": 0}
 """Entries that say where a value is, which is not determined among equal ones (unless `stable=True`): compared by the
 value that is there. With the position of `dim` among the arguments."""
 

@@ -18,7 +18,7 @@ from torch import manual_seed as seed  # by this name, the engine's search for w
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from opdb.compare import Tolerance
+from opdb.compare import Tolerance, slack
 from opdb.engine import Case, Leaf
 from opdb.op_checks import leaves
 from opdb.place import Place
@@ -45,7 +45,7 @@ def applies(info: Any, dtype: torch.dtype, check: str) -> bool:
 
 def tolerance(info: Any, dtype: torch.dtype) -> Tolerance:
     """The entries have no overrides for a comparison with the CPU."""
-    return Tolerance()
+    return slack(info.optim_cls.__name__)
 
 
 def cases(info: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:

@@ -15,10 +15,6 @@ from ftm_backend.frontend.trace import TensorType
 _ROWS = {"f64": (1e-10, 1e-11), "f32": (5e-5, 1e-5), "f16": (4e-3, 1e-3), "bf16": (3e-2, 1e-2)}
 
 
-def _typed(b: Any, dtype: str, shape: Any) -> Any:
-    return TensorType(dtype, tuple(shape))
-
-
 # --- softmax ----------------------------------------------------------------------------------------------
 
 
@@ -79,27 +75,21 @@ def _log_softmax_backward(b: Any, grad_output: Any, output: Any, dim: int, input
                        [grad_output, output, total], b.result)
 
 
-# --- layer norm -------------------------------------------------------------------------------------------
-
-
-def _rows(b: Any, x: Any, normalized_shape: list[int]) -> tuple[Any, int, int]:
-    """x as [rows, columns] with the normalized dimensions as columns."""
-    columns = math.prod(normalized_shape)
-    rows = math.prod(x.shape[: x.rank - len(normalized_shape)])
-    return b.reshape(x, (rows, columns)), rows, columns
+# --- layer norm and group norm: a mean and a deviation for each group of elements ---------------------------
 
 
 def _reciprocal_deviation(b: Any, variance: Any, eps: float) -> Any:
     return b.pointwise(lambda v: e.rsqrt(v + eps), [variance], variance.type)
 
 
-@lowering("aten::native_layer_norm", FLOATS, "layer_norm", _ROWS)
-def _layer_norm(b: Any, input: Any, normalized_shape: list[int], weight: Any, bias: Any, eps: float) -> Any:
-    x, rows, columns = _rows(b, input, normalized_shape)
-    dtype = compute_dtype(input.dtype)
-    variance, mean = moments(b, x, [1], 0)
+def _normalized(b: Any, x: Any, dims: list[int], weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    """x normalized over ``dims``, in its own type, with the mean and 1 / deviation of each group.
+
+    ``weight`` and ``bias`` broadcast against x, or are None.
+    """
+    dtype = compute_dtype(x.dtype)
+    variance, mean = moments(b, x, dims, 0)
     deviation = _reciprocal_deviation(b, variance, eps)
-    affine = [b.reshape(p, (1, columns)) for p in (weight, bias) if p is not None]
 
     def body(v: Any, m: Any, r: Any, *parameters: Any) -> Any:
         y = (v.to(dtype) - m) * r
@@ -108,47 +98,88 @@ def _layer_norm(b: Any, input: Any, normalized_shape: list[int], weight: Any, bi
             y = y * values[0]
         if bias is not None:
             y = y + values[-1]
-        return y.to(input.dtype)
+        return y.to(x.dtype)
 
-    out = b.pointwise(body, [x, mean, deviation, *affine], _typed(b, input.dtype, (rows, columns)))
-    statistics = [b.cast(b.reshape(s, t.shape), t.dtype) for s, t in zip((mean, deviation), b.results[1:], strict=True)]
-    return (b.reshape(out, input.shape), *statistics)
+    affine = [p for p in (weight, bias) if p is not None]
+    out = b.pointwise(body, [x, mean, deviation, *affine], TensorType(x.dtype, x.shape))
+    statistics = (b.cast(b.reshape(s, t.shape), t.dtype) for s, t in zip((mean, deviation), b.results[1:], strict=True))
+    return (b.reshape(out, b.results[0].shape), *statistics)
+
+
+def _normalized_backward(b: Any, grad: Any, x: Any, mean: Any, rstd: Any, weight: Any, dims: list[int],
+                         shared: list[int]) -> tuple[Any, Any, Any]:
+    """The gradients of x, weight and bias of `_normalized`; those that are not asked for are None.
+
+    All operands broadcast against x.  ``shared`` are the dimensions along which an element of weight is used.
+    """
+    dtype = compute_dtype(x.dtype)
+    scale = [] if weight is None else [weight]
+    share = 1 / max(1, math.prod(x.shape[dim] for dim in dims))
+    grads: list[Any] = [None, None, None]
+
+    def scaled(g: Any, w: Any) -> Any:
+        return g.to(dtype) * w[0].to(dtype) if w else g.to(dtype)
+
+    def normal(v: Any, m: Any, r: Any) -> Any:
+        return (v.to(dtype) - m.to(dtype)) * r.to(dtype)
+
+    if b.results[0] is not None:
+        total = reduce(b, "sum", [grad, *scale], dims, dtype, lambda g, *w: scaled(g, w))
+        along = reduce(b, "sum", [grad, x, mean, rstd, *scale], dims, dtype,
+                       lambda g, v, m, r, *w: scaled(g, w) * normal(v, m, r))
+
+        def body(g: Any, v: Any, m: Any, r: Any, s: Any, a: Any, *w: Any) -> Any:
+            inner = scaled(g, w) - s * share - normal(v, m, r) * a * share
+            return (inner * r.to(dtype)).to(x.dtype)
+
+        made = b.pointwise(body, [grad, x, mean, rstd, total, along, *scale], TensorType(x.dtype, x.shape))
+        grads[0] = b.reshape(made, b.results[0].shape)
+    if b.results[1] is not None:
+        made = reduce(b, "sum", [grad, x, mean, rstd], shared, dtype, lambda g, v, m, r: g.to(dtype) * normal(v, m, r))
+        grads[1] = b.cast(b.reshape(made, b.results[1].shape), b.results[1].dtype)
+    if b.results[2] is not None:
+        made = reduce(b, "sum", [grad], shared, dtype)
+        grads[2] = b.cast(b.reshape(made, b.results[2].shape), b.results[2].dtype)
+    return tuple(grads)
+
+
+def _reshaped(b: Any, parameter: Any, shape: tuple[int, ...]) -> Any:
+    return None if parameter is None else b.reshape(parameter, shape)
+
+
+def _rows(x: Any, normalized_shape: list[int]) -> tuple[int, int]:
+    """The shape of x as [rows, columns] with the normalized dimensions as columns."""
+    return math.prod(x.shape[: x.rank - len(normalized_shape)]), math.prod(normalized_shape)
+
+
+@lowering("aten::native_layer_norm", FLOATS, "layer_norm", _ROWS)
+def _layer_norm(b: Any, input: Any, normalized_shape: list[int], weight: Any, bias: Any, eps: float) -> Any:
+    rows, columns = _rows(input, normalized_shape)
+    affine = (_reshaped(b, parameter, (1, columns)) for parameter in (weight, bias))
+    return _normalized(b, b.reshape(input, (rows, columns)), [1], *affine, eps)
 
 
 @lowering("aten::native_layer_norm_backward", FLOATS, "layer_norm_backward", _ROWS)
 def _layer_norm_backward(b: Any, grad_out: Any, input: Any, normalized_shape: list[int], mean: Any, rstd: Any, weight: Any,
                          bias: Any, output_mask: list[bool]) -> Any:
-    x, rows, columns = _rows(b, input, normalized_shape)
-    g = b.reshape(grad_out, (rows, columns))
-    m, r = b.reshape(mean, (rows, 1)), b.reshape(rstd, (rows, 1))
-    dtype = compute_dtype(input.dtype)
-    scale = [] if weight is None else [b.reshape(weight, (1, columns))]
-    grads: list[Any] = [None, None, None]
+    rows, columns = _rows(input, normalized_shape)
+    grad, x = (b.reshape(value, (rows, columns)) for value in (grad_out, input))
+    mean, rstd = (b.reshape(value, (rows, 1)) for value in (mean, rstd))
+    return _normalized_backward(b, grad, x, mean, rstd, _reshaped(b, weight, (1, columns)), [1], [0])
 
-    def scaled(gradient: Any, w: Any) -> Any:
-        return gradient.to(dtype) * w[0].to(dtype) if w else gradient.to(dtype)
 
-    def normal(v: Any, mean_: Any, r_: Any) -> Any:
-        return (v.to(dtype) - mean_.to(dtype)) * r_.to(dtype)
+@lowering("aten::native_group_norm", FLOATS, "group_norm", _ROWS)
+def _group_norm(b: Any, input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
+    affine = (_reshaped(b, parameter, (1, group, C // group, 1)) for parameter in (weight, bias))
+    return _normalized(b, b.reshape(input, (N, group, C // group, HxW)), [2, 3], *affine, eps)
 
-    if b.results[0] is not None:
-        total = reduce(b, "sum", [g, *scale], [1], dtype, lambda gv, *w: scaled(gv, w))
-        along = reduce(b, "sum", [g, x, m, r, *scale], [1], dtype,
-                       lambda gv, v, mv, rv, *w: scaled(gv, w) * normal(v, mv, rv))
 
-        def body(gv: Any, v: Any, mv: Any, rv: Any, s: Any, a: Any, *w: Any) -> Any:
-            inner = scaled(gv, w) - s * (1 / columns) - normal(v, mv, rv) * a * (1 / columns)
-            return (inner * rv.to(dtype)).to(input.dtype)
-
-        grad = b.pointwise(body, [g, x, m, r, total, along, *scale], _typed(b, input.dtype, (rows, columns)))
-        grads[0] = b.reshape(grad, input.shape)
-    if b.results[1] is not None:
-        grad = reduce(b, "sum", [g, x, m, r], [0], dtype, lambda gv, v, mv, rv: gv.to(dtype) * normal(v, mv, rv))
-        grads[1] = b.cast(b.reshape(grad, b.results[1].shape), b.results[1].dtype)
-    if b.results[2] is not None:
-        grad = reduce(b, "sum", [g], [0], dtype)
-        grads[2] = b.cast(b.reshape(grad, b.results[2].shape), b.results[2].dtype)
-    return tuple(grads)
+@lowering("aten::native_group_norm_backward", FLOATS, "group_norm_backward", _ROWS)
+def _group_norm_backward(b: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, N: int, C: int, HxW: int,
+                         group: int, output_mask: list[bool]) -> Any:
+    grad, x = (b.reshape(value, (N, group, C // group, HxW)) for value in (grad_out, input))
+    mean, rstd = (b.reshape(value, (N, group, 1, 1)) for value in (mean, rstd))
+    return _normalized_backward(b, grad, x, mean, rstd, _reshaped(b, weight, (1, group, C // group, 1)), [2, 3], [0, 3])
 
 
 # --- batch norm -------------------------------------------------------------------------------------------
@@ -266,64 +297,4 @@ def _batch_norm_backward(b: Any, grad_out: Any, input: Any, weight: Any, running
                                [b.reshape(along, type_.shape), b.reshape(deviation, type_.shape)], type_)
     if b.results[2] is not None:
         grads[2] = b.cast(b.reshape(total, b.results[2].shape), b.results[2].dtype)
-    return tuple(grads)
-
-
-# --- group norm -------------------------------------------------------------------------------------------
-
-
-@lowering("aten::native_group_norm", FLOATS, "group_norm", _ROWS)
-def _group_norm(b: Any, input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
-    dtype, shape = compute_dtype(input.dtype), (N, group, C // group, HxW)
-    x = b.reshape(input, shape)
-    variance, mean = moments(b, x, [2, 3], 0)
-    deviation = _reciprocal_deviation(b, variance, eps)
-    affine = [b.reshape(p, (1, group, C // group, 1)) for p in (weight, bias) if p is not None]
-
-    def body(v: Any, m: Any, r: Any, *parameters: Any) -> Any:
-        y = (v.to(dtype) - m) * r
-        values = [p.to(dtype) for p in parameters]
-        if weight is not None:
-            y = y * values[0]
-        if bias is not None:
-            y = y + values[-1]
-        return y.to(input.dtype)
-
-    out = b.pointwise(body, [x, mean, deviation, *affine], _typed(b, input.dtype, shape))
-    statistics = [b.cast(b.reshape(s, t.shape), t.dtype) for s, t in zip((mean, deviation), b.results[1:], strict=True)]
-    return (b.reshape(out, input.shape), *statistics)
-
-
-@lowering("aten::native_group_norm_backward", FLOATS, "group_norm_backward", _ROWS)
-def _group_norm_backward(b: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, N: int, C: int, HxW: int,
-                         group: int, output_mask: list[bool]) -> Any:
-    dtype, shape = compute_dtype(input.dtype), (N, group, C // group, HxW)
-    x, g = b.reshape(input, shape), b.reshape(grad_out, shape)
-    m, r = b.reshape(mean, (N, group, 1, 1)), b.reshape(rstd, (N, group, 1, 1))
-    scale = [] if weight is None else [b.reshape(weight, (1, group, C // group, 1))]
-    share = 1 / max(1, C // group * HxW)
-    grads: list[Any] = [None, None, None]
-
-    def scaled(gradient: Any, w: Any) -> Any:
-        return gradient.to(dtype) * w[0].to(dtype) if w else gradient.to(dtype)
-
-    def normal(v: Any, mv: Any, rv: Any) -> Any:
-        return (v.to(dtype) - mv.to(dtype)) * rv.to(dtype)
-
-    if b.results[0] is not None:
-        total = reduce(b, "sum", [g, *scale], [2, 3], dtype, lambda gv, *w: scaled(gv, w))
-        along = reduce(b, "sum", [g, x, m, r, *scale], [2, 3], dtype,
-                       lambda gv, v, mv, rv, *w: scaled(gv, w) * normal(v, mv, rv))
-
-        def body(gv: Any, v: Any, mv: Any, rv: Any, s: Any, a: Any, *w: Any) -> Any:
-            inner = scaled(gv, w) - s * share - normal(v, mv, rv) * a * share
-            return (inner * rv.to(dtype)).to(input.dtype)
-
-        made = b.pointwise(body, [g, x, m, r, total, along, *scale], TensorType(input.dtype, shape))
-        grads[0] = b.reshape(made, input.shape)
-    if b.results[1] is not None:
-        made = reduce(b, "sum", [g, x, m, r], [0, 3], dtype, lambda gv, v, mv, rv: gv.to(dtype) * normal(v, mv, rv))
-        grads[1] = b.cast(b.reshape(made, (C,)), b.results[1].dtype)
-    if b.results[2] is not None:
-        grads[2] = b.cast(b.reshape(reduce(b, "sum", [g], [0, 3], dtype), (C,)), b.results[2].dtype)
     return tuple(grads)
