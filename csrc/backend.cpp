@@ -147,7 +147,7 @@ class FtmBackend final : public lazy::BackendImplInterface {
     const auto program = std::static_pointer_cast<Program>(computation);
     auto job = std::make_shared<Job>();
     for (const auto& argument : arguments) {
-      job->inputs.push_back(std::static_pointer_cast<Buffer>(argument));
+      job->inputs.emplace_back(std::static_pointer_cast<Buffer>(argument));
     }
     std::vector<lazy::BackendDataPtr> results;
     for (const auto& type : program->trace().result_types) {

@@ -66,4 +66,16 @@ class Buffer final : public torch::lazy::BackendData {
 
 using BufferPtr = std::shared_ptr<Buffer>;
 
+// What a program reads: a buffer from a byte on.
+struct Input {
+  Input(BufferPtr buffer, int64_t offset = 0) : buffer(std::move(buffer)), offset(offset) {}
+
+  void* data() const {
+    return static_cast<char*>(buffer->data()) + offset;
+  }
+
+  BufferPtr buffer;
+  int64_t offset;
+};
+
 } // namespace ftm

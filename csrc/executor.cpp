@@ -75,7 +75,8 @@ Cut take_pending() {
   std::unordered_map<const Buffer*, int32_t> input_of;
   for (const auto* parameter : graph.parameters) {
     input_of.emplace(parameter->buffer().get(), static_cast<int32_t>(job->inputs.size()));
-    job->inputs.push_back(parameter->buffer());
+    const auto itemsize = static_cast<int64_t>(c10::elementSize(parameter->type(0).dtype));
+    job->inputs.emplace_back(parameter->buffer(), parameter->offset() * itemsize);
   }
   job->before.resize(results.size());
   for (size_t i = 0; i < variables.size(); ++i) {

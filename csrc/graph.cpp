@@ -39,7 +39,7 @@ class Numbering {
   }
 
  private:
-  // Inputs are told apart by identity: two nodes of one buffer and type are one parameter.
+  // Inputs are told apart by identity: two nodes of one window of a buffer, of one type, are one parameter.
   int64_t parameter(const DataNode& node) {
     if (node.walk == walk_) {
       return node.position;
@@ -47,7 +47,8 @@ class Numbering {
     node.walk = walk_;
     auto& seen = by_buffer_[node.buffer().get()];
     for (const int32_t position : seen) {
-      if (graph_.parameters[position]->type(0) == node.type(0)) {
+      const auto& other = *graph_.parameters[position];
+      if (other.offset() == node.offset() && other.type(0) == node.type(0)) {
         return node.position = position;
       }
     }

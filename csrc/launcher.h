@@ -19,7 +19,7 @@ struct Before {
 
 // One run of a program.
 struct Job {
-  std::vector<BufferPtr> inputs;
+  std::vector<Input> inputs;
   std::vector<BufferPtr> outputs; // pending until the run has ended
   std::vector<Before> before; // for each output; may be empty
   std::vector<uint64_t> scalars;

@@ -38,8 +38,12 @@ const torch::lazy::Shape& TraceNode::shape(size_t index) const {
   return shapes()[index];
 }
 
-DataNode::DataNode(BufferPtr buffer, ValueType type)
-    : TraceNode(data_kind(), 1, true), buffer_(std::move(buffer)), type_(std::move(type)) {}
+DataNode::DataNode(BufferPtr buffer, ValueType type, int64_t offset)
+    : TraceNode(data_kind(), 1, true), buffer_(std::move(buffer)), type_(std::move(type)), offset_(offset) {}
+
+bool DataNode::is_window() const {
+  return type_.numel() * c10::elementSize(type_.dtype) != buffer_->nbytes();
+}
 
 CallNode::CallNode(torch::lazy::OpKind kind, FormPtr form, uint64_t sequence)
     : TraceNode(kind, form->results.size(), false), sequence(sequence), form_(std::move(form)) {}
@@ -79,8 +83,8 @@ std::string CallNode::ToString() const {
   return text.str();
 }
 
-Value data_value(BufferPtr buffer, ValueType type) {
-  return Value(std::make_shared<DataNode>(std::move(buffer), std::move(type)), 0);
+Value data_value(BufferPtr buffer, ValueType type, int64_t offset) {
+  return Value(std::make_shared<DataNode>(std::move(buffer), std::move(type), offset), 0);
 }
 
 } // namespace ftm

@@ -30,10 +30,10 @@ class TraceNode : public torch::lazy::Node {
   virtual const ValueType& type(size_t index) const = 0;
 };
 
-// A buffer seen as a value of some type: a parameter of the programs that read it.
+// A buffer, or a window of one, seen as a value of some type: a parameter of the programs that read it.
 class DataNode final : public TraceNode {
  public:
-  DataNode(BufferPtr buffer, ValueType type);
+  DataNode(BufferPtr buffer, ValueType type, int64_t offset);
 
   const ValueType& type(size_t) const override {
     return type_;
@@ -41,10 +41,17 @@ class DataNode final : public TraceNode {
   const BufferPtr& buffer() const {
     return buffer_;
   }
+  // Where in the buffer the value begins, in elements of its type: no part of the program, so that one program
+  // serves all windows of a shape.
+  int64_t offset() const {
+    return offset_;
+  }
+  bool is_window() const;
 
  private:
   BufferPtr buffer_;
   ValueType type_;
+  int64_t offset_;
 };
 
 // One recorded call. The graph may be thousands of nodes deep: destruction does not recurse.
@@ -81,6 +88,6 @@ inline const ValueType& type_of(const Value& value) {
   return trace_node(value).type(value.index);
 }
 
-Value data_value(BufferPtr buffer, ValueType type);
+Value data_value(BufferPtr buffer, ValueType type, int64_t offset = 0);
 
 } // namespace ftm

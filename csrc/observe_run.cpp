@@ -22,11 +22,11 @@ std::vector<c10::Scalar> scalar_values(const Trace& trace, const std::vector<uin
   return values;
 }
 
-std::vector<at::Tensor> copies(const std::vector<BufferPtr>& buffers, const std::vector<ValueType>& types) {
+std::vector<at::Tensor> copies(const std::vector<Input>& values, const std::vector<ValueType>& types) {
   std::vector<at::Tensor> tensors;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    wait_for(buffers[i]);
-    tensors.push_back(dense_on_cpu(buffers[i], types[i]).clone());
+  for (size_t i = 0; i < values.size(); ++i) {
+    wait_for(values[i].buffer);
+    tensors.push_back(dense_on_cpu(values[i], types[i]).clone());
   }
   return tensors;
 }
@@ -40,7 +40,7 @@ void start_observed(const JobPtr& job, const ProgramPtr& program) {
   }
   const Trace& trace = program->trace();
   const auto inputs = copies(job->inputs, trace.parameters); // before the run: it may donate them
-  const auto outputs = job->outputs;
+  const std::vector<Input> outputs(job->outputs.begin(), job->outputs.end());
   const auto scalars = scalar_values(trace, job->scalars);
   start(job, program);
   show_run(trace_text(trace), inputs, scalars, copies(outputs, trace.result_types));

@@ -211,9 +211,9 @@ ReferenceResults run_reference(
   return ReferenceRun(trace, std::move(inputs), scalars).run();
 }
 
-at::Tensor dense_on_cpu(const BufferPtr& buffer, const ValueType& type) {
+at::Tensor dense_on_cpu(const Input& input, const ValueType& type) {
   return at::from_blob(
-      buffer->data(), type.sizes, [buffer](void*) {}, at::TensorOptions().dtype(type.dtype));
+      input.data(), type.sizes, [buffer = input.buffer](void*) {}, at::TensorOptions().dtype(type.dtype));
 }
 
 void store_on_cpu(const at::Tensor& result, const ValueType& type, const Buffer& buffer) {

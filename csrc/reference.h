@@ -17,8 +17,8 @@ struct ReferenceResults {
 ReferenceResults run_reference(
     const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars);
 
-// A buffer's elements as a row-major CPU tensor that shares its memory.
-at::Tensor dense_on_cpu(const BufferPtr& buffer, const ValueType& type);
+// An input's elements as a row-major CPU tensor that shares its memory.
+at::Tensor dense_on_cpu(const Input& input, const ValueType& type);
 // Writes a result to the buffer's memory, row-major.
 void store_on_cpu(const at::Tensor& result, const ValueType& type, const Buffer& buffer);
 

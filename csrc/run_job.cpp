@@ -15,8 +15,9 @@ void place_results(Job& job, const MachineProgram& program) {
   static auto& donations = counter("donations");
   for (size_t i = 0; i < job.outputs.size(); ++i) {
     const int32_t alias = program.aliases()[i];
-    const bool donated = alias >= 0 && job.inputs[alias].use_count() == 1 &&
-        job.inputs[alias]->nbytes() == job.outputs[i]->nbytes();
+    // A window is never as large as its buffer, and a buffer of several windows has several holders here.
+    const bool donated = alias >= 0 && job.inputs[alias].buffer.use_count() == 1 &&
+        job.inputs[alias].buffer->nbytes() == job.outputs[i]->nbytes();
     // The donor keeps its address until all are placed: the program reads from there.
     if (donated) {
       donations.fetch_add(1);
@@ -35,13 +36,13 @@ void run_on_machine(Job& job, const MachineProgram& program) {
   place_results(job, program);
   std::vector<void*> inputs, outputs;
   for (const auto& input : job.inputs) {
-    inputs.push_back(input->data());
+    inputs.push_back(input.data());
   }
   const Block arena = program.arena_bytes() == 0 ? Block{} : take_memory(program.arena_bytes());
   for (size_t i = 0; i < job.outputs.size(); ++i) {
     auto& output = *job.outputs[i];
     if (output.data() == nullptr) {
-      output.adopt(*job.inputs[program.aliases()[i]]);
+      output.adopt(*job.inputs[program.aliases()[i]].buffer);
     }
     outputs.push_back(output.data());
   }
@@ -52,7 +53,7 @@ void run_on_machine(Job& job, const MachineProgram& program) {
     for (size_t i = 0; i < outputs.size() && fault.inputs_whole; ++i) {
       const int32_t alias = program.aliases()[i];
       if (alias >= 0 && outputs[i] == inputs[alias]) {
-        job.inputs[alias]->adopt(*job.outputs[i]);
+        job.inputs[alias].buffer->adopt(*job.outputs[i]);
       }
     }
     throw;
@@ -67,7 +68,7 @@ bool give_back(const Job& job, size_t output) {
     return false;
   }
   const auto& before = job.before[output];
-  const auto& old = before.input >= 0 ? job.inputs[before.input] : before.other;
+  const auto& old = before.input >= 0 ? job.inputs[before.input].buffer : before.other;
   auto& result = *job.outputs[output];
   if (!old || old->state() != Buffer::State::ready || old->nbytes() != result.nbytes()) {
     return false;
@@ -124,8 +125,8 @@ Outcome replay(Job& job, const MachineFault& fault) {
 
 Outcome run(Job& job) {
   for (const auto& input : job.inputs) {
-    if (input->state() == Buffer::State::failed) {
-      Outcome outcome{std::vector<bool>(job.outputs.size()), input->failure()};
+    if (input.buffer->state() == Buffer::State::failed) {
+      Outcome outcome{std::vector<bool>(job.outputs.size()), input.buffer->failure()};
       for (size_t i = 0; i < job.outputs.size(); ++i) {
         outcome.whole[i] = give_back(job, i);
       }

@@ -69,6 +69,7 @@ Variable::~Variable() {
 
 void Variable::set_value(Value value) {
   auto& own = state();
+  own.rewritten = own.rewritten || own.ir_value.node;
   const bool pending = value.node && !trace_node(value).is_data;
   if (pending && !is_linked(own)) {
     link(own);

@@ -26,6 +26,7 @@ struct VariableData final : torch::lazy::LazyTensor::Data {
   int64_t nbytes; // of the storage
   BufferPtr before; // while pending: the last value in memory, which a failing program gives back
   uint64_t step = 0; // the optimizer step that last wrote over a value in memory here
+  bool rewritten = false; // has had more than one value
   VariableData* previous = nullptr;
   VariableData* next = nullptr;
 };
@@ -49,6 +50,9 @@ class Variable final : public torch::lazy::LazyTensor {
   void set_nbytes(int64_t nbytes);
   uint64_t step() const {
     return state().step;
+  }
+  bool rewritten() const {
+    return state().rewritten;
   }
 
   // torch::lazy's own entries.

@@ -184,6 +184,42 @@ Value whole(Variable& variable, at::ScalarType dtype) {
   return value;
 }
 
+namespace {
+
+// What is read of a buffer through a window that leaves some of it out is a parameter of its own: one program
+// serves the batches of a data set, and the elements that a loop reads. A variable that is written over is state,
+// and its buffer is donated to its next value: that needs the buffer to be one parameter.
+Value window_of(const DataNode& data, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  int64_t extent = 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    extent += (sizes[i] - 1) * strides[i];
+  }
+  const auto& type = data.type(0);
+  if (extent == type.numel()) {
+    return {};
+  }
+  if (is_row_major(sizes, strides)) {
+    return data_value(data.buffer(), {type.dtype, c10::DimVector(sizes)}, offset);
+  }
+  return strided_view(data_value(data.buffer(), {type.dtype, {extent}}, offset), sizes, strides, 0);
+}
+
+// A variable's content is a whole buffer, or a call.
+Value without_window(Value value) {
+  if (!value.node || !trace_node(value).is_data || !static_cast<const DataNode&>(trace_node(value)).is_window()) {
+    return value;
+  }
+  const ValueType type = type_of(value);
+  c10::DimVector strides(type.sizes.size());
+  int64_t stride = 1;
+  for (size_t i = strides.size(); i-- > 0; stride *= type.sizes[i]) {
+    strides[i] = stride;
+  }
+  return strided_view(std::move(value), type.sizes, strides, 0);
+}
+
+} // namespace
+
 Value read(const at::TensorImpl& tensor) {
   const auto dtype = c10::typeMetaToScalarType(tensor.dtype());
   if (tensor.numel() == 0) {
@@ -193,9 +229,16 @@ Value read(const at::TensorImpl& tensor) {
     buffer->set_ready();
     return data_value(std::move(buffer), {dtype, sizes});
   }
-  Value base = whole(variable_of(tensor), dtype);
+  Variable& variable = variable_of(tensor);
+  Value base = whole(variable, dtype);
   if (tensor.storage_offset() == 0 && tensor.is_contiguous() && type_of(base).sizes == tensor.sizes()) {
     return base;
+  }
+  if (trace_node(base).is_data && !variable.rewritten()) {
+    const auto& data = static_cast<const DataNode&>(trace_node(base));
+    if (Value window = window_of(data, tensor.sizes(), tensor.strides(), tensor.storage_offset()); window.node) {
+      return window;
+    }
   }
   return strided_view(std::move(base), tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
@@ -209,9 +252,9 @@ void write(const at::TensorImpl& tensor, Value value) {
   const bool covers = numel * static_cast<int64_t>(tensor.itemsize()) == variable.nbytes() &&
       tensor.storage_offset() == 0;
   if (covers && tensor.is_contiguous()) {
-    variable.set_value(std::move(value));
+    variable.set_value(without_window(std::move(value)));
   } else if (covers && tensor.is_non_overlapping_and_dense()) {
-    variable.set_value(in_memory_order(std::move(value), tensor.strides()));
+    variable.set_value(without_window(in_memory_order(std::move(value), tensor.strides())));
   } else {
     Value base = whole(variable, c10::typeMetaToScalarType(tensor.dtype()));
     variable.set_value(updated(
@@ -238,7 +281,7 @@ at::Tensor make_tensor(
     }
   }
   if (value.node) {
-    variable->set_value(std::move(value));
+    variable->set_value(without_window(std::move(value)));
   }
   return tensor;
 }

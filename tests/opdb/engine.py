@@ -243,7 +243,12 @@ class _Precise:
     def __call__(self, index: int) -> Any:
         if self._results is None:
             torch.manual_seed(_SEED)
-            self._results = _attempt(self._case, PRECISE)
+            default = torch.get_default_dtype()
+            torch.set_default_dtype(torch.float64)  # what integers become
+            try:
+                self._results = _attempt(self._case, PRECISE)
+            finally:
+                torch.set_default_dtype(default)
         if isinstance(self._results, Exception) or index >= len(self._results):
             return None
         return self._results[index][1]

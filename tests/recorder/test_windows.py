@@ -1,0 +1,128 @@
+"""Windows of values in memory: one program for all places, and the values of eager PyTorch."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from ftm_lazy import _C
+
+DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.bool]
+
+WINDOWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "rows": lambda x: x[3:6],
+    "last rows": lambda x: x[-2:],
+    "one row": lambda x: x[5],
+    "one element": lambda x: x[2, 3, 1],
+    "last element": lambda x: x[-1, -1, -1],
+    "columns": lambda x: x[:, 1:3],
+    "every second": lambda x: x[1::2, ::2],
+    "transposed": lambda x: x[1:4].transpose(0, 2),
+    "expanded": lambda x: x[4].expand(3, -1, -1),
+    "overlapping": lambda x: x[2:7].flatten().unfold(0, 8, 3),
+    "diagonal": lambda x: x[1].diagonal(),
+    "of a window": lambda x: x[1:6][2:4][:, 2],
+    "flipped": lambda x: x[2:5].flip(0),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_programs() -> None:
+    _C._clear_programs()
+    _C._reset_counters()
+
+
+def programs() -> int:
+    """Programs that were needed so far."""
+    return _C._counters()["executions"] - _C._counters().get("cache_hits_memory", 0)
+
+
+def data(dtype: torch.dtype = torch.float32) -> Tensor:
+    values = torch.arange(7 * 5 * 3).remainder(101)
+    return (values % 2 == 0 if dtype == torch.bool else values.to(dtype)).reshape(7, 5, 3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", WINDOWS)
+def test_values_are_those_of_eager(name: str, dtype: torch.dtype) -> None:
+    window, x = WINDOWS[name], data(dtype)
+    on_device = x.to("ftm")
+    assert torch.equal((window(on_device) * 2).cpu(), window(x) * 2)
+    assert torch.equal((window(on_device) + window(on_device + 1)).cpu(), window(x) + window(x + 1))
+    assert torch.equal(window(on_device).clone().cpu(), window(x).clone())
+    assert torch.equal(on_device.cpu(), x)
+
+
+@pytest.mark.parametrize("other", [torch.int32, torch.uint8, torch.float16], ids=str)
+def test_windows_of_another_dtype(other: torch.dtype) -> None:
+    x = torch.arange(24, dtype=torch.float32).reshape(4, 6)
+    expected, seen = x.view(other)[1:3, 2:], x.to("ftm").view(other)[1:3, 2:]
+    assert torch.equal((seen + seen).cpu(), expected + expected)
+    assert torch.equal(seen.view(torch.uint8).to(torch.int32).cpu(), expected.view(torch.uint8).to(torch.int32))
+
+
+def test_batches_of_a_data_set_run_one_program() -> None:
+    x = torch.randn(50, 4)
+    on_device = x.to("ftm")
+    for start in range(0, 50, 10):
+        batch, expected = on_device[start : start + 10], x[start : start + 10]
+        torch.testing.assert_close((batch @ batch.T).sum().item(), (expected @ expected.T).sum().item())
+    assert programs() == 1
+
+
+def test_elements_in_a_loop_run_one_program() -> None:
+    x = torch.randn(4, 5)
+    on_device = x.to("ftm")
+    for i in range(4):
+        for j in range(5):
+            assert (on_device[i, j] * 2).item() == x[i, j].item() * 2
+    assert programs() == 1
+
+
+def test_a_program_tells_windows_apart() -> None:
+    x = data()
+    on_device = x.to("ftm")
+    results = {}
+    for a, b in ((0, 1), (1, 0), (2, 2), (5, 3)):
+        results[a, b] = (on_device[a] - 2 * on_device[b], x[a] - 2 * x[b])
+        assert torch.equal(results[a, b][0].cpu(), results[a, b][1])
+    assert programs() == 2  # another one where both windows are the same
+
+
+def test_a_window_outlives_its_tensor_and_what_is_written_there() -> None:
+    x = data()
+    on_device = x.to("ftm")
+    kept, copied, doubled = on_device[2:4], on_device[2:4].clone(), on_device[2:4] * 2
+    moved = torch.empty_like(x[2:4].transpose(0, 1), device="ftm").copy_(on_device[2:4].transpose(0, 1))
+    on_device.mul_(3)
+    on_device[3] = -1
+    del on_device
+    assert torch.equal(copied.cpu(), x[2:4])
+    assert torch.equal(moved.cpu(), x[2:4].transpose(0, 1))
+    assert torch.equal(doubled.cpu(), x[2:4] * 2)
+    assert torch.equal(kept.cpu(), torch.stack([x[2] * 3, torch.full((5, 3), -1.0)]))
+    assert torch.equal((copied[0] + copied[1]).cpu(), x[2] + x[3])
+
+
+def test_state_is_still_donated(executor: str) -> None:
+    if executor == "reference":
+        pytest.skip("the reference executor donates nothing")
+    state = torch.zeros(64, 8).to("ftm")
+    for step in range(5):
+        (state[step] + 1).sum()
+        state.add_(state[0:1] + 1)
+        _C._sync(True)
+    assert state.cpu()[0, 0] == 2**5 - 1
+    assert _C._counters()["donations"] >= 3
+
+
+def test_gradients_through_batches() -> None:
+    x, w = torch.randn(12, 3), torch.randn(3, 2)
+    for device in ("cpu", "ftm"):
+        data_, weight = x.to(device), w.to(device).requires_grad_()
+        for start in (0, 4, 8):
+            (data_[start : start + 4] @ weight).square().sum().backward()
+        if device == "cpu":
+            expected = weight.grad
+    torch.testing.assert_close(weight.grad.cpu(), expected)
