@@ -4,6 +4,7 @@
 #include "record.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/native_batch_norm_backward.h>
 #include <torch/library.h>
 
@@ -31,6 +32,8 @@ Three batch_norm(
     const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
     const Optional& running_var, bool training, double momentum, double eps) {
   if (!training) {
+    TORCH_CHECK(given(running_mean), "running_mean must be defined in evaluation mode");
+    TORCH_CHECK(given(running_var), "running_var must be defined in evaluation mode");
     const auto results = call(
         "aten::_native_batch_norm_legit_no_training",
         {input, weight, bias, running_mean.value(), running_var.value(), momentum, eps});
@@ -89,6 +92,45 @@ Four batch_norm_no_update(
       input, batch_norm(input, weight, bias, running_mean, running_var, /*training=*/false, momentum, eps));
 }
 
+void put(const at::Tensor& made, at::Tensor& out) {
+  at::native::resize_output(out, made.sizes());
+  out.copy_(made);
+}
+
+using ThreeOut = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&>;
+using FourOut = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&>;
+
+// In evaluation the statistics of the batch are left alone.
+ThreeOut batch_norm_out(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
+    const Optional& running_var, bool training, double momentum, double eps, at::Tensor& out, at::Tensor& mean,
+    at::Tensor& deviation) {
+  const auto made = batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
+  put(std::get<0>(made), out);
+  if (training) {
+    put(std::get<1>(made), mean);
+    put(std::get<2>(made), deviation);
+  }
+  return {out, mean, deviation};
+}
+
+ThreeOut native_batch_norm_legit_out(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, at::Tensor& running_mean,
+    at::Tensor& running_var, bool training, double momentum, double eps, at::Tensor& out, at::Tensor& mean,
+    at::Tensor& deviation) {
+  return batch_norm_out(
+      input, weight, bias, running_mean, running_var, training, momentum, eps, out, mean, deviation);
+}
+
+FourOut batch_norm_with_update_out(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, at::Tensor& running_mean,
+    at::Tensor& running_var, double momentum, double eps, at::Tensor& out, at::Tensor& mean, at::Tensor& deviation,
+    at::Tensor& workspace) {
+  batch_norm_out(
+      input, weight, bias, running_mean, running_var, /*training=*/true, momentum, eps, out, mean, deviation);
+  return {out, mean, deviation, workspace};
+}
+
 Three batch_norm_backward(
     const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight, const Optional& running_mean,
     const Optional& running_var, const Optional& mean, const Optional& deviation, bool update, double eps,
@@ -101,6 +143,9 @@ Three batch_norm_backward(
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("native_batch_norm", TORCH_FN(native_batch_norm));
+  library.impl("native_batch_norm.out", TORCH_FN(batch_norm_out));
+  library.impl("_native_batch_norm_legit.out", TORCH_FN(native_batch_norm_legit_out));
+  library.impl("_batch_norm_with_update.out", TORCH_FN(batch_norm_with_update_out));
   library.impl("_native_batch_norm_legit", TORCH_FN(native_batch_norm_legit));
   library.impl("_native_batch_norm_legit_no_training", TORCH_FN(native_batch_norm_legit_no_training));
   library.impl("_batch_norm_with_update", TORCH_FN(batch_norm_with_update));

@@ -13,7 +13,6 @@ GAPS: dict[tuple[str, str, str], str] = {
     ("sparse_mm_reduce", "*", "*"): _SPARSE,
     ("to_sparse", "*", "*"): _SPARSE,
     ("SparseAdam", "*", "*"): _SPARSE,
-    ("native_batch_norm", "*", "out"): "in evaluation mode, `out` for the unused statistics is resized",
     ("all", "*", "out"): "an `out` of another dtype is converted to, not refused, for a list of dims",
     ("any", "*", "out"): "an `out` of another dtype is converted to, not refused, for a list of dims",
     ("fft_ihfft2", "*", "out"): "an empty `out` stays empty where one dimension is transformed",

@@ -1,0 +1,148 @@
+// The fast path of PyTorch's attention modules in evaluation: ops that are whole layers, with a kernel for each device
+// that has one by name. Here they are made of recorded ops, and the compiler fuses them.
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+namespace ftm {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+// What a mask of these ops covers: [target, source], [batch, source], or all of the scores.
+enum MaskType : int64_t { kSource = 0, kPadding = 1, kWhole = 2 };
+
+Tensor as_scores(const Tensor& mask, const Tensor& scores, std::optional<int64_t> type) {
+  const int64_t covers = type.value_or(kWhole);
+  TORCH_CHECK(
+      covers == kSource || covers == kPadding || covers == kWhole,
+      "Mask Type should be 0 (src_mask), 1 (src_key_padding_mask), or 2 (default_mask)");
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "Mask should be a boolean tensor");
+  if (covers == kWhole) {
+    TORCH_CHECK(mask.sizes() == scores.sizes(), "Mask shape should match input. mask: ", mask.sizes(), " input: ", scores.sizes());
+    return mask;
+  }
+  TORCH_CHECK(
+      scores.dim() == 4 && mask.dim() == 2, "Mask of type ", covers, " should be a matrix for scores of 4 dimensions");
+  return covers == kSource ? mask : mask.unsqueeze(1).unsqueeze(1);
+}
+
+// NaN where all of a row is masked.
+Tensor masked_softmax(
+    const Tensor& self, const Tensor& mask, std::optional<int64_t> dim, std::optional<int64_t> mask_type) {
+  const auto hidden = self.masked_fill(as_scores(mask, self, mask_type), -std::numeric_limits<double>::infinity());
+  return hidden.softmax(dim.value_or(self.dim() - 1));
+}
+
+Tensor masked_softmax_backward(
+    const Tensor& grad_output, const Tensor& output, const Tensor& mask, std::optional<int64_t> dim) {
+  const auto grad = at::_softmax_backward_data(
+      grad_output.masked_fill(mask, 0), output, dim.value_or(output.dim() - 1), output.scalar_type());
+  return grad.masked_fill(mask, 0);
+}
+
+// [batch, length, 3 * embedding] -> queries, keys and values as [batch, heads, length, embedding / heads]
+std::tuple<Tensor, Tensor, Tensor> heads_of(const Tensor& projected, int64_t heads) {
+  const int64_t embedding = projected.size(2) / 3;
+  TORCH_CHECK(heads > 0 && embedding % heads == 0, "`embed_dim` must divide evenly by `num_heads`");
+  const auto parts =
+      projected.reshape({projected.size(0), projected.size(1), 3, heads, embedding / heads}).permute({2, 0, 3, 1, 4});
+  return {parts[0] / std::sqrt(static_cast<double>(embedding / heads)), parts[1], parts[2]};
+}
+
+std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(const Tensor& qkv, const Tensor& bias, int64_t heads) {
+  const auto [query, key, value] = heads_of(qkv + bias, heads);
+  return {query.contiguous(), key.contiguous(), value.contiguous()};
+}
+
+void check_attention(
+    const Tensor& query, const Tensor& key, const Tensor& value, int64_t embedding, int64_t heads,
+    const Tensor& weight, const Tensor& bias) {
+  TORCH_CHECK(query.dim() == 3, "expected 3-D `query`, got ", query.dim(), "-D tensor");
+  TORCH_CHECK(
+      query.size(2) == embedding, "passed-in embed_dim ", embedding, " didn't match last dim of query ", query.size(2));
+  TORCH_CHECK(key.dim() == 3, "expected 3-D `key`, got ", key.dim(), "-D tensor");
+  TORCH_CHECK(value.dim() == 3, "expected 3-D `value`, got ", value.dim(), "-D tensor");
+  TORCH_CHECK(
+      query.sizes() == key.sizes() && key.sizes() == value.sizes(), "expected `query`/`key`/`value` shapes to match");
+  TORCH_CHECK(weight.dim() == 2, "expected 2-D `qkv_weight`, got ", weight.dim(), "-D tensor");
+  TORCH_CHECK(weight.size(0) == 3 * embedding, "expected `qkv_weight` first dim to be 3x embed_dim");
+  TORCH_CHECK(weight.size(1) == embedding, "expected `qkv_weight` second dim to be embed_Dim");
+  TORCH_CHECK(bias.dim() == 1, "expected 1-D `qkv_bias`, got ", bias.dim(), "-D tensor");
+  TORCH_CHECK(bias.size(0) == 3 * embedding, "expected `qkv_bias` first dim and first dim of query to be equal");
+  TORCH_CHECK(heads > 0 && embedding % heads == 0, "`embed_dim` must divide evenly by `num_heads`");
+}
+
+// (result, weights if they are asked for)
+std::tuple<Tensor, Tensor> attention(
+    const Tensor& query, const Tensor& key, const Tensor& value, int64_t embedding, int64_t heads,
+    const Tensor& weight, const Tensor& bias, const Tensor& out_weight, const Tensor& out_bias,
+    const OptionalTensor& mask, bool need_weights, bool average_weights, std::optional<int64_t> mask_type) {
+  check_attention(query, key, value, embedding, heads, weight, bias);
+  if (query.numel() == 0) {
+    return {query, Tensor()};
+  }
+  Tensor projected;
+  if (query.is_same(key) && key.is_same(value)) {
+    projected = at::linear(query, weight, bias);
+  } else {
+    const auto weights = weight.chunk(3);
+    projected = at::cat(
+        {at::linear(query, weights[0]), at::linear(key, weights[1]), at::linear(value, weights[2])}, 2) + bias;
+  }
+  const auto [queries, keys, values] = heads_of(projected, heads);
+  const auto scores = queries.matmul(keys.transpose(2, 3));
+  auto weights = mask && mask->defined()
+      ? masked_softmax(scores, mask->to(at::kBool), 3, mask_type)
+      : scores.softmax(3);
+  const auto context = weights.matmul(values).transpose(1, 2).reshape(query.sizes());
+  auto result = at::linear(context, out_weight, out_bias);
+  if (!need_weights) {
+    return {result, Tensor()};
+  }
+  return {result, average_weights ? weights.mean(1) : weights};
+}
+
+Tensor encoder_layer(
+    const Tensor& source, int64_t embedding, int64_t heads, const Tensor& weight, const Tensor& bias,
+    const Tensor& out_weight, const Tensor& out_bias, bool use_gelu, bool norm_first, double eps,
+    const Tensor& norm_weight_1, const Tensor& norm_bias_1, const Tensor& norm_weight_2, const Tensor& norm_bias_2,
+    const Tensor& inner_weight, const Tensor& inner_bias, const Tensor& outer_weight, const Tensor& outer_bias,
+    const OptionalTensor& mask, std::optional<int64_t> mask_type) {
+  if (source.numel() == 0) {
+    return source.clone();
+  }
+  const auto attend = [&](const Tensor& x) {
+    return std::get<0>(attention(
+        x, x, x, embedding, heads, weight, bias, out_weight, out_bias, mask, /*need_weights=*/false,
+        /*average_weights=*/true, mask_type));
+  };
+  const auto feed_forward = [&](const Tensor& x) {
+    const auto inner = at::linear(x, inner_weight, inner_bias);
+    return at::linear(use_gelu ? at::gelu(inner) : at::relu(inner), outer_weight, outer_bias);
+  };
+  const auto norm_1 = [&](const Tensor& x) { return at::layer_norm(x, {embedding}, norm_weight_1, norm_bias_1, eps); };
+  const auto norm_2 = [&](const Tensor& x) { return at::layer_norm(x, {embedding}, norm_weight_2, norm_bias_2, eps); };
+  if (norm_first) {
+    const auto x = source + attend(norm_1(source));
+    return x + feed_forward(norm_2(x));
+  }
+  const auto x = norm_1(source + attend(source));
+  return norm_2(x + feed_forward(x));
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("_masked_softmax", TORCH_FN(masked_softmax));
+  library.impl("_masked_softmax_backward", TORCH_FN(masked_softmax_backward));
+  library.impl("_transform_bias_rescale_qkv", TORCH_FN(transform_bias_rescale_qkv));
+  library.impl("_native_multi_head_attention", TORCH_FN(attention));
+  library.impl("_transformer_encoder_layer_fwd", TORCH_FN(encoder_layer));
+}
+
+} // namespace ftm
