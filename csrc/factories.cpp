@@ -1,12 +1,15 @@
 // Tensors come to be, are filled, resized, and change storage: kernels that have nothing to compute, or
 // whose result does not depend on the written tensor's content.
+#include "call_checks.h"
 #include "executor.h"
 #include "record.h"
 #include "views.h"
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/util/accumulate.h>
@@ -27,23 +30,36 @@ void check_placement(
       ": there is one device, ftm:0");
 }
 
+// torch.use_deterministic_algorithms makes what nobody has written NaN, or the greatest number.
+bool fills_memory() {
+  const auto& context = at::globalContext();
+  return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory();
+}
+
+at::Tensor filled_if_asked(at::Tensor tensor) {
+  if (C10_UNLIKELY(fills_memory())) {
+    at::native::fill_empty_deterministic_(tensor);
+  }
+  return tensor;
+}
+
 at::Tensor empty(
     at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
     std::optional<at::Device> device, std::optional<bool> pin_memory,
     std::optional<at::MemoryFormat> memory_format) {
   check_placement(layout, device, pin_memory);
-  return at::detail::empty_generic(
+  return filled_if_asked(at::detail::empty_generic(
       sizes, c10::GetAllocator(c10::kPrivateUse1), kKeys,
-      dtype.value_or(c10::get_default_dtype_as_scalartype()), memory_format);
+      dtype.value_or(c10::get_default_dtype_as_scalartype()), memory_format));
 }
 
 at::Tensor empty_strided(
     at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
     std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory) {
   check_placement(layout, device, pin_memory);
-  return at::detail::empty_strided_generic(
+  return filled_if_asked(at::detail::empty_strided_generic(
       sizes, strides, c10::GetAllocator(c10::kPrivateUse1), kKeys,
-      dtype.value_or(c10::get_default_dtype_as_scalartype()));
+      dtype.value_or(c10::get_default_dtype_as_scalartype())));
 }
 
 // The tensor with each element once: filling an expanded tensor is allowed.
@@ -61,6 +77,7 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
     return self;
   }
   const auto dtype = self.scalar_type();
+  check_fill(value, dtype);
   static Op& op = op_named("aten::full");
   const at::Tensor target = each_once(self);
   const at::IntArrayRef sizes = target.sizes();
@@ -112,6 +129,7 @@ void fit_storage(const at::Tensor& self) {
 const at::Tensor& resize_(
     const at::Tensor& self, at::IntArrayRef sizes, std::optional<at::MemoryFormat> memory_format) {
   auto* impl = self.unsafeGetTensorImpl();
+  const auto bytes_before = static_cast<int64_t>(self.storage().nbytes());
   if (self.sizes() != sizes) {
     impl->set_sizes_contiguous(sizes);
     fit_storage(self);
@@ -120,6 +138,9 @@ const at::Tensor& resize_(
     TORCH_CHECK(
         *memory_format != at::MemoryFormat::Preserve, "Unsupported memory format", *memory_format);
     impl->empty_tensor_restride(*memory_format);
+  }
+  if (C10_UNLIKELY(fills_memory())) {
+    at::native::fill_resize_deterministic_(self, bytes_before);
   }
   return self;
 }
@@ -162,6 +183,36 @@ at::Tensor efficient_zeros(
   return zero_tensor(result);
 }
 
+// A factory of rows keeps the shape of an `out` that has as many elements as the row.
+at::Tensor& fill_row(Op& op, torch::jit::Stack numbers, at::Tensor& out) {
+  at::Tensor row = out.dim() == 1 ? out : at::empty({out.numel()}, out.options());
+  numbers.emplace_back(row);
+  record(op, &numbers);
+  if (row.is_same(out)) {
+    return out;
+  }
+  if (row.numel() != out.numel()) {
+    out.resize_(row.sizes());
+  }
+  return out.copy_(row.view(out.sizes()));
+}
+
+at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
+  static Op& op = op_named("aten::arange.start_out");
+  return fill_row(op, {start, end, step}, out);
+}
+
+at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, at::Tensor& out) {
+  static Op& op = op_named("aten::linspace.out");
+  return fill_row(op, {start, end, steps}, out);
+}
+
+at::Tensor& logspace_out(
+    const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, at::Tensor& out) {
+  static Op& op = op_named("aten::logspace.out");
+  return fill_row(op, {start, end, steps, base}, out);
+}
+
 // Whether `tensor.data = other` and module.to() may keep the tensor and swap what is inside: as between
 // the CPU and any other device with dense tensors.
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& other) {
@@ -189,6 +240,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("set_.source_Storage", TORCH_FN(set_whole_storage));
   library.impl("set_.source_Tensor", TORCH_FN(set_tensor));
   library.impl("set_", TORCH_FN(set_nothing));
+  library.impl("arange.start_out", TORCH_FN(arange_out));
+  library.impl("linspace.out", TORCH_FN(linspace_out));
+  library.impl("logspace.out", TORCH_FN(logspace_out));
   library.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
 }
 

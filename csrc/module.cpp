@@ -116,11 +116,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       py::arg("n") = 1);
   m.def("_reset_counters", &reset_counters);
 
-  m.def("_manual_seed", [](uint64_t seed) {
-    auto generator = default_generator();
-    const std::lock_guard<std::mutex> guard(generator.mutex());
-    generator.set_current_seed(seed);
-  });
   m.def("_seed", [] {
     auto generator = default_generator();
     const std::lock_guard<std::mutex> guard(generator.mutex());

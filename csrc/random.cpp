@@ -1,10 +1,15 @@
 #include "random.h"
 
+#include "op.h"
+#include "stand_ins.h"
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Utils.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/native/TensorFactories.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GeneratorImpl.h>
 
 #include <cstring>
@@ -91,8 +96,23 @@ RandomDraw next_random_draw(const c10::IValue& argument) {
   return static_cast<PhiloxGenerator*>(generator.unsafeGetGeneratorImpl())->draw();
 }
 
-void check_draw(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) {
-  const auto& name = op.schema().name();
+namespace {
+
+// Calls the op on the CPU for its checks, on these stand-ins of the arguments.
+void draw_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack stack) {
+  at::AutoDispatchBelowADInplaceOrView guard;
+  const CpuStream stream(op, stack, {0, 0});
+  op.callBoxed(stack);
+}
+
+at::Tensor one_on_cpu(const at::Tensor& tensor) {
+  return at::zeros({1}, tensor.options().device(at::kCPU));
+}
+
+} // namespace
+
+void check_draw(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  const auto& name = op.handle.schema().name();
   if (name == "aten::multinomial") {
     const auto categories = arguments[0].toTensor().size(-1);
     const auto count = arguments[1].toInt();
@@ -100,20 +120,20 @@ void check_draw(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> argume
     TORCH_CHECK(
         arguments[2].toBool() || count <= categories,
         "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  } else if (name == "aten::native_dropout") {
+    const double keep = 1 - arguments[1].toDouble();
+    const bool trains = arguments[2].isNone() || arguments[2].toBool();
+    TORCH_CHECK(
+        !trains || (keep >= 0 && keep <= 1), "bernoulli_ expects p to be in [0, 1], but got p=", keep);
+  } else if (name == "aten::randperm" && !op.written.empty()) {
+    const auto& out = arguments[op.written[0]].toTensor();
+    at::native::check_supported_max_int_with_precision(arguments[0].toInt(), one_on_cpu(out));
+  } else if (name == "aten::normal" && !op.written.empty()) {
+    draw_on_cpu(op.handle, stand_ins(arguments, cpu_like, c10::kCPU)); // it broadcasts, by rules of its own
   }
-  if (name.back() != '_' && op.operator_name().overload_name != "p") {
-    return; // takes no numbers, or makes an in-place call that does
+  if (name.back() == '_' || op.handle.operator_name().overload_name == "p") {
+    draw_on_cpu(op.handle, stand_ins(arguments, one_on_cpu, c10::kCPU));
   }
-  // The CPU's kernels check before they look for elements.
-  torch::jit::Stack stack;
-  for (const auto& argument : arguments) {
-    stack.push_back(
-        argument.isTensor() ? c10::IValue(at::detail::empty_cpu({0}, argument.toTensor().scalar_type()))
-                            : argument);
-  }
-  at::AutoDispatchBelowADInplaceOrView guard;
-  const CpuStream stream(op, stack, {0, 0});
-  op.callBoxed(stack);
 }
 
 CpuStream::CpuStream(const c10::OperatorHandle& op, torch::jit::Stack& stack, const RandomDraw& draw) {

@@ -14,6 +14,8 @@
 
 namespace ftm {
 
+struct Op;
+
 struct RandomDraw {
   uint64_t seed;
   uint64_t offset;
@@ -24,7 +26,7 @@ RandomDraw next_random_draw(const c10::IValue& generator);
 
 // Throws what eager throws for arguments that no draw can have (a negative deviation, bounds the wrong way round).
 // `op`: a random op; its arguments as the user gave them.
-void check_draw(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments);
+void check_draw(const Op& op, c10::ArrayRef<c10::IValue> arguments);
 
 // While it lives, the op whose arguments end the stack draws on the CPU from a stream that follows from `draw`: it is
 // given a generator, or, where it takes none, the CPU's own one is lent and put back as it was.

@@ -146,7 +146,7 @@ def _physical_memory() -> int:
 
 def manual_seed(seed: int) -> None:
     """Seeds the device's generator; `torch.manual_seed` does so too."""
-    _C._manual_seed(int(seed))
+    _C._default_generator().manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:

@@ -1,5 +1,7 @@
 """Random numbers: a function of seed and offset, whatever else the program does."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -14,6 +16,14 @@ def test_seed_decides() -> None:
     assert torch.rand(8, device="ftm").tolist() == first
     assert torch.rand(8, device="ftm").tolist() == second
     assert first != second
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64 - 1])
+def test_seeds_are_those_of_the_cpu(seed: int) -> None:
+    torch.manual_seed(seed)
+    assert torch.ftm.initial_seed() == torch.initial_seed()
+    with pytest.raises((RuntimeError, ValueError)):
+        torch.manual_seed(2**64)
 
 
 def test_state_can_be_taken_and_put_back() -> None:
@@ -73,3 +83,22 @@ def test_integers() -> None:
     values = torch.randint(-3, 4, (2000,), device="ftm")
     assert sorted(values.cpu().unique().tolist()) == [-3, -2, -1, 0, 1, 2, 3]
     assert sorted(torch.randperm(10, device="ftm").tolist()) == list(range(10))
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: torch.bernoulli(x + 1.5),
+        lambda x: torch.bernoulli(x * torch.nan),
+        lambda x: torch.zeros_like(x, dtype=torch.uint8).bernoulli_(x - 0.5),
+        lambda x: torch.normal(x, x - 1),
+        lambda x: torch.normal(0.0, x - 1),
+        lambda x: torch.multinomial(x - 1, 1),
+    ],
+)
+def test_what_no_draw_can_have_is_an_error(draw: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(RuntimeError) as expected:
+        draw(torch.zeros(3))
+    with pytest.raises(RuntimeError) as caught:
+        draw(torch.zeros(3, device="ftm")).cpu()
+    assert str(expected.value).splitlines()[0] in str(caught.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import ALL, compute_dtype
+from ftm_backend.frontend.dtypes import ALL, NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.record import EXACT, lowering
 
 
@@ -40,7 +40,7 @@ def _number(b: Any, x: Any, dtype: str) -> Any:
     return b.inline(x, dtype)
 
 
-@lowering("aten::arange aten::arange.start aten::arange.start_step", ALL, "arange")
+@lowering("aten::arange aten::arange.start aten::arange.start_step", NUMBERS, "arange")
 def _arange(b: Any, end: Any, start: Any = 0, step: Any = 1, dtype: str | None = None) -> Any:
     from ftm_backend.frontend.builder import Output
 
@@ -54,13 +54,13 @@ def _arange(b: Any, end: Any, start: Any = 0, step: Any = 1, dtype: str | None =
     return b.generic(b.result.shape, [], [Output(b.result.dtype, b.result.shape, [0])], body)[0]
 
 
-@lowering("aten::linspace", ALL, "linspace")
+@lowering("aten::linspace", NUMBERS, "linspace")
 def _linspace(b: Any, start: Any, end: Any, steps: int, dtype: str | None = None) -> Any:
     return _spaced(b, start, end, steps, lambda x: x)
 
 
 # A power of the base magnifies what its exponent is off by.
-@lowering("aten::logspace", ALL, "linspace", {"f64": (1e-11, 1e-12), "f32": (5e-5, 1e-6), "f16": (2e-3, 1e-3), "bf16": (1.6e-2, 1e-2)})
+@lowering("aten::logspace", NUMBERS, "linspace", {"f64": (1e-11, 1e-12), "f32": (5e-5, 1e-6), "f16": (2e-3, 1e-3), "bf16": (1.6e-2, 1e-2)})
 def _logspace(b: Any, start: Any, end: Any, steps: int, base: float, dtype: str | None = None) -> Any:
     return _spaced(b, start, end, steps, lambda x: e.pow_(x.const(base), x))
 

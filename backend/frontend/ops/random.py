@@ -11,7 +11,9 @@ from typing import Any
 
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import ALL, BOOL, FLOATS, NUMBERS, compute_dtype, info
+from ftm_backend.frontend.ops.places import inside, typed
 from ftm_backend.frontend.ops.record import EXACT, TOLERANCE, lowering
+from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.strided import contiguous_strides
 
 
@@ -54,9 +56,25 @@ def open_unit(b: Any, number: Any, seed: Any, offset: Any, dtype: str) -> Any:
     return (high * 2.0**25 + low + 0.5) * 2.0**-52
 
 
+def _checked(b: Any, tensor: Any, demand: Any) -> Any:
+    """0, in a tensor without dimensions; where an element is not as demanded, a fault, as it is an error on the CPU."""
+    met = reduce(b, "and", [tensor], range(tensor.rank), "i1", demand)
+    zero = b.pointwise(lambda: b.index(0), [], typed("i64", (1,)))
+
+    def check(met: Any) -> Any:
+        return b.extract(zero, [inside(e.where(met, 0, -1), 1)])
+
+    return b.pointwise(check, [b.reshape(met, ())], typed("i64", ()))
+
+
 def _random(names: str, family: str, element: Any, dtypes: Any = FLOATS, inputs: tuple[str, ...] = (),
-            tolerance: Any = TOLERANCE) -> None:
-    """A record whose element is ``element(b, unit, number, seed, offset, **arguments)``."""
+            tolerance: Any = TOLERANCE, demands: dict[str, Any] | None = None) -> None:
+    """A record whose element is ``element(b, number, seed, offset, **arguments)``.
+
+    Args:
+        inputs: arguments that may be tensors, and then are elements.
+        demands: what the elements of a tensor must be like, by argument.
+    """
 
     @lowering(names, dtypes, family, tolerance)
     def lower(b: Any, seed: Any, offset: Any, **arguments: Any) -> Any:
@@ -66,13 +84,16 @@ def _random(names: str, family: str, element: Any, dtypes: Any = FLOATS, inputs:
         values = {k: v for k, v in arguments.items() if k in inputs and isinstance(v, Value)}
         rest = {k: v for k, v in arguments.items() if k not in values}
         rank = len(result.shape)
+        checks = [_checked(b, values[name], demand) for name, demand in (demands or {}).items() if name in values]
 
         def body(*elems: Any) -> Any:
             number = element_number(b, result.shape)
-            made = element(b, number, seed, offset, **dict(zip(values, elems, strict=True)), **rest)
+            for check in elems[len(values):]:
+                number = number + check
+            made = element(b, number, seed, offset, **dict(zip(values, elems, strict=False)), **rest)
             return made.to(result.dtype)
 
-        reading = [Input(v, range(rank - v.rank, rank)) for v in values.values()]
+        reading = [Input(v, range(rank - v.rank, rank)) for v in [*values.values(), *checks]]
         return b.generic(result.shape, reading, [Output(result.dtype, result.shape, range(rank))], body)[0]
 
 
@@ -114,6 +135,10 @@ def _parameter(b: Any, value: Any, dtype: str) -> Any:
     return value.to(dtype) if isinstance(value, e.Elem) else b.constant(value, dtype)
 
 
+def _is_probability(p: Any) -> Any:
+    return (p >= 0) & (p <= 1)
+
+
 def _bernoulli(b: Any, number: Any, seed: Any, offset: Any, p: Any = None, self: Any = None, **_: Any) -> Any:
     probability = _parameter(b, self if p is None else p, "f64")
     return (unit(b, number, seed, offset, "f32").to("f64") < probability).to(b.result.dtype)
@@ -145,10 +170,11 @@ def _integers(b: Any, number: Any, seed: Any, offset: Any, low: Any = 0, high: A
 _random("aten::uniform aten::rand aten::rand_like", "random_uniform", _uniform)
 _random("aten::normal_functional aten::randn aten::randn_like aten::normal.float_float", "random_normal", _normal)
 _random("aten::normal.Tensor_float aten::normal.float_Tensor aten::normal.Tensor_Tensor", "random_normal_tensor", _normal,
-        inputs=("mean", "std"))
+        inputs=("mean", "std"), demands={"std": lambda std: std >= 0})
 _random("aten::bernoulli.p", "random_bernoulli_p", _bernoulli, ALL, tolerance=EXACT)
-_random("aten::bernoulli", "random_bernoulli", _bernoulli, FLOATS, inputs=("self",), tolerance=EXACT)
-_random("aten::bernoulli.Tensor", "random_bernoulli_tensor", _bernoulli, NUMBERS + BOOL, inputs=("p",), tolerance=EXACT)
+_random("aten::bernoulli", "random_bernoulli", _bernoulli, FLOATS, inputs=("self",), tolerance=EXACT, demands={"self": _is_probability})
+_random("aten::bernoulli.Tensor", "random_bernoulli_tensor", _bernoulli, NUMBERS + BOOL, inputs=("p",), tolerance=EXACT,
+        demands={"p": _is_probability})
 _random("aten::exponential", "random_exponential", _exponential)
 _random("aten::log_normal", "random_log_normal", _log_normal)
 _random("aten::cauchy", "random_cauchy", _cauchy)

@@ -1,0 +1,50 @@
+"""Tensors that nobody has written yet."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+
+@pytest.fixture
+def deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("deterministic")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.int8, torch.int64, torch.bool])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **options: torch.empty(3, 5, **options),
+        lambda **options: torch.empty_strided((4, 2), (1, 6), **options),
+        lambda **options: torch.empty_like(torch.ones(2, 3, **options)),
+        lambda **options: torch.ones(2, 3, **options).resize_(4, 3),
+        lambda **options: torch.ones(2, 3, **options).resize_(1, 3),
+    ],
+)
+def test_unwritten_memory_is_filled_where_that_is_asked_for(make: Callable[..., Tensor], dtype: torch.dtype) -> None:
+    expected, actual = (make(dtype=dtype, device=device).cpu() for device in ("cpu", "ftm"))
+    assert torch.allclose(actual, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("fill", [
+    lambda out: torch.arange(0, 4, out=out),
+    lambda out: torch.linspace(0, 3, 4, out=out),
+    lambda out: torch.logspace(0, 3, 4, out=out),
+    lambda out: torch.arange(0, 6, out=out),
+])
+def test_a_row_keeps_the_shape_of_what_it_fits(fill: Callable[[Tensor], Tensor]) -> None:
+    seen = []
+    for device in ("cpu", "ftm"):
+        base = torch.zeros(2, 3, device=device)
+        out = base.narrow(1, 1, 2)
+        fill(out)
+        seen.append((out.shape, out.cpu(), base.cpu()))
+    (shape, values, base), expected = seen[1], seen[0]
+    assert shape == expected[0]
+    assert torch.equal(values, expected[1])
+    assert torch.equal(base, expected[2])
