@@ -70,8 +70,7 @@ class _Run:
         forward = self._given.forward_input
         args, kwargs = arguments = place.put((forward.args, forward.kwargs))
         if self._info.is_lazy:
-            with torch.no_grad():
-                module(*args, **kwargs)
+            self._materialize(module, args, kwargs)
         if self._check == "copies":
             return self._copies(module, place, args, kwargs)
         torch.manual_seed(_SEED)
@@ -79,6 +78,14 @@ class _Run:
         if self._check == "backward":
             return gradients(place, result, [arguments, list(module.parameters())])
         return leaves("result", result) + [(f"buffer {name}", value) for name, value in module.named_buffers()]
+
+    def _materialize(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        """A lazy module draws its parameters at the place, where random numbers are others: they become the same."""
+        generator = torch.Generator().manual_seed(_SEED)
+        with torch.no_grad():
+            module(*args, **kwargs)
+            for parameter in module.parameters():
+                parameter.copy_(torch.randn(parameter.shape, generator=generator))
 
     def _make(self, place: Place) -> nn.Module:
         seed(_SEED)
