@@ -1,5 +1,7 @@
 #include "buffer.h"
 
+#include "known_places.h"
+
 #include <ATen/ops/from_blob.h>
 
 #include <cstring>
@@ -27,6 +29,7 @@ BufferPtr Buffer::from_cpu(const at::Tensor& tensor) {
   if (buffer->nbytes_ != 0) {
     std::memcpy(buffer->data(), dense.const_data_ptr(), buffer->nbytes_);
   }
+  note_origin(*buffer);
   buffer->set_ready();
   return buffer;
 }

@@ -39,6 +39,11 @@ void add_tensor(Call& call, const at::TensorImpl& tensor, bool operand) {
   }
 }
 
+void add_complex(Call& call, c10::complex<double> number) {
+  call.scalars.push_back(std::bit_cast<uint64_t>(number.real()));
+  call.scalars.push_back(std::bit_cast<uint64_t>(number.imag()));
+}
+
 void add_wrapped_number(Call& call, const at::Tensor& tensor) {
   call.key.push_back(tagged(Tag::scalar, static_cast<uint64_t>(tensor.scalar_type())));
   switch (tensor.scalar_type()) {
@@ -51,8 +56,8 @@ void add_wrapped_number(Call& call, const at::Tensor& tensor) {
     case at::kBool:
       call.key.push_back(static_cast<uint64_t>(*tensor.const_data_ptr<bool>()));
       break;
-    default: // complex: the form says fallback
-      break;
+    default: // complex
+      add_complex(call, *tensor.const_data_ptr<c10::complex<double>>());
   }
 }
 
@@ -83,7 +88,20 @@ void add_tensor_argument(Call& call, const Op& op, size_t index, c10::IValue& va
   add_tensor(call, *value.toTensor().unsafeGetTensorImpl(), !op.arguments[index].out);
 }
 
+// TorchScript's lists of optional tensors are lists of a type of their own.
+void make_tensor_list(c10::IValue& value) {
+  if (value.isTensorList() || value.isOptionalTensorList()) {
+    return;
+  }
+  c10::List<std::optional<at::Tensor>> list;
+  for (const auto& element : value.toListRef()) {
+    list.push_back(element.toOptional<at::Tensor>());
+  }
+  value = list;
+}
+
 void add_tensor_list(Call& call, const Op& op, size_t index, c10::IValue& value) {
+  make_tensor_list(value);
   const auto list = value.toListRef();
   call.key.push_back(tagged(Tag::list, list.size()));
   for (size_t i = 0; i < list.size(); ++i) {
@@ -122,7 +140,9 @@ void add_scalar(Call& call, bool constant, const c10::IValue& value) {
     dtype = at::kLong;
     bits = static_cast<uint64_t>(value.toInt());
   } else {
-    dtype = at::kComplexDouble; // the form says fallback
+    call.key.push_back(tagged(Tag::scalar, static_cast<uint64_t>(at::kComplexDouble)));
+    add_complex(call, value.toComplexDouble()); // if it is a constant, the form says fallback
+    return;
   }
   call.key.push_back(tagged(Tag::scalar, static_cast<uint64_t>(dtype)));
   (constant ? call.key : call.scalars).push_back(bits);

@@ -3,6 +3,11 @@
 #include "random.h"
 #include "stand_ins.h"
 
+#include <ATen/Dispatch_v2.h>
+#include <ATen/native/BinaryOps.h>
+#include <ATen/ops/empty.h>
+#include <c10/util/overflows.h>
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -65,18 +70,27 @@ bool has_negatives(const c10::IValue& value) {
   return std::any_of(numbers.begin(), numbers.end(), [](int64_t number) { return number < 0; });
 }
 
+// Most kernels take no more.
+bool has_many_dims(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().defined() && value.toTensor().dim() > 64;
+}
+
 // The call may be one that eager refuses, which its kernel is asked for. That costs a run on the CPU, so it is not done
 // for the calls that programs are made of.
 bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  if (wants_one_dtype(op.name) && has_mixed_dtypes(arguments)) {
+  const bool mixed = wants_one_dtype(op.name) && has_mixed_dtypes(arguments);
+  if (mixed || std::any_of(arguments.begin(), arguments.end(), has_many_dims)) {
     return true;
   }
   const auto& name = op.functional.operator_name().name;
   if (searches(name)) {
     return !op.written.empty() || is_empty(arguments[0]) || has_bad_dim(arguments);
   }
-  if (name == "aten::all" || name == "aten::any" || name == "aten::complex") {
+  if (name == "aten::complex") {
     return !op.written.empty(); // the dtype of out=
+  }
+  if (name == "aten::histc") {
+    return arguments[2].toScalar().toDouble() > arguments[3].toScalar().toDouble();
   }
   if (name == "aten::sub" || name == "aten::rsub") {
     return std::any_of(arguments.begin(), arguments.end(), is_bool);
@@ -84,11 +98,85 @@ bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return name == "aten::convolution" && std::any_of(arguments.begin(), arguments.end(), has_negatives);
 }
 
+// Ranges have no kernels for bool; the meta kernels don't look.
+bool is_range_of_bools(const std::string& name, const std::vector<ResultType>& results) {
+  static const std::unordered_set<std::string> names = {"aten::arange", "aten::range", "aten::linspace", "aten::logspace"};
+  return names.count(name) != 0 && results[0].type.dtype == at::kBool;
+}
+
+// A quotient's dtype is cast to that of out= by rule, and zeros have none.
+bool divides(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::div", "aten::floor_divide", "aten::fmod", "aten::remainder"};
+  return names.count(name) != 0;
+}
+
+// What is computed is converted before it is written, which only some kernels do.
+bool converts(const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::vector<ResultType>& results) {
+  for (size_t i = 0; i < op.written.size(); ++i) {
+    const auto dtype = results[i].type.dtype;
+    if (dtype != at::ScalarType::Undefined && arguments[op.written[i]].toTensor().scalar_type() != dtype) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool fits(const at::Scalar& number, at::ScalarType dtype) {
+  bool fitting = true;
+  const auto look = [&](auto zero) {
+    using Number = decltype(zero);
+    fitting = number.isFloatingPoint() ? !c10::overflows<Number, double>(number.toDouble())
+                                       : !c10::overflows<Number, int64_t>(number.toLong());
+  };
+  AT_DISPATCH_V2(
+      dtype, "number", AT_WRAP([&] { look(scalar_t()); }), at::kHalf, at::kBFloat16, AT_EXPAND(AT_ALL_TYPES),
+      AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES));
+  return fitting;
+}
+
 } // namespace
+
+bool may_overflow(at::ScalarType dtype) {
+  // Bool takes any number; complex numbers are filled in by the CPU.
+  return at::isIntegralType(dtype, /*includeBool=*/false) || dtype == at::kFloat || dtype == at::kDouble ||
+      at::isReducedFloatingType(dtype);
+}
+
+void check_results(
+    const Op& op, c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> own,
+    const std::vector<ResultType>& results) {
+  const auto& name = op.functional.operator_name().name;
+  if (name == "aten::add" || name == "aten::sub" || name == "aten::rsub") {
+    at::native::alpha_check(results[0].type.dtype, own[2].toScalar());
+  }
+  if (is_range_of_bools(name, results) || (!divides(name) && converts(op, arguments, results))) {
+    throw_as_eager(op, arguments);
+  }
+}
+
+void check_numbers(const Op& op, c10::ArrayRef<c10::IValue> arguments, at::ScalarType dtype) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto kind = op.arguments[i].kind;
+    const bool number = kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant;
+    if (number && (arguments[i].isInt() || arguments[i].isDouble()) && !fits(arguments[i].toScalar(), dtype)) {
+      throw_as_eager(op, arguments); // which may compute in a wider one
+    }
+  }
+}
+
+void check_fill(const at::Scalar& value, at::ScalarType dtype) {
+  if (may_overflow(dtype) && !value.isComplex() && !fits(value, dtype)) {
+    at::empty({}, at::TensorOptions().dtype(dtype)).fill_(value);
+  }
+}
 
 void check_call(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (op.random) {
-    check_draw(op.handle, arguments);
+    check_draw(op, arguments);
+  }
+  if (op.cpu_indices) {
+    check_indexing(op, arguments);
   }
   if (op.lax_meta || is_suspicious(op, arguments)) {
     throw_as_eager(op, arguments);

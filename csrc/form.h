@@ -27,7 +27,8 @@ struct ValueType {
   }
 };
 
-// An operand's place in a call: which argument it belongs to, and its index in a list argument (else -1).
+// An operand's place in a call: which argument it belongs to, and its index in a list argument (else -1). A complex
+// number is two scalars, 0 and 1.
 struct Slot {
   enum class Kind : uint8_t { value, scalar_float, scalar_int };
   Kind kind;
@@ -68,6 +69,7 @@ struct Form final : c10::intrusive_ptr_target {
   // What recording does with a call of this form.
   bool fallback = false; // the compiler doesn't take it
   bool empty = false; // no result has elements: there is nothing to compute
+  at::ScalarType fitted = at::ScalarType::Undefined; // numbers in Scalar arguments become this dtype
   std::vector<c10::DimVector> written_sizes; // of arguments that the call resizes; empty: none does
 
   // Fills `values`, `scalars` and `hash`; call when all else is set.
@@ -83,7 +85,7 @@ std::string type_text(const ValueType& type);
 
 // Renders attributes and slots of an aten call into form.pieces and form.slots, from form.op and
 // form.arguments; `operands` says which arguments are operands: for each schema argument either empty,
-// or the slots of its elements (a single one for non-list arguments; an element -1 prints `none`).
+// or the slots of its elements (a single one for non-list arguments, two for a complex number).
 struct OperandMark {
   bool present = false; // the operand is not None
   Slot::Kind kind = Slot::Kind::value;

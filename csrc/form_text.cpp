@@ -179,7 +179,7 @@ void render_call(Form& form, const std::vector<std::vector<OperandMark>>& operan
     piece += (first ? "" : ", ") + arguments[i].name() + "=";
     first = false;
     const auto& marks = operands[i];
-    const bool is_list = unwrapped(arguments[i].type()).kind() == c10::TypeKind::ListType;
+    const bool is_list = unwrapped(arguments[i].type()).kind() == c10::TypeKind::ListType || marks.size() > 1;
     if (marks.empty()) {
       piece += form.tensor_lists[i] == 0 ? "[]" : attribute_text(arguments[i], form.arguments[i]);
       continue;

@@ -1,5 +1,6 @@
 #include "op.h"
 
+#include "known_places.h"
 #include "register_ops.h"
 
 #include <ATen/core/enum_tag.h>
@@ -46,9 +47,9 @@ std::optional<ArgumentKind> list_kind(const c10::Type& list) {
 bool is_constant(const std::string& op, const std::string& argument) {
   static const std::unordered_set<std::string> ops = {
       "aten::arange", "aten::range", "aten::linspace", "aten::logspace", "aten::linalg_vector_norm",
-      "aten::norm", "aten::pow", "aten::pow_", "aten::renorm", "aten::dist", "aten::_cdist_forward"};
+      "aten::norm", "aten::histc", "aten::pow", "aten::pow_", "aten::renorm", "aten::dist", "aten::_cdist_forward"};
   static const std::unordered_set<std::string> arguments = {
-      "start", "end", "step", "ord", "p", "exponent"};
+      "start", "end", "step", "ord", "p", "exponent", "min", "max"};
   return ops.count(op) != 0 && arguments.count(argument) != 0;
 }
 
@@ -179,6 +180,8 @@ Op::Op(c10::OperatorHandle op)
     if (plain_type(argument).kind() == c10::TypeKind::GeneratorType) {
       generator = static_cast<int32_t>(arguments.size());
     }
+    has_numbers = has_numbers || argument_facts == ArgumentKind::scalar ||
+        argument_facts == ArgumentKind::scalar_constant;
     if (is_written(argument)) {
       written.push_back(static_cast<int32_t>(arguments.size()));
       has_functional = has_functional && argument_facts == ArgumentKind::tensor;
@@ -220,13 +223,15 @@ Op::Op(c10::OperatorHandle op)
   static const std::unordered_set<std::string> indexing = {"aten::index", "aten::index_put"};
   cpu_indices = one_of(functional.operator_name().name, indexing);
   static const std::unordered_set<std::string> apart = {
-      "aten::cat",         "aten::gather",        "aten::index",  "aten::index_add", "aten::index_copy",
-      "aten::index_select", "aten::kthvalue",     "aten::masked_select", "aten::put", "aten::scatter",
-      "aten::scatter_add", "aten::scatter_reduce", "aten::take"};
+      "aten::cat",       "aten::gather",       "aten::index",        "aten::index_add", "aten::index_copy",
+      "aten::index_fill", "aten::index_put",   "aten::index_reduce", "aten::index_select", "aten::kthvalue",
+      "aten::masked_select", "aten::put",      "aten::scatter",      "aten::scatter_add", "aten::scatter_reduce",
+      "aten::take"};
   reads_late = one_of(functional.operator_name().name, apart);
   static const std::unordered_set<std::string> lax = {
-      "aten::bucketize", "aten::isin", "aten::masked_scatter", "aten::searchsorted"};
+      "aten::bucketize", "aten::fractional_max_pool3d", "aten::isin", "aten::masked_scatter", "aten::searchsorted"};
   lax_meta = one_of(functional.operator_name().name, lax);
+  takes_places = ftm::takes_places(functional.operator_name().name);
   // Indexing has the tag for masks only: those are told apart call by call.
   data_dependent = !cpu_indices &&
       (handle.hasTag(at::Tag::dynamic_output_shape) || handle.hasTag(at::Tag::data_dependent_output));

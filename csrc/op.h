@@ -60,6 +60,8 @@ struct Op {
   bool cpu_indices = false; // index arguments may live on the CPU
   bool reads_late = false; // eager refuses to write over what the op still reads
   bool lax_meta = false; // the meta kernel takes calls that eager refuses
+  bool has_numbers = false; // takes Scalars
+  bool takes_places = false; // an argument says where in another one elements are (known_places.h)
 
   // Forms by key. A key's words tell everything about a call that its form depends on.
   struct Entry {

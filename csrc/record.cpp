@@ -1,9 +1,11 @@
 #include "record.h"
 
 #include "call.h"
+#include "call_checks.h"
 #include "counters.h"
 #include "executor.h"
 #include "fallback.h"
+#include "known_places.h"
 #include "python_bridge.h"
 #include "random.h"
 #include "shapes.h"
@@ -36,9 +38,9 @@ void check_overlaps(const Op& op, const torch::jit::Stack& stack, size_t base) {
           (op.reads_late || !other.isSameIdentity(stack[base + op.written[i]]));
       if (other.isTensor() && apart) {
         check(other.toTensor());
-      } else if (other.isTensorList() && op.reads_late) {
-        for (const at::Tensor& element : other.toTensorVector()) {
-          check(element);
+      } else if ((other.isTensorList() || other.isOptionalTensorList()) && op.reads_late) {
+        for (const c10::IValue& element : other.toListRef()) {
+          check(element.isNone() ? at::Tensor() : element.toTensor());
         }
       }
     }
@@ -176,6 +178,12 @@ void record(Op& op, torch::jit::Stack* stack) {
   if (form->fallback) {
     op.composite ? op.handle.callBoxedForDispatchKey(*op.composite, *stack) : run_fallback(op, stack);
     return;
+  }
+  if (form->fitted != at::ScalarType::Undefined) {
+    check_numbers(op, arguments, form->fitted);
+  }
+  if (op.takes_places) {
+    check_known_places(op, arguments);
   }
   if (op.random) {
     const auto draw = next_random_draw(op.generator < 0 ? c10::IValue() : arguments[op.generator]);

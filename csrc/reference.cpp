@@ -16,7 +16,7 @@ at::Scalar scalar_value(Slot::Kind kind, uint64_t bits) {
 }
 
 at::Tensor wrapped_number(const at::Scalar& value) {
-  auto tensor = at::scalar_tensor(value, value.isFloatingPoint() ? at::kDouble : at::kLong);
+  auto tensor = at::scalar_tensor(value, value.type());
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;
 }
@@ -141,6 +141,7 @@ class ReferenceRun {
       }
     }
     size_t operand = 0;
+    double real_part = 0; // of a complex number
     for (const auto& slot : form.slots) {
       if (slot.argument < 0) {
         continue; // seed and offset
@@ -149,10 +150,17 @@ class ReferenceRun {
       if (slot.kind == Slot::Kind::value) {
         filled = value(call.operands[operand++]);
       } else {
-        const auto scalar = scalar_value(slot.kind, scalars_[next_scalar_++]);
+        auto scalar = scalar_value(slot.kind, scalars_[next_scalar_++]);
+        if (slot.element == 0) {
+          real_part = scalar.toDouble();
+          continue;
+        }
+        if (slot.element == 1) {
+          scalar = c10::complex<double>(real_part, scalar.toDouble());
+        }
         filled = takes_tensor(schema[slot.argument]) ? c10::IValue(wrapped_number(scalar)) : c10::IValue(scalar);
       }
-      if (slot.element >= 0) {
+      if (slot.element >= 0 && slot.kind == Slot::Kind::value) {
         stack[slot.argument].toOptionalTensorList().set(slot.element, filled.toTensor());
       } else {
         stack[slot.argument] = std::move(filled);

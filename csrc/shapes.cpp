@@ -42,7 +42,13 @@ ResultType result_type(const at::Tensor& tensor) {
   return result;
 }
 
-// Of the tensors that the call reads.
+bool is_complex_number(const c10::IValue& value) {
+  return value.isComplexDouble() ||
+      (value.isTensor() && value.toTensor().defined() && is_wrapped_number(value.toTensor()) &&
+       value.toTensor().is_complex());
+}
+
+// Of the tensors and complex numbers that the call reads.
 uint64_t operand_dtypes(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   uint64_t dtypes = 0;
   const auto add = [&](const at::Tensor& tensor) {
@@ -55,7 +61,9 @@ uint64_t operand_dtypes(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     if (op.arguments[i].out) {
       continue;
     }
-    if (argument.isTensor()) {
+    if (is_complex_number(argument)) {
+      dtypes |= uint64_t{1} << static_cast<int>(at::kComplexDouble);
+    } else if (argument.isTensor()) {
       add(argument.toTensor());
     } else if (argument.isTensorList()) {
       for (const at::Tensor& tensor : argument.toTensorVector()) {
@@ -72,19 +80,18 @@ uint64_t operand_dtypes(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return dtypes;
 }
 
-bool has_complex_scalar(c10::ArrayRef<c10::IValue> arguments) {
-  for (const auto& argument : arguments) {
-    if (argument.isComplexDouble() ||
-        (argument.isTensor() && argument.toTensor().defined() && is_wrapped_number(argument.toTensor()) &&
-         argument.toTensor().is_complex())) {
+// One that is part of the form, for which the trace has no text.
+bool has_complex_constant(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (op.arguments[i].kind == ArgumentKind::scalar_constant && arguments[i].isComplexDouble()) {
       return true;
     }
   }
   return false;
 }
 
-// A result of a type that few ops know must be one that this op's record names.
-bool takes_results(const Op& op, const std::vector<ResultType>& results) {
+// A result of a type that few ops know must be one that this op's record names; and all that is made of numbers.
+bool takes_results(const Op& op, const std::vector<ResultType>& results, bool of_numbers) {
   static constexpr auto bit = [](at::ScalarType dtype) { return uint64_t{1} << static_cast<int>(dtype); };
   constexpr uint64_t kCommon = bit(at::kDouble) | bit(at::kFloat) | bit(at::kHalf) | bit(at::kBFloat16) | bit(at::kLong) |
       bit(at::kInt) | bit(at::kShort) | bit(at::kChar) | bit(at::kByte) | bit(at::kBool);
@@ -94,7 +101,10 @@ bool takes_results(const Op& op, const std::vector<ResultType>& results) {
       dtypes |= bit(result.type.dtype);
     }
   }
-  return (dtypes & ~kCommon) == 0 || is_native(op.name, dtypes & ~kCommon);
+  if (!of_numbers) {
+    dtypes &= ~kCommon;
+  }
+  return dtypes == 0 || is_native(op.name, dtypes);
 }
 
 // Indexing by a mask has as many results as the mask has ones.
@@ -186,6 +196,9 @@ FormPtr make_form(
     if (value.isTensor() && is_wrapped_number(value.toTensor()) &&
         value.toTensor().scalar_type() == at::kBool) {
       form->arguments[i] = value.toTensor().item<bool>();
+    } else if (is_complex_number(value)) {
+      operands[i].assign(2, {true, Slot::Kind::scalar_float});
+      form->arguments[i] = c10::IValue();
     } else if (value.isTensor()) {
       operands[i].push_back(mark(value.toTensor()));
       form->arguments[i] = c10::IValue();
@@ -234,17 +247,22 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     sized = call_on_meta(op, op.handle, stack, arguments);
     if (sized) {
       for (size_t i = 0; i < written.size(); ++i) {
-        if (written[i].sizes() != arguments[op.written[i]].toTensor().sizes()) {
-          written_sizes.resize(written.size());
+        if (written[i].sizes() == arguments[op.written[i]].toTensor().sizes()) {
+          continue;
         }
+        if (!op.arguments[op.written[i]].out) {
+          throw_as_eager(op, arguments); // a meta kernel made of the out= form resizes what eager does not
+        }
+        written_sizes.resize(written.size());
       }
       for (size_t i = 0; i < written_sizes.size(); ++i) {
         written_sizes[i] = written[i].sizes();
       }
     }
   }
-  if (!op.has_functional || op.data_dependent || has_complex_scalar(arguments) ||
-      has_mask_index(op, arguments) || !is_native(op.name, operand_dtypes(op, arguments))) {
+  const uint64_t operands = operand_dtypes(op, arguments);
+  if (!op.has_functional || op.data_dependent || has_complex_constant(op, arguments) ||
+      has_mask_index(op, arguments) || !is_native(op.name, operands)) {
     return fallback_form();
   }
   const auto own = functional_arguments(op, arguments);
@@ -269,8 +287,9 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
       return fallback_form(); // returns a number: that is an observation
     }
   }
+  check_results(op, arguments, own, results);
   lay_out_as_eager(op, own, results);
-  if (!takes_results(op, results)) {
+  if (!takes_results(op, results, operands == 0)) {
     return fallback_form();
   }
   if (!sized && !op.written.empty() && op.arguments[op.written[0]].out) {
@@ -280,6 +299,10 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   }
   auto form = make_form(op, own, std::move(results), std::move(list_lengths));
   form->written_sizes = std::move(written_sizes);
+  const auto computed = form->results.empty() ? at::kBool : form->results[0].type.dtype;
+  if (op.has_numbers && may_overflow(computed)) {
+    form->fitted = computed;
+  }
   for (size_t i = 0; i < op.written.size(); ++i) {
     const auto& tensor = arguments[op.written[i]].toTensor();
     const auto& result = form->results[i].type;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ftm_backend.frontend.complex_pairs import PART, Rewriter, Tensor, pair_type, rewrites
+from ftm_backend.frontend.complex_pairs import PART, Rewriter, Tensor, is_number, pair_type, rewrites
 from ftm_backend.frontend.dtypes import info
 from ftm_backend.frontend.strided import contiguous_strides
 from ftm_backend.frontend.trace import DType, Ref, TensorType
@@ -66,7 +66,7 @@ def _zeros(r: Rewriter, result: TensorType, **_: Any) -> Ref:
 
 @rewrites("aten::full aten::full_like aten::new_full aten::fill.Scalar")
 def _full(r: Rewriter, result: TensorType, fill_value: Any = None, value: Any = None) -> Ref:
-    return r.join(r.parts(value if fill_value is None else fill_value, result)[0], None)
+    return r.join(*r.parts(value if fill_value is None else fill_value, result))
 
 
 @rewrites("aten::ones aten::ones_like aten::new_ones")
@@ -87,7 +87,9 @@ def _cat(r: Rewriter, result: TensorType, tensors: Any, dim: int) -> Ref:
 
 @rewrites("aten::flip")
 def _flip(r: Rewriter, result: TensorType, self: Tensor, dims: Any) -> Ref:
-    return r.emit("aten::flip", pair_type(result), self=self.ref, dims=tuple(d % max(1, len(result.shape)) for d in dims))
+    if not result.shape:
+        return self.ref  # dims name none, though eager takes 0 and -1
+    return r.emit("aten::flip", pair_type(result), self=self.ref, dims=tuple(d % len(result.shape) for d in dims))
 
 
 # --- arithmetic --------------------------------------------------------------------------------------------
@@ -148,6 +150,9 @@ def _log(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
 def _sum(op: str) -> Callable[..., Ref]:
     def rewrite(r: Rewriter, result: TensorType, self: Any, other: Any, alpha: Any) -> Ref:
         (a, b), (c, d) = r.parts(self, result), r.parts(other, result)
+        if is_number(alpha):
+            c, d = _times(r, (c, d), r.parts(alpha, result))
+            alpha = 1
         real = r.binary(op, a, c, alpha=alpha)
         if d is None:
             return r.join(real, b)
@@ -169,13 +174,19 @@ rewrites("aten::sub.Tensor aten::sub.Scalar")(_sum("sub.Tensor"))
 
 @rewrites("aten::mul.Tensor aten::mul.Scalar")
 def _mul(r: Rewriter, result: TensorType, self: Any, other: Any) -> Ref:
-    (a, b), (c, d) = r.parts(self, result), r.parts(other, result)
-    if b is None and d is None:
-        return r.join(r.mul(a, c), None)
+    return r.join(*_times(r, r.parts(self, result), r.parts(other, result)))
+
+
+Parts = tuple[Ref, Ref | None]
+
+
+def _times(r: Rewriter, x: Parts, y: Parts) -> Parts:
+    """The parts of a product; None for the imaginary part of a real one."""
+    (a, b), (c, d) = x, y
     if b is None or d is None:
         scale, real, imaginary = (a, c, d) if b is None else (c, a, b)
-        return r.join(r.mul(real, scale), r.mul(imaginary, scale))
-    return r.join(r.sub(r.mul(a, c), r.mul(b, d)), r.add(r.mul(a, d), r.mul(b, c)))
+        return r.mul(real, scale), None if imaginary is None else r.mul(imaginary, scale)
+    return r.sub(r.mul(a, c), r.mul(b, d)), r.add(r.mul(a, d), r.mul(b, c))
 
 
 @rewrites("aten::div.Tensor aten::div.Scalar")
@@ -231,8 +242,9 @@ def _index(r: Rewriter, result: TensorType, self: Tensor, indices: Any) -> Ref:
 
 def _equal(op: str, join: str) -> Callable[..., Ref]:
     def rewrite(r: Rewriter, result: TensorType, self: Any, other: Any) -> Ref:
-        dtypes = [x.type.dtype for x in (self, other) if isinstance(x, Tensor) and x.type.dtype in PART]
-        common = TensorType("c128" if "c128" in dtypes else dtypes[0], result.shape)
+        dtypes = {x.type.dtype for x in (self, other) if isinstance(x, Tensor)}
+        wide = dtypes & {*PART} or {"c128" if "f64" in dtypes else "c64"}  # beside a complex number: as wide as a real tensor
+        common = TensorType("c128" if "c128" in wide else wide.pop(), result.shape)
         (a, b), (c, d) = r.parts(self, common), r.parts(other, common)
         b, d = _or_zeros(r, b, a), _or_zeros(r, d, a)
         real, imaginary = (r.emit(op, result, self=x, other=y) for x, y in ((a, c), (b, d)))

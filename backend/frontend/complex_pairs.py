@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ftm_backend.frontend.strided import contiguous_strides
-from ftm_backend.frontend.trace import DType, Node, Ref, TensorType, Trace, TraceError
+from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 
-__all__ = ["OPS", "PART", "Rewriter", "Tensor", "as_pairs", "pair_type", "rewrites"]
+__all__ = ["OPS", "PART", "Rewriter", "Tensor", "as_pairs", "is_number", "pair_type", "rewrites"]
 
 PART = {"c32": "f16", "c64": "f32", "c128": "f64"}
 """The dtype of the parts of a complex dtype."""
@@ -27,9 +27,15 @@ OPS: dict[str, Callable[..., Any]] = {}
 def as_pairs(trace: Trace) -> tuple[Trace, list[int]]:
     """``trace`` without complex types, and for each of its nodes the position of the node that it comes from."""
     types = [*trace.params, *(t for node in trace.nodes for t in node.results)]
-    if not any(t is not None and t.dtype in PART for t in types):
+    complex_numbers = any(is_number(v) for node in trace.nodes for _, v in node.args)
+    if not complex_numbers and not any(t is not None and t.dtype in PART for t in types):
         return trace, list(range(len(trace.nodes)))
     return Rewriter(trace).run()
+
+
+def is_number(value: Any) -> bool:
+    """Whether an argument is a complex Python number: its two parts, as runtime scalars."""
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, ScalarRef) for v in value)
 
 
 def rewrites(names: str) -> Callable[[Any], Any]:
@@ -72,7 +78,8 @@ class Rewriter:
 
     def node(self, node: Node) -> None:
         operands = [self.old_types[r.index] for _, v in node.args for r in _refs(v)]
-        if not any(t is not None and t.dtype in PART for t in (*operands, *node.results)):
+        number = any(is_number(v) for _, v in node.args)
+        if not number and not any(t is not None and t.dtype in PART for t in (*operands, *node.results)):
             args = tuple((k, self.renamed(v)) for k, v in node.args)
             self.values.extend(self.emit_all(node.op, args, node.results))
             return
@@ -165,11 +172,15 @@ class Rewriter:
     def mul(self, x: Ref, y: Any) -> Ref:
         return self.binary("mul.Tensor", x, y)
 
+    def full(self, dtype: str, sizes: tuple[int, ...], number: Any) -> Ref:
+        return self.emit("aten::full", TensorType(dtype, sizes), size=sizes, fill_value=number, dtype=DType(dtype))
+
     def parts(self, x: Any, type_: TensorType) -> tuple[Ref, Ref | None]:
         """Real and imaginary parts of an operand in the complex type ``type_``; None for a real one's."""
         dtype, sizes = PART[type_.dtype], type_.shape
         if not isinstance(x, Tensor):
-            return self.emit("aten::full", TensorType(dtype, sizes), size=sizes, fill_value=x, dtype=DType(dtype)), None
+            real, imaginary = x if is_number(x) else (x, None)
+            return self.full(dtype, sizes, real), None if imaginary is None else self.full(dtype, sizes, imaginary)
         if x.type.dtype in PART:
             real, imaginary = (self.expand(self.cast(self.part(x.ref, k), dtype), sizes) for k in (0, 1))
             return real, imaginary

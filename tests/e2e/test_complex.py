@@ -46,6 +46,7 @@ NATIVE: dict[str, tuple[Any, ...]] = {
     "parts": (lambda z: z.real + z.imag, Z),
     "conj": (lambda z: z.conj().clone(), Z),
     "imag of conj": (lambda z: z.conj().imag.clone(), Z),
+    "flip of a number": (lambda z: z.flip(0) + z.flip(-1) * 2, Z[0, 0]),
     "adjoint": (lambda z: z.mH.contiguous(), Z),
     "add": (lambda z, w: z + w, Z, W),
     "add real": (lambda z, x: torch.sub(x, z, alpha=3), Z, torch.randn(4)),

@@ -19,7 +19,7 @@ def _zeros(device: str, *shape: int) -> Tensor:
 
 
 def _at(device: str, *numbers: int) -> Tensor:
-    return torch.tensor(numbers).to(device)
+    return torch.tensor(numbers).to(device) + 0  # computed there: a program has to find out
 
 
 def _place(device: str, number: int) -> Tensor:

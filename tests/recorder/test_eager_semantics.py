@@ -397,6 +397,17 @@ def evaluation_of_batch_norm_has_gradients(put):
     return [x.grad, layer.weight.grad, layer.bias.grad]
 
 
+def _written_by_script(x: Tensor, rows: Tensor) -> Tensor:
+    x[x < 3] = 1.0
+    x[:, rows] = 9.0
+    return x
+
+
+@program
+def torchscript_writes_by_index(put):
+    return [torch.jit.script(_written_by_script)(put(iota(3, 4)), put(torch.tensor([0, 2])))]
+
+
 @program
 def undefined_results(put):
     x = put(torch.sin(iota(2, 3, 8, 8)))

@@ -1,6 +1,7 @@
 """Bad calls fail at the line that makes them, with eager's exception type and message."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -16,10 +17,21 @@ def ones(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.ones(shape, dtype=dtype)
 
 
+def at(*numbers: int) -> Tensor:
+    return torch.tensor(numbers)
+
+
+def _assign(x: Tensor, where: Any, values: Any) -> None:
+    x[where] = values
+
+
 BAD_CALLS: dict[str, Call] = {
     "shapes": lambda put: put(ones(2, 3)) + put(ones(4)),
     "matrix product": lambda put: put(ones(2, 3)) @ put(ones(2, 3)),
     "in-place broadcast": lambda put: put(ones(3)).add_(put(ones(2, 3))),
+    "in-place comparison": lambda put: put(ones(1, 3)).eq_(put(ones(2, 3))),
+    "in-place power": lambda put: put(ones(1)).pow_(put(ones(3))),
+    "in-place angle": lambda put: put(ones(2, 1)).atan2_(put(ones(2, 3))),
     "in-place dtype": lambda put: put(ones(3, dtype=torch.int64)).add_(put(ones(3))),
     "in-place division of integers": lambda put: put(ones(3, dtype=torch.int64)).div_(2),
     "out dtype": lambda put: torch.add(put(ones(3)), 1, out=put(ones(3, dtype=torch.int64))),
@@ -59,6 +71,35 @@ BAD_CALLS: dict[str, Call] = {
     "difference of bools": lambda put: put(ones(3, dtype=torch.bool)) - put(ones(3, dtype=torch.bool)),
     "bool subtracted": lambda put: put(ones(3)) - True,
     "subtracted from bool": lambda put: True - put(ones(3)),
+    "values of an index": lambda put: put(ones(3, 4)).index_put((put(at(0, 1)),), put(ones(3, 4))),
+    "values of too many dimensions": lambda put: _assign(put(ones(2, 3)), put(torch.tensor(True)), put(ones(5, 1, 2, 3))),
+    "values of a mask": lambda put: _assign(put(ones(4)), put(ones(4) > 0), put(ones(5))),
+    "values of another dtype": lambda put: put(ones(3)).index_put((put(at(0)),), put(at(1))),
+    "indices that do not broadcast": lambda put: _assign(put(ones(3, 3)), (put(at(0, 1)), put(at(0, 1, 2))), put(ones(1))),
+    "index of floats": lambda put: put(ones(3)).index_put((put(ones(1)),), put(ones(1))),
+    "mask of another shape": lambda put: _assign(put(ones(3, 4)), put(ones(2) > 0), 1.0),
+    "too many indices": lambda put: put(ones(3)).index_put((put(at(0)), put(at(0))), put(ones(1))),
+    "no index": lambda put: put(ones(3)).index_put((), put(ones(1))),
+    "index of an empty dim": lambda put: put(ones(3, 0))[:, put(at(0, 1))],
+    "index written to itself": lambda put: (lambda x: x.index_put_((put(at(1, 2)),), x[:2]))(put(ones(3))),
+    "index_fill of itself": lambda put: (lambda x: x.index_fill_(0, x, 1))(put(at(0, 1))),
+    "index outside": lambda put: put(ones(3))[put(at(0, 3))],
+    "list outside": lambda put: put(ones(3))[[0, 3]],
+    "written outside": lambda put: _assign(put(ones(2, 3)), (slice(None), put(at(-4))), 0.0),
+    "gather outside": lambda put: put(ones(3)).gather(0, put(at(-1))),
+    "scatter outside": lambda put: put(ones(3)).scatter_(0, put(at(1, 3)[1:]), 1.0),
+    "index_select outside": lambda put: put(ones(2, 3)).index_select(1, put(at(3))),
+    "index_add outside": lambda put: put(ones(3)).index_add_(0, put(at(-1)), put(ones(1))),
+    "take outside": lambda put: put(ones(2, 3)).take(put(at(6))),
+    "embedding outside": lambda put: F.embedding(put(at(7)), put(ones(7, 2))),
+    "class outside": lambda put: F.cross_entropy(put(ones(3, 4)), put(at(-100, 0, 4))),
+    "permutation of bytes": lambda put: torch.randperm(300, dtype=torch.uint8, device=put(ones(1)).device),
+    "permutation of halves": lambda put: torch.randperm(3000, dtype=torch.half, device=put(ones(1)).device),
+    "dropout of more than all": lambda put: torch.native_dropout(put(ones(3)), 1.5, True),
+    "dropout of less than nothing": lambda put: torch.native_dropout(put(ones(3)), -0.5, None),
+    "normal numbers as integers": lambda put: torch.normal(put(ones(3)), 1.0, out=put(ones(3, dtype=torch.int64))),
+    "normal numbers without room": lambda put: torch.normal(put(ones(3)), 1.0, out=put(ones(0))),
+    "probabilities as integers": lambda put: torch.bernoulli(put(ones(3, dtype=torch.int64))),
     "rsub of bool": lambda put: torch.rsub(put(ones(3, dtype=torch.bool)), 1),
 }
 

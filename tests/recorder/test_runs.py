@@ -83,7 +83,7 @@ def test_deep_chain_of_writes_through_views() -> None:
 
 def test_errors_surface_at_the_next_observation() -> None:
     x = torch.arange(3.0, device="ftm")
-    rows = torch.tensor([7], device="ftm")
+    rows = torch.tensor([7], device="ftm") + 0  # the device computes it
     y = x.index_select(0, rows)  # out of range: only known when it runs
     z = x + 1
     with pytest.raises(IndexError, match="index out of range in self\n.*a program that was launched earlier"):
@@ -97,7 +97,7 @@ def test_errors_name_the_line_if_asked() -> None:
     _C._set_debug_locations(True)
     try:
         x = torch.arange(3.0, device="ftm")
-        y = x.index_select(0, torch.tensor([7], device="ftm"))
+        y = x.index_select(0, torch.tensor([7], device="ftm") + 0)
         with pytest.raises(IndexError, match=r"recorded at .*test_runs\.py:\d+"):
             y.cpu()
     finally:
