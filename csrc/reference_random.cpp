@@ -103,6 +103,8 @@ at::Tensor normal_of(const c10::IValue& mean, const c10::IValue& deviation, cons
   };
   const auto means = dense(mean);
   const auto deviations = dense(deviation);
+  TORCH_CHECK(
+      !deviations.defined() || deviations.ge(0).all().item<bool>(), "normal expects all elements of std >= 0.0");
   return generated_in(like, like.scalar_type() == at::kDouble, [&](int64_t i, auto real) {
     using Real = decltype(real);
     return static_cast<Real>(parameter(mean, means, i)) +
@@ -135,8 +137,11 @@ at::Tensor bernoulli(const at::Tensor& self, double p, const Draw& draw) {
 at::Tensor bernoulli_of(const at::Tensor& probabilities, const Draw& draw) {
   const auto dense = probabilities.to(at::kDouble).contiguous();
   const auto* p = dense.const_data_ptr<double>();
-  return generated(
-      probabilities, [&](int64_t i) { return static_cast<double>(draw.uniform24(i)) < p[i] ? 1.0 : 0.0; });
+  return generated(probabilities, [&](int64_t i) {
+    const double p_in = p[i];
+    TORCH_CHECK(p_in >= 0 && p_in <= 1); // in eager's words
+    return static_cast<double>(draw.uniform24(i)) < p_in ? 1.0 : 0.0;
+  });
 }
 
 at::Tensor exponential(const at::Tensor& self, double lambda, const Draw& draw) {

@@ -54,13 +54,14 @@ def test_in_place_and_views() -> None:
         text(x),
         """
         trace
-          %0 = param f32[2,3]
+          %0 = param f32[4]
+          %1 = param f32[2,3]
           $0 = scalar i64
           $1 = scalar i64
-          %1 = ftm.view(base=%0, sizes=[2], strides=[3], offset=1) : f32[2]
-          %2 = aten::add.Tensor(self=%1, other=$0, alpha=$1) : f32[2]
-          %3 = ftm.update(base=%0, value=%2, sizes=[2], strides=[3], offset=1) : f32[2,3]
-          return %3
+          %2 = ftm.view(base=%0, sizes=[2], strides=[3], offset=0) : f32[2]
+          %3 = aten::add.Tensor(self=%2, other=$0, alpha=$1) : f32[2]
+          %4 = ftm.update(base=%1, value=%3, sizes=[2], strides=[3], offset=1) : f32[2,3]
+          return %4
         """,
     )
 

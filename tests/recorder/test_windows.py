@@ -67,7 +67,7 @@ def test_batches_of_a_data_set_run_one_program() -> None:
     on_device = x.to("ftm")
     for start in range(0, 50, 10):
         batch, expected = on_device[start : start + 10], x[start : start + 10]
-        torch.testing.assert_close((batch @ batch.T).sum().item(), (expected @ expected.T).sum().item())
+        torch.testing.assert_close((batch @ batch.T).sum().cpu(), (expected @ expected.T).sum())
     assert programs() == 1
 
 
@@ -110,17 +110,16 @@ def test_state_is_still_donated(executor: str) -> None:
         pytest.skip("the reference executor donates nothing")
     state = torch.zeros(64, 8).to("ftm")
     for step in range(5):
-        (state[step] + 1).sum()
-        state.add_(state[0:1] + 1)
+        assert (state[step] + 1).sum() == 8 * (step + 1)
+        state.add_(1)
         _C._sync(True)
-    assert state.cpu()[0, 0] == 2**5 - 1
-    assert _C._counters()["donations"] >= 3
+    assert _C._counters()["donations"] >= 4
 
 
 def test_gradients_through_batches() -> None:
     x, w = torch.randn(12, 3), torch.randn(3, 2)
     for device in ("cpu", "ftm"):
-        data_, weight = x.to(device), w.to(device).requires_grad_()
+        data_, weight = x.to(device), w.to(device, copy=True).requires_grad_()
         for start in (0, 4, 8):
             (data_[start : start + 4] @ weight).square().sum().backward()
         if device == "cpu":

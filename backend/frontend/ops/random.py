@@ -62,7 +62,7 @@ def _checked(b: Any, tensor: Any, demand: Any) -> Any:
     zero = b.pointwise(lambda: b.index(0), [], typed("i64", (1,)))
 
     def check(met: Any) -> Any:
-        return b.extract(zero, [inside(e.where(met, 0, -1), 1)])
+        return b.extract(zero, [inside(met.to("i64") - 1, 1)])
 
     return b.pointwise(check, [b.reshape(met, ())], typed("i64", ()))
 
