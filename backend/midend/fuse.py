@@ -102,11 +102,15 @@ class Fuser:
         soft = [c for c in dict.fromkeys(self._cluster[m] for m in sorted(self._soft[s], key=self._position.__getitem__))
                 if c not in hard]
         soft.sort(key=lambda c: (c.kind != "contraction", -c.depth))
+        merged: set[Cluster] = set()
         for home in soft:
+            if home in merged:
+                continue
             if home.kind == "nest":
                 for other in soft:
-                    if other is not home and other.kind == "nest" and self._meets(other, home):
+                    if other is not home and other not in merged and other.kind == "nest" and self._meets(other, home):
                         self._merge(home, other)
+                        merged.add(other)
             if self._enter(home, s):
                 return home
         for home in self._siblings(s):
@@ -177,6 +181,8 @@ class Fuser:
             for m in self._soft[s] | self._hard[s]:
                 readers.setdefault(m, set()).add(s)
         for cluster in reversed(list(dict.fromkeys(self._cluster.values()))):
+            if self._cluster[cluster.statements[0]] is not cluster:  # another has taken it in
+                continue
             users = {self._cluster[r] for s in cluster.statements for r in readers.get(s, ())} - {cluster}
             if len(users) != 1 or cluster.kind not in ("nest", "contraction"):
                 continue

@@ -57,6 +57,17 @@ def test_softmax_wider_than_scratchpad_is_several_kernels():
     assert kernels(text) > 1
 
 
+@pytest.mark.parametrize("length", [23, 24, 25])
+def test_two_chains_that_fill_a_kernel_leave_their_reader_outside(length):
+    """A kernel holds 48 statements; what joined it is no kernel any more that the reader could enter."""
+    f = Function()
+    ends = [f.argument("10xf32") for _ in range(2)]
+    for _ in range(length):
+        ends = [f.map("10xf32", [(end, "i")], unary("math.tanh")) for end in ends]
+    product = f.map("10xf32", [(ends[0], "i"), (ends[1], "i")], binary("mulf"))
+    check(f.text(*ends, product), [normal(10), normal(10)])
+
+
 def test_softmax_over_two_dimensions_of_four():
     f = Function()
     x = f.argument("2x3x4x5xf32")
