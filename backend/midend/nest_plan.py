@@ -9,6 +9,7 @@ from ftm_backend.machine.presets import ELEMENT_BYTES
 from ftm_backend.midend.affine import volume
 from ftm_backend.midend.kernel import KernelView, Operand
 from ftm_backend.midend.nest_axes import Axes, Axis, Place, axes_of
+from ftm_backend.midend.nest_position import patterns
 from ftm_backend.midend.nest_stages import kept_values, stages_of
 
 _WIDE = 1024  # columns that keep vector code busy; more axes are joined to reach it
@@ -146,11 +147,18 @@ def element_bytes(axes: Axes) -> int:
     return max(total, 1)
 
 
+def pattern_bytes(axes: Axes, rows: list[Axis], columns: list[Axis]) -> int:
+    """Bytes for each element of a tile that vectors of positions take: all of a vector's where a tile has one row."""
+    each = ELEMENT_BYTES["i64"]
+    sharing = {True: volume([a.extent for a in columns]), False: volume([a.extent for a in rows])}
+    return sum(-(-each // min(max(sharing[is_rows], 1), each)) for is_rows, _ in patterns(axes, rows, columns))
+
+
 def _cut(plan: TilePlan, axes: Axes) -> None:
     """Cuts the outermost row and column axes so that a tile takes its share of AM and all cores get some."""
     kernel, shape = axes.kernel, axes.shape
-    elements = max(kernel.machine.am_bytes // _SHARE // element_bytes(axes), 64)
     rows, columns = plan.rows, plan.columns
+    elements = max(kernel.machine.am_bytes // _SHARE // (element_bytes(axes) + pattern_bytes(axes, rows, columns)), 64)
     if shape.resident and shape.turned:
         _fit(plan, columns, max(elements // max(plan.row_count(), 1), 1))
     elif shape.resident:

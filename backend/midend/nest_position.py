@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ftm_backend.codegen.builder import Index
 from ftm_backend.midend.kernel import Node, Statement
-from ftm_backend.midend.nest_axes import Axis, index_nodes
+from ftm_backend.midend.nest_axes import Axes, Axis, Place, index_nodes
 from ftm_backend.mlir import arith, ir
 
 if TYPE_CHECKING:
@@ -30,28 +30,21 @@ class Positions:
 
     def prepare(self) -> None:
         """Computes the vectors that uneven positions need, at the insertion point."""
-        for s in self._nest.kernel.statements:
-            for node in index_nodes(s.results):
-                for rows, runs in self._sides(s, node):
-                    if len(runs) > 1 and (rows, runs) not in self._patterns:
-                        self._patterns[rows, runs] = self._pattern(rows, runs)
+        plan = self._nest.plan
+        for rows, runs in patterns(self._nest.axes, plan.rows, plan.columns):
+            self._patterns[rows, runs] = self._pattern(rows, runs)
 
     def parts(self, s: Statement, node: Node) -> tuple[Index, int, int, list[tuple[Any, str]]]:
         """The position as base, even steps along rows and columns, and (vector, access) to be added."""
         place = self._nest.axes.place(s, node.payload)
         steps = [0, 0]
         added = []
-        for rows, runs in self._sides(s, node):
+        for rows, runs in _sides(place, self._nest.plan.rows, self._nest.plan.columns):
             if len(runs) > 1:
                 added.append((self._patterns[rows, runs], "col" if rows else "row"))
             elif runs:
                 steps[not rows] = runs[0][1]
         return self._nest.address(place), steps[0], steps[1], added
-
-    def _sides(self, s: Statement, node: Node) -> list[tuple[bool, Runs]]:
-        place = self._nest.axes.place(s, node.payload)
-        return [(rows, _runs([(a, place.steps.get(a, 0)) for a in group]))
-                for rows, group in ((True, self._nest.plan.rows), (False, self._nest.plan.columns))]
 
     def _pattern(self, rows: bool, runs: Runs) -> Any:
         nest, b = self._nest, self._nest.b
@@ -73,6 +66,17 @@ class Positions:
 
         b.map(*extents, [], [(tile, 0, "full")], body)
         return tile
+
+
+def patterns(axes: Axes, rows: Sequence[Axis], columns: Sequence[Axis]) -> list[tuple[bool, Runs]]:
+    """The vectors that tiles of these rows and columns need: (of a row's place?, how it steps), each once."""
+    places = [axes.place(s, node.payload) for s in axes.kernel.statements for node in index_nodes(s.results)]
+    return list(dict.fromkeys(side for place in places for side in _sides(place, rows, columns) if len(side[1]) > 1))
+
+
+def _sides(place: Place, rows: Sequence[Axis], columns: Sequence[Axis]) -> list[tuple[bool, Runs]]:
+    return [(is_rows, _runs([(a, place.steps.get(a, 0)) for a in group]))
+            for is_rows, group in ((True, rows), (False, columns))]
 
 
 def _runs(steps: Sequence[tuple[Axis, int]]) -> Runs:

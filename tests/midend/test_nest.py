@@ -93,6 +93,15 @@ def test_positions_within_rows_columns_and_flat():
     check(f.text(f.map("37x41xf32", [(a, "i, j")], body)), [normal(37, 41)])
 
 
+@pytest.mark.parametrize("rows,columns", [(300, 301), (700, 333), (3, 90_001)])
+def test_vectors_of_positions_are_part_of_what_a_tile_takes(rows, columns):
+    """Rows are joined to long columns, in which both numbers step unevenly: two vectors as wide as the tile."""
+    f = Function()
+    body = ("%i = linalg.index 0 : index\n %j = linalg.index 1 : index\n %k = arith.cmpi eq, %i, %j : index\n"
+            "%r = arith.uitofp %k : i1 to f32\n linalg.yield %r : f32")
+    check(f.text(f.map(f"{rows}x{columns}xf32", [], body)), [])
+
+
 def test_position_over_permuted_axes():
     f = Function()
     a = f.argument("6x5x7xf32")
