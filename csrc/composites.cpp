@@ -1,7 +1,11 @@
 // Ops that have kernels for the CPU and other devices by name, but are made of other ops: recorded as those.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_embedding_bag_backward_native.h>
+#include <ATen/ops/_weight_norm_differentiable_backward_native.h>
+#include <ATen/ops/div.h>
 #include <ATen/ops/index_put.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/norm_except_dim.h>
 #include <ATen/ops/pixel_shuffle_native.h>
 #include <ATen/ops/pixel_unshuffle_native.h>
 #include <torch/library.h>
@@ -45,6 +49,12 @@ at::Tensor pixel_unshuffle(const at::Tensor& self, int64_t factor) {
   return in_format_of(self, at::native::math_pixel_unshuffle(self, factor));
 }
 
+// What weight_norm calls for a dim at either end; for the others it is made of these ops already.
+std::tuple<at::Tensor, at::Tensor> weight_norm(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
+  const at::Tensor norms = at::norm_except_dim(v, 2, dim);
+  return {at::mul(v, at::div(g, norms)), norms};
+}
+
 // The transformer encoder asks this to know whether it can make nested tensors of what is padded, which ftm does not
 // have: with this answer it goes on with the padding.
 bool nested_tensor_from_mask_left_aligned(const at::Tensor&, const at::Tensor&) {
@@ -59,6 +69,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_nested_tensor_from_mask_left_aligned", TORCH_FN(nested_tensor_from_mask_left_aligned));
   library.impl("pixel_shuffle", TORCH_FN(pixel_shuffle));
   library.impl("pixel_unshuffle", TORCH_FN(pixel_unshuffle));
+  library.impl("_weight_norm_interface", TORCH_FN(weight_norm));
+  library.impl("_weight_norm_interface_backward", TORCH_FN(at::native::_weight_norm_differentiable_backward));
   library.impl("_embedding_bag_backward", TORCH_FN(at::native::_embedding_bag_backward_symint));
 }
 

@@ -40,6 +40,13 @@ def conjugated_product(device: str) -> Tensor:
     return matrix.mH @ matrix
 
 
+def normed_weight(device: str, dim: int) -> list[Tensor]:
+    v = (numbers(device) + 1).requires_grad_()
+    g = torch.linspace(1, 2, v.shape[dim]).reshape([-1 if d == dim % 3 else 1 for d in range(3)]).to(device).requires_grad_()
+    weight = torch._weight_norm(v, g, dim)
+    return [weight, *torch.autograd.grad(weight.pow(3).sum(), (v, g))]
+
+
 COMPOSITES: dict[str, Callable[[str], object]] = {
     "diag_embed": lambda d: torch.diag_embed(numbers(d)),
     "pixel_shuffle": lambda d: nn.functional.pixel_shuffle(torch.arange(64.0).reshape(1, 4, 4, 4).to(d), 2),
@@ -55,6 +62,9 @@ COMPOSITES: dict[str, Callable[[str], object]] = {
     "logcumsumexp": lambda d: torch.logcumsumexp(numbers(d), 0),
     "gradient of an index": gradient_of_index,
     "write by mask": written_by_mask,
+    "weight_norm, first dim": lambda d: normed_weight(d, 0),
+    "weight_norm, middle dim": lambda d: normed_weight(d, 1),
+    "weight_norm, last dim": lambda d: normed_weight(d, 2),
     "product of a conjugated matrix": conjugated_product,
     "out= says the dtype": lambda d: torch.cumsum(numbers(d).int(), 0, out=torch.empty(2, 3, 4, device=d).double()),
     "no meta kernel": lambda d: torch.histogram(numbers(d), 4),
