@@ -12,7 +12,7 @@ namespace ftm {
 namespace {
 
 // Meta kernels say what CUDA does, or less; the CPU saves the statistics of normalizations of half types in those types,
-// and the loss of one sample has no dimension there.
+// the loss of one sample has no dimension there, and a sum over no dimensions is one over all.
 bool differs_on_the_cpu(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   static const std::unordered_set<std::string> norms = {
       "aten::native_layer_norm", "aten::native_group_norm", "aten::_native_batch_norm_legit_functional",
@@ -21,6 +21,9 @@ bool differs_on_the_cpu(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
       "aten::multi_margin_loss", "aten::multilabel_margin_loss_forward"};
   if (norms.count(op.name) != 0) {
     return at::isReducedFloatingType(arguments[0].toTensor().scalar_type());
+  }
+  if (op.name == "aten::nansum") {
+    return arguments[1].isIntList() && arguments[1].toIntVector().empty();
   }
   return losses.count(op.name) != 0 && arguments[0].toTensor().dim() < 2;
 }

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ftm_backend.frontend.complex_pairs import PART, Rewriter, Tensor, rewrites
-from ftm_backend.frontend.trace import DType, Ref, ScalarRef, TensorType
+from ftm_backend.frontend.complex_pairs import PART, Rewriter, Tensor, is_number, rewrites
+from ftm_backend.frontend.trace import DType, Ref, ScalarRef, TensorType, TraceError
 
 _PLACES = ("index", "indices", "mask")
 """Arguments that say where: the same for both parts."""
 
 _NUMBERS = ("value", "fill_value")
-"""Real numbers that become elements: zero in the imaginary part."""
+"""Numbers that become elements: a real one is zero in the imaginary part."""
 
 _MOVES = """
 aten::gather aten::index_select aten::take aten::embedding aten::embedding_dense_backward aten::_unsafe_index.Tensor
@@ -38,6 +38,10 @@ def _moved(op: str) -> Any:
 
 def _part(r: Rewriter, name: str, value: Any, dtype: str, number: int) -> Any:
     """The argument of the op on part ``number``."""
+    if is_number(value):
+        if name not in _NUMBERS:
+            raise TraceError(f"a complex number for {name} is not taken")
+        return value[number]
     if isinstance(value, tuple):
         return tuple(_part(r, name, v, dtype, number) for v in value)
     if isinstance(value, Tensor):

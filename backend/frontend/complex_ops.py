@@ -168,8 +168,14 @@ def _or_zeros(r: Rewriter, part: Ref | None, x: Ref) -> Ref:
     return r.emit("aten::zeros", TensorType(r.dtype(x), r.shape(x)), size=r.shape(x), dtype=DType(r.dtype(x)))
 
 
+_subtract = _sum("sub.Tensor")
 rewrites("aten::add.Tensor aten::add.Scalar")(_sum("add.Tensor"))
-rewrites("aten::sub.Tensor aten::sub.Scalar")(_sum("sub.Tensor"))
+rewrites("aten::sub.Tensor aten::sub.Scalar")(_subtract)
+
+
+@rewrites("aten::rsub.Tensor aten::rsub.Scalar")
+def _rsub(r: Rewriter, result: TensorType, self: Any, other: Any, alpha: Any) -> Ref:
+    return _subtract(r, result, self=other, other=self, alpha=alpha)
 
 
 @rewrites("aten::mul.Tensor aten::mul.Scalar")
@@ -191,20 +197,41 @@ def _times(r: Rewriter, x: Parts, y: Parts) -> Parts:
 
 @rewrites("aten::div.Tensor aten::div.Scalar")
 def _div(r: Rewriter, result: TensorType, self: Any, other: Any) -> Ref:
+    return r.join(*_quotient(r, r.parts(self, result), r.parts(other, result)))
+
+
+def _quotient(r: Rewriter, x: Parts, y: Parts) -> Parts:
     """By a real number part by part; by a complex one through its square, parts scaled by its larger side."""
-    (a, b), (c, d) = r.parts(self, result), r.parts(other, result)
-    b = _or_zeros(r, b, a)
+    (a, b), (c, d) = x, y
 
     def div(x: Ref, y: Ref) -> Ref:
         return r.binary("div.Tensor", x, y)
 
+    b = _or_zeros(r, b, a)
     if d is None:
-        return r.join(div(a, c), div(b, c))
+        return div(a, c), div(b, c)
     scale = r.binary("maximum", r.unary("abs", c), r.unary("abs", d))
     c, d = div(c, scale), div(d, scale)
     square = r.mul(r.add(r.mul(c, c), r.mul(d, d)), scale)
     real, imaginary = r.add(r.mul(a, c), r.mul(b, d)), r.sub(r.mul(b, c), r.mul(a, d))
-    return r.join(div(real, square), div(imaginary, square))
+    return div(real, square), div(imaginary, square)
+
+
+def _fused(join: Callable[..., Parts]) -> Callable[..., Ref]:
+    """``self`` and ``value`` times what ``join`` makes of two tensors, as optimizers of complex parameters call it."""
+
+    def rewrite(r: Rewriter, result: TensorType, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Ref:
+        (a, b), factor = r.parts(self, result), r.parts(value, result)
+        real, imaginary = _times(r, join(r, r.parts(tensor1, result), r.parts(tensor2, result)), factor)
+        if imaginary is None:
+            return r.join(r.add(a, real), b)
+        return r.join(r.add(a, real), imaginary if b is None else r.add(b, imaginary))
+
+    return rewrite
+
+
+rewrites("aten::addcmul")(_fused(_times))
+rewrites("aten::addcdiv")(_fused(_quotient))
 
 
 @rewrites("aten::reciprocal")

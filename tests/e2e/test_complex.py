@@ -86,8 +86,25 @@ NATIVE: dict[str, tuple[Any, ...]] = {
     "gradient": (gradient(lambda z: (z * z.conj()).real.sum()), Z),
     "gradient of abs": (gradient(lambda z: (z * 3 + 1).abs().sum()), Z),
 }
+NUMBERS: dict[str, tuple[Any, ...]] = {
+    "times": (lambda z: z * 2j, Z),
+    "times real": (lambda x: x * (1 + 2j), X),
+    "times integers": (lambda x: x * 2j, torch.arange(5)),
+    "times double": (lambda x: (x * 2j, x[0, 0] * 2j)[1], X.double()),
+    "add": (lambda z: z + 1j, Z),
+    "alpha": (lambda z, w: torch.add(z, w, alpha=1 - 2j), Z, W),
+    "sub": (lambda z: 1j - (z - 2j), Z),
+    "div": (lambda z: z / (1 - 2j) + 1j / z, Z),
+    "in place": (lambda z: z.clone().mul_(2j).add_(1j).div_(2 + 1j), Z),
+    "equal": (lambda z: (z * 0 + 1j == 1j) & (z != 2j), Z),
+    "equal real": (lambda x: x.round() == 0j, X),
+    "filled": (lambda z: z.masked_fill(z.real > 0, 2 + 1j).index_fill(1, torch.tensor([1], device=z.device), 3j), Z),
+    "full": (lambda z: torch.full_like(z, 1j) * torch.full((4,), 2 - 1j, device=z.device), Z),
+    "addcmul": (lambda z, w: torch.addcmul(z, z, w, value=0.5) + torch.addcdiv(z, w, z, value=2j), Z, W),
+    "gradient": (gradient(lambda z: (z * 2j - 1j / z).abs().sum()), Z),
+}
 FALLING_BACK: dict[str, tuple[Any, ...]] = {
-    "times j": (lambda z: z * 2j, Z),
+    "power of a number": (lambda z: z ** 2j, Z),
     "sin": (lambda z: z.sin() + 1, Z),
     "prod": (lambda z: z.prod(), Z),
     "eigenvalues": (lambda x: torch.linalg.eigvals(x @ x.T).real.sort()[0], X),
@@ -113,6 +130,22 @@ def test_complex_op_compiles(name: str) -> None:
     before = counted()
     agree(NATIVE[name])
     assert counted() == before
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_complex_number_is_recorded(name: str) -> None:
+    before = counted()
+    agree(NUMBERS[name])
+    assert counted() == before
+
+
+def test_complex_numbers_do_not_recompile() -> None:
+    z = Z.to("ftm")
+    for k in range(3):
+        if k == 1:
+            compiled = metrics.counters()["compiles"]
+        torch.testing.assert_close((z * complex(k, 2)).cpu(), Z * complex(k, 2))
+    assert metrics.counters()["compiles"] == compiled
 
 
 @pytest.mark.parametrize("name", FALLING_BACK)

@@ -420,6 +420,12 @@ def undefined_results(put):
     return [layer.weight.grad, layer.bias.grad, x.grad]
 
 
+@program
+def sums_over_no_dims(put):
+    x = put(torch.tensor([[1.0, torch.nan], [2, 3]]))
+    return [x.nansum([]), x.nansum([], keepdim=True), x.nanmean([]), x.sum([])]
+
+
 def _seen(value: object) -> object:
     if isinstance(value, Tensor):
         return value.detach().cpu()

@@ -25,6 +25,8 @@ def _assign(x: Tensor, where: Any, values: Any) -> None:
     x[where] = values
 
 
+BYTES = ones(3, dtype=torch.uint8)
+BITS = ones(3, dtype=torch.bool)
 BAD_CALLS: dict[str, Call] = {
     "shapes": lambda put: put(ones(2, 3)) + put(ones(4)),
     "matrix product": lambda put: put(ones(2, 3)) @ put(ones(2, 3)),
@@ -101,6 +103,25 @@ BAD_CALLS: dict[str, Call] = {
     "normal numbers without room": lambda put: torch.normal(put(ones(3)), 1.0, out=put(ones(0))),
     "probabilities as integers": lambda put: torch.bernoulli(put(ones(3, dtype=torch.int64))),
     "rsub of bool": lambda put: torch.rsub(put(ones(3, dtype=torch.bool)), 1),
+    "65 dimensions": lambda put: put(ones(*[1] * 65)).argmax(0),
+    "alpha of bools": lambda put: torch.add(put(BITS), put(BITS), alpha=1.5),
+    "alpha is a bool": lambda put: torch.add(put(BYTES), put(BYTES), alpha=True),
+    "logsumexp of no dims": lambda put: put(ones(2, 3)).logsumexp([]),
+    "histc without a range": lambda put: put(ones(3)).histc(4, min=5, max=1),
+    "range of bools": lambda put: torch.arange(0, 2, out=put(BITS)),
+    "line of bools": lambda put: torch.linspace(0, 2, 3, out=put(BITS)),
+    "all of two dims": lambda put: torch.all(put(ones(2, 2)), dim=(0, 1), out=put(ones())),
+    "neg out dtype": lambda put: torch.neg(put(ones(3)), out=put(ones(3).double())),
+    "round out dtype": lambda put: torch.round(put(ones(3)), out=put(ones(3).double())),
+    "bitwise_not out dtype": lambda put: torch.bitwise_not(put(BYTES), out=put(ones(3, dtype=torch.int64))),
+    "conj_physical out dtype": lambda put: torch.conj_physical(put(ones(3)), out=put(ones(3).double())),
+    "clamp of bytes": lambda put: put(BYTES).clamp(max=300),
+    "power of bytes": lambda put: put(BYTES) ** 300,
+    "bytes full of": lambda put: put(BYTES).fill_(300),
+    "bytes filled": lambda put: put(BYTES).masked_fill(put(BITS), 300),
+    "half filled": lambda put: put(ones(3).half()).masked_fill(put(BITS), -1e9),
+    "integers filled": lambda put: put(ones(3, dtype=torch.int64)).index_fill(0, put(ones(1, dtype=torch.int64)), 1e20),
+    "alpha of bytes": lambda put: torch.sub(put(BYTES), put(BYTES), alpha=300),
 }
 
 
