@@ -13,6 +13,10 @@ namespace {
 // Ops with a composite kernel that the compiler takes whole, because as they are they lower better.
 const std::unordered_set<std::string>& taken_whole() {
   static const std::unordered_set<std::string> names = {
+      "aten::all.dims",
+      "aten::all.dims_out",
+      "aten::any.dims",
+      "aten::any.dims_out",
       "aten::cummax",
       "aten::cummax.out",
       "aten::cummin",
