@@ -85,7 +85,7 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   const RecorderLock lock(recorder_mutex());
   const ValueType type{dtype, c10::DimVector(sizes)};
   Value filled;
-  if (value.isComplex()) {
+  if (value.isComplex() || value.type() == at::kUInt64) { // no runtime scalars
     auto buffer = Buffer::from_cpu(at::empty(sizes, self.options().device(at::kCPU)).fill_(value));
     filled = data_value(std::move(buffer), type);
   } else if (value.isBoolean()) {

@@ -15,7 +15,7 @@ def deterministic() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("deterministic")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.int8, torch.int64, torch.bool])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.int8, torch.int64, torch.uint64, torch.bool])
 @pytest.mark.parametrize(
     "make",
     [
@@ -28,7 +28,7 @@ def deterministic() -> Iterator[None]:
 )
 def test_unwritten_memory_is_filled_where_that_is_asked_for(make: Callable[..., Tensor], dtype: torch.dtype) -> None:
     expected, actual = (make(dtype=dtype, device=device).cpu() for device in ("cpu", "ftm"))
-    assert torch.allclose(actual, expected, equal_nan=True)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("fill", [
@@ -48,3 +48,11 @@ def test_a_row_keeps_the_shape_of_what_it_fits(fill: Callable[[Tensor], Tensor])
     assert shape == expected[0]
     assert torch.equal(values, expected[1])
     assert torch.equal(base, expected[2])
+
+
+def test_what_shares_memory_is_set_to_it() -> None:
+    x = torch.ones(4, 3, device="ftm")
+    assert torch.empty(0, device="ftm").set_(x).is_set_to(x)
+    assert x[1:].is_set_to(x[1:])
+    assert not x[1:].is_set_to(x[:-1])
+    assert not x.clone().is_set_to(x)
