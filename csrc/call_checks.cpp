@@ -130,6 +130,7 @@ bool fits(const at::Scalar& number, at::ScalarType dtype) {
   const auto look = [&](auto zero) {
     using Number = decltype(zero);
     fitting = number.isFloatingPoint() ? !c10::overflows<Number, double>(number.toDouble())
+        : number.type() == at::kUInt64 ? !c10::overflows<Number, uint64_t>(number.toUInt64())
                                        : !c10::overflows<Number, int64_t>(number.toLong());
   };
   AT_DISPATCH_V2(

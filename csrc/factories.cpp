@@ -71,6 +71,12 @@ at::Tensor each_once(const at::Tensor& self) {
   return c10::IntArrayRef(sizes) == self.sizes() ? self : self.as_strided(sizes, self.strides());
 }
 
+// Whether programs make such tensors: other numbers and dtypes are filled on the CPU.
+bool is_compiled(const at::Scalar& value, at::ScalarType dtype) {
+  static Op& op = op_named("aten::full");
+  return !value.isComplex() && value.type() != at::kUInt64 && is_native(op.name, uint64_t{1} << static_cast<int>(dtype));
+}
+
 at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   begin_recording();
   if (self.numel() == 0) {
@@ -85,7 +91,7 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   const RecorderLock lock(recorder_mutex());
   const ValueType type{dtype, c10::DimVector(sizes)};
   Value filled;
-  if (value.isComplex() || value.type() == at::kUInt64) { // no runtime scalars
+  if (!is_compiled(value, dtype)) {
     auto buffer = Buffer::from_cpu(at::empty(sizes, self.options().device(at::kCPU)).fill_(value));
     filled = data_value(std::move(buffer), type);
   } else if (value.isBoolean()) {
@@ -105,6 +111,9 @@ at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
 }
 
 at::Tensor& zero_tensor(at::Tensor& self) {
+  if (!is_compiled(0, self.scalar_type())) {
+    return fill_scalar(self, 0);
+  }
   begin_recording();
   if (self.numel() != 0) {
     const at::Tensor target = each_once(self);

@@ -56,3 +56,13 @@ def test_what_shares_memory_is_set_to_it() -> None:
     assert x[1:].is_set_to(x[1:])
     assert not x[1:].is_set_to(x[:-1])
     assert not x.clone().is_set_to(x)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("dtype", "number"), [(torch.uint16, 2**16 - 1), (torch.uint32, 3), (torch.uint64, 2**64 - 1), (torch.float8_e4m3fn, 2)]
+)
+def test_rare_dtypes_are_filled_without_a_program(dtype: torch.dtype, number: int) -> None:
+    filled, expected = (torch.full((3,), number, dtype=dtype, device=device).cpu() for device in ("ftm", "cpu"))
+    assert torch.equal(filled.view(torch.uint8), expected.view(torch.uint8))
+    assert not torch.ones(3, dtype=dtype, device="ftm").zero_().cpu().view(torch.uint8).any()
