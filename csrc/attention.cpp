@@ -18,28 +18,36 @@ enum MaskType : int64_t { kSource = 0, kPadding = 1, kWhole = 2 };
 
 Tensor as_scores(const Tensor& mask, const Tensor& scores, std::optional<int64_t> type) {
   const int64_t covers = type.value_or(kWhole);
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "Mask should be a boolean tensor");
   TORCH_CHECK(
       covers == kSource || covers == kPadding || covers == kWhole,
-      "Mask Type should be 0 (src_mask), 1 (src_key_padding_mask), or 2 (default_mask)");
-  TORCH_CHECK(mask.scalar_type() == at::kBool, "Mask should be a boolean tensor");
-  if (covers == kWhole) {
-    TORCH_CHECK(mask.sizes() == scores.sizes(), "Mask shape should match input. mask: ", mask.sizes(), " input: ", scores.sizes());
+      "Mask Type should be 0 (src_mask) or 1 (src_key_padding_mask), or 2 (default_mask)");
+  if (mask.sizes() == scores.sizes()) {
     return mask;
   }
   TORCH_CHECK(
-      scores.dim() == 4 && mask.dim() == 2, "Mask of type ", covers, " should be a matrix for scores of 4 dimensions");
-  return covers == kSource ? mask : mask.unsqueeze(1).unsqueeze(1);
+      covers != kWhole && scores.dim() == 4 && mask.dim() == 2, "For mask_type == 2 mask shape should match input shape");
+  const int64_t source = scores.size(3);
+  if (covers == kSource) {
+    TORCH_CHECK(
+        mask.size(0) == scores.size(2) && mask.size(1) == source, "For mask_type == 0 mask shape should be (L, L)");
+    return mask;
+  }
+  TORCH_CHECK(
+      mask.size(0) == scores.size(0) && mask.size(1) == source, "For mask_type == 1 mask shape should be (B, L)");
+  return mask.unsqueeze(1).unsqueeze(1);
 }
 
-// NaN where all of a row is masked.
+// 0 where all of a row is masked, as it is outside of the fast path: kernels of devices differ in that, and some give NaN.
 Tensor masked_softmax(
     const Tensor& self, const Tensor& mask, std::optional<int64_t> dim, std::optional<int64_t> mask_type) {
   const auto hidden = self.masked_fill(as_scores(mask, self, mask_type), -std::numeric_limits<double>::infinity());
-  return hidden.softmax(dim.value_or(self.dim() - 1));
+  return at::_safe_softmax(hidden, dim.value_or(self.dim() - 1));
 }
 
 Tensor masked_softmax_backward(
     const Tensor& grad_output, const Tensor& output, const Tensor& mask, std::optional<int64_t> dim) {
+  TORCH_CHECK(grad_output.sizes() == mask.sizes(), "Mask shape should match grad shape");
   const auto grad = at::_softmax_backward_data(
       grad_output.masked_fill(mask, 0), output, dim.value_or(output.dim() - 1), output.scalar_type());
   return grad.masked_fill(mask, 0);

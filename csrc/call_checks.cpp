@@ -4,6 +4,7 @@
 #include "stand_ins.h"
 
 #include <ATen/Dispatch_v2.h>
+#include <ATen/core/interned_strings.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/overflows.h>
@@ -92,8 +93,8 @@ bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (name == "aten::logsumexp") {
     return arguments[1].toIntVector().empty();
   }
-  if (name == "aten::histc") {
-    return arguments[2].toScalar().toDouble() > arguments[3].toScalar().toDouble();
+  if (name == "aten::_embedding_bag" || name == "aten::_embedding_bag_forward_only") {
+    return arguments[1].toTensor().dim() != 1 || arguments[2].toTensor().dim() != 1;
   }
   if (name == "aten::sub" || name == "aten::rsub") {
     return std::any_of(arguments.begin(), arguments.end(), is_bool);
@@ -123,6 +124,25 @@ bool converts(const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::vec
     }
   }
   return false;
+}
+
+// Whether the op has no result for the values of its scalars.
+bool is_out_of_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  const auto number = [&](size_t index) { return arguments[index].toScalar().toDouble(); };
+  switch (op.kind.op) {
+    case c10::aten::elu_backward: // the input is not known from the result of an in-place call
+      return arguments[4].toBool() && number(1) < 0;
+    case c10::aten::leaky_relu_backward:
+      return arguments[3].toBool() && number(2) < 0;
+    case c10::aten::histc:
+      return !(number(2) <= number(3));
+    case c10::aten::renorm:
+      return number(3) < 0;
+    case c10::aten::softshrink:
+      return !(number(1) >= 0);
+    default:
+      return false;
+  }
 }
 
 bool fits(const at::Scalar& number, at::ScalarType dtype) {
@@ -169,9 +189,16 @@ void check_numbers(const Op& op, c10::ArrayRef<c10::IValue> arguments, at::Scala
   }
 }
 
-void check_fill(const at::Scalar& value, at::ScalarType dtype) {
+void check_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (is_out_of_domain(op, arguments)) {
+    throw_as_eager(op, arguments);
+  }
+}
+
+void check_fill(const at::Scalar& value, const at::Tensor& self) {
+  const auto dtype = self.scalar_type();
   if (may_overflow(dtype) && !value.isComplex() && !fits(value, dtype)) {
-    at::empty({}, at::TensorOptions().dtype(dtype)).fill_(value);
+    at::empty({std::min<int64_t>(self.numel(), 2)}, at::TensorOptions().dtype(dtype)).fill_(value); // one half becomes inf
   }
 }
 

@@ -17,8 +17,10 @@ bool may_overflow(at::ScalarType dtype);
 // Throws what the eager op throws if it refuses a number that its dtype cannot hold. A number is no part of a form, so
 // this looks at every call.
 void check_numbers(const Op& op, c10::ArrayRef<c10::IValue> arguments, at::ScalarType dtype);
-// The same for filling a tensor.
-void check_fill(const at::Scalar& value, at::ScalarType dtype);
+// The same for numbers outside of the op's domain: a negative width, a range from high to low.
+void check_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments);
+// The same as check_numbers for filling a tensor.
+void check_fill(const at::Scalar& value, const at::Tensor& self);
 
 // The part of it for indexing by tensors (index_checks.cpp).
 void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments);

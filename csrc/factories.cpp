@@ -83,7 +83,7 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
     return self;
   }
   const auto dtype = self.scalar_type();
-  check_fill(value, dtype);
+  check_fill(value, self);
   static Op& op = op_named("aten::full");
   const at::Tensor target = each_once(self);
   const at::IntArrayRef sizes = target.sizes();

@@ -163,6 +163,9 @@ void record(Op& op, torch::jit::Stack* stack) {
   const c10::ArrayRef<c10::IValue> arguments(stack->data() + base, op.arguments.size());
   Call call;
   read_call(call, op, arguments);
+  if (!call.scalars.empty()) {
+    check_domain(op, arguments);
+  }
   if (after_step.load(std::memory_order_relaxed)) {
     look_for_next_step(call.operands);
   }

@@ -157,19 +157,57 @@ def test_writing_over_what_is_read_is_refused() -> None:
         torch.masked_select(table, table > 3, out=table[0])
 
 
-@pytest.mark.parametrize("nested", [True, False])
-def test_transformer_encoder_of_padded_batches(nested: bool) -> None:
-    """The encoder would make nested tensors of these in evaluation: ftm has none, and it goes on with the padding."""
+@pytest.mark.parametrize("options", [{}, {"norm_first": True, "activation": "gelu"}, {"enable_nested_tensor": False}])
+@pytest.mark.parametrize("mask", [None, "padding", "source"])
+def test_transformer_encoder_in_evaluation(options: dict[str, object], mask: str | None) -> None:
+    """The fast path, native. The encoder would make nested tensors of padded batches: ftm has none, and it goes on with the padding."""
     torch.manual_seed(0)
-    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
-    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=nested).eval()
+    kind = {name: options[name] for name in options if name != "enable_nested_tensor"}
+    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True, **kind)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=options.get("enable_nested_tensor", True)).eval()
     batch = torch.randn(3, 5, 16)
     padding = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0], [0, 0, 1, 1, 1]]).bool()
+    masks = {"padding": {"src_key_padding_mask": padding}, "source": {"mask": torch.ones(5, 5).triu(1).bool()}}.get(mask, {})
     with torch.no_grad():
-        want = encoder(batch, src_key_padding_mask=padding)
-        got = encoder.to("ftm")(batch.to("ftm"), src_key_padding_mask=padding.to("ftm")).cpu()
-    assert got.shape == want.shape
-    torch.testing.assert_close(got[~padding], want[~padding])
+        want = encoder(batch, **masks)
+        before = ftm_lazy.metrics.counters()
+        got = encoder.to("ftm")(batch.to("ftm"), **{name: value.to("ftm") for name, value in masks.items()})
+        assert_native(before)
+    kept = ~padding if mask == "padding" else torch.ones_like(padding)
+    torch.testing.assert_close(got.cpu()[kept], want[kept])
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("weights", ["none", "of each head", "mean"])
+def test_attention_in_evaluation(same: bool, weights: str) -> None:
+    torch.manual_seed(0)
+    attention = nn.MultiheadAttention(16, 2, batch_first=True).eval()
+    query, memory = torch.randn(2, 3, 5, 16)
+    options = {"need_weights": weights != "none", "average_attn_weights": weights == "mean"}
+    padding = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]).bool()
+
+    def run(device: str) -> list[Tensor | None]:
+        attention.to(device)
+        there, key = query.to(device), (query if same else memory).to(device)
+        with torch.no_grad():
+            found = attention(there, there if same else key, there if same else key, padding.to(device), **options)
+        return [None if tensor is None else tensor.cpu()[:2] for tensor in found]
+
+    want, before = run("cpu"), ftm_lazy.metrics.counters()
+    for got, expected in zip(run("ftm"), want, strict=True):
+        torch.testing.assert_close(got, expected)
+    assert_native(before)
+
+
+@pytest.mark.parametrize(("shape", "kind"), [((3, 4), 0), ((2, 4), 1), ((2, 2, 3, 4), 2)])
+def test_masked_softmax(shape: tuple[int, ...], kind: int) -> None:
+    """What is masked whole has no weights; kernels of the CPU say NaN there."""
+    torch.manual_seed(0)
+    scores, mask = torch.randn(2, 2, 3, 4), torch.zeros(shape).bool()
+    mask[0], mask[1, 1:] = True, True
+    got = torch._masked_softmax(scores.to("ftm"), mask.to("ftm"), 3, kind).cpu()
+    hidden = scores.masked_fill(mask[:, None, None] if kind == 1 else mask, -torch.inf)
+    torch.testing.assert_close(got, hidden.softmax(3).nan_to_num(0))
 
 
 @pytest.mark.parametrize(

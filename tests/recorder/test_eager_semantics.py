@@ -376,6 +376,19 @@ def batch_norm_statistics(put):
 
 
 @program
+def batch_norm_into_given_tensors(put):
+    x, weight, bias = put(torch.sin(iota(4, 3))), put(iota(3)), put(iota(3))
+    seen = []
+    for training in (True, False):
+        for op in (torch.ops.aten.native_batch_norm.out, torch.ops.aten._native_batch_norm_legit.out):
+            mean, var = put(torch.zeros(3)), put(torch.ones(3))
+            out = [put(torch.zeros(0)), put(torch.zeros(0)), put(torch.zeros(0))]
+            op(x, weight, bias, mean, var, training, 0.1, 1e-5, out=out[0], save_mean=out[1], save_invstd=out[2])
+            seen += [*out, mean, var]
+    return seen
+
+
+@program
 def recurrent_cells(put):
     seen = []
     for kind in (torch.nn.LSTM, torch.nn.GRU):

@@ -122,6 +122,35 @@ BAD_CALLS: dict[str, Call] = {
     "half filled": lambda put: put(ones(3).half()).masked_fill(put(BITS), -1e9),
     "integers filled": lambda put: put(ones(3, dtype=torch.int64)).index_fill(0, put(ones(1, dtype=torch.int64)), 1e20),
     "alpha of bytes": lambda put: torch.sub(put(BYTES), put(BYTES), alpha=300),
+    "indices of an embedding bag": lambda put: torch.embedding_bag(put(ones(2, 2)), put(ones(2, 1, 1).long()), put(ones(1).long())),
+    "samples of a fractional pool": lambda put: F.fractional_max_pool3d(
+        put(ones(2, 2, 4, 4, 4)), 2, output_size=2, _random_samples=put(ones(1, 2, 3))),
+    "mask of scores": lambda put: torch._masked_softmax(put(ones(2, 2, 3, 3)), put(ones(3, 3).bool()), 3, 1),
+}
+
+
+def gradient_after(change: Callable[[Tensor], Tensor], put: Callable[[Tensor], Tensor]) -> Tensor:
+    leaf = put(ones(3)).requires_grad_()
+    change(leaf.clone()).sum().backward()
+    return leaf.grad
+
+
+# Values of scalars are no part of what is remembered of a call: each is called with a good one before.
+BAD_SCALARS: dict[str, tuple[Callable[[Callable[[Tensor], Tensor], float], object], float, float]] = {
+    "softshrink": (lambda put, value: F.softshrink(put(ones(3)), value), 0.5, -0.5),
+    "renorm": (lambda put, value: put(ones(2, 3)).renorm(2, 0, value), 1.0, -1.0),
+    "histc": (lambda put, value: put(ones(3)).histc(4, 0, value), 1, -1),
+    "slope of elu_": (lambda put, value: gradient_after(lambda x: F.elu_(x, value), put), 1.0, -1.0),
+    "slope of leaky_relu_": (lambda put, value: gradient_after(lambda x: F.leaky_relu_(x, value), put), 1.0, -1.0),
+    "bound of bytes": (lambda put, value: put(ones(3).byte()).clamp(max=value), 2, 1000),
+    "bound of halves": (lambda put, value: put(ones(3).half()).clamp(max=value), 2.0, 1e9),
+    "fill": (lambda put, value: put(ones(3).half()).fill_(value), -1.0, -1e9),
+    "full": (lambda put, value: torch.full((3,), value, dtype=torch.int8, device=put(ones(1)).device), 1, 1000),
+    "masked_fill": (lambda put, value: put(ones(3).half()).masked_fill(put(ones(3)) > 0, value), -1.0, -1e9),
+    "masked_fill of bytes": (lambda put, value: put(ones(3).byte()).masked_fill(put(ones(3)) > 0, value), 1.0, 1e9),
+    "index_fill": (lambda put, value: put(ones(3).char()).index_fill(0, put(torch.tensor([1])), value), 1, 1000),
+    "scatter": (lambda put, value: put(ones(3).char()).scatter(0, put(torch.tensor([1])), value), 1, 1000),
+    "padding": (lambda put, value: F.pad(put(ones(3).char()), (1, 1), value=value), 1, 1000),
 }
 
 
@@ -139,6 +168,16 @@ def _plain(error: Exception) -> str:
 def test_same_error_as_eager(name: str) -> None:
     expected = _failure(BAD_CALLS[name], lambda tensor: tensor.clone())
     actual = _failure(BAD_CALLS[name], lambda tensor: tensor.to("ftm"))
+    assert type(actual) is type(expected)
+    assert _plain(actual) == _plain(expected)
+
+
+@pytest.mark.parametrize("name", BAD_SCALARS)
+def test_scalars_are_looked_at_in_each_call(name: str) -> None:
+    call, good, bad = BAD_SCALARS[name]
+    call(lambda tensor: tensor.to("ftm"), good)
+    expected = _failure(lambda put: call(put, bad), lambda tensor: tensor.clone())
+    actual = _failure(lambda put: call(put, bad), lambda tensor: tensor.to("ftm"))
     assert type(actual) is type(expected)
     assert _plain(actual) == _plain(expected)
 
