@@ -40,6 +40,9 @@ const std::unordered_set<std::string>& never_composite() {
       "aten::convolution",
       "aten::convolution_backward",
       "aten::index_put_",
+      "aten::kaiser_window",
+      "aten::kaiser_window.beta",
+      "aten::kaiser_window.periodic",
       "aten::mode.values",
       "aten::_native_batch_norm_legit_functional",
   };

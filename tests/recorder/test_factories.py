@@ -66,3 +66,8 @@ def test_rare_dtypes_are_filled_without_a_program(dtype: torch.dtype, number: in
     filled, expected = (torch.full((3,), number, dtype=dtype, device=device).cpu() for device in ("ftm", "cpu"))
     assert torch.equal(filled.view(torch.uint8), expected.view(torch.uint8))
     assert not torch.ones(3, dtype=dtype, device="ftm").zero_().cpu().view(torch.uint8).any()
+
+
+@pytest.mark.parametrize("arguments", [(5,), (6, False), (6, True, 8.0)])
+def test_kaiser_windows(arguments: tuple[object, ...]) -> None:
+    torch.testing.assert_close(torch.kaiser_window(*arguments, device="ftm").cpu(), torch.kaiser_window(*arguments))
