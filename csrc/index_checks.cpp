@@ -60,14 +60,15 @@ void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   const auto& self = arguments[0].toTensor();
   const auto indices = arguments[1].toOptionalTensorList();
   const bool writes = op.functional.operator_name().name == "aten::index_put";
-  if (std::none_of(indices.begin(), indices.end(), is_defined)) {
+  int64_t chosen = 0, masks = 0;
+  for (const std::optional<at::Tensor>& index : indices) {
+    chosen += is_defined(index);
+    masks += is_defined(index) && is_mask(*index);
+  }
+  if (chosen == 0) {
     throw_as_eager(op, arguments);
   }
-  const auto masks = std::count_if(indices.begin(), indices.end(), [](const std::optional<at::Tensor>& index) {
-    return is_defined(index) && is_mask(*index);
-  });
-  const auto others = std::count_if(indices.begin(), indices.end(), is_defined) - masks;
-  if (masks != 0 && (!writes || masks + others != 1)) {
+  if (masks != 0 && (!writes || chosen != 1)) {
     return; // runs on the CPU, which looks itself
   }
   const at::Tensor values = writes ? arguments[2].toTensor() : at::Tensor();
