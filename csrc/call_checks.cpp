@@ -38,7 +38,7 @@ bool wants_one_dtype(const std::string& name) {
   return names.count(name) != 0;
 }
 
-// Searches for extreme and middle elements, and orders: the size of `dim` and empty operands are looked at by kernels.
+// Searches for extreme and middle elements, and orders: empty operands are looked at by kernels.
 bool searches(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::aminmax", "aten::max",    "aten::median", "aten::min",
@@ -50,12 +50,20 @@ bool is_empty(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() && value.toTensor().numel() == 0;
 }
 
-// Only the argument `dim` of such an op is an integer.
-bool has_bad_dim(c10::ArrayRef<c10::IValue> arguments) {
+// Some meta kernels wrap a `dim` around however far it is off.
+bool has_bad_dim(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (arguments.empty() || !arguments[0].isTensor() || !arguments[0].toTensor().defined()) {
+    return false;
+  }
   const int64_t dims = std::max<int64_t>(arguments[0].toTensor().dim(), 1);
-  return std::any_of(arguments.begin(), arguments.end(), [dims](const c10::IValue& value) {
-    return value.isInt() && (value.toInt() < -dims || value.toInt() >= dims);
-  });
+  const auto& declared = op.handle.schema().arguments();
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    if (declared[i].name() == "dim" && arguments[i].isInt() &&
+        (arguments[i].toInt() < -dims || arguments[i].toInt() >= dims)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool is_bool(const c10::IValue& value) {
@@ -80,12 +88,12 @@ bool has_many_dims(const c10::IValue& value) {
 // for the calls that programs are made of.
 bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   const bool mixed = wants_one_dtype(op.name) && has_mixed_dtypes(arguments);
-  if (mixed || std::any_of(arguments.begin(), arguments.end(), has_many_dims)) {
+  if (mixed || has_bad_dim(op, arguments) || std::any_of(arguments.begin(), arguments.end(), has_many_dims)) {
     return true;
   }
   const auto& name = op.functional.operator_name().name;
   if (searches(name)) {
-    return !op.written.empty() || is_empty(arguments[0]) || has_bad_dim(arguments);
+    return !op.written.empty() || is_empty(arguments[0]);
   }
   if (name == "aten::complex") {
     return !op.written.empty(); // the dtype of out=

@@ -229,7 +229,9 @@ Op::Op(c10::OperatorHandle op)
       "aten::take"};
   reads_late = one_of(functional.operator_name().name, apart);
   static const std::unordered_set<std::string> lax = {
-      "aten::bucketize", "aten::fractional_max_pool3d", "aten::isin", "aten::masked_scatter", "aten::searchsorted"};
+      "aten::bucketize",    "aten::fractional_max_pool3d", "aten::index_add",      "aten::index_copy", "aten::index_fill",
+      "aten::index_reduce", "aten::index_select",          "aten::isin",           "aten::masked_scatter", "aten::put",
+      "aten::searchsorted", "aten::select_scatter",        "aten::slice_scatter",  "aten::take"};
   lax_meta = one_of(functional.operator_name().name, lax);
   takes_places = ftm::takes_places(functional.operator_name().name);
   // Indexing has the tag for masks only: those are told apart call by call.
