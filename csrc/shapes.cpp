@@ -93,6 +93,13 @@ bool has_complex_constant(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return false;
 }
 
+// Eager refuses it unless its imaginary part is zero, which is no part of the form.
+bool is_real_of_complex_number(c10::ArrayRef<c10::IValue> arguments, const std::vector<ResultType>& results) {
+  const auto dtype = results.empty() ? at::kBool : results[0].type.dtype;
+  return dtype != at::kBool && !at::isComplexType(dtype) &&
+      std::any_of(arguments.begin(), arguments.end(), [](const c10::IValue& value) { return value.isComplexDouble(); });
+}
+
 // A result of a type that few ops know must be one that this op's record names; and all that is made of numbers.
 bool takes_results(const Op& op, const std::vector<ResultType>& results, bool of_numbers) {
   static constexpr auto bit = [](at::ScalarType dtype) { return uint64_t{1} << static_cast<int>(dtype); };
@@ -292,7 +299,7 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   }
   check_results(op, arguments, own, results);
   lay_out_as_eager(op, own, results);
-  if (!takes_results(op, results, operands == 0)) {
+  if (!takes_results(op, results, operands == 0) || is_real_of_complex_number(own, results)) {
     return fallback_form();
   }
   if (!sized && !op.written.empty() && op.arguments[op.written[0]].out) {

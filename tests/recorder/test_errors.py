@@ -136,6 +136,8 @@ BAD_CALLS: dict[str, Call] = {
     "bytes filled": lambda put: put(BYTES).masked_fill(put(BITS), 300),
     "half filled": lambda put: put(ones(3).half()).masked_fill(put(BITS), -1e9),
     "integers filled": lambda put: put(ones(3, dtype=torch.int64)).index_fill(0, put(ones(1, dtype=torch.int64)), 1e20),
+    "complex number among real ones": lambda put: torch.addcmul(put(ones(3)), put(ones(3)), put(ones(3)), value=2j),
+    "filled with a complex number": lambda put: put(ones(3)).masked_fill(put(BITS), 2j),
     "alpha of bytes": lambda put: torch.sub(put(BYTES), put(BYTES), alpha=300),
     "indices of an embedding bag": lambda put: torch.embedding_bag(put(ones(2, 2)), put(ones(2, 1, 1).long()), put(ones(1).long())),
     "samples of a fractional pool": lambda put: F.fractional_max_pool3d(
