@@ -148,7 +148,8 @@ class ReferenceRun {
       }
       c10::IValue filled;
       if (slot.kind == Slot::Kind::value) {
-        filled = value(call.operands[operand++]);
+        // A recorded value has no strides of its own: a copy into row-major order records nothing. Kernels count on it.
+        filled = value(call.operands[operand++]).contiguous();
       } else {
         auto scalar = scalar_value(slot.kind, scalars_[next_scalar_++]);
         if (slot.element == 0) {

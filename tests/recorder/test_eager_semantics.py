@@ -330,6 +330,17 @@ def windows_of_windows_inside_one_program(put):
 
 
 @program
+def kernels_that_count_on_row_major_operands(put):
+    """A copy of an expanded tensor is a value like the tensor itself, but the kernel reads it by address."""
+    x = put(iota(4, 4).sin())
+    _, mean, rstd = torch.native_layer_norm(x, [4], None, None, 1e-5)
+    mean, rstd = (statistic.expand(2, 4, 1).contiguous() for statistic in (mean, rstd))
+    return torch.ops.aten.native_layer_norm_backward(
+        put(iota(2, 4, 4).cos()), x.expand(2, 4, 4).contiguous(), [4], mean, rstd, None, None, [True, False, False]
+    )[0]
+
+
+@program
 def rotations(put):
     x = put(iota(3, 4))
     y = x.rot90()
