@@ -12,6 +12,8 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/UniqueVoidPtr.h>
 
+#include <chrono>
+
 namespace ftm {
 namespace {
 
@@ -24,6 +26,8 @@ void check_device(c10::DeviceIndex index) {
       index == 0 || index == -1, "invalid device ordinal ftm:", static_cast<int>(index),
       ": there is one device, ftm:0");
 }
+
+using Clock = std::chrono::steady_clock;
 
 // One device with one stream: everything runs in the order in which it was recorded.
 struct FtmGuard final : c10::impl::DeviceGuardImplInterface {
@@ -59,8 +63,24 @@ struct FtmGuard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override {
     return 1;
   }
-  // An event on the only stream has happened once that stream is idle.
-  void record(void**, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag) const override {}
+  // An event on the only stream has happened once that stream is idle. One that tells the time waits for that: what was
+  // recorded before it may not even be launched yet.
+  void record(void** event, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag flag) const override {
+    if (flag == c10::EventFlag::BACKEND_DEFAULT) {
+      sync(/*wait=*/true);
+      if (*event == nullptr) {
+        *event = new Clock::time_point;
+      }
+      *static_cast<Clock::time_point*>(*event) = Clock::now();
+    }
+  }
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    delete static_cast<Clock::time_point*>(event);
+  }
+  double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
+    const auto time = [](void* event) { return *static_cast<Clock::time_point*>(event); };
+    return std::chrono::duration<double, std::milli>(time(to) - time(from)).count();
+  }
   void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void*) const override {
     return true;

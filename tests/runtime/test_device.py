@@ -59,6 +59,20 @@ def test_synchronize_runs_what_is_recorded():
     assert tensor.tolist() == [3.0] * 3
 
 
+def test_events_tell_the_time():
+    start, end, plain = (torch.Event("ftm", enable_timing=timed) for timed in (True, True, False))
+    x = torch.ones(4, device="ftm")
+    start.record()
+    plain.record()
+    y = x + 1
+    before = ftm_lazy.metrics.counters()["executions"]
+    end.record()
+    assert ftm_lazy.metrics.counters()["executions"] == before + 1
+    assert 0 < start.elapsed_time(end) < 1e6 and end.query() and y[0] == 2
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        start.elapsed_time(plain)
+
+
 def test_seeds():
     torch.manual_seed(7)
     assert torch.ftm.initial_seed() == 7
