@@ -1,7 +1,9 @@
 // Ops that have kernels for the CPU and other devices by name, but are made of other ops: recorded as those.
 #include <ATen/core/Tensor.h>
+#include <ATen/native/TypeProperties.h>
 #include <ATen/ops/_embedding_bag_backward_native.h>
 #include <ATen/ops/_weight_norm_differentiable_backward_native.h>
+#include <ATen/ops/addr_native.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/index_put.h>
 #include <ATen/ops/mul.h>
@@ -55,6 +57,35 @@ std::tuple<at::Tensor, at::Tensor> weight_norm(const at::Tensor& v, const at::Te
   return {at::mul(v, at::div(g, norms)), norms};
 }
 
+// The CPU's kernel looks at the numbers, the composite form does not.
+void check_factor(at::ScalarType dtype, const at::Scalar& factor, const char* name) {
+  TORCH_CHECK(
+      !factor.isBoolean() || dtype == at::kBool, "Boolean ", name, " only supported for Boolean results.");
+  TORCH_CHECK(
+      at::isFloatingType(dtype) || at::isComplexType(dtype) || factor.isIntegral(/*includeBool=*/true),
+      "For integral input tensors, argument ", name, " must not be a floating point number.");
+}
+
+void check_factors(at::TensorList operands, const at::Scalar& beta, const at::Scalar& alpha) {
+  const auto dtype = at::native::result_type(operands);
+  check_factor(dtype, beta, "beta");
+  check_factor(dtype, alpha, "alpha");
+}
+
+at::Tensor addr(
+    const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
+    const at::Scalar& alpha) {
+  check_factors({self, vec1, vec2}, beta, alpha);
+  return at::native::math_addr(self, vec1, vec2, beta, alpha);
+}
+
+at::Tensor& addr_out(
+    const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
+    const at::Scalar& alpha, at::Tensor& out) {
+  check_factors({self, vec1, vec2}, beta, alpha);
+  return at::native::math_addr_out(self, vec1, vec2, beta, alpha, out);
+}
+
 // The transformer encoder asks this to know whether it can make nested tensors of what is padded, which ftm does not
 // have: with this answer it goes on with the padding.
 bool nested_tensor_from_mask_left_aligned(const at::Tensor&, const at::Tensor&) {
@@ -65,6 +96,8 @@ bool nested_tensor_from_mask_left_aligned(const at::Tensor&, const at::Tensor&) 
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_index_put_impl_", TORCH_FN(index_put_unchecked));
+  library.impl("addr", TORCH_FN(addr));
+  library.impl("addr.out", TORCH_FN(addr_out));
   library.impl("channel_shuffle", TORCH_FN(channel_shuffle));
   library.impl("_nested_tensor_from_mask_left_aligned", TORCH_FN(nested_tensor_from_mask_left_aligned));
   library.impl("pixel_shuffle", TORCH_FN(pixel_shuffle));

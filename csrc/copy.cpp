@@ -12,7 +12,6 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/neg.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/native/Resize.h>
 #include <torch/library.h>
 
 namespace ftm {
@@ -110,8 +109,11 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool no
   return copy_(result, source, non_blocking);
 }
 
+// What an op on the CPU wrote comes back: where it resized, it has warned of that.
 at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& target) {
-  at::native::resize_output(target, source.sizes());
+  if (target.sizes() != source.sizes()) {
+    target.resize_(source.sizes());
+  }
   return copy_from(source, target, false);
 }
 

@@ -4,6 +4,7 @@
 #include "layout.h"
 #include "stand_ins.h"
 
+#include <ATen/EmptyTensor.h>
 #include <c10/core/ScalarType.h>
 
 #include <unordered_set>
@@ -240,33 +241,28 @@ FormPtr make_form(
 }
 
 FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  // An op that writes to its arguments runs as itself first: that is where the errors come from that are
-  // about the written tensors, and their final sizes.
+  // An op that writes to its arguments runs as itself first: that is where the errors come from that are about the
+  // written tensors.
   check_call(op, arguments);
   if (std::any_of(op.written.begin(), op.written.end(), [&](int32_t i) { return !arguments[i].isTensor(); })) {
     return fallback_form(); // writes to lists of tensors, as gradient scalers do
   }
-  std::vector<c10::DimVector> written_sizes;
-  bool sized = false; // what is written has its final sizes
   if (!op.data_dependent && !op.written.empty()) {
     auto stack = stand_ins(arguments, meta_like, c10::kMeta);
     std::vector<at::Tensor> written;
     for (const int32_t index : op.written) {
+      if (op.arguments[index].out) {
+        // Empty: to resize what has elements is worth a warning, and that comes where the tensor itself is resized.
+        stack[index] = at::Tensor(at::detail::empty_meta({0}, stack[index].toTensor().scalar_type()));
+      }
       written.push_back(stack[index].toTensor());
     }
-    sized = call_on_meta(op, op.handle, stack, arguments);
-    if (sized) {
+    if (call_on_meta(op, op.handle, stack, arguments)) {
       for (size_t i = 0; i < written.size(); ++i) {
-        if (written[i].sizes() == arguments[op.written[i]].toTensor().sizes()) {
-          continue;
-        }
-        if (!op.arguments[op.written[i]].out) {
+        const int32_t index = op.written[i];
+        if (!op.arguments[index].out && written[i].sizes() != arguments[index].toTensor().sizes()) {
           throw_as_eager(op, arguments); // a meta kernel made of the out= form resizes what eager does not
         }
-        written_sizes.resize(written.size());
-      }
-      for (size_t i = 0; i < written_sizes.size(); ++i) {
-        written_sizes[i] = written[i].sizes();
       }
     }
   }
@@ -302,9 +298,10 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (!takes_results(op, results, operands == 0) || is_real_of_complex_number(own, results)) {
     return fallback_form();
   }
-  if (!sized && !op.written.empty() && op.arguments[op.written[0]].out) {
+  std::vector<c10::DimVector> written_sizes; // of out= tensors
+  if (!op.written.empty() && op.arguments[op.written[0]].out) {
     for (size_t i = 0; i < op.written.size(); ++i) {
-      written_sizes.push_back(results[i].type.sizes); // no kernel says more
+      written_sizes.push_back(results[i].type.sizes);
     }
   }
   auto form = make_form(op, own, std::move(results), std::move(list_lengths));

@@ -1,5 +1,6 @@
 """Bad calls fail at the line that makes them, with eager's exception type and message."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -117,6 +118,9 @@ BAD_CALLS: dict[str, Call] = {
     "select_scatter of another shape": lambda put: put(ones(3, 3)).select_scatter(put(ones(2)), 0, 0),
     "softmax dim": lambda put: put(ones(3)).softmax(2),
     "log_softmax dim": lambda put: put(ones(3)).log_softmax(-2),
+    "factor of integers": lambda put: torch.addr(put(ones(2, 2).int()), put(ones(2).int()), put(ones(2).int()), beta=0.5),
+    "factor of integers in place": lambda put: put(ones(2, 2).int()).addr_(put(ones(2).int()), put(ones(2).int()), alpha=2.0),
+    "bool factor": lambda put: torch.addr(put(ones(2, 2)), put(ones(2)), put(ones(2)), beta=True),
     "rsub of bool": lambda put: torch.rsub(put(ones(3, dtype=torch.bool)), 1),
     "65 dimensions": lambda put: put(ones(*[1] * 65)).argmax(0),
     "alpha of bools": lambda put: torch.add(put(BITS), put(BITS), alpha=1.5),
@@ -242,6 +246,31 @@ def test_fallback_counts_and_warns_once() -> None:
     assert _C._counters()["fallback::aten::acos"] == 1
     assert _C._counters()["fallback::aten::acos_"] == 1
     torch.testing.assert_close(y.cpu(), torch.full((3,), 0.5).acos().acos(), equal_nan=True)
+
+
+WRITING_CALLS: dict[str, Call] = {
+    "elementwise": lambda put: torch.add(put(ones(3)), 1, out=put(ones(2))),
+    "product": lambda put: torch.mm(put(ones(3, 3)), put(ones(3, 3)), out=put(ones(2))),
+    "gather": lambda put: torch.gather(put(ones(3, 3)), 0, put(ones(2, 2).long()), out=put(ones(3))),
+    "two results": lambda put: torch.sort(put(ones(3)), out=(put(ones(2)), put(ones(2).long()))),
+    "search": lambda put: torch.max(put(ones(3, 3)), 0, out=(put(ones(2)), put(ones(2).long()))),
+    "dtype of out": lambda put: torch.any(put(ones(3, 3)), 0, out=put(ones(2).bool())),
+    "on the CPU": lambda put: torch.linalg.eigvalsh(put(ones(2, 2)), out=put(ones(3))),
+    "of the right size": lambda put: torch.add(put(ones(3)), 1, out=put(ones(3))),
+}
+
+
+@pytest.mark.parametrize("name", WRITING_CALLS)
+def test_a_resized_result_is_warned_of_once(name: str) -> None:
+    def warnings_of(put: Callable[[Tensor], Tensor]) -> list[str]:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            WRITING_CALLS[name](put)
+        return [str(warning.message) for warning in seen if "is not compiled" not in str(warning.message)]
+
+    expected = warnings_of(lambda tensor: tensor.clone())
+    assert warnings_of(lambda tensor: tensor.to("ftm")) == expected
+    assert warnings_of(lambda tensor: tensor.to("ftm")) == expected, "the call is known by now"
 
 
 def test_bad_memory_is_not_dereferenced() -> None:
