@@ -25,6 +25,12 @@ bool takes_tensor(const c10::Argument& argument) {
   return argument.real_type()->str().rfind("Tensor", 0) == 0;
 }
 
+// The bag that each of `count` indices is in, if bags begin at these offsets.
+at::Tensor bag_of_each(int64_t count, const at::Tensor& offsets) {
+  const at::Tensor begins = at::zeros({count + 1}, offsets.options());
+  return begins.index_add(0, offsets, at::ones_like(offsets)).cumsum(0).slice(0, 0, count).sub(1).to(offsets.scalar_type());
+}
+
 class ReferenceRun {
  public:
   ReferenceRun(const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars)
@@ -115,12 +121,18 @@ class ReferenceRun {
   void run_aten(const Trace::Call& call) {
     const Form& form = *call.form;
     torch::jit::Stack stack = filled_arguments(call);
+    const bool has_bags = form.name == "aten::_embedding_bag" || form.name == "aten::_embedding_bag_forward_only";
+    const at::Tensor indices = has_bags ? stack[1].toTensor() : at::Tensor();
+    const at::Tensor offsets = has_bags ? stack[2].toTensor() : at::Tensor();
     if (!form.slots.empty() && form.slots.back().argument < 0) {
       const uint64_t seed = scalars_[next_scalar_++];
       const uint64_t offset = scalars_[next_scalar_++];
       run_random_reference(form, stack, seed, offset);
     } else {
       form.op->callBoxed(stack);
+    }
+    if (has_bags && stack[1].toTensor().numel() == 0 && form.results[1].type.numel() == indices.numel()) {
+      stack[1] = bag_of_each(indices.numel(), offsets); // left out where the CPU's own backward can do without
     }
     take_results(form, stack);
   }
