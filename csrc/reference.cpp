@@ -1,7 +1,9 @@
 #include "reference.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 
@@ -25,10 +27,21 @@ bool takes_tensor(const c10::Argument& argument) {
   return argument.real_type()->str().rfind("Tensor", 0) == 0;
 }
 
-// The bag that each of `count` indices is in, if bags begin at these offsets.
-at::Tensor bag_of_each(int64_t count, const at::Tensor& offsets) {
-  const at::Tensor begins = at::zeros({count + 1}, offsets.options());
-  return begins.index_add(0, offsets, at::ones_like(offsets)).cumsum(0).slice(0, 0, count).sub(1).to(offsets.scalar_type());
+// The CPU's kernel leaves out the bag of each of `count` indices where its own backward can do without, and the size of
+// the bag that `include_last_offset` takes away, where the meta kernel counts it.
+void fit_bags(const Form& form, torch::jit::Stack& results, int64_t count, const at::Tensor& offsets) {
+  if (results[1].toTensor().numel() == 0 && form.results[1].type.numel() == count) {
+    const at::Tensor begins = at::zeros({count + 1}, offsets.options());
+    const at::Tensor begun = begins.index_add(0, offsets, at::ones_like(offsets)).cumsum(0).slice(0, 0, count);
+    results[1] = begun.sub(1).to(offsets.scalar_type());
+  }
+  for (size_t i = 2; i < results.size(); ++i) {
+    const auto& wanted = form.results[i].type.sizes;
+    const at::Tensor given = results[i].toTensor();
+    if (given.dim() == 1 && wanted.size() == 1 && given.size(0) < wanted[0]) {
+      results[i] = at::constant_pad_nd(given, {0, wanted[0] - given.size(0)});
+    }
+  }
 }
 
 class ReferenceRun {
@@ -131,8 +144,8 @@ class ReferenceRun {
     } else {
       form.op->callBoxed(stack);
     }
-    if (has_bags && stack[1].toTensor().numel() == 0 && form.results[1].type.numel() == indices.numel()) {
-      stack[1] = bag_of_each(indices.numel(), offsets); // left out where the CPU's own backward can do without
+    if (has_bags) {
+      fit_bags(form, stack, indices.numel(), offsets);
     }
     take_results(form, stack);
   }

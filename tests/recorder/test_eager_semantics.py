@@ -421,15 +421,6 @@ def evaluation_of_batch_norm_has_gradients(put):
     return [x.grad, layer.weight.grad, layer.bias.grad]
 
 
-@program
-def gradients_of_embedding_bags(put):
-    """Forward and backward in two programs: the read between them cuts."""
-    table = put(iota(5, 3)).requires_grad_()
-    sums = torch.nn.functional.embedding_bag(put(torch.tensor([1, 2, 4, 1])), table, put(torch.tensor([0, 1, 1])), mode="sum")
-    (sums.square() * sums.detach().sum().item()).sum().backward()
-    return [sums, table.grad]
-
-
 def _written_by_script(x: Tensor, rows: Tensor) -> Tensor:
     x[x < 3] = 1.0
     x[:, rows] = 9.0
