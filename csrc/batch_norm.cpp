@@ -92,7 +92,13 @@ Four batch_norm_no_update(
       input, batch_norm(input, weight, bias, running_mean, running_var, /*training=*/false, momentum, eps));
 }
 
+void check_dtype(const at::Tensor& out, at::ScalarType wanted) {
+  TORCH_CHECK(
+      out.scalar_type() == wanted, "expected scalar type ", wanted, " but found ", out.scalar_type());
+}
+
 void put(const at::Tensor& made, at::Tensor& out) {
+  check_dtype(out, made.scalar_type());
   at::native::resize_output(out, made.sizes());
   out.copy_(made);
 }
@@ -105,6 +111,7 @@ ThreeOut batch_norm_out(
     const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
     const Optional& running_var, bool training, double momentum, double eps, at::Tensor& out, at::Tensor& mean,
     at::Tensor& deviation) {
+  check_dtype(out, input.scalar_type()); // before the running statistics are written
   const auto made = batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
   put(std::get<0>(made), out);
   if (training) {

@@ -60,9 +60,7 @@ at::Tensor& draw_uniform(at::Tensor& self, double from, double to, MaybeGenerato
 
 at::Tensor& draw_normal(at::Tensor& self, double mean, double deviation, MaybeGenerator generator) {
   if (self.is_complex()) {
-    auto parts = at::view_as_real(self);
-    parts.normal_(0, deviation * M_SQRT1_2, std::move(generator));
-    parts.select(-1, 0).add_(mean);
+    at::view_as_real(self).normal_(mean, deviation * M_SQRT1_2, std::move(generator)); // both parts have the mean
     return self;
   }
   static Op& op = op_named("aten::normal_");

@@ -8,13 +8,15 @@ __all__ = ["FALLBACKS", "GAPS", "fallback_reason", "reason"]
 
 _SPARSE = "makes or takes sparse tensors, which exist on the CPU only: PyTorch has no fallback between layouts"
 
+_POLES = "at a pole, an integer below 1, it is inf; the CPU gives what rounding leaves of it, such as 2e15"
+_POLYGAMMA = ("special_polygamma_special_polygamma_n_0", *(f"polygamma_polygamma_n_{n}" for n in range(5)))
+
 GAPS: dict[tuple[str, str, str], str] = {
+    **{(entry, dtype, "forward"): _POLES for entry in _POLYGAMMA for dtype in ("int8", "int16")},
     ("sparse_sampled_addmm", "*", "*"): _SPARSE,
     ("sparse_mm_reduce", "*", "*"): _SPARSE,
     ("to_sparse", "*", "*"): _SPARSE,
     ("SparseAdam", "*", "*"): _SPARSE,
-    ("all", "*", "out"): "an `out` of another dtype is converted to, not refused, for a list of dims",
-    ("any", "*", "out"): "an `out` of another dtype is converted to, not refused, for a list of dims",
     ("fft_ihfft2", "*", "out"): "an empty `out` stays empty where one dimension is transformed",
     ("fft_ihfftn", "*", "out"): "an empty `out` stays empty where one dimension is transformed",
 }

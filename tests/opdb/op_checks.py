@@ -44,6 +44,9 @@ TIES = {"kthvalue": 1, "topk": 1, "median": 0, "nanmedian": 0, "mode": 0, "sort"
 """Entries that say where a value is, which is not determined among equal ones (unless `stable=True`): compared by the
 value that is there. With the position of `dim` among the arguments."""
 
+WIDENS = ("float_power",)
+"""Entries whose result is float64 whatever they are given: other tensors cannot take it in place."""
+
 MANY = 200
 """Samples that variants and other dtypes take at most, evenly chosen: a dozen entries have up to 1,440, all
 combinations of their arguments. Forward and backward in the primary dtype take all."""
@@ -74,7 +77,7 @@ def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
         return False
     return {
         "noncontiguous": op.name not in READS_STORAGE,
-        "inplace": op.inplace_variant is not None,
+        "inplace": op.inplace_variant is not None and (op.name not in WIDENS or dtype == torch.float64),
         "out": op.supports_out,
         "errors": op.error_inputs_func is not None,
         "second": differentiable and op.supports_gradgrad,

@@ -102,3 +102,10 @@ def test_what_no_draw_can_have_is_an_error(draw: Callable[[torch.Tensor], torch.
     with pytest.raises(RuntimeError) as caught:
         draw(torch.zeros(3, device="ftm")).cpu()
     assert str(expected.value).splitlines()[0] in str(caught.value)
+
+
+def test_complex_numbers_have_the_mean_in_both_parts() -> None:
+    drawn = torch.zeros(20000, dtype=torch.complex64, device="ftm").normal_(-2, 0.5).cpu()
+    for part in (drawn.real, drawn.imag):
+        assert abs(part.mean().item() + 2) < 0.02
+        assert abs(part.std().item() - 0.5**1.5) < 0.02
