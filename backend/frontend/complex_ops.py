@@ -121,6 +121,13 @@ def _abs(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
     return r.binary("hypot", r.part(self.ref, 0), r.part(self.ref, 1))
 
 
+@rewrites("aten::linalg_vector_norm")
+def _vector_norm(r: Rewriter, result: TensorType, self: Tensor, ord: Any, dim: Any, keepdim: Any, dtype: Any) -> Ref:
+    """Of absolute values that are those of `abs` to the last bit: the gradient of a greatest one compares with them."""
+    size = r.binary("hypot", r.part(self.ref, 0), r.part(self.ref, 1))
+    return r.emit("aten::linalg_vector_norm", result, self=size, ord=ord, dim=dim, keepdim=keepdim, dtype=DType(result.dtype))
+
+
 @rewrites("aten::angle")
 def _angle(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
     return r.binary("atan2", r.part(self.ref, 1), r.part(self.ref, 0))

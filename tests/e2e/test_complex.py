@@ -48,6 +48,8 @@ NATIVE: dict[str, tuple[Any, ...]] = {
     "imag of conj": (lambda z: z.conj().imag.clone(), Z),
     "flip of a number": (lambda z: z.flip(0) + z.flip(-1) * 2, Z[0, 0]),
     "adjoint": (lambda z: z.mH.contiguous(), Z),
+    "greatest absolute value": (lambda z: torch.linalg.vector_norm(z, ord=torch.inf), Z),
+    "norm of rows": (lambda z: torch.linalg.vector_norm(z, dim=-1, keepdim=True), Z),
     "add": (lambda z, w: z + w, Z, W),
     "add real": (lambda z, x: torch.sub(x, z, alpha=3), Z, torch.randn(4)),
     "mul": (lambda z, w: z * w, Z, W),
