@@ -11,8 +11,8 @@ BIN := $(VENV)/bin
 STAMPS := .stamps
 
 RECORDER_SOURCES := $(wildcard csrc/*.cpp csrc/*.h)
-MACHINE_SOURCES := $(shell find backend/machine -name '*.cpp' -o -name '*.h') \
-                   backend/machine/sources.txt backend/machine/build.py
+MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -name '*.h') \
+                   backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
 
 .PHONY: demo test test-ops bench build clean
 .DELETE_ON_ERROR:
@@ -52,5 +52,5 @@ $(STAMPS)/native: $(STAMPS)/package setup.py $(RECORDER_SOURCES) $(MACHINE_SOURC
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(STAMPS) build backend/machine/build *.egg-info
+	rm -rf $(VENV) $(STAMPS) build backend/ftm_backend/machine/build *.egg-info
 	find ftm_lazy backend -name '*.so' -delete

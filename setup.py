@@ -1,7 +1,7 @@
 """Builds the two native parts of the package; everything else about it is in ``pyproject.toml``.
 
 - ``ftm_lazy._C``: the recorder, ``csrc/*.cpp`` against the headers of the installed PyTorch.
-- ``ftm_backend/machine/libftm_machine.so``: the emulator, built by ``backend/machine/build.py``.
+- ``ftm_backend/machine/libftm_machine.so``: the emulator, built by ``backend/ftm_backend/machine/build.py``.
 
 PyTorch is found without importing it, in the environment that the package is being installed into, so that
 ``pip install .`` works with and without build isolation and downloads no second copy.  Objects are kept in
@@ -91,7 +91,7 @@ class Recorder:
             *FLAGS,
             f'-DFTM_TORCH_VERSION="{version}"',  # in the command, so that another PyTorch rebuilds all
             f"-I{ROOT / 'csrc'}",
-            f"-I{ROOT / 'backend' / 'machine' / 'include'}",
+            f"-I{ROOT / 'backend' / 'ftm_backend' / 'machine' / 'include'}",
             *(word for path in system for word in ("-isystem", str(path))),
         ]
 
@@ -174,7 +174,7 @@ def _install(built: Path, output: Path) -> None:
 
 def build_machine(output: Path) -> None:
     """Brings the emulator's library up to date, by the machine's own build script."""
-    script = ROOT / "backend" / "machine" / "build.py"
+    script = ROOT / "backend" / "ftm_backend" / "machine" / "build.py"
     spec = importlib.util.spec_from_file_location("machine_build", script)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -211,10 +211,9 @@ class BuildNative(build_ext):
 setup(
     packages=[
         *find_packages(include=["ftm_lazy", "ftm_lazy.*"]),
-        "ftm_backend",
-        *(f"ftm_backend.{name}" for name in find_packages("backend")),
+        *find_packages("backend"),
     ],
-    package_dir={"ftm_backend": "backend"},
+    package_dir={"ftm_backend": "backend/ftm_backend"},
     package_data={"ftm_backend.machine": ["include/*.h", "*.h"], "ftm_lazy": ["py.typed"]},
     ext_modules=[Extension(RECORDER, []), Extension(MACHINE, [])],
     cmdclass={"build_ext": BuildNative},

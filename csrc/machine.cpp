@@ -1,6 +1,6 @@
 #include "machine.h"
 
-#include "../backend/machine/include/ftm_machine.h"
+#include "../backend/ftm_backend/machine/include/ftm_machine.h"
 
 #include <dlfcn.h>
 

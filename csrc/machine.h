@@ -1,4 +1,4 @@
-// The machine library behind its C interface (backend/machine/include/ftm_machine.h).
+// The machine library behind its C interface (backend/ftm_backend/machine/include/ftm_machine.h).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Generated from backend/isa/table.py by `python -m ftm_backend.isa.header --write`; do not edit.
-// Opcodes, types and the layout of a program image (see backend/isa/layout.py).
+// Generated from backend/ftm_backend/isa/table.py by `python -m ftm_backend.isa.header --write`; do not edit.
+// Opcodes, types and the layout of a program image (see backend/ftm_backend/isa/layout.py).
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-"""Writes ``backend/machine/isa_gen.h``: opcodes, types and image records for the machine's loader.
+"""Writes ``backend/ftm_backend/machine/isa_gen.h``: opcodes, types and image records for the machine's loader.
 
     python -m ftm_backend.isa.header --write    # after a change of the table
     python -m ftm_backend.isa.header --check    # fails when the file is stale
@@ -41,8 +41,8 @@ def _struct(record: layout.Record) -> list[str]:
 def render() -> str:
     """The text of the header."""
     lines = [
-        "// Generated from backend/isa/table.py by `python -m ftm_backend.isa.header --write`; do not edit.",
-        "// Opcodes, types and the layout of a program image (see backend/isa/layout.py).",
+        "// Generated from backend/ftm_backend/isa/table.py by `python -m ftm_backend.isa.header --write`; do not edit.",
+        "// Opcodes, types and the layout of a program image (see backend/ftm_backend/isa/layout.py).",
         "#pragma once", "#include <cstdint>", "", "namespace ftm::isa {", "",
         f"constexpr uint64_t kMagic = 0x{int.from_bytes(layout.MAGIC, 'little'):016x}ull;",
         f"constexpr uint32_t kVersion = {layout.VERSION};",
