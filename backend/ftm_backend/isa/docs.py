@@ -16,7 +16,7 @@ from ftm_backend.isa import layout, parser, table, types
 from ftm_backend.isa.examples import case
 from ftm_backend.machine import presets
 
-PATH = Path(__file__).resolve().parents[2] / "docs" / "isa.md"
+PATH = Path(__file__).resolve().parents[3] / "docs" / "isa.md"
 _TEXT = Path(__file__).resolve().parent / "manual"
 
 _FORMS = {
