@@ -143,6 +143,22 @@ const char* dtype_token(at::ScalarType dtype) {
       return "i8";
     case at::kByte:
       return "u8";
+    case at::kUInt16:
+      return "u16";
+    case at::kUInt32:
+      return "u32";
+    case at::kUInt64:
+      return "u64";
+    case at::kFloat8_e4m3fn:
+      return "f8e4m3fn";
+    case at::kFloat8_e5m2:
+      return "f8e5m2";
+    case at::kFloat8_e4m3fnuz:
+      return "f8e4m3fnuz";
+    case at::kFloat8_e5m2fnuz:
+      return "f8e5m2fnuz";
+    case at::kFloat8_e8m0fnu:
+      return "f8e8m0fnu";
     case at::kBool:
       return "i1";
     case at::kComplexFloat:

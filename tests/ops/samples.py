@@ -14,6 +14,7 @@ import torch
 Calls = Iterator[tuple[tuple[Any, ...], dict[str, Any]]]
 SAMPLERS: dict[str, Callable[[Any, torch.dtype, Source], Calls]] = {}
 SHAPES = ((), (0, 3), (7,), (3, 5), (2, 1, 4))
+UNSIGNED = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 PAIRS = (((3, 4), (4,)), ((2, 1, 3), (4, 1)), ((), ()), ((0, 2), (2,)), ((5,), ()))
 
 
@@ -28,7 +29,7 @@ class Source:
         if dtype == torch.bool:
             return torch.rand(shape, generator=self.generator) < 0.5
         x = torch.rand(shape, generator=self.generator, dtype=torch.float64) * (high - low) + low
-        if dtype == torch.uint8:
+        if dtype in UNSIGNED:
             x = x.abs()
         return x.round().to(dtype) if not dtype.is_floating_point else x.to(dtype)
 
@@ -43,7 +44,7 @@ def special(dtype: torch.dtype) -> torch.Tensor:
         return torch.tensor([True, False])
     if dtype.is_floating_point:
         inf, nan = float("inf"), float("nan")
-        return torch.tensor([nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 100.0, 1e-4], dtype=dtype)
+        return torch.tensor([nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 100.0, 1e-4]).to(dtype)
     bounds = torch.iinfo(dtype)
     return torch.tensor([0, 1, 2, bounds.max, bounds.min, bounds.max - 1], dtype=dtype)
 

@@ -28,8 +28,10 @@ FEW_CALLS = 3  # for the other dtypes
 
 
 def to_numpy(x: torch.Tensor) -> np.ndarray:
-    """The bytes of ``x``; bf16 as uint16."""
+    """The bytes of ``x``; bf16 as uint16, float8 as uint8."""
     x = x.detach().contiguous()
+    if x.element_size() == 1 and x.dtype.is_floating_point:
+        return x.view(torch.uint8).numpy()
     return x.view(torch.int16).numpy().view(np.uint16) if x.dtype == torch.bfloat16 else x.numpy()
 
 

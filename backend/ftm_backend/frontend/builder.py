@@ -332,9 +332,13 @@ class Builder:
         """``x`` converted to ``dtype``."""
         if x.dtype == dtype:
             return x
-        if {x.dtype, dtype} == {"i8", "u8"}:
-            return Value(x.base, x.base_shape, dtype, x.access)
+        if info(x.dtype).kind == info(dtype).kind == "int" and info(x.dtype).bits == info(dtype).bits:
+            return self.relabel(x, dtype)
         return self.pointwise(lambda e: e.to(dtype), [x], TensorType(dtype, x.shape))
+
+    def relabel(self, x: Value, dtype: str) -> Value:
+        """``x`` as a dtype that is the same type from linalg on: other signs, or bytes that mean something else."""
+        return Value(x.base, x.base_shape, dtype, x.access)
 
     def index(self, loop: int) -> Elem:
         """In a body: the number of the current iteration of ``loop``, as i64."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["ALL", "BOOL", "COMPLEX", "DTYPES", "FLOATS", "HALVES", "INTS", "NUMBERS", "DTypeInfo", "by_number",
-           "compute_dtype", "info", "promote", "promote_operands"]
+__all__ = ["ALL", "BOOL", "COMPLEX", "DTYPES", "FLOATS", "HALVES", "INTS", "NUMBERS", "STORED", "DTypeInfo", "by_number",
+           "compute_dtype", "info", "memory", "promote", "promote_operands"]
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class DTypeInfo:
 
     number: PyTorch's ``ScalarType`` number, which the torch dialect uses for dtype arguments.
     torch: element type in the torch dialect.  builtin: element type from linalg on.
-    kind: ``float``, ``int``, ``bool`` or ``complex``.  signed: False for u8 and i1.
-    numpy: the numpy type with the same bytes (bf16: uint16, c32: uint32).
+    kind: ``float``, ``float8``, ``int``, ``bool`` or ``complex``.  signed: False for unsigned integers and i1.
+    numpy: the numpy type with the same bytes (bf16: uint16, c32: uint32, float8: uint8).
     """
 
     token: str
@@ -45,6 +45,14 @@ DTYPES = {
         ("i16", 2, "si16", "i16", "int", 16, True, "int16"),
         ("i8", 1, "si8", "i8", "int", 8, True, "int8"),
         ("u8", 0, "ui8", "i8", "int", 8, False, "uint8"),
+        ("u16", 27, "ui16", "i16", "int", 16, False, "uint16"),
+        ("u32", 28, "ui32", "i32", "int", 32, False, "uint32"),
+        ("u64", 29, "ui64", "i64", "int", 64, False, "uint64"),
+        ("f8e5m2", 23, "f8E5M2", "i8", "float8", 8, True, "uint8"),
+        ("f8e4m3fn", 24, "f8E4M3FN", "i8", "float8", 8, True, "uint8"),
+        ("f8e5m2fnuz", 25, "f8E5M2FNUZ", "i8", "float8", 8, True, "uint8"),
+        ("f8e4m3fnuz", 26, "f8E4M3FNUZ", "i8", "float8", 8, True, "uint8"),
+        ("f8e8m0fnu", 44, "f8E8M0FNU", "i8", "float8", 8, True, "uint8"),
         ("i1", 11, "i1", "i1", "bool", 1, False, "bool"),
         ("c32", 8, "complex<f16>", "complex<f16>", "complex", 32, True, "uint32"),
         ("c64", 9, "complex<f32>", "complex<f32>", "complex", 64, True, "complex64"),
@@ -60,8 +68,11 @@ BOOL = ("i1",)
 COMPLEX = ("c32", "c64", "c128")
 NUMBERS = FLOATS + INTS
 ALL = NUMBERS + BOOL
+STORED = (*ALL, "u16", "u32", "u64", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0fnu")
+"""What is moved and converted; the rest of arithmetic knows no more than ALL."""
 
 _BY_NUMBER = {facts.number: token for token, facts in DTYPES.items()}
+_MEMORY = {facts.builtin: token for token, facts in reversed(DTYPES.items())} | {"i8": "u8"}
 _RANK = {"bool": 0, "int": 1, "float": 2, "complex": 3}
 
 
@@ -79,6 +90,11 @@ def by_number(number: int) -> str:
         return _BY_NUMBER[number]
     except KeyError:
         raise KeyError(f"no dtype has PyTorch's ScalarType number {number}") from None
+
+
+def memory(token: str) -> str:
+    """The element type of the machine's memory that holds ``token``'s bits: its own, or the integer that it is stored as."""
+    return token if token in ALL else _MEMORY[info(token).builtin]
 
 
 def promote(a: str, b: str) -> str:

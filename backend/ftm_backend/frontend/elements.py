@@ -12,6 +12,7 @@ import math
 from typing import Any
 
 from ftm_backend import mlir
+from ftm_backend.frontend import float8
 from ftm_backend.frontend.dtypes import info, promote
 
 __all__ = ["Elem", "Emitter", "apply", "ceil", "copysign", "cos", "erf", "exp", "expm1", "floor", "fma", "highest", "info", "isnan",
@@ -80,6 +81,9 @@ class Emitter:
         key = (repr(value), token)
         if key not in self._constants:
             ir, type_, facts = self.ir, self.type(token), info(token)
+            if facts.kind == "float8":
+                self._constants[key] = self.constant(value, "f32").to(token)
+                return self._constants[key]
             if facts.kind == "float":
                 attribute = ir.FloatAttr.get(type_, float(value))
             else:
@@ -256,6 +260,10 @@ def _convert(x: Elem, token: str) -> Elem:
     source, target, emit = info(x.dtype), info(token), x.emitter.emit
     if "complex" in (source.kind, target.kind):
         raise TypeError(f"no conversion from {x.dtype} to {token}: complex numbers are not compiled")
+    if source.kind == "float8":
+        return float8.decode(x).to(token)
+    if target.kind == "float8":
+        return float8.encode(x.to("f32"), token)
     if target.kind == "bool":
         return x.ne(0)
     if target.kind == "float":
@@ -273,12 +281,17 @@ def _convert(x: Elem, token: str) -> Elem:
             return x.to("f32").to(token)
         if target.bits < 32:  # low bits of the 32-bit result, as compilers of C++ do
             return emit("arith.fptosi", "i32", x).to(token)
-        return emit("arith.fptosi", token, x)
+        if target.signed:
+            return emit("arith.fptosi", token, x)
+        wide = emit("arith.fptosi", "i64", x)
+        if target.bits == 64:  # what is above the signed range comes from half of the range below
+            wide = where(x < 2.0**63, wide, emit("arith.fptosi", "i64", x - 2.0**63) ^ -(1 << 63))
+        return wide.to(token)
     if target.bits > source.bits:
         return emit("arith.extsi" if source.signed else "arith.extui", token, x)
     if target.bits < source.bits:
         return emit("arith.trunci", token, x)
-    return Elem(x.emitter, x.value, token, x.hoisted)  # i8 and u8 are the same bits
+    return Elem(x.emitter, x.value, token, x.hoisted)  # signed and unsigned are the same bits
 
 
 def _unary(op: str) -> Any:

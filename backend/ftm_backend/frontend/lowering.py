@@ -1,7 +1,7 @@
 """torch dialect -> linalg: walks the function and lowers each op by its record.
 
 The result is a new module: ``func.func @main`` from tensors and scalars (f64, i64) to tensors, with the
-dtype tokens of inputs and outputs in ``ftm.inputs`` and ``ftm.outputs`` (a ``u8`` tensor is ``i8`` there).
+types that inputs and outputs have in memory in ``ftm.inputs`` and ``ftm.outputs`` (a ``u8`` tensor is ``i8`` there).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Lowering:
         signature = [self.builtin(t, a.type) for t, a in zip(tensors, arguments, strict=True)]
         function = mlir.func.FuncOp("main", (signature, [self.builtin(t, None) for t in outputs]))
         for name, types in (("ftm.inputs", tensors), ("ftm.outputs", outputs)):
-            tokens = [ir.StringAttr.get(t.dtype) for t in types if t is not None]
+            tokens = [ir.StringAttr.get(dtypes.memory(t.dtype)) for t in types if t is not None]
             function.attributes[name] = ir.ArrayAttr.get(tokens)
         body = function.add_entry_block()
         with ir.InsertionPoint(body):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import ALL, NUMBERS, compute_dtype
+from ftm_backend.frontend.dtypes import ALL, NUMBERS, STORED, compute_dtype
 from ftm_backend.frontend.ops.record import EXACT, lowering
 
 
 def _constant(names: str, fill: int) -> None:
-    @lowering(" ".join(f"aten::{name}" for name in names.split()), ALL, "creation", EXACT)
+    @lowering(" ".join(f"aten::{name}" for name in names.split()), STORED, "creation", EXACT)
     def lower(b: Any, **_: Any) -> Any:
         return b.full(fill, b.result.dtype, b.result.shape)
 
@@ -19,19 +19,19 @@ _constant("zeros zeros_like new_zeros empty.memory_format empty_like new_empty e
 _constant("ones ones_like new_ones", 1)
 
 
-@lowering("aten::full aten::full_like aten::new_full aten::fill.Scalar", ALL, "creation", EXACT)
+@lowering("aten::full aten::full_like aten::new_full aten::fill.Scalar", STORED, "creation", EXACT)
 def _full(b: Any, fill_value: Any = None, value: Any = None, **_: Any) -> Any:
     return b.full(value if fill_value is None else fill_value, b.result.dtype, b.result.shape)
 
 
-@lowering("aten::fill.Tensor", ALL, "fill", EXACT)
+@lowering("aten::fill.Tensor", STORED, "fill", EXACT)
 def _fill(b: Any, self: Any, value: Any) -> Any:
     if isinstance(value, e.Elem):
         return b.full(value, b.result.dtype, b.result.shape)
     return b.cast(value.expand(b.result.shape), b.result.dtype)
 
 
-@lowering("aten::scalar_tensor", ALL, "creation", EXACT)
+@lowering("aten::scalar_tensor", STORED, "creation", EXACT)
 def _scalar_tensor(b: Any, s: Any, dtype: str | None = None) -> Any:
     return b.full(s, b.result.dtype, ())
 

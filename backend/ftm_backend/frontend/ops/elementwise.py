@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import ALL, BOOL, FLOATS, INTS, NUMBERS
+from ftm_backend.frontend.dtypes import ALL, BOOL, FLOATS, INTS, NUMBERS, STORED
 from ftm_backend.frontend.ops.pointwise import OWN, PROMOTED, pointwise
 from ftm_backend.frontend.ops.record import EXACT, TOLERANCE
 
@@ -87,7 +87,7 @@ def _copy(b: Any, self: Any, src: Any = None, **_: Any) -> Any:
 def _register_copies() -> None:
     from ftm_backend.frontend.ops.record import lowering
 
-    lowering(_COPIES, ALL, "copy", EXACT)(_copy)
+    lowering(_COPIES, STORED, "copy", EXACT)(_copy)
 
 
 _register_copies()

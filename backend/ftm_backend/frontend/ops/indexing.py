@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import ALL, FLOATS, INTS, compute_dtype
+from ftm_backend.frontend.dtypes import ALL, FLOATS, INTS, STORED, compute_dtype
 from ftm_backend.frontend.ops.places import inside, scatter_rows, typed, wrapped
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.reduction import _SUMS
@@ -16,7 +16,7 @@ from ftm_backend.frontend.ops.reduction import _SUMS
 # --- embedding --------------------------------------------------------------------------------------------
 
 
-@lowering("aten::embedding", ALL, "embedding", EXACT)
+@lowering("aten::embedding", STORED, "embedding", EXACT)
 def _embedding(b: Any, weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False,
                sparse: bool = False) -> Any:
     table = b.whole(weight)
@@ -136,7 +136,7 @@ def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(next((n for n in column if n != 1), 1) for column in zip(*padded, strict=True))
 
 
-@lowering("aten::index.Tensor aten::_unsafe_index.Tensor", ALL, "index", EXACT,
+@lowering("aten::index.Tensor aten::_unsafe_index.Tensor", STORED, "index", EXACT,
           gap="a mask as index selects a number of elements that only the data knows")
 def _index(b: Any, self: Any, indices: list[Any]) -> Any:
     check_integers(indices)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import ALL
+from ftm_backend.frontend.dtypes import ALL, STORED
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.strided import Strided, contiguous_strides
 
 
-@lowering("aten::cat", ALL, "cat", EXACT)
+@lowering("aten::cat", STORED, "cat", EXACT)
 def _cat(b: Any, tensors: list[Any], dim: int) -> Any:
     """Writes each part into its place of the result."""
     shape, dtype = b.result.shape, b.result.dtype
@@ -38,7 +38,7 @@ def joined(b: Any, parts: list[Any], dim: int) -> Any:
     return result
 
 
-@lowering("aten::stack", ALL, "stack", EXACT)
+@lowering("aten::stack", STORED, "stack", EXACT)
 def _stack(b: Any, tensors: list[Any], dim: int) -> Any:
     dim %= len(b.result.shape)
     parts = [b.cast(t, b.result.dtype).unsqueeze(dim) for t in tensors]
@@ -57,7 +57,7 @@ def _flip(b: Any, self: Any, dims: list[int]) -> Any:
     return b.generic(self.shape, [Input(b.whole(self), index)], [output], lambda v: v)[0]
 
 
-@lowering("aten::roll", ALL, "roll", EXACT)
+@lowering("aten::roll", STORED, "roll", EXACT)
 def _roll(b: Any, self: Any, shifts: list[int], dims: list[int]) -> Any:
     shape = self.shape
     x = self if dims else b.reshape(self, (self.type.numel,))
