@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .stamps
 
-RECORDER_SOURCES := $(wildcard csrc/*.cpp csrc/*.h)
+RECORDER_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h')
 MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -name '*.h') \
                    backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
 

@@ -1,6 +1,6 @@
 """Builds the two native parts of the package; everything else about it is in ``pyproject.toml``.
 
-- ``ftm_lazy._C``: the recorder, ``csrc/*.cpp`` against the headers of the installed PyTorch.
+- ``ftm_lazy._C``: the recorder, all of ``csrc/`` against the headers of the installed PyTorch.
 - ``ftm_backend/machine/libftm_machine.so``: the emulator, built by ``backend/ftm_backend/machine/build.py``.
 
 PyTorch is found without importing it, in the environment that the package is being installed into, so that
@@ -90,23 +90,22 @@ class Recorder:
         self.flags = [
             *FLAGS,
             f'-DFTM_TORCH_VERSION="{version}"',  # in the command, so that another PyTorch rebuilds all
-            f"-I{ROOT / 'csrc'}",
+            *("-iquote", str(ROOT / "csrc")),  # "memory/pool.h", while <memory> stays the standard library's
             f"-I{ROOT / 'backend' / 'ftm_backend' / 'machine' / 'include'}",
             *(word for path in system for word in ("-isystem", str(path))),
         ]
 
     def build(self, output: Path) -> None:
         """Brings ``output`` up to date with ``csrc/``."""
-        sources = sorted((ROOT / "csrc").glob("*.cpp"))
+        sources = sorted((ROOT / "csrc").rglob("*.cpp"))
         if not sources:
             raise BuildError(f"no C++ sources in {ROOT / 'csrc'}")
         OBJECTS.mkdir(parents=True, exist_ok=True)
         units = []
         for source in sources:
             command = [self.compiler, *self.flags, "-c", str(source)]
-            target = OBJECTS / f"{source.stem}.o"
-            if not _is_fresh(target, command, [source]):
-                units.append((command, target, source.name))
+            if not _is_fresh(_object(source), command, [source]):
+                units.append((command, _object(source), str(source.relative_to(ROOT))))
         total = len(units) + 1
         with ThreadPoolExecutor(_jobs()) as pool:
             pending = [
@@ -115,7 +114,7 @@ class Recorder:
             ]
             for future in pending:
                 future.result()
-        wanted = [OBJECTS / f"{source.stem}.o" for source in sources]
+        wanted = [_object(source) for source in sources]
         names = ["c10", "torch_cpu", "torch", "torch_python"]
         link = [self.compiler, "-shared", "-pthread", *map(str, wanted), f"-L{self.libraries}"]
         link += [f"-l{name}" for name in names]
@@ -123,6 +122,11 @@ class Recorder:
         if not _is_fresh(linked, link, wanted):
             _run(link, linked, f"[{total}/{total}] {RECORDER}")
         _install(linked, output)
+
+
+def _object(source: Path) -> Path:
+    """Where the object of a source of the recorder lies: folders' sources may share a name."""
+    return OBJECTS / (".".join(source.relative_to(ROOT / "csrc").with_suffix("").parts) + ".o")
 
 
 def _is_fresh(target: Path, command: list[str], inputs: list[Path]) -> bool:

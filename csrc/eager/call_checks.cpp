@@ -1,0 +1,230 @@
+#include "eager/call_checks.h"
+
+#include "eager/trial_calls.h"
+#include "random/generator.h"
+
+#include <ATen/Dispatch_v2.h>
+#include <ATen/core/interned_strings.h>
+#include <ATen/native/BinaryOps.h>
+#include <ATen/ops/empty.h>
+#include <c10/util/overflows.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace ftm {
+namespace {
+
+bool has_mixed_dtypes(c10::ArrayRef<c10::IValue> arguments) {
+  std::optional<at::ScalarType> first;
+  for (const auto& argument : arguments) {
+    if (!argument.isTensor() || !argument.toTensor().defined()) {
+      continue;
+    }
+    const auto dtype = argument.toTensor().scalar_type();
+    if (first.value_or(dtype) != dtype) {
+      return true;
+    }
+    first = dtype;
+  }
+  return false;
+}
+
+// Products and convolutions want operands of one dtype; their meta kernels don't look.
+bool wants_one_dtype(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::mm",     "aten::bmm",   "aten::addmm", "aten::baddbmm", "aten::mv",         "aten::addmv",
+      "aten::addbmm", "aten::dot",   "aten::vdot",  "aten::linear",  "aten::convolution"};
+  return names.count(name) != 0;
+}
+
+// Searches for extreme and middle elements, and orders: empty operands are looked at by kernels.
+bool searches(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::aminmax", "aten::max",    "aten::median", "aten::min",
+      "aten::mode",    "aten::nanmedian", "aten::sort",   "aten::argsort"};
+  return names.count(name) != 0;
+}
+
+bool is_empty(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().defined() && value.toTensor().numel() == 0;
+}
+
+// Some meta kernels wrap a `dim` around however far it is off. (narrow_copy's says more than the CPU's, an internal check.)
+bool has_bad_dim(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (op.name == "aten::narrow_copy" || arguments.empty() || !arguments[0].isTensor() || !arguments[0].toTensor().defined()) {
+    return false;
+  }
+  const int64_t dims = std::max<int64_t>(arguments[0].toTensor().dim(), 1);
+  const auto& declared = op.handle.schema().arguments();
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    if (declared[i].name() == "dim" && arguments[i].isInt() &&
+        (arguments[i].toInt() < -dims || arguments[i].toInt() >= dims)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool is_bool(const c10::IValue& value) {
+  return value.isBool() ||
+      (value.isTensor() && value.toTensor().defined() && value.toTensor().scalar_type() == at::kBool);
+}
+
+bool has_negatives(const c10::IValue& value) {
+  if (!value.isIntList()) {
+    return false;
+  }
+  const auto numbers = value.toIntVector();
+  return std::any_of(numbers.begin(), numbers.end(), [](int64_t number) { return number < 0; });
+}
+
+// Most kernels take no more.
+bool has_many_dims(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().defined() && value.toTensor().dim() > 64;
+}
+
+// The call may be one that eager refuses, which its kernel is asked for. That costs a run on the CPU, so it is not done
+// for the calls that programs are made of.
+bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  const bool mixed = wants_one_dtype(op.name) && has_mixed_dtypes(arguments);
+  if (mixed || has_bad_dim(op, arguments) || std::any_of(arguments.begin(), arguments.end(), has_many_dims)) {
+    return true;
+  }
+  const auto& name = op.functional.operator_name().name;
+  if (searches(name)) {
+    return !op.written.empty() || is_empty(arguments[0]);
+  }
+  if (name == "aten::complex") {
+    return !op.written.empty(); // the dtype of out=
+  }
+  if (name == "aten::logsumexp") {
+    return arguments[1].toIntVector().empty();
+  }
+  if (name == "aten::_embedding_bag" || name == "aten::_embedding_bag_forward_only") {
+    return arguments[1].toTensor().dim() != 1 || arguments[2].toTensor().dim() != 1;
+  }
+  if (name == "aten::sub" || name == "aten::rsub") {
+    return std::any_of(arguments.begin(), arguments.end(), is_bool);
+  }
+  return name == "aten::convolution" && std::any_of(arguments.begin(), arguments.end(), has_negatives);
+}
+
+// Ranges have no kernels for bool; the meta kernels don't look.
+bool is_range_of_bools(const std::string& name, const std::vector<ResultType>& results) {
+  static const std::unordered_set<std::string> names = {"aten::arange", "aten::range", "aten::linspace", "aten::logspace"};
+  return names.count(name) != 0 && results[0].type.dtype == at::kBool;
+}
+
+// A quotient's dtype is cast to that of out= by rule, and zeros have none.
+bool divides(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::div", "aten::floor_divide", "aten::fmod", "aten::remainder"};
+  return names.count(name) != 0;
+}
+
+// What is computed is converted before it is written, which only some kernels do.
+bool converts(const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::vector<ResultType>& results) {
+  for (size_t i = 0; i < op.written.size(); ++i) {
+    const auto dtype = results[i].type.dtype;
+    if (dtype != at::ScalarType::Undefined && arguments[op.written[i]].toTensor().scalar_type() != dtype) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Whether the op has no result for the values of its scalars.
+bool is_out_of_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  const auto number = [&](size_t index) { return arguments[index].toScalar().toDouble(); };
+  switch (op.kind.op) {
+    case c10::aten::elu_backward: // the input is not known from the result of an in-place call
+      return arguments[4].toBool() && number(1) < 0;
+    case c10::aten::leaky_relu_backward:
+      return arguments[3].toBool() && number(2) < 0;
+    case c10::aten::histc:
+      return !(number(2) <= number(3));
+    case c10::aten::renorm:
+      return number(3) < 0;
+    case c10::aten::softshrink:
+      return !(number(1) >= 0);
+    default:
+      return false;
+  }
+}
+
+bool fits(const at::Scalar& number, at::ScalarType dtype) {
+  bool fitting = true;
+  const auto look = [&](auto zero) {
+    using Number = decltype(zero);
+    fitting = number.isFloatingPoint() ? !c10::overflows<Number, double>(number.toDouble())
+        : number.type() == at::kUInt64 ? !c10::overflows<Number, uint64_t>(number.toUInt64())
+                                       : !c10::overflows<Number, int64_t>(number.toLong());
+  };
+  AT_DISPATCH_V2(
+      dtype, "number", AT_WRAP([&] { look(scalar_t()); }), at::kHalf, at::kBFloat16, AT_EXPAND(AT_ALL_TYPES),
+      AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES));
+  return fitting;
+}
+
+} // namespace
+
+bool may_overflow(at::ScalarType dtype) {
+  // Bool takes any number; complex numbers are filled in by the CPU.
+  return at::isIntegralType(dtype, /*includeBool=*/false) || dtype == at::kFloat || dtype == at::kDouble ||
+      at::isReducedFloatingType(dtype);
+}
+
+void check_results(
+    const Op& op, c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> own,
+    const std::vector<ResultType>& results) {
+  const auto& name = op.functional.operator_name().name;
+  if (name == "aten::add" || name == "aten::sub" || name == "aten::rsub") {
+    at::native::alpha_check(results[0].type.dtype, own[2].toScalar());
+  }
+  if (is_range_of_bools(name, results) || (!op.random && !divides(name) && converts(op, arguments, results))) {
+    throw_as_eager(op, arguments);
+  }
+}
+
+void check_numbers(const Op& op, c10::ArrayRef<c10::IValue> arguments, at::ScalarType dtype) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto kind = op.arguments[i].kind;
+    const bool number = kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant;
+    if (number && (arguments[i].isInt() || arguments[i].isDouble()) && !fits(arguments[i].toScalar(), dtype)) {
+      throw_as_eager(op, arguments); // which may compute in a wider one
+    }
+  }
+}
+
+void check_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (is_out_of_domain(op, arguments)) {
+    throw_as_eager(op, arguments);
+  }
+}
+
+void check_fill(const at::Scalar& value, const at::Tensor& self) {
+  const auto dtype = self.scalar_type();
+  if (may_overflow(dtype) && !value.isComplex() && !fits(value, dtype)) {
+    at::empty({std::min<int64_t>(self.numel(), 2)}, at::TensorOptions().dtype(dtype)).fill_(value); // one half becomes inf
+  }
+}
+
+void check_call(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (op.random) {
+    check_draw(op, arguments);
+  }
+  if (op.cpu_indices) {
+    check_indexing(op, arguments);
+  }
+  if (op.lax_meta || is_suspicious(op, arguments)) {
+    throw_as_eager(op, arguments);
+  }
+  if (op.name == "aten::pow.Tensor_Scalar" && arguments[1].isInt() && arguments[1].toInt() < 0) {
+    TORCH_CHECK(
+        !at::isIntegralType(arguments[0].toTensor().scalar_type(), /*includeBool=*/true),
+        "Integers to negative integer powers are not allowed.");
+  }
+}
+
+} // namespace ftm

@@ -1,0 +1,138 @@
+#include "eager/layout.h"
+
+#include "eager/trial_calls.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/ConvUtils.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/mul.h>
+
+#include <c10/util/strides.h>
+
+#include <unordered_map>
+
+namespace ftm {
+namespace {
+
+using Arguments = c10::ArrayRef<c10::IValue>;
+using Results = std::vector<ResultType>;
+
+void lay_out(ResultType& result, c10::IntArrayRef strides) {
+  result.strides = strides;
+  const auto tensor = at::detail::empty_strided_meta(result.type.sizes, strides, result.type.dtype);
+  result.contiguous = tensor.is_contiguous();
+}
+
+void lay_out(ResultType& result, at::MemoryFormat format) {
+  if (result.type.dtype == at::ScalarType::Undefined) {
+    return;
+  }
+  const c10::IntArrayRef sizes = result.type.sizes;
+  const size_t dims = format == at::MemoryFormat::ChannelsLast3d ? 5 : 4;
+  if (format != at::MemoryFormat::Contiguous && sizes.size() != dims) {
+    return; // a tensor without batch dimension
+  }
+  if (format == at::MemoryFormat::ChannelsLast) {
+    lay_out(result, c10::get_channels_last_strides_2d(sizes));
+  } else if (format == at::MemoryFormat::ChannelsLast3d) {
+    lay_out(result, c10::get_channels_last_strides_3d(sizes));
+  } else {
+    lay_out(result, c10::contiguous_strides(sizes));
+  }
+}
+
+// The first result has the memory format that this argument suggests.
+template <size_t argument>
+void as_suggested_by(Arguments arguments, Results& results) {
+  lay_out(results[0], arguments[argument].toTensor().suggest_memory_format());
+}
+
+void contiguous(Arguments, Results& results) {
+  lay_out(results[0], at::MemoryFormat::Contiguous);
+}
+
+// The product of the first two arguments.
+void as_product(Arguments arguments, Results& results) {
+  const auto product = at::mul(meta_like(arguments[0].toTensor()), meta_like(arguments[1].toTensor()));
+  lay_out(results[0], product.strides());
+}
+
+// Made of two slices, joined; without dims the elements are rolled as one row.
+void roll(Arguments arguments, Results& results) {
+  if (!arguments[2].toIntVector().empty() && results[0].type.numel() != 0) {
+    as_suggested_by<0>(arguments, results);
+  }
+}
+
+at::Tensor unfilled(const at::Tensor& tensor) {
+  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU));
+}
+
+// The format in which the kernel works that ATen selects; `first`: the argument `input`, behind it `weight`.
+at::MemoryFormat convolution_format(Arguments arguments, size_t first, const c10::IValue& bias, size_t window) {
+  const auto input = unfilled(arguments[first].toTensor());
+  const auto weight = unfilled(arguments[first + 1].toTensor());
+  if (input.dim() == 3) {
+    return at::MemoryFormat::Contiguous;
+  }
+  const auto with_bias = bias.isTensor() && bias.toTensor().defined()
+      ? std::optional<at::Tensor>(unfilled(bias.toTensor()))
+      : std::nullopt;
+  const auto stride = arguments[window].toIntVector();
+  const auto padding = arguments[window + 1].toIntVector();
+  const auto dilation = arguments[window + 2].toIntVector();
+  const auto output_padding = arguments[window + 4].toIntVector();
+  const auto backend = at::native::select_conv_backend(
+      input, weight, with_bias, c10::fromIntArrayRefSlow(stride), c10::fromIntArrayRefSlow(padding),
+      c10::fromIntArrayRefSlow(dilation), arguments[window + 3].toBool(),
+      c10::fromIntArrayRefSlow(output_padding), arguments[window + 5].toInt(), std::nullopt);
+  return at::native::_determine_backend_memory_format(input, weight, backend);
+}
+
+void convolution(Arguments arguments, Results& results) {
+  lay_out(results[0], convolution_format(arguments, 0, arguments[2], 3));
+}
+
+void convolution_backward(Arguments arguments, Results& results) {
+  const auto format = convolution_format(arguments, 1, c10::IValue(), 4);
+  lay_out(results[0], format);
+  lay_out(results[1], format);
+}
+
+using Rule = void (*)(Arguments, Results&);
+
+const std::unordered_map<std::string, Rule>& rules() {
+  static const std::unordered_map<std::string, Rule> table = {
+      {"aten::convolution", convolution},
+      {"aten::convolution_backward", convolution_backward},
+      {"aten::reflection_pad2d", as_suggested_by<0>},
+      {"aten::reflection_pad2d_backward", as_suggested_by<1>},
+      {"aten::reflection_pad3d", as_suggested_by<0>},
+      {"aten::reflection_pad3d_backward", as_suggested_by<1>},
+      {"aten::replication_pad2d", as_suggested_by<0>},
+      {"aten::replication_pad2d_backward", as_suggested_by<1>},
+      {"aten::replication_pad3d", as_suggested_by<0>},
+      {"aten::replication_pad3d_backward", as_suggested_by<1>},
+      {"aten::_native_batch_norm_legit_functional", as_suggested_by<0>},
+      {"aten::_native_batch_norm_legit.no_stats", as_suggested_by<0>},
+      {"aten::_native_batch_norm_legit_no_training", as_suggested_by<0>},
+      {"aten::native_batch_norm_backward", as_suggested_by<1>},
+      {"aten::native_group_norm_backward", as_suggested_by<1>},
+      {"aten::native_dropout_backward", as_product},
+      {"aten::glu_backward", contiguous},
+      {"aten::max_unpool2d", as_suggested_by<0>},
+      {"aten::roll", roll},
+  };
+  return table;
+}
+
+} // namespace
+
+void lay_out_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments, std::vector<ResultType>& results) {
+  const auto found = rules().find(op.name);
+  if (found != rules().end() && op.written.empty()) {
+    found->second(arguments, results);
+  }
+}
+
+} // namespace ftm

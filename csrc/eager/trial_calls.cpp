@@ -1,0 +1,114 @@
+#include "eager/trial_calls.h"
+
+#include "process/python.h"
+#include "recorder/infer_form.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_strided.h>
+
+namespace ftm {
+namespace {
+
+// An argument with its tensors replaced by stand-ins on another device.
+c10::IValue stand_in(const c10::IValue& value, Stand stand, c10::Device device) {
+  if (value.isTensor()) {
+    const auto& tensor = value.toTensor();
+    return tensor.defined() ? c10::IValue(stand(tensor)) : value;
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& tensor : value.toTensorVector()) {
+      list.push_back(stand(tensor));
+    }
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+      list.push_back(
+          tensor && tensor->defined() ? std::optional<at::Tensor>(stand(*tensor)) : std::nullopt);
+    }
+    return list;
+  }
+  if (value.isDevice()) {
+    return device;
+  }
+  if (value.isGenerator()) {
+    return c10::IValue();
+  }
+  return value;
+}
+
+class Silence : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning&) override {}
+};
+
+} // namespace
+
+at::Tensor meta_like(const at::Tensor& tensor) {
+  if (is_wrapped_number(tensor)) {
+    return tensor; // meta kernels take numbers from the CPU, as all kernels do
+  }
+  return at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type());
+}
+
+at::Tensor cpu_like(const at::Tensor& tensor) {
+  if (is_wrapped_number(tensor)) {
+    return tensor;
+  }
+  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU)).zero_();
+}
+
+torch::jit::Stack stand_ins(c10::ArrayRef<c10::IValue> arguments, Stand stand, c10::Device device) {
+  torch::jit::Stack stack;
+  for (const auto& argument : arguments) {
+    stack.push_back(stand_in(argument, stand, device));
+  }
+  return stack;
+}
+
+void throw_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  // If eager takes the call, what it warns of is said again where the op's own tensors are resized.
+  Silence silence;
+  const c10::WarningUtils::WarningHandlerGuard guard(
+      op.written.empty() ? c10::WarningUtils::get_warning_handler() : &silence);
+  auto stack = stand_ins(arguments, cpu_like, c10::kCPU);
+  op.handle.callBoxed(stack);
+}
+
+bool call_on_meta(
+    const Op& op, const c10::OperatorHandle& form, torch::jit::Stack& stack,
+    c10::ArrayRef<c10::IValue> arguments) {
+  at::AutoDispatchBelowADInplaceOrView guard;
+  try {
+    form.callBoxed(stack);
+    return true;
+  } catch (const c10::NotImplementedError&) {
+    return false;
+  } catch (const std::exception& error) {
+    if (is_python_interrupt(error)) {
+      throw;
+    }
+    if (is_python_not_implemented(error)) {
+      return false;
+    }
+  }
+  throw_as_eager(op, arguments);
+  return false;
+}
+
+bool call_on_zeros(
+    const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack& stack) {
+  at::AutoDispatchBelowADInplaceOrView guard;
+  try {
+    stack = stand_ins(arguments, cpu_like, c10::kCPU);
+    op.callBoxed(stack);
+    return true;
+  } catch (const c10::Error&) {
+    return false;
+  }
+}
+
+} // namespace ftm

@@ -1,0 +1,34 @@
+// Calls tried on tensors that stand in for those of the device: on the meta device, where only geometry is, and on
+// the CPU, with zeros.
+#pragma once
+
+#include "ops/op.h"
+
+#include <ATen/core/stack.h>
+
+namespace ftm {
+
+// A tensor on the meta device, with the tensor's geometry.
+at::Tensor meta_like(const at::Tensor& tensor);
+// Zeros on the CPU, with the tensor's geometry.
+at::Tensor cpu_like(const at::Tensor& tensor);
+
+using Stand = at::Tensor (*)(const at::Tensor&);
+// Arguments with their tensors replaced by stand-ins on another device.
+torch::jit::Stack stand_ins(c10::ArrayRef<c10::IValue> arguments, Stand stand, c10::Device device);
+
+// Many meta kernels are written in Python and complain in words of their own. A call that one of them
+// refuses is tried on CPU zeros, so that the user reads what eager says. Returns if eager takes the call.
+void throw_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments);
+
+// Runs an op on meta tensors; false if it has no meta kernel that takes the call. `arguments`: of the op
+// as the user called it, for the error.
+bool call_on_meta(
+    const Op& op, const c10::OperatorHandle& form, torch::jit::Stack& stack,
+    c10::ArrayRef<c10::IValue> arguments);
+
+// An op without a meta kernel: its CPU kernel tells what the results look like. False if it refuses zeros.
+bool call_on_zeros(
+    const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack& stack);
+
+} // namespace ftm

@@ -1,0 +1,104 @@
+// The form of a recorded call: everything about it but its operands. Calls that agree in op, attributes
+// and shapes share one form, so that recording one more costs a look-up and a node.
+#pragma once
+
+#include "graph/hash.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/DimVector.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <string>
+#include <vector>
+
+namespace ftm {
+
+// Type of a value of the trace: dense, row-major.
+struct ValueType {
+  at::ScalarType dtype = at::ScalarType::Undefined; // Undefined: there is no value
+  c10::DimVector sizes;
+
+  int64_t numel() const {
+    return c10::multiply_integers(sizes);
+  }
+  bool operator==(const ValueType& other) const {
+    return dtype == other.dtype && sizes == other.sizes;
+  }
+};
+
+// An operand's place in a call: which argument it belongs to, and its index in a list argument (else -1). A complex
+// number is two scalars, 0 and 1.
+struct Slot {
+  enum class Kind : uint8_t { value, scalar_float, scalar_int };
+  Kind kind;
+  int32_t argument; // of the recorded op's schema; -1 for seed and offset, which come last
+  int32_t element;
+};
+
+// What the eager op's result would look like; strides may be those of a permuted dense tensor.
+struct ResultType {
+  ValueType type;
+  c10::DimVector strides;
+  bool contiguous = true;
+};
+
+struct Form final : c10::intrusive_ptr_target {
+  enum class Kind : uint8_t { aten, view, update, bitcast };
+
+  Kind kind = Kind::aten;
+  std::string name; // as in the trace's text
+  std::optional<c10::OperatorHandle> op; // kind aten
+  std::vector<c10::IValue> arguments; // of op; None where operands go
+  std::vector<int32_t> tensor_lists; // for each of arguments: length of a list of tensors, else -1
+  std::vector<Slot> slots; // operands in the order in which the text has them
+  std::vector<std::string> pieces; // text around the slots: slots.size() + 1 of them
+  std::vector<ResultType> results;
+  std::vector<int32_t> list_lengths; // for each return of op: -1, or the number of tensors in its list
+  Hash128 hash; // of the text and the result types
+
+  // view, update: the strided window; view, bitcast: results[0] has the rest
+  c10::DimVector sizes, strides;
+  int64_t offset = 0;
+  // A view that only puts a permuted dense tensor in memory order remembers the tensor's own geometry.
+  c10::DimVector layout_sizes, layout_strides;
+
+  int32_t values = 0; // slots of kind value
+  int32_t scalars = 0; // other slots
+
+  // What recording does with a call of this form.
+  bool fallback = false; // the compiler doesn't take it
+  bool empty = false; // no result has elements: there is nothing to compute
+  at::ScalarType fitted = at::ScalarType::Undefined; // numbers in Scalar arguments become this dtype
+  std::vector<c10::DimVector> written_sizes; // of arguments that the call resizes; empty: none does
+
+  // Fills `values`, `scalars` and `hash`; call when all else is set.
+  void finish();
+};
+
+using FormPtr = c10::intrusive_ptr<Form>;
+
+// "f32", "i64", ...
+const char* dtype_token(at::ScalarType dtype);
+// "f32[2,3]", or "none"
+std::string type_text(const ValueType& type);
+
+// Renders attributes and slots of an aten call into form.pieces and form.slots, from form.op and
+// form.arguments; `operands` says which arguments are operands: for each schema argument either empty,
+// or the slots of its elements (a single one for non-list arguments, two for a complex number).
+struct OperandMark {
+  bool present = false; // the operand is not None
+  Slot::Kind kind = Slot::Kind::value;
+};
+void render_call(Form& form, const std::vector<std::vector<OperandMark>>& operands, bool random);
+
+// ftm.view, ftm.update and ftm.bitcast
+FormPtr view_form(
+    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+FormPtr update_form(
+    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+FormPtr bitcast_form(const ValueType& base, at::ScalarType dtype);
+// The view that gives the memory order of a dense tensor with these strides.
+FormPtr layout_form(const ValueType& base, c10::IntArrayRef strides);
+
+} // namespace ftm

@@ -1,0 +1,27 @@
+// The pending graph in the order of the trace: what a program computes, without its text.
+#pragma once
+
+#include "graph/node.h"
+
+#include <unordered_map>
+#include <vector>
+
+namespace ftm {
+
+// Under the recorder's lock, as long as it points into the graph.
+struct Graph {
+  std::vector<const DataNode*> parameters; // in order of first use; each (buffer, type, offset) once
+  std::vector<const CallNode*> calls; // in recording order, only what the results need
+  std::vector<Value> results; // each value once
+
+  // Operands of all calls in order, then the results: parameter i is 2 * i, result j of the calls (counted
+  // over all calls) is 2 * j + 1.
+  std::vector<int64_t> operands;
+  std::vector<int64_t> result_operands;
+  std::vector<uint64_t> scalars; // of all calls, in order
+  Hash128 hash; // of all of the above but the scalars' values
+};
+
+Graph collect_graph(const std::vector<Value>& results);
+
+} // namespace ftm

@@ -1,0 +1,29 @@
+// A trace: the program as plain data, with the text that the compiler reads.
+#pragma once
+
+#include "graph/graph.h"
+
+#include <string>
+#include <vector>
+
+namespace ftm {
+
+struct Trace {
+  struct Call {
+    FormPtr form;
+    std::string location; // the Python line that recorded it first, if that was noted
+    std::vector<int64_t> operands; // as in Graph: parameter i is 2 * i, call result j is 2 * j + 1
+  };
+
+  std::vector<ValueType> parameters;
+  std::vector<Call> calls;
+  std::vector<int64_t> results;
+  std::vector<ValueType> result_types;
+};
+
+Trace make_trace(const Graph& graph);
+
+// The canonical text; see the header comment of the compiler's trace parser for its grammar.
+std::string trace_text(const Trace& trace);
+
+} // namespace ftm

@@ -1,0 +1,163 @@
+// Batch norm: `native_batch_norm` changes its running statistics without saying so in its schema, so
+// recording cannot derive its functional form. These kernels pick the form and write the statistics, and
+// give in evaluation what the CPU gives for the statistics of the batch: nothing.
+#include "recorder/record.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/native_batch_norm_backward.h>
+#include <torch/library.h>
+
+namespace ftm {
+namespace {
+
+using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using Four = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+using Optional = std::optional<at::Tensor>;
+
+std::vector<at::Tensor> call(const char* name, torch::jit::Stack stack) {
+  record(op_named(name), &stack);
+  std::vector<at::Tensor> results;
+  for (const auto& result : stack) {
+    results.push_back(result.toTensor());
+  }
+  return results;
+}
+
+bool given(const Optional& tensor) {
+  return tensor && tensor->defined();
+}
+
+Three batch_norm(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
+    const Optional& running_var, bool training, double momentum, double eps) {
+  if (!training) {
+    TORCH_CHECK(given(running_mean), "running_mean must be defined in evaluation mode");
+    TORCH_CHECK(given(running_var), "running_var must be defined in evaluation mode");
+    const auto results = call(
+        "aten::_native_batch_norm_legit_no_training",
+        {input, weight, bias, running_mean.value(), running_var.value(), momentum, eps});
+    return {results[0], input.new_empty({0}), input.new_empty({0})};
+  }
+  if (!given(running_mean) || !given(running_var)) {
+    const auto results = call(
+        "aten::_native_batch_norm_legit.no_stats", {input, weight, bias, training, momentum, eps});
+    return {results[0], results[1], results[2]};
+  }
+  const auto results = call(
+      "aten::_native_batch_norm_legit_functional",
+      {input, weight, bias, *running_mean, *running_var, training, momentum, eps});
+  at::Tensor mean = *running_mean;
+  at::Tensor var = *running_var;
+  mean.copy_(results[3]);
+  var.copy_(results[4]);
+  return {results[0], results[1], results[2]};
+}
+
+Three native_batch_norm(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
+    const Optional& running_var, bool training, double momentum, double eps) {
+  return batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
+}
+
+Three native_batch_norm_legit(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, at::Tensor& running_mean,
+    at::Tensor& running_var, bool training, double momentum, double eps) {
+  return batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
+}
+
+Three native_batch_norm_legit_no_training(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, const at::Tensor& running_mean,
+    const at::Tensor& running_var, double momentum, double eps) {
+  return batch_norm(input, weight, bias, running_mean, running_var, /*training=*/false, momentum, eps);
+}
+
+// The fourth result is a workspace of other devices.
+Four with_workspace(const at::Tensor& input, Three made) {
+  auto& [out, mean, deviation] = made;
+  return {out, mean, deviation, input.new_empty({0}, input.options().dtype(at::kByte))};
+}
+
+Four batch_norm_with_update(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, at::Tensor& running_mean,
+    at::Tensor& running_var, double momentum, double eps) {
+  return with_workspace(
+      input, batch_norm(input, weight, bias, running_mean, running_var, /*training=*/true, momentum, eps));
+}
+
+Four batch_norm_no_update(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
+    const Optional& running_var, double momentum, double eps) {
+  return with_workspace(
+      input, batch_norm(input, weight, bias, running_mean, running_var, /*training=*/false, momentum, eps));
+}
+
+void check_dtype(const at::Tensor& out, at::ScalarType wanted) {
+  TORCH_CHECK(
+      out.scalar_type() == wanted, "expected scalar type ", wanted, " but found ", out.scalar_type());
+}
+
+void put(const at::Tensor& made, at::Tensor& out) {
+  check_dtype(out, made.scalar_type());
+  at::native::resize_output(out, made.sizes());
+  out.copy_(made);
+}
+
+using ThreeOut = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&>;
+using FourOut = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&>;
+
+// In evaluation the statistics of the batch are left alone.
+ThreeOut batch_norm_out(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
+    const Optional& running_var, bool training, double momentum, double eps, at::Tensor& out, at::Tensor& mean,
+    at::Tensor& deviation) {
+  check_dtype(out, input.scalar_type()); // before the running statistics are written
+  const auto made = batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
+  put(std::get<0>(made), out);
+  if (training) {
+    put(std::get<1>(made), mean);
+    put(std::get<2>(made), deviation);
+  }
+  return {out, mean, deviation};
+}
+
+ThreeOut native_batch_norm_legit_out(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, at::Tensor& running_mean,
+    at::Tensor& running_var, bool training, double momentum, double eps, at::Tensor& out, at::Tensor& mean,
+    at::Tensor& deviation) {
+  return batch_norm_out(
+      input, weight, bias, running_mean, running_var, training, momentum, eps, out, mean, deviation);
+}
+
+FourOut batch_norm_with_update_out(
+    const at::Tensor& input, const Optional& weight, const Optional& bias, at::Tensor& running_mean,
+    at::Tensor& running_var, double momentum, double eps, at::Tensor& out, at::Tensor& mean, at::Tensor& deviation,
+    at::Tensor& workspace) {
+  batch_norm_out(
+      input, weight, bias, running_mean, running_var, /*training=*/true, momentum, eps, out, mean, deviation);
+  return {out, mean, deviation, workspace};
+}
+
+Three batch_norm_backward(
+    const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight, const Optional& running_mean,
+    const Optional& running_var, const Optional& mean, const Optional& deviation, bool update, double eps,
+    std::array<bool, 3> mask, const at::Tensor& /*workspace*/) {
+  return at::native_batch_norm_backward(
+      grad, input, weight, running_mean, running_var, mean, deviation, update, eps, mask);
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("native_batch_norm", TORCH_FN(native_batch_norm));
+  library.impl("native_batch_norm.out", TORCH_FN(batch_norm_out));
+  library.impl("_native_batch_norm_legit.out", TORCH_FN(native_batch_norm_legit_out));
+  library.impl("_batch_norm_with_update.out", TORCH_FN(batch_norm_with_update_out));
+  library.impl("_native_batch_norm_legit", TORCH_FN(native_batch_norm_legit));
+  library.impl("_native_batch_norm_legit_no_training", TORCH_FN(native_batch_norm_legit_no_training));
+  library.impl("_batch_norm_with_update", TORCH_FN(batch_norm_with_update));
+  library.impl("_batch_norm_no_update", TORCH_FN(batch_norm_no_update));
+  library.impl("batch_norm_backward", TORCH_FN(batch_norm_backward));
+}
+
+} // namespace ftm

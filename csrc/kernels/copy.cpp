@@ -1,0 +1,170 @@
+// Copies: between dtypes on the device (recorded), from the CPU (a new value in memory), and to the CPU
+// (an observation: what is pending runs).
+#include "recorder/record.h"
+#include "run/cut.h"
+#include "tensor/views.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/conj_physical.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/neg.h>
+#include <ATen/ops/zeros.h>
+#include <torch/library.h>
+
+namespace ftm {
+namespace {
+
+// A CPU tensor that shares the device's memory where it can; for reading only.
+at::Tensor observed(const at::Tensor& self) {
+  if (self.numel() == 0) {
+    return at::empty_strided(self.sizes(), self.strides(), self.options().device(at::kCPU));
+  }
+  Variable& variable = variable_of(*self.unsafeGetTensorImpl());
+  const BufferPtr buffer = observe(variable);
+  if (!buffer) {
+    return at::zeros(self.sizes(), self.options().device(at::kCPU)); // never written
+  }
+  return Buffer::as_cpu(buffer, self.scalar_type(), self.sizes(), self.strides(), self.storage_offset());
+}
+
+// The tensor's elements without lazy conjugation or negation, as `target` stores them. (Not by
+// resolve_conj: that copies, and would come back here.)
+at::Tensor as_stored(at::Tensor source, const at::Tensor& target) {
+  if (source.is_neg() != target.is_neg()) {
+    source = at::neg(source.is_neg() ? source._neg_view() : source);
+  } else if (source.is_neg()) {
+    source = source._neg_view();
+  }
+  if (source.is_conj() != target.is_conj()) {
+    source = at::conj_physical(source.is_conj() ? source.conj() : source);
+  } else if (source.is_conj()) {
+    source = source.conj();
+  }
+  return source;
+}
+
+void copy_on_device(const at::Tensor& self, const at::Tensor& source) {
+  const RecorderLock lock(recorder_mutex());
+  const auto& target = *self.unsafeGetTensorImpl();
+  Value value = converted(read(*source.unsafeGetTensorImpl()), self.scalar_type());
+  write(target, broadcast(std::move(value), self.sizes()));
+}
+
+void copy_from_cpu(const at::Tensor& self, const at::Tensor& source) {
+  // Converted and broadcast on the CPU: nothing to record, and the caller may change the source at once.
+  const at::Tensor dense =
+      source.to(self.scalar_type()).expand(self.sizes());
+  const ValueType type{self.scalar_type(), c10::DimVector(self.sizes())};
+  const auto& target = *self.unsafeGetTensorImpl();
+  if (!self.is_contiguous() && self.is_non_overlapping_and_dense() && self.storage_offset() == 0 &&
+      static_cast<int64_t>(self.nbytes()) == variable_of(target).nbytes()) {
+    // The permuted order is made on the CPU, so that the value lies in memory as the storage does.
+    at::Tensor permuted = at::empty_strided(self.sizes(), self.strides(), dense.options());
+    permuted.copy_(dense);
+    const at::Tensor flat = permuted.as_strided({permuted.numel()}, {1});
+    Value value = data_value(Buffer::from_cpu(flat), {type.dtype, {flat.numel()}});
+    const RecorderLock lock(recorder_mutex());
+    variable_of(target).set_value(std::move(value));
+    return;
+  }
+  Value value = data_value(Buffer::from_cpu(dense), type);
+  const RecorderLock lock(recorder_mutex());
+  write(target, std::move(value));
+}
+
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
+  if (self.is_same(source) || self.numel() == 0) {
+    return self;
+  }
+  TORCH_CHECK(source.defined(), "source is undefined");
+  const auto fitting = at::infer_size(self.sizes(), source.sizes()); // throws if they don't match
+  TORCH_CHECK(
+      self.sizes() == fitting, "output with shape ", self.sizes(), " doesn't match the broadcast shape ",
+      c10::IntArrayRef(fitting));
+  if (self.is_meta()) {
+    return self;
+  }
+  begin_recording();
+  if (!self.is_privateuseone()) {
+    at::Tensor seen = observed(source);
+    seen._set_conj(source.is_conj());
+    seen._set_neg(source.is_neg());
+    self.copy_(seen);
+  } else if (source.is_privateuseone()) {
+    at::assert_no_internal_overlap(self);
+    at::assert_no_partial_overlap(self, source);
+    copy_on_device(self, as_stored(source, self));
+  } else {
+    at::assert_no_internal_overlap(self);
+    copy_from_cpu(self, as_stored(source.is_cpu() ? source : source.cpu(), self));
+  }
+  return self;
+}
+
+at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
+  at::Tensor result = target;
+  return copy_(result, source, non_blocking);
+}
+
+// What an op on the CPU wrote comes back: where it resized, it has warned of that.
+at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& target) {
+  if (target.sizes() != source.sizes()) {
+    target.resize_(source.sizes());
+  }
+  return copy_from(source, target, false);
+}
+
+at::Scalar local_scalar_dense(const at::Tensor& self) {
+  at::Tensor seen = observed(self);
+  seen._set_conj(self.is_conj());
+  seen._set_neg(self.is_neg());
+  return at::_local_scalar_dense(seen.resolve_conj().resolve_neg());
+}
+
+// An observation, as `_local_scalar_dense` is: not a fallback.
+bool equal(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(
+      self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ",
+      self.device(), " and ", other.device());
+  TORCH_CHECK(
+      self.scalar_type() == other.scalar_type(), "Expected all tensors to have the same dtype, got ",
+      self.scalar_type(), " and ", other.scalar_type());
+  return self.sizes() == other.sizes() &&
+      at::equal(observed(as_stored(self, other)), observed(as_stored(other, other)));
+}
+
+// Operands of ops that run on the CPU: with the strides that the caller sees, because formulas of gradients go by
+// what the op must have done with them (whether a factorization was of a matrix or of its transpose).
+std::vector<at::Tensor> to_cpu(at::TensorList tensors) {
+  std::vector<at::Tensor> result;
+  for (const at::Tensor& tensor : tensors) {
+    const bool plain = !tensor.is_privateuseone() || tensor.is_non_overlapping_and_dense() || tensor.is_conj() ||
+        tensor.is_neg() || tensor.numel() == 0;
+    at::Tensor source = plain ? tensor.cpu() : observed(tensor);
+    if (!plain && source.strides() == tensor.strides()) {
+      int64_t extent = 1;
+      for (int64_t i = 0; i < tensor.dim(); ++i) {
+        extent += (tensor.size(i) - 1) * tensor.stride(i);
+      }
+      source = source.as_strided({extent}, {1}).clone().as_strided(tensor.sizes(), tensor.strides(), 0);
+    }
+    result.push_back(std::move(source));
+  }
+  return result;
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("copy_", TORCH_FN(copy_));
+  library.impl("_copy_from", TORCH_FN(copy_from));
+  library.impl("_to_cpu", TORCH_FN(to_cpu));
+  library.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  library.impl("equal", TORCH_FN(equal));
+  library.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
+}
+
+} // namespace ftm

@@ -1,0 +1,258 @@
+// Tensors come to be, are filled, resized, and change storage: kernels that have nothing to compute, or
+// whose result does not depend on the written tensor's content.
+#include "eager/call_checks.h"
+#include "recorder/record.h"
+#include "run/cut.h"
+#include "tensor/views.h"
+
+#include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/util/accumulate.h>
+#include <torch/library.h>
+
+namespace ftm {
+namespace {
+
+constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
+
+void check_placement(
+    std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      layout.value_or(at::kStrided) == at::kStrided, "device ftm has strided tensors only, not ", *layout);
+  TORCH_CHECK(!pin_memory.value_or(false), "only dense CPU tensors can be pinned");
+  TORCH_CHECK(
+      !device || device->index() <= 0, "invalid device ordinal ", device.value_or(at::kCPU),
+      ": there is one device, ftm:0");
+}
+
+// torch.use_deterministic_algorithms makes what nobody has written NaN, or the greatest number.
+bool fills_memory() {
+  const auto& context = at::globalContext();
+  return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory();
+}
+
+at::Tensor filled_if_asked(at::Tensor tensor) {
+  if (C10_UNLIKELY(fills_memory())) {
+    at::native::fill_empty_deterministic_(tensor);
+  }
+  return tensor;
+}
+
+at::Tensor empty(
+    at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+    std::optional<at::Device> device, std::optional<bool> pin_memory,
+    std::optional<at::MemoryFormat> memory_format) {
+  check_placement(layout, device, pin_memory);
+  return filled_if_asked(at::detail::empty_generic(
+      sizes, c10::GetAllocator(c10::kPrivateUse1), kKeys,
+      dtype.value_or(c10::get_default_dtype_as_scalartype()), memory_format));
+}
+
+at::Tensor empty_strided(
+    at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
+    std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  check_placement(layout, device, pin_memory);
+  return filled_if_asked(at::detail::empty_strided_generic(
+      sizes, strides, c10::GetAllocator(c10::kPrivateUse1), kKeys,
+      dtype.value_or(c10::get_default_dtype_as_scalartype())));
+}
+
+// The tensor with each element once: filling an expanded tensor is allowed.
+at::Tensor each_once(const at::Tensor& self) {
+  c10::DimVector sizes(self.sizes());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    sizes[i] = self.stride(i) == 0 ? 1 : sizes[i];
+  }
+  return c10::IntArrayRef(sizes) == self.sizes() ? self : self.as_strided(sizes, self.strides());
+}
+
+// Whether programs make such tensors: other numbers and dtypes are filled on the CPU.
+bool is_compiled(const at::Scalar& value, at::ScalarType dtype) {
+  static Op& op = op_named("aten::full");
+  return !value.isComplex() && value.type() != at::kUInt64 && is_native(op.name, uint64_t{1} << static_cast<int>(dtype));
+}
+
+at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
+  begin_recording();
+  if (self.numel() == 0) {
+    return self;
+  }
+  const auto dtype = self.scalar_type();
+  check_fill(value, self);
+  static Op& op = op_named("aten::full");
+  const at::Tensor target = each_once(self);
+  const at::IntArrayRef sizes = target.sizes();
+  const c10::IValue none;
+  const RecorderLock lock(recorder_mutex());
+  const ValueType type{dtype, c10::DimVector(sizes)};
+  Value filled;
+  if (!is_compiled(value, dtype)) {
+    auto buffer = Buffer::from_cpu(at::empty(sizes, self.options().device(at::kCPU)).fill_(value));
+    filled = data_value(std::move(buffer), type);
+  } else if (value.isBoolean()) {
+    filled = call_on_values(op, {sizes, value.toBool(), dtype, none, none, none}, {}, {}, type);
+  } else {
+    filled = call_with_scalar(op, {sizes, none, dtype, none, none, none}, 1, value, type);
+  }
+  write(*target.unsafeGetTensorImpl(), std::move(filled));
+  return self;
+}
+
+at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
+  TORCH_CHECK(
+      value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
+      " dimensions.");
+  return value.is_privateuseone() ? self.copy_(value) : fill_scalar(self, value.item());
+}
+
+at::Tensor& zero_tensor(at::Tensor& self) {
+  if (!is_compiled(0, self.scalar_type())) {
+    return fill_scalar(self, 0);
+  }
+  begin_recording();
+  if (self.numel() != 0) {
+    const at::Tensor target = each_once(self);
+    const RecorderLock lock(recorder_mutex());
+    write(*target.unsafeGetTensorImpl(), zeros({self.scalar_type(), c10::DimVector(target.sizes())}));
+  }
+  return self;
+}
+
+// Makes the storage hold what the tensor's sizes, strides and offset address.
+void fit_storage(const at::Tensor& self) {
+  if (self.numel() == 0) {
+    return;
+  }
+  const size_t needed = at::detail::computeStorageNbytes(
+      self.sizes(), self.strides(), self.itemsize(), self.storage_offset());
+  if (needed > self.storage().nbytes()) {
+    at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(self.storage(), needed);
+  }
+}
+
+const at::Tensor& resize_(
+    const at::Tensor& self, at::IntArrayRef sizes, std::optional<at::MemoryFormat> memory_format) {
+  auto* impl = self.unsafeGetTensorImpl();
+  const auto bytes_before = static_cast<int64_t>(self.storage().nbytes());
+  if (self.sizes() != sizes) {
+    impl->set_sizes_contiguous(sizes);
+    fit_storage(self);
+  }
+  if (memory_format) {
+    TORCH_CHECK(
+        *memory_format != at::MemoryFormat::Preserve, "Unsupported memory format", *memory_format);
+    impl->empty_tensor_restride(*memory_format);
+  }
+  if (C10_UNLIKELY(fills_memory())) {
+    at::native::fill_resize_deterministic_(self, bytes_before);
+  }
+  return self;
+}
+
+at::Tensor& set_storage(
+    at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  at::native::checkSetStorage<int64_t>(self, source, offset, sizes, strides);
+  auto* impl = self.unsafeGetTensorImpl();
+  impl->set_storage_offset(offset);
+  if (strides.data() != nullptr) {
+    impl->set_sizes_and_strides(sizes, strides);
+  } else {
+    impl->set_sizes_contiguous(sizes);
+  }
+  fit_storage(self);
+  return self;
+}
+
+at::Tensor& set_whole_storage(at::Tensor& self, at::Storage source) {
+  const auto length = static_cast<int64_t>(source.nbytes() / self.dtype().itemsize());
+  return set_storage(self, std::move(source), 0, {length}, {});
+}
+
+at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
+  if (self.unsafeGetTensorImpl() == source.unsafeGetTensorImpl()) {
+    return self;
+  }
+  return set_storage(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+}
+
+at::Tensor& set_nothing(at::Tensor& self) {
+  return set_storage(self, make_storage(0), 0, {0}, {});
+}
+
+// Autograd's stand-in for a gradient of zeros.
+at::Tensor efficient_zeros(
+    at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+    std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  at::Tensor result = empty(sizes, dtype, layout, device, pin_memory, std::nullopt);
+  return zero_tensor(result);
+}
+
+// A factory of rows keeps the shape of an `out` that has as many elements as the row.
+at::Tensor& fill_row(Op& op, torch::jit::Stack numbers, at::Tensor& out) {
+  at::Tensor row = out.dim() == 1 ? out : at::empty({out.numel()}, out.options());
+  numbers.emplace_back(row);
+  record(op, &numbers);
+  if (row.is_same(out)) {
+    return out;
+  }
+  if (row.numel() != out.numel()) {
+    out.resize_(row.sizes());
+  }
+  return out.copy_(row.view(out.sizes()));
+}
+
+at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
+  static Op& op = op_named("aten::arange.start_out");
+  return fill_row(op, {start, end, step}, out);
+}
+
+at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, at::Tensor& out) {
+  static Op& op = op_named("aten::linspace.out");
+  return fill_row(op, {start, end, steps}, out);
+}
+
+at::Tensor& logspace_out(
+    const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, at::Tensor& out) {
+  static Op& op = op_named("aten::logspace.out");
+  return fill_row(op, {start, end, steps, base}, out);
+}
+
+// Whether `tensor.data = other` and module.to() may keep the tensor and swap what is inside: as between
+// the CPU and any other device with dense tensors.
+bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& other) {
+  return self.layout() == at::kStrided && other.layout() == at::kStrided && !self.is_meta() &&
+      !other.is_meta();
+}
+
+} // namespace
+
+c10::Storage make_storage(int64_t nbytes) {
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), nbytes, make_data_ptr(nbytes),
+      c10::GetAllocator(c10::kPrivateUse1), /*resizable=*/true));
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("empty.memory_format", TORCH_FN(empty));
+  library.impl("empty_strided", TORCH_FN(empty_strided));
+  library.impl("fill_.Scalar", TORCH_FN(fill_scalar));
+  library.impl("fill_.Tensor", TORCH_FN(fill_tensor));
+  library.impl("zero_", TORCH_FN(zero_tensor));
+  library.impl("_efficientzerotensor", TORCH_FN(efficient_zeros));
+  library.impl("resize_", TORCH_FN(resize_));
+  library.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage));
+  library.impl("set_.source_Storage", TORCH_FN(set_whole_storage));
+  library.impl("set_.source_Tensor", TORCH_FN(set_tensor));
+  library.impl("set_", TORCH_FN(set_nothing));
+  library.impl("arange.start_out", TORCH_FN(arange_out));
+  library.impl("linspace.out", TORCH_FN(linspace_out));
+  library.impl("logspace.out", TORCH_FN(logspace_out));
+  library.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
+}
+
+} // namespace ftm

@@ -1,0 +1,83 @@
+// Random ops that are made of others: rrelu, which writes its noise beside its result, and complex numbers, whose
+// two parts are drawn as real numbers.
+#include "random/generator.h"
+#include "recorder/record.h"
+
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+namespace ftm {
+namespace {
+
+using MaybeGenerator = std::optional<at::Generator>;
+
+at::Tensor noisy(
+    const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+    bool training, MaybeGenerator generator) {
+  TORCH_CHECK(
+      self.sym_sizes() == noise.sym_sizes(), "noise tensor shape must match self tensor shape. Got self.shape = ",
+      self.sym_sizes(), " noise.shape = ", noise.sym_sizes());
+  const double low = lower.toDouble();
+  const double high = upper.toDouble();
+  if (!training) {
+    return at::leaky_relu(self, (low + high) / 2);
+  }
+  TORCH_CHECK(low <= high, "Lower bound should be less than or equal to the upper bound");
+  const auto slopes = at::empty_like(self).uniform_(low, high, std::move(generator));
+  noise.copy_(at::where(self.le(0), slopes, 1));
+  return self.mul(noise);
+}
+
+at::Tensor& noisy_in_place(
+    at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
+    MaybeGenerator generator) {
+  return self.copy_(noisy(self, noise, lower, upper, training, std::move(generator)));
+}
+
+at::Tensor& noisy_out(
+    const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+    bool training, MaybeGenerator generator, at::Tensor& out) {
+  const auto result = noisy(self, noise, lower, upper, training, std::move(generator));
+  return out.resize_(result.sizes()).copy_(result);
+}
+
+// `out` may have any dtype, which the functional form has not.
+at::Tensor& bernoulli_out(const at::Tensor& self, MaybeGenerator generator, at::Tensor& out) {
+  return out.resize_(self.sizes()).bernoulli_(self, std::move(generator));
+}
+
+// Draws of a complex tensor are draws of its parts.
+at::Tensor& draw_uniform(at::Tensor& self, double from, double to, MaybeGenerator generator) {
+  if (self.is_complex()) {
+    at::view_as_real(self).uniform_(from, to, std::move(generator));
+    return self;
+  }
+  static Op& op = op_named("aten::uniform_");
+  torch::jit::Stack stack{self, from, to, std::move(generator)};
+  record(op, &stack);
+  return self;
+}
+
+at::Tensor& draw_normal(at::Tensor& self, double mean, double deviation, MaybeGenerator generator) {
+  if (self.is_complex()) {
+    at::view_as_real(self).normal_(mean, deviation * M_SQRT1_2, std::move(generator)); // both parts have the mean
+    return self;
+  }
+  static Op& op = op_named("aten::normal_");
+  torch::jit::Stack stack{self, mean, deviation, std::move(generator)};
+  record(op, &stack);
+  return self;
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("rrelu_with_noise", TORCH_FN(noisy));
+  library.impl("rrelu_with_noise_", TORCH_FN(noisy_in_place));
+  library.impl("rrelu_with_noise.out", TORCH_FN(noisy_out));
+  library.impl("bernoulli.out", TORCH_FN(bernoulli_out));
+  library.impl("uniform_", TORCH_FN(draw_uniform));
+  library.impl("normal_", TORCH_FN(draw_normal));
+}
+
+} // namespace ftm

@@ -1,0 +1,81 @@
+#include "memory/buffer.h"
+
+#include "eager/known_indices.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include <cstring>
+
+namespace ftm {
+
+const torch::lazy::BackendDevice& lazy_device() {
+  static const auto* device = new torch::lazy::BackendDevice(
+      std::make_shared<torch::lazy::BackendDeviceType>(static_cast<int8_t>(at::kPrivateUse1)), 0);
+  return *device;
+}
+
+Buffer::Buffer(at::ScalarType dtype, c10::IntArrayRef sizes)
+    : BackendData(lazy_device(), torch::lazy::Shape(dtype, sizes)),
+      nbytes_(c10::multiply_integers(sizes) * c10::elementSize(dtype)) {}
+
+Buffer::~Buffer() {
+  give_memory(block_);
+}
+
+BufferPtr Buffer::from_cpu(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.contiguous();
+  auto buffer = std::make_shared<Buffer>(dense.scalar_type(), dense.sizes());
+  buffer->allocate();
+  if (buffer->nbytes_ != 0) {
+    std::memcpy(buffer->data(), dense.const_data_ptr(), buffer->nbytes_);
+  }
+  note_origin(*buffer);
+  buffer->set_ready();
+  return buffer;
+}
+
+void Buffer::allocate() {
+  if (block_.data == nullptr) {
+    block_ = take_memory(nbytes_);
+  }
+}
+
+bool Buffer::adopt(Buffer& donor) {
+  if (donor.block_.data == nullptr || donor.block_.capacity < nbytes_) {
+    return false;
+  }
+  block_ = donor.block_;
+  donor.block_ = {};
+  return true;
+}
+
+void Buffer::set_ready() {
+  state_.store(State::ready, std::memory_order_release);
+}
+
+void Buffer::set_failed(FailurePtr failure) {
+  failure_ = std::move(failure);
+  state_.store(State::failed, std::memory_order_release);
+}
+
+at::Tensor Buffer::as_cpu(
+    const BufferPtr& buffer, at::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+    int64_t offset) {
+  auto* start = static_cast<char*>(buffer->data()) + offset * c10::elementSize(dtype);
+  return at::from_blob(
+      start, sizes, strides, [buffer](void*) {}, at::TensorOptions().dtype(dtype).device(at::kCPU));
+}
+
+Buffer::Handle Buffer::GetHandle() {
+  return reinterpret_cast<Handle>(this);
+}
+
+void Buffer::Assign(const torch::lazy::BackendData&) {
+  TORCH_CHECK(false, "ftm buffers are immutable: assign the storage's value instead");
+}
+
+bool Buffer::HasValue() const {
+  return state() == State::ready;
+}
+
+} // namespace ftm

@@ -1,0 +1,81 @@
+// A value in device memory: immutable once computed, shared by whoever holds it, and donated to a
+// program's result when the program is its last holder.
+#pragma once
+
+#include "memory/failure.h"
+#include "memory/pool.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/lazy/backend/backend_data.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+namespace ftm {
+
+// The only device, as torch::lazy knows it.
+const torch::lazy::BackendDevice& lazy_device();
+
+class Buffer final : public torch::lazy::BackendData {
+ public:
+  enum class State : uint8_t { pending, ready, failed };
+
+  // Has no memory yet: a program will bring it.
+  Buffer(at::ScalarType dtype, c10::IntArrayRef sizes);
+  ~Buffer() override;
+
+  // Holds a copy of a CPU tensor's elements in row-major order.
+  static std::shared_ptr<Buffer> from_cpu(const at::Tensor& tensor);
+
+  size_t nbytes() const {
+    return nbytes_;
+  }
+  void* data() const {
+    return block_.data;
+  }
+  State state() const {
+    return state_.load(std::memory_order_acquire);
+  }
+
+  // For the launcher: gives the buffer memory of its own, or that of a value that nobody needs any more.
+  void allocate();
+  bool adopt(Buffer& donor);
+  void set_ready();
+  void set_failed(FailurePtr failure);
+  const FailurePtr& failure() const {
+    return failure_;
+  }
+
+  // The elements as a CPU tensor that shares this memory (for reading only) and keeps it alive. Ready
+  // buffers only. A dtype other than the buffer's own reinterprets the bytes.
+  static at::Tensor as_cpu(
+      const std::shared_ptr<Buffer>& buffer, at::ScalarType dtype, c10::IntArrayRef sizes,
+      c10::IntArrayRef strides, int64_t offset);
+
+  Handle GetHandle() override;
+  void Assign(const torch::lazy::BackendData& other) override;
+  bool HasValue() const override;
+
+ private:
+  size_t nbytes_;
+  Block block_;
+  std::atomic<State> state_{State::pending};
+  FailurePtr failure_;
+};
+
+using BufferPtr = std::shared_ptr<Buffer>;
+
+// What a program reads: a buffer from a byte on.
+struct Input {
+  Input(BufferPtr buffer, int64_t offset = 0) : buffer(std::move(buffer)), offset(offset) {}
+
+  void* data() const {
+    return static_cast<char*>(buffer->data()) + offset;
+  }
+
+  BufferPtr buffer;
+  int64_t offset;
+};
+
+} // namespace ftm

@@ -1,0 +1,238 @@
+#include "recorder/call.h"
+
+#include "recorder/infer_form.h"
+
+#include <c10/core/DefaultDtype.h>
+
+#include <bit>
+
+namespace ftm {
+namespace {
+
+[[noreturn]] void device_mismatch(const Op& op, size_t argument, c10::Device device) {
+  TORCH_CHECK(
+      false, "Expected all tensors to be on the same device, but found at least two devices, ftm:0 and ",
+      device, "! (when checking argument for argument ", op.handle.schema().arguments()[argument].name(),
+      " in method ", op.called_name, ")");
+}
+
+// Brings a tensor of another device over, where eager allows to mix: numbers, and indices.
+at::Tensor brought_over(const Op& op, size_t argument, const at::Tensor& tensor) {
+  const bool allowed = tensor.device().is_cpu() && !op.arguments[argument].written &&
+      (tensor.dim() == 0 || op.cpu_indices);
+  if (!allowed) {
+    device_mismatch(op, argument, tensor.device());
+  }
+  return tensor.to(c10::Device(c10::kPrivateUse1, 0));
+}
+
+void add_tensor(Call& call, const at::TensorImpl& tensor, bool operand) {
+  const auto rank = static_cast<size_t>(tensor.dim());
+  call.key.push_back(tagged(
+      Tag::tensor, static_cast<uint64_t>(c10::typeMetaToScalarType(tensor.dtype())) << 16 | rank));
+  const auto sizes = tensor.sizes();
+  const auto strides = tensor.strides();
+  call.key.append(sizes.begin(), sizes.end());
+  call.key.append(strides.begin(), strides.end());
+  if (operand) {
+    call.operands.push_back(&tensor);
+  }
+}
+
+void add_complex(Call& call, c10::complex<double> number) {
+  call.scalars.push_back(std::bit_cast<uint64_t>(number.real()));
+  call.scalars.push_back(std::bit_cast<uint64_t>(number.imag()));
+}
+
+void add_wrapped_number(Call& call, const at::Tensor& tensor) {
+  call.key.push_back(tagged(Tag::scalar, static_cast<uint64_t>(tensor.scalar_type())));
+  switch (tensor.scalar_type()) {
+    case at::kDouble:
+      call.scalars.push_back(std::bit_cast<uint64_t>(*tensor.const_data_ptr<double>()));
+      break;
+    case at::kLong:
+      call.scalars.push_back(static_cast<uint64_t>(*tensor.const_data_ptr<int64_t>()));
+      break;
+    case at::kBool:
+      call.key.push_back(static_cast<uint64_t>(*tensor.const_data_ptr<bool>()));
+      break;
+    default: // complex
+      add_complex(call, *tensor.const_data_ptr<c10::complex<double>>());
+  }
+}
+
+// ATen lets some ops through with operands that are conjugated or negated lazily.
+bool is_lazy(const at::Tensor& tensor) {
+  constexpr c10::DispatchKeySet kLazy{c10::DispatchKey::Conjugate, c10::DispatchKey::Negative};
+  return tensor.key_set().has_any(kLazy);
+}
+
+at::Tensor resolved(const at::Tensor& tensor) {
+  return tensor.resolve_conj().resolve_neg();
+}
+
+void add_tensor_argument(Call& call, const Op& op, size_t index, c10::IValue& value) {
+  if (value.isNone() || !value.toTensor().defined()) {
+    call.key.push_back(tagged(Tag::none, 0));
+    return;
+  }
+  if (!value.toTensor().is_privateuseone()) {
+    if (is_wrapped_number(value.toTensor())) {
+      add_wrapped_number(call, value.toTensor());
+      return;
+    }
+    value = brought_over(op, index, value.toTensor());
+  } else if (is_lazy(value.toTensor()) && !op.arguments[index].written) {
+    value = resolved(value.toTensor());
+  }
+  add_tensor(call, *value.toTensor().unsafeGetTensorImpl(), !op.arguments[index].out);
+}
+
+// TorchScript's lists of optional tensors are lists of a type of their own.
+void make_tensor_list(c10::IValue& value) {
+  if (value.isTensorList() || value.isOptionalTensorList()) {
+    return;
+  }
+  c10::List<std::optional<at::Tensor>> list;
+  for (const auto& element : value.toListRef()) {
+    list.push_back(element.toOptional<at::Tensor>());
+  }
+  value = list;
+}
+
+void add_tensor_list(Call& call, const Op& op, size_t index, c10::IValue& value) {
+  make_tensor_list(value);
+  const auto list = value.toListRef();
+  call.key.push_back(tagged(Tag::list, list.size()));
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].isNone() || !list[i].toTensor().defined()) {
+      call.key.push_back(tagged(Tag::none, 0));
+      continue;
+    }
+    if (!list[i].toTensor().is_privateuseone()) {
+      if (value.isTensorList()) {
+        device_mismatch(op, index, list[i].toTensor().device());
+      }
+      // An index on the CPU: the list is ours to change, the caller's copy stays as it is.
+      auto copied = value.toOptionalTensorList().copy();
+      copied.set(i, brought_over(op, index, list[i].toTensor()));
+      value = copied;
+    } else if (is_lazy(list[i].toTensor()) && value.isTensorList()) {
+      auto copied = value.toTensorList().copy();
+      copied.set(i, resolved(list[i].toTensor()));
+      value = copied;
+    }
+    add_tensor(call, *value.toListRef()[i].toTensor().unsafeGetTensorImpl(), true);
+  }
+}
+
+void add_scalar(Call& call, bool constant, const c10::IValue& value) {
+  if (value.isBool()) {
+    call.key.push_back(tagged(Tag::scalar, static_cast<uint64_t>(at::kBool)));
+    call.key.push_back(value.toBool());
+    return;
+  }
+  uint64_t bits = 0;
+  auto dtype = at::kDouble;
+  if (value.isDouble()) {
+    bits = std::bit_cast<uint64_t>(value.toDouble());
+  } else if (value.isInt()) {
+    dtype = at::kLong;
+    bits = static_cast<uint64_t>(value.toInt());
+  } else {
+    call.key.push_back(tagged(Tag::scalar, static_cast<uint64_t>(at::kComplexDouble)));
+    add_complex(call, value.toComplexDouble()); // if it is a constant, the form says fallback
+    return;
+  }
+  call.key.push_back(tagged(Tag::scalar, static_cast<uint64_t>(dtype)));
+  (constant ? call.key : call.scalars).push_back(bits);
+}
+
+void add_list(Call& call, ArgumentKind kind, const c10::IValue& value) {
+  const auto list = value.toListRef();
+  call.key.push_back(tagged(Tag::list, list.size()));
+  for (const auto& element : list) {
+    switch (kind) {
+      case ArgumentKind::float_list:
+        call.key.push_back(std::bit_cast<uint64_t>(element.toDouble()));
+        break;
+      case ArgumentKind::bool_list:
+        call.key.push_back(element.toBool());
+        break;
+      case ArgumentKind::scalar_list:
+        break; // the form says fallback
+      default:
+        call.key.push_back(static_cast<uint64_t>(element.toInt()));
+    }
+  }
+}
+
+void add_text(Call& call, const std::string& text) {
+  call.key.push_back(tagged(Tag::text, text.size()));
+  for (const char c : text) {
+    call.key.push_back(static_cast<uint8_t>(c));
+  }
+}
+
+} // namespace
+
+void read_call(Call& call, const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  call.key.push_back(static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()));
+  for (size_t i = 0; i < op.arguments.size(); ++i) {
+    auto& value = const_cast<c10::IValue&>(arguments[i]);
+    const auto kind = op.arguments[i].kind;
+    if (kind == ArgumentKind::ignored) {
+      continue;
+    }
+    if (kind == ArgumentKind::tensor) {
+      add_tensor_argument(call, op, i, value);
+    } else if (value.isNone()) {
+      call.key.push_back(tagged(Tag::none, 0));
+    } else if (kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant) {
+      add_scalar(call, kind == ArgumentKind::scalar_constant, value);
+    } else if (kind == ArgumentKind::tensor_list) {
+      add_tensor_list(call, op, i, value);
+    } else if (kind == ArgumentKind::integer) {
+      call.key.push_back(tagged(Tag::attribute, 0));
+      call.key.push_back(static_cast<uint64_t>(value.toInt()));
+    } else if (kind == ArgumentKind::boolean) {
+      call.key.push_back(tagged(Tag::attribute, value.toBool()));
+    } else if (kind == ArgumentKind::floating) {
+      call.key.push_back(tagged(Tag::attribute, 0));
+      call.key.push_back(std::bit_cast<uint64_t>(value.toDouble()));
+    } else if (kind == ArgumentKind::string) {
+      add_text(call, value.toStringRef());
+    } else {
+      add_list(call, kind, value);
+    }
+  }
+}
+
+namespace {
+
+constexpr size_t kMostForms = 1 << 14; // of one op
+
+} // namespace
+
+FormPtr find_form(Op& op, const Key& key, uint64_t hash) {
+  std::lock_guard<std::mutex> guard(op.mutex);
+  const auto found = op.forms.find(hash);
+  if (found != op.forms.end()) {
+    for (const auto& entry : found->second) {
+      if (entry.key.size() == key.size() && std::equal(key.begin(), key.end(), entry.key.begin())) {
+        return entry.form;
+      }
+    }
+  }
+  return FormPtr();
+}
+
+void keep_form(Op& op, const Key& key, uint64_t hash, const FormPtr& form) {
+  std::lock_guard<std::mutex> guard(op.mutex);
+  if (op.forms.size() >= kMostForms) {
+    op.forms.clear(); // shapes that never come back must not pile up; nodes keep their own
+  }
+  op.forms[hash].push_back({std::vector<uint64_t>(key.begin(), key.end()), form});
+}
+
+} // namespace ftm

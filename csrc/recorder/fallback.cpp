@@ -1,0 +1,40 @@
+#include "recorder/fallback.h"
+
+#include "process/counters.h"
+#include "process/python.h"
+#include "random/generator.h"
+
+#include <ATen/native/CPUFallback.h>
+
+#include <atomic>
+
+namespace ftm {
+namespace {
+
+std::atomic<bool> strict_mode{false};
+
+} // namespace
+
+void set_strict(bool strict) {
+  strict_mode = strict;
+}
+
+void run_fallback(const Op& op, torch::jit::Stack* stack) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !strict_mode, op.called_name, " is not compiled for device ftm, and FTM_STRICT forbids to run it on ",
+      "the CPU. Unset FTM_STRICT to let it fall back, or compute it on the CPU yourself.");
+  auto& count = counter("fallback::" + op.called_name);
+  if (count.fetch_add(1) == 0) {
+    TORCH_WARN(
+        op.called_name, " is not compiled for device ftm (for these dtypes): it runs on the CPU. This ",
+        "cuts the program in two and copies its operands. (Said once; ftm_lazy.metrics counts.)");
+  }
+  std::optional<CpuStream> stream;
+  if (op.random) {
+    const auto& generator = op.generator < 0 ? c10::IValue() : torch::jit::peek(*stack, op.generator, op.arguments.size());
+    stream.emplace(op.handle, *stack, next_random_draw(generator));
+  }
+  at::native::cpu_fallback(op.handle, stack, /*error_on_views=*/true);
+}
+
+} // namespace ftm

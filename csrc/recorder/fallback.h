@@ -1,0 +1,15 @@
+// Ops that the compiler doesn't take run on the CPU, counted and warned of.
+#pragma once
+
+#include "ops/op.h"
+
+#include <ATen/core/stack.h>
+
+namespace ftm {
+
+// Cuts, runs the call that is on the stack on the CPU, and brings the results back.
+void run_fallback(const Op& op, torch::jit::Stack* stack);
+// With strict, a fallback is an error.
+void set_strict(bool strict);
+
+} // namespace ftm

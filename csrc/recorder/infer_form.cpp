@@ -1,0 +1,328 @@
+#include "recorder/infer_form.h"
+
+#include "eager/call_checks.h"
+#include "eager/layout.h"
+#include "eager/trial_calls.h"
+
+#include <ATen/EmptyTensor.h>
+#include <c10/core/ScalarType.h>
+
+#include <unordered_set>
+
+namespace ftm {
+namespace {
+
+// Meta kernels say what CUDA does, or less; the CPU saves the statistics of normalizations of half types in those types,
+// the loss of one sample has no dimension there, and a sum over no dimensions is one over all.
+bool differs_on_the_cpu(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  static const std::unordered_set<std::string> norms = {
+      "aten::native_layer_norm", "aten::native_group_norm", "aten::_native_batch_norm_legit_functional",
+      "aten::_native_batch_norm_legit.no_stats"};
+  static const std::unordered_set<std::string> losses = {
+      "aten::multi_margin_loss", "aten::multilabel_margin_loss_forward"};
+  if (norms.count(op.name) != 0) {
+    return at::isReducedFloatingType(arguments[0].toTensor().scalar_type());
+  }
+  if (op.name == "aten::nansum") {
+    return arguments[1].isIntList() && arguments[1].toIntVector().empty();
+  }
+  return losses.count(op.name) != 0 && arguments[0].toTensor().dim() < 2;
+}
+
+FormPtr fallback_form() {
+  auto form = c10::make_intrusive<Form>();
+  form->fallback = true;
+  return form;
+}
+
+ResultType result_type(const at::Tensor& tensor) {
+  ResultType result;
+  if (!tensor.defined()) {
+    return result;
+  }
+  result.type = {tensor.scalar_type(), c10::DimVector(tensor.sizes())};
+  result.strides = tensor.strides();
+  result.contiguous = tensor.is_contiguous() || !tensor.is_non_overlapping_and_dense();
+  return result;
+}
+
+bool is_complex_number(const c10::IValue& value) {
+  return value.isComplexDouble() ||
+      (value.isTensor() && value.toTensor().defined() && is_wrapped_number(value.toTensor()) &&
+       value.toTensor().is_complex());
+}
+
+// Of the tensors and complex numbers that the call reads.
+uint64_t operand_dtypes(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  uint64_t dtypes = 0;
+  const auto add = [&](const at::Tensor& tensor) {
+    if (tensor.defined() && !is_wrapped_number(tensor)) {
+      dtypes |= uint64_t{1} << static_cast<int>(tensor.scalar_type());
+    }
+  };
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto& argument = arguments[i];
+    if (op.arguments[i].out) {
+      continue;
+    }
+    if (is_complex_number(argument)) {
+      dtypes |= uint64_t{1} << static_cast<int>(at::kComplexDouble);
+    } else if (argument.isTensor()) {
+      add(argument.toTensor());
+    } else if (argument.isTensorList()) {
+      for (const at::Tensor& tensor : argument.toTensorVector()) {
+        add(tensor);
+      }
+    } else if (argument.isOptionalTensorList()) {
+      for (const std::optional<at::Tensor>& tensor : argument.toOptionalTensorVector()) {
+        if (tensor) {
+          add(*tensor);
+        }
+      }
+    }
+  }
+  return dtypes;
+}
+
+// One that is part of the form, for which the trace has no text.
+bool has_complex_constant(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (op.arguments[i].kind == ArgumentKind::scalar_constant && arguments[i].isComplexDouble()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Eager refuses it unless its imaginary part is zero, which is no part of the form.
+bool is_real_of_complex_number(c10::ArrayRef<c10::IValue> arguments, const std::vector<ResultType>& results) {
+  const auto dtype = results.empty() ? at::kBool : results[0].type.dtype;
+  return dtype != at::kBool && !at::isComplexType(dtype) &&
+      std::any_of(arguments.begin(), arguments.end(), [](const c10::IValue& value) { return value.isComplexDouble(); });
+}
+
+// A result of a type that few ops know must be one that this op's record names; and all that is made of numbers.
+bool takes_results(const Op& op, const std::vector<ResultType>& results, bool of_numbers) {
+  static constexpr auto bit = [](at::ScalarType dtype) { return uint64_t{1} << static_cast<int>(dtype); };
+  constexpr uint64_t kCommon = bit(at::kDouble) | bit(at::kFloat) | bit(at::kHalf) | bit(at::kBFloat16) | bit(at::kLong) |
+      bit(at::kInt) | bit(at::kShort) | bit(at::kChar) | bit(at::kByte) | bit(at::kBool);
+  uint64_t dtypes = 0;
+  for (const auto& result : results) {
+    if (result.type.dtype != at::ScalarType::Undefined) {
+      dtypes |= bit(result.type.dtype);
+    }
+  }
+  if (!of_numbers) {
+    dtypes &= ~kCommon;
+  }
+  return dtypes == 0 || is_native(op.name, dtypes);
+}
+
+// Indexing by a mask has as many results as the mask has ones.
+bool has_mask_index(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (!op.cpu_indices || !arguments[1].isOptionalTensorList()) {
+    return false;
+  }
+  int64_t masks = 0;
+  int64_t indices = 0;
+  bool bytes = false;
+  for (const std::optional<at::Tensor>& index : arguments[1].toOptionalTensorVector()) {
+    if (index && index->defined()) {
+      ++indices;
+      bytes = bytes || index->scalar_type() == at::kByte;
+      masks += index->scalar_type() == at::kBool || index->scalar_type() == at::kByte;
+    }
+  }
+  // Writing where a mask says so has a result of known shape.
+  const bool writes = op.name == "aten::index_put" && masks == 1 && indices == 1 && !bytes;
+  return masks != 0 && !writes;
+}
+
+// The functional form's arguments: the op's own without those of out=, and None for where to place.
+std::vector<c10::IValue> functional_arguments(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (op.written.empty()) {
+    return arguments.vec();
+  }
+  const auto& own = op.handle.schema().arguments();
+  std::vector<c10::IValue> kept;
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (!op.arguments[i].out) {
+      kept.push_back(arguments[i]);
+    }
+  }
+  const auto& functional = op.functional.schema().arguments();
+  const c10::IValue& out = arguments[op.written[0]];
+  if (functional.size() == kept.size()) {
+    for (size_t i = 0; i < kept.size() && op.arguments[op.written[0]].out; ++i) {
+      if (functional[i].name() == "dtype" && kept[i].isNone()) {
+        kept[i] = out.toTensor().scalar_type(); // reductions and scans take it from out=
+      }
+    }
+    return kept;
+  }
+  std::vector<c10::IValue> result;
+  size_t next = 0;
+  for (const auto& argument : functional) {
+    const auto& name = argument.name();
+    if (name == "dtype") {
+      result.emplace_back(out.toTensor().scalar_type());
+    } else if (name == "device") {
+      result.emplace_back(out.toTensor().device());
+    } else if (name == "layout" || name == "pin_memory") {
+      result.emplace_back();
+    } else {
+      result.push_back(kept[next++]);
+    }
+  }
+  return result;
+}
+
+} // namespace
+
+FormPtr make_form(
+    const Op& op, c10::ArrayRef<c10::IValue> arguments, std::vector<ResultType> results,
+    std::vector<int32_t> list_lengths) {
+  auto form = c10::make_intrusive<Form>();
+  form->name = op.name;
+  form->op = op.functional;
+  form->results = std::move(results);
+  form->list_lengths = std::move(list_lengths);
+  form->arguments = arguments.vec();
+  form->tensor_lists.assign(arguments.size(), -1);
+  std::vector<std::vector<OperandMark>> operands(arguments.size());
+  const auto mark = [](const at::Tensor& tensor) -> OperandMark {
+    if (!tensor.defined()) {
+      return {};
+    }
+    if (!is_wrapped_number(tensor)) {
+      return {true, Slot::Kind::value};
+    }
+    return {true, tensor.is_floating_point() ? Slot::Kind::scalar_float : Slot::Kind::scalar_int};
+  };
+  const auto mark_scalar = [](const c10::IValue& value) -> OperandMark {
+    return {true, value.isDouble() ? Slot::Kind::scalar_float : Slot::Kind::scalar_int};
+  };
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto& value = arguments[i];
+    if (value.isTensor() && is_wrapped_number(value.toTensor()) &&
+        value.toTensor().scalar_type() == at::kBool) {
+      form->arguments[i] = value.toTensor().item<bool>();
+    } else if (is_complex_number(value)) {
+      operands[i].assign(2, {true, Slot::Kind::scalar_float});
+      form->arguments[i] = c10::IValue();
+    } else if (value.isTensor()) {
+      operands[i].push_back(mark(value.toTensor()));
+      form->arguments[i] = c10::IValue();
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) {
+        operands[i].push_back(mark(tensor));
+      }
+      form->tensor_lists[i] = static_cast<int32_t>(operands[i].size());
+      form->arguments[i] = c10::IValue();
+    } else if (value.isOptionalTensorList()) {
+      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+        operands[i].push_back(mark(tensor.value_or(at::Tensor())));
+      }
+      form->tensor_lists[i] = static_cast<int32_t>(operands[i].size());
+      form->arguments[i] = c10::IValue();
+    } else if (op.functional_kinds[i] == ArgumentKind::scalar && (value.isDouble() || value.isInt())) {
+      operands[i].push_back(mark_scalar(value));
+      form->arguments[i] = c10::IValue();
+    }
+  }
+  render_call(*form, operands, op.random);
+  form->finish();
+  form->empty = true;
+  for (const auto& result : form->results) {
+    form->empty = form->empty &&
+        (result.type.dtype == at::ScalarType::Undefined || result.type.numel() == 0);
+  }
+  return form;
+}
+
+FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  // An op that writes to its arguments runs as itself first: that is where the errors come from that are about the
+  // written tensors.
+  check_call(op, arguments);
+  if (std::any_of(op.written.begin(), op.written.end(), [&](int32_t i) { return !arguments[i].isTensor(); })) {
+    return fallback_form(); // writes to lists of tensors, as gradient scalers do
+  }
+  if (!op.data_dependent && !op.written.empty()) {
+    auto stack = stand_ins(arguments, meta_like, c10::kMeta);
+    std::vector<at::Tensor> written;
+    for (const int32_t index : op.written) {
+      if (op.arguments[index].out) {
+        // Empty: to resize what has elements is worth a warning, and that comes where the tensor itself is resized.
+        stack[index] = at::Tensor(at::detail::empty_meta({0}, stack[index].toTensor().scalar_type()));
+      }
+      written.push_back(stack[index].toTensor());
+    }
+    if (call_on_meta(op, op.handle, stack, arguments)) {
+      for (size_t i = 0; i < written.size(); ++i) {
+        const int32_t index = op.written[i];
+        if (!op.arguments[index].out && written[i].sizes() != arguments[index].toTensor().sizes()) {
+          throw_as_eager(op, arguments); // a meta kernel made of the out= form resizes what eager does not
+        }
+      }
+    }
+  }
+  const uint64_t operands = operand_dtypes(op, arguments);
+  if (!op.has_functional || op.data_dependent || has_complex_constant(op, arguments) ||
+      has_mask_index(op, arguments) || !is_native(op.name, operands)) {
+    return fallback_form();
+  }
+  const auto own = functional_arguments(op, arguments);
+  auto stack = stand_ins(own, meta_like, c10::kMeta);
+  const bool typed = differs_on_the_cpu(op, arguments) && call_on_zeros(op.functional, own, stack);
+  if (!typed && !call_on_meta(op, op.functional, stack, arguments) && !call_on_zeros(op.functional, own, stack)) {
+    return fallback_form();
+  }
+  std::vector<ResultType> results;
+  std::vector<int32_t> list_lengths;
+  for (const auto& value : stack) {
+    if (value.isTensor() || value.isNone()) {
+      results.push_back(result_type(value.isNone() ? at::Tensor() : value.toTensor()));
+      list_lengths.push_back(-1);
+    } else if (value.isTensorList() && op.written.empty()) {
+      const auto tensors = value.toTensorVector();
+      list_lengths.push_back(static_cast<int32_t>(tensors.size()));
+      for (const auto& tensor : tensors) {
+        results.push_back(result_type(tensor));
+      }
+    } else {
+      return fallback_form(); // returns a number: that is an observation
+    }
+  }
+  check_results(op, arguments, own, results);
+  lay_out_as_eager(op, own, results);
+  if (!takes_results(op, results, operands == 0) || is_real_of_complex_number(own, results)) {
+    return fallback_form();
+  }
+  std::vector<c10::DimVector> written_sizes; // of out= tensors
+  if (!op.written.empty() && op.arguments[op.written[0]].out) {
+    for (size_t i = 0; i < op.written.size(); ++i) {
+      written_sizes.push_back(results[i].type.sizes);
+    }
+  }
+  auto form = make_form(op, own, std::move(results), std::move(list_lengths));
+  form->written_sizes = std::move(written_sizes);
+  const auto computed = form->results.empty() ? at::kBool : form->results[0].type.dtype;
+  if (op.has_numbers && may_overflow(computed)) {
+    form->fitted = computed;
+  }
+  for (size_t i = 0; i < op.written.size(); ++i) {
+    const auto& tensor = arguments[op.written[i]].toTensor();
+    const auto& result = form->results[i].type;
+    const c10::IntArrayRef sizes =
+        form->written_sizes.empty() ? tensor.sizes() : c10::IntArrayRef(form->written_sizes[i]);
+    TORCH_CHECK(
+        sizes == result.sizes, "output with shape ", tensor.sizes(),
+        " doesn't match the broadcast shape ", c10::IntArrayRef(result.sizes));
+    TORCH_CHECK(
+        c10::canCast(result.dtype, tensor.scalar_type()), "result type ", result.dtype,
+        " can't be cast to the desired output type ", tensor.scalar_type());
+  }
+  return form;
+}
+
+} // namespace ftm

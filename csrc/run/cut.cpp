@@ -1,0 +1,237 @@
+#include "run/cut.h"
+
+#include "process/counters.h"
+#include "recorder/record.h"
+#include "run/launcher.h"
+#include "run/observe.h"
+#include "run/program.h"
+#include "run/step_end.h"
+
+#include <torch/csrc/lazy/core/lazy_graph_executor.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <unordered_map>
+
+namespace ftm {
+namespace {
+
+std::atomic<int64_t> trace_limit{20000};
+
+struct Cut {
+  JobPtr job;
+  ProgramPtr program; // null: to be built from `trace`
+  Trace trace;
+  Hash128 hash;
+  std::vector<Value> settled; // the old graph, to be freed without the lock
+};
+
+// Jobs whose compilation the user interrupted. They keep their place in the order of runs, and are
+// compiled again when somebody next asks for a result.
+struct Suspended {
+  std::mutex mutex; // taken alone
+  std::deque<Cut> cuts;
+};
+
+Suspended& suspended() {
+  static auto* instance = new Suspended;
+  return *instance;
+}
+
+// Under the recorder's lock: takes up all that is pending. The variables get the values that the job
+// will compute.
+Cut take_pending() {
+  Cut cut;
+  std::vector<VariableData*> variables;
+  std::vector<Value> results;
+  std::vector<size_t> result_of; // for each variable
+  std::unordered_map<const torch::lazy::Node*, c10::SmallVector<size_t, 1>> seen;
+  for (auto* variable = first_pending(); variable != nullptr; variable = variable->next) {
+    const Value& value = variable->ir_value;
+    auto& candidates = seen[value.node.get()];
+    const auto same = std::find_if(candidates.begin(), candidates.end(), [&](size_t i) {
+      return results[i].index == value.index;
+    });
+    if (same == candidates.end()) {
+      candidates.push_back(results.size());
+      result_of.push_back(results.size());
+      results.push_back(value);
+    } else {
+      result_of.push_back(*same);
+    }
+    variables.push_back(variable);
+  }
+  if (variables.empty()) {
+    return cut;
+  }
+  auto graph = collect_graph(results);
+  cut.hash = graph.hash;
+  cut.program = find_program(graph.hash, graph);
+  if (!cut.program) {
+    cut.trace = make_trace(graph);
+  }
+  auto job = std::make_shared<Job>();
+  std::unordered_map<const Buffer*, int32_t> input_of;
+  for (const auto* parameter : graph.parameters) {
+    input_of.emplace(parameter->buffer().get(), static_cast<int32_t>(job->inputs.size()));
+    const auto itemsize = static_cast<int64_t>(c10::elementSize(parameter->type(0).dtype));
+    job->inputs.emplace_back(parameter->buffer(), parameter->offset() * itemsize);
+  }
+  job->before.resize(results.size());
+  for (size_t i = 0; i < variables.size(); ++i) {
+    auto& before = job->before[result_of[i]];
+    const auto input = input_of.find(variables[i]->before.get());
+    if (input != input_of.end()) {
+      before.input = input->second;
+    } else {
+      before.other = variables[i]->before;
+    }
+  }
+  std::vector<Value> values;
+  for (const auto& result : results) {
+    const auto& type = type_of(result);
+    job->outputs.push_back(std::make_shared<Buffer>(type.dtype, type.sizes));
+    values.push_back(data_value(job->outputs.back(), type));
+  }
+  job->scalars = std::move(graph.scalars);
+  enqueue(job); // may throw: nothing is changed yet
+  for (size_t i = 0; i < variables.size(); ++i) {
+    cut.settled.push_back(settle(*variables[i], values[result_of[i]]));
+  }
+  cut.settled.insert(
+      cut.settled.end(), std::make_move_iterator(results.begin()), std::make_move_iterator(results.end()));
+  cut.job = std::move(job);
+  return cut;
+}
+
+void build_and_start(Cut cut) {
+  const Built built = build_program(cut.hash, cut.trace);
+  if (built.interrupt) {
+    auto& s = suspended();
+    {
+      std::lock_guard<std::mutex> guard(s.mutex);
+      s.cuts.push_back(std::move(cut));
+    }
+    std::rethrow_exception(built.interrupt);
+  }
+  start_observed(cut.job, built.program);
+  if (!built.failure.empty()) {
+    TORCH_WARN(
+        "a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
+  }
+}
+
+void resume_suspended() {
+  auto& s = suspended();
+  while (true) {
+    Cut cut;
+    {
+      std::lock_guard<std::mutex> guard(s.mutex);
+      if (s.cuts.empty()) {
+        return;
+      }
+      cut = std::move(s.cuts.front());
+      s.cuts.pop_front();
+    }
+    build_and_start(std::move(cut));
+  }
+}
+
+void launch_pending(bool observed) {
+  resume_suspended();
+  static auto& syncs = counter("syncs");
+  static auto& hits = counter("cache_hits_memory");
+  Cut cut;
+  {
+    const RecorderLock lock(recorder_mutex());
+    note_launch(observed);
+    cut = take_pending();
+    pending_length() = 0;
+  }
+  cut.settled.clear();
+  if (!cut.job) {
+    return;
+  }
+  syncs.fetch_add(1);
+  if (cut.program) {
+    hits.fetch_add(1);
+    start_observed(cut.job, cut.program);
+    return;
+  }
+  build_and_start(std::move(cut));
+}
+
+// torch::lazy's executor: its entry points lead to the cuts above. Its own graph hash is not used (it takes
+// inputs of one shape for equal), nor its registry of live tensors and its scheduling (one lock and one map
+// entry for each tensor, one program in flight).
+class FtmExecutor final : public torch::lazy::LazyGraphExecutor {
+ public:
+  void RegisterTensor(std::shared_ptr<torch::lazy::LazyTensor::Data>) override {}
+  void UnregisterTensor(torch::lazy::LazyTensor::Data*) override {}
+
+  void SyncLiveTensorsGraph(
+      const torch::lazy::BackendDevice*, c10::ArrayRef<std::string>, bool wait) override {
+    sync(wait);
+  }
+  void MarkStep(const torch::lazy::BackendDevice&) override {
+    sync(/*wait=*/false);
+  }
+};
+
+} // namespace
+
+void sync(bool wait) {
+  launch_pending(/*observed=*/false);
+  if (wait) {
+    wait_for_all();
+  }
+}
+
+BufferPtr observe(Variable& variable) {
+  RecorderLock lock(recorder_mutex());
+  if (!variable.value().node) {
+    return nullptr;
+  }
+  // More than once only if another thread records a newer value meanwhile.
+  while (!trace_node(variable.value()).is_data) {
+    lock.unlock();
+    launch_pending(/*observed=*/true);
+    lock.lock();
+  }
+  BufferPtr buffer = static_cast<const DataNode&>(trace_node(variable.value())).buffer();
+  lock.unlock();
+  resume_suspended();
+  wait_for(buffer);
+  return buffer;
+}
+
+std::string pending_text(const std::vector<Value>& values) {
+  const RecorderLock lock(recorder_mutex());
+  std::vector<Value> results = values;
+  if (results.empty()) {
+    for (auto* variable = first_pending(); variable != nullptr; variable = variable->next) {
+      results.push_back(variable->ir_value);
+    }
+  }
+  return trace_text(make_trace(collect_graph(results)));
+}
+
+void cut_if_long() {
+  const int64_t limit = trace_limit.load(std::memory_order_relaxed);
+  if (limit != 0 && __atomic_load_n(&pending_length(), __ATOMIC_RELAXED) >= limit) {
+    launch_pending(/*observed=*/false);
+  }
+}
+
+void set_trace_limit(int64_t nodes) {
+  TORCH_CHECK_VALUE(nodes >= 0, "the trace limit is a number of nodes, or 0 for none; got ", nodes);
+  trace_limit = nodes;
+}
+
+void register_executor() {
+  static auto* executor = new FtmExecutor;
+  torch::lazy::LazyGraphExecutor::Register(executor);
+}
+
+} // namespace ftm

@@ -1,0 +1,202 @@
+#include "run/launcher.h"
+
+#include "process/counters.h"
+#include "process/python.h"
+#include "run/job.h"
+#include "tensor/variable.h"
+
+#include <c10/util/Exception.h>
+#include <pthread.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <new>
+#include <thread>
+
+namespace ftm {
+namespace {
+
+struct Launcher {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<JobPtr> jobs; // the front one may be running
+  FailurePtr unseen_failure;
+  std::thread thread;
+  bool running = false; // the thread exists
+  bool stopping = false;
+  bool orphaned = false; // this is a forked child: the thread stayed behind
+  size_t max_in_flight = 3;
+};
+
+Launcher& launcher() {
+  static auto* instance = new Launcher;
+  return *instance;
+}
+
+void launch_jobs() {
+  pthread_setname_np(pthread_self(), "ftm-launcher");
+  auto& l = launcher();
+  std::unique_lock<std::mutex> lock(l.mutex);
+  while (true) {
+    l.changed.wait(lock, [&] { return l.stopping || (!l.jobs.empty() && l.jobs.front()->started); });
+    if (l.jobs.empty() || !l.jobs.front()->started) {
+      return; // stopping, and nothing left to run
+    }
+    const JobPtr job = l.jobs.front();
+    lock.unlock();
+    const auto outcome = run_job(*job);
+    job->inputs.clear(); // frees what the program was the last to need
+    job->before.clear();
+    lock.lock();
+    for (size_t i = 0; i < outcome.whole.size(); ++i) {
+      outcome.whole[i] ? job->outputs[i]->set_ready() : job->outputs[i]->set_failed(outcome.failure);
+    }
+    if (outcome.failure && !outcome.failure->seen && !l.unseen_failure) {
+      l.unseen_failure = outcome.failure;
+    }
+    l.jobs.pop_front();
+    l.changed.notify_all();
+    lock.unlock();
+    job->outputs.clear();
+    lock.lock();
+  }
+}
+
+// The first failure that nobody has seen, taken; under the launcher's lock.
+FailurePtr take_unseen(Launcher& l) {
+  FailurePtr failure = std::move(l.unseen_failure);
+  l.unseen_failure.reset();
+  return failure && !failure->seen ? failure : nullptr;
+}
+
+void check_fork(const Launcher& l) {
+  TORCH_CHECK(
+      !l.orphaned, "Cannot re-initialize device ftm in forked subprocess. To use ftm with multiprocessing, ",
+      "you must use the 'spawn' start method, or keep to CPU tensors in the subprocess");
+}
+
+void before_fork() {
+  recorder_mutex().lock();
+  launcher().mutex.lock();
+  lock_memory();
+}
+
+void after_fork_in_parent() {
+  unlock_memory();
+  launcher().mutex.unlock();
+  recorder_mutex().unlock();
+}
+
+void after_fork_in_child() {
+  auto& l = launcher();
+  if (l.running) {
+    l.orphaned = true;
+    l.running = false;
+    // The thread exists in the parent only, and its waiting is recorded in the condition variable: the child
+    // starts with fresh ones, without touching what these stand for.
+    new (&l.thread) std::thread;
+    new (&l.changed) std::condition_variable;
+  }
+  after_fork_in_parent();
+}
+
+} // namespace
+
+void enqueue(const JobPtr& job) {
+  auto& l = launcher();
+  std::lock_guard<std::mutex> guard(l.mutex);
+  check_fork(l);
+  if (!l.running) {
+    l.stopping = false;
+    l.thread = std::thread(launch_jobs);
+    l.running = true;
+  }
+  l.jobs.push_back(job);
+}
+
+void start(const JobPtr& job, ProgramPtr program) {
+  static auto& executions = counter("executions");
+  executions.fetch_add(1);
+  WithoutGil unlocked;
+  auto& l = launcher();
+  std::unique_lock<std::mutex> lock(l.mutex);
+  job->program = std::move(program);
+  job->started = true;
+  l.changed.notify_all();
+  l.changed.wait(lock, [&] { return l.jobs.size() <= l.max_in_flight; });
+}
+
+void wait_for(const BufferPtr& buffer) {
+  auto& l = launcher();
+  FailurePtr failure;
+  {
+    std::unique_lock<std::mutex> lock(l.mutex, std::defer_lock);
+    if (buffer->state() == Buffer::State::pending) {
+      WithoutGil unlocked;
+      lock.lock();
+      check_fork(l);
+      l.changed.wait(lock, [&] { return buffer->state() != Buffer::State::pending; });
+    } else {
+      lock.lock();
+    }
+    failure = take_unseen(l);
+  }
+  if (buffer->state() == Buffer::State::failed) {
+    failure = buffer->failure();
+  }
+  if (failure) {
+    throw_failure(*failure);
+  }
+}
+
+void wait_for_all() {
+  auto& l = launcher();
+  FailurePtr failure;
+  {
+    WithoutGil unlocked;
+    std::unique_lock<std::mutex> lock(l.mutex);
+    if (!l.orphaned) {
+      l.changed.wait(lock, [&] { return l.jobs.empty(); });
+    }
+    failure = take_unseen(l);
+  }
+  if (failure) {
+    throw_failure(*failure);
+  }
+}
+
+void set_max_in_flight(int jobs) {
+  TORCH_CHECK_VALUE(jobs >= 1, "at least one program must be allowed in flight, got ", jobs);
+  auto& l = launcher();
+  std::lock_guard<std::mutex> guard(l.mutex);
+  l.max_in_flight = static_cast<size_t>(jobs);
+}
+
+void stop_launcher() {
+  WithoutGil unlocked;
+  auto& l = launcher();
+  std::unique_lock<std::mutex> lock(l.mutex);
+  if (!l.running) {
+    return;
+  }
+  l.stopping = true;
+  l.changed.notify_all();
+  lock.unlock();
+  l.thread.join();
+  lock.lock();
+  l.running = false;
+}
+
+bool in_bad_fork() {
+  auto& l = launcher();
+  std::lock_guard<std::mutex> guard(l.mutex);
+  return l.orphaned;
+}
+
+void install_fork_handlers() {
+  static const int installed = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  TORCH_CHECK(installed == 0, "pthread_atfork failed");
+}
+
+} // namespace ftm

@@ -1,0 +1,53 @@
+// Launched programs run one after another on a thread of their own, without Python, while the next step
+// is recorded.
+#pragma once
+
+#include "memory/buffer.h"
+#include "run/program.h"
+
+#include <memory>
+#include <vector>
+
+namespace ftm {
+
+// What a result's variable held before, for the case that the run fails: nothing, an input of the job (so
+// that it can still be donated), or another value.
+struct Before {
+  int32_t input = -1;
+  BufferPtr other;
+};
+
+// One run of a program.
+struct Job {
+  std::vector<Input> inputs;
+  std::vector<BufferPtr> outputs; // pending until the run has ended
+  std::vector<Before> before; // for each output; may be empty
+  std::vector<uint64_t> scalars;
+  ProgramPtr program; // set by `start`
+  bool started = false; // guarded by the launcher
+};
+using JobPtr = std::shared_ptr<Job>;
+
+// Takes the job's place in the order of runs. Before `start` its inputs may be pending. Throws in a
+// process that was forked after the device was used.
+void enqueue(const JobPtr& job);
+// From here on the job runs when its turn comes; the caller must have dropped its references to inputs
+// that may be donated. Waits while too many jobs are in flight.
+void start(const JobPtr& job, ProgramPtr program);
+
+// Wait for one value; throws the error of the program that should have made it, or that of another program
+// which nobody has seen yet.
+void wait_for(const BufferPtr& buffer);
+// Wait for all jobs; throws an error that nobody has seen yet.
+void wait_for_all();
+
+void set_max_in_flight(int jobs);
+// Waits for all jobs and ends the thread; it starts again when needed.
+void stop_launcher();
+
+// True in a child process whose parent had used the device: its thread isn't here.
+bool in_bad_fork();
+// Makes fork leave both processes with their locks in order.
+void install_fork_handlers();
+
+} // namespace ftm

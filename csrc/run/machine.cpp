@@ -1,0 +1,127 @@
+#include "run/machine.h"
+
+#include "ftm_machine.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <mutex>
+#include <stdexcept>
+
+namespace ftm {
+namespace {
+
+struct MachineLibrary {
+  decltype(&ftm_abi_version) abi_version;
+  decltype(&ftm_open) open;
+  decltype(&ftm_load) load;
+  decltype(&ftm_unload) unload;
+  decltype(&ftm_input_count) input_count;
+  decltype(&ftm_scalar_count) scalar_count;
+  decltype(&ftm_output_count) output_count;
+  decltype(&ftm_output_info) output_info;
+  decltype(&ftm_arena_bytes) arena_bytes;
+  decltype(&ftm_submit) submit;
+  decltype(&ftm_wait) wait;
+};
+
+MachineLibrary library_functions;
+ftm_machine* machine = nullptr; // lives as long as the process: programs refer to it
+std::mutex machine_mutex;
+
+template <typename Function>
+void find_function(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  if (function == nullptr) {
+    throw std::runtime_error(std::string("the machine library has no function ") + name);
+  }
+}
+
+} // namespace
+
+void open_machine(const std::string& path, int cores, bool checked) {
+  std::lock_guard<std::mutex> guard(machine_mutex);
+  if (machine != nullptr) {
+    return;
+  }
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    throw std::runtime_error("cannot load the machine library " + path + ": " + dlerror());
+  }
+  auto& f = library_functions;
+  find_function(library, "ftm_abi_version", f.abi_version);
+  if (f.abi_version() != FTM_ABI_VERSION) {
+    throw std::runtime_error(
+        "the machine library " + path + " has interface version " + std::to_string(f.abi_version()) +
+        ", this build needs " + std::to_string(FTM_ABI_VERSION) + ": rebuild it");
+  }
+  find_function(library, "ftm_open", f.open);
+  find_function(library, "ftm_load", f.load);
+  find_function(library, "ftm_unload", f.unload);
+  find_function(library, "ftm_input_count", f.input_count);
+  find_function(library, "ftm_scalar_count", f.scalar_count);
+  find_function(library, "ftm_output_count", f.output_count);
+  find_function(library, "ftm_output_info", f.output_info);
+  find_function(library, "ftm_arena_bytes", f.arena_bytes);
+  find_function(library, "ftm_submit", f.submit);
+  find_function(library, "ftm_wait", f.wait);
+  ftm_config config{};
+  config.struct_size = sizeof(config);
+  config.cores = cores;
+  config.checked = checked ? 1 : 0;
+  std::array<char, 1024> error{};
+  machine = f.open(&config, error.data(), error.size());
+  if (machine == nullptr) {
+    throw std::runtime_error(std::string("cannot open the machine: ") + error.data());
+  }
+}
+
+bool machine_is_open() {
+  std::lock_guard<std::mutex> guard(machine_mutex);
+  return machine != nullptr;
+}
+
+MachineProgram::MachineProgram(void* handle) : handle_(handle) {
+  auto* program = static_cast<ftm_program*>(handle);
+  const auto& f = library_functions;
+  inputs_ = static_cast<size_t>(f.input_count(program));
+  scalars_ = static_cast<size_t>(f.scalar_count(program));
+  arena_bytes_ = f.arena_bytes(program);
+  for (int32_t i = 0; i < f.output_count(program); ++i) {
+    ftm_tensor_info info{};
+    f.output_info(program, i, &info);
+    aliases_.push_back(info.alias);
+    output_bytes_.push_back(info.bytes);
+  }
+}
+
+MachineProgram::~MachineProgram() {
+  library_functions.unload(machine, static_cast<ftm_program*>(handle_));
+}
+
+void MachineProgram::run(
+    const std::vector<void*>& inputs, const std::vector<void*>& outputs,
+    const std::vector<uint64_t>& scalars, void* arena) const {
+  std::array<char, 2048> error{};
+  ftm_job* job = library_functions.submit(
+      machine, static_cast<ftm_program*>(handle_), inputs.data(), outputs.data(), scalars.data(), arena,
+      nullptr, nullptr, error.data(), error.size());
+  const int status = job == nullptr ? 2 : library_functions.wait(job, error.data(), error.size());
+  if (status != 0) {
+    throw MachineFault(std::string("the machine stopped: ") + error.data(), /*inputs_whole=*/status == 2);
+  }
+}
+
+std::unique_ptr<MachineProgram> load_program(const std::string& image) {
+  if (!machine_is_open()) {
+    throw std::runtime_error("no machine is open");
+  }
+  std::array<char, 1024> error{};
+  auto* handle = library_functions.load(machine, image.data(), image.size(), error.data(), error.size());
+  if (handle == nullptr) {
+    throw std::runtime_error(std::string("the machine refused the program: ") + error.data());
+  }
+  return std::make_unique<MachineProgram>(handle);
+}
+
+} // namespace ftm

@@ -1,0 +1,49 @@
+#include "run/observe.h"
+
+#include "process/python.h"
+#include "run/reference.h"
+
+#include <bit>
+
+namespace ftm {
+namespace {
+
+std::vector<c10::Scalar> scalar_values(const Trace& trace, const std::vector<uint64_t>& bits) {
+  std::vector<c10::Scalar> values;
+  for (const auto& call : trace.calls) {
+    for (const auto& slot : call.form->slots) {
+      if (slot.kind == Slot::Kind::scalar_float) {
+        values.emplace_back(std::bit_cast<double>(bits[values.size()]));
+      } else if (slot.kind == Slot::Kind::scalar_int) {
+        values.emplace_back(static_cast<int64_t>(bits[values.size()]));
+      }
+    }
+  }
+  return values;
+}
+
+std::vector<at::Tensor> copies(const std::vector<Input>& values, const std::vector<ValueType>& types) {
+  std::vector<at::Tensor> tensors;
+  for (size_t i = 0; i < values.size(); ++i) {
+    wait_for(values[i].buffer);
+    tensors.push_back(dense_on_cpu(values[i], types[i]).clone());
+  }
+  return tensors;
+}
+
+} // namespace
+
+void start_observed(const JobPtr& job, const ProgramPtr& program) {
+  if (!has_observer() || !program->first_run()) {
+    start(job, program);
+    return;
+  }
+  const Trace& trace = program->trace();
+  const auto inputs = copies(job->inputs, trace.parameters); // before the run: it may donate them
+  const std::vector<Input> outputs(job->outputs.begin(), job->outputs.end());
+  const auto scalars = scalar_values(trace, job->scalars);
+  start(job, program);
+  show_run(trace_text(trace), inputs, scalars, copies(outputs, trace.result_types));
+}
+
+} // namespace ftm

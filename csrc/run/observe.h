@@ -1,0 +1,11 @@
+// Watching programs: what the first run of each was given, and what came out.
+#pragma once
+
+#include "run/launcher.h"
+
+namespace ftm {
+
+// Like `start`; with an observer set, the first run of a program is waited for and shown to it.
+void start_observed(const JobPtr& job, const ProgramPtr& program);
+
+} // namespace ftm

@@ -1,0 +1,127 @@
+#include "run/program.h"
+
+#include "process/counters.h"
+#include "process/python.h"
+
+#include <atomic>
+
+namespace ftm {
+namespace {
+
+struct ProgramTable {
+  std::mutex mutex;
+  std::unordered_map<Hash128, ProgramPtr, Hash128Hasher> programs;
+};
+
+ProgramTable& program_table() {
+  static auto* table = new ProgramTable;
+  return *table;
+}
+
+std::atomic<bool> machine_wanted{false};
+std::atomic<bool> checked_mode{false};
+
+} // namespace
+
+Program::Program(Trace trace) : trace_(std::move(trace)) {
+  for (size_t i = 0; i < trace_.parameters.size(); ++i) {
+    parameter_shapes_.emplace_back(trace_.parameters[i].dtype, trace_.parameters[i].sizes);
+    parameter_names_.push_back("%" + std::to_string(i));
+  }
+  if (!trace_.result_types.empty()) {
+    result_shape_ = torch::lazy::Shape(trace_.result_types[0].dtype, trace_.result_types[0].sizes);
+  }
+}
+
+int Program::parameters_size() const {
+  return static_cast<int>(parameter_shapes_.size());
+}
+
+const std::vector<torch::lazy::Shape>& Program::parameter_shapes() const {
+  return parameter_shapes_;
+}
+
+const std::vector<std::string>& Program::parameter_names() const {
+  return parameter_names_;
+}
+
+const torch::lazy::Shape& Program::result_shape() const {
+  return result_shape_;
+}
+
+const std::string Program::to_string() const {
+  return trace_text(trace_);
+}
+
+ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
+  auto& table = program_table();
+  ProgramPtr program;
+  {
+    std::lock_guard<std::mutex> guard(table.mutex);
+    const auto found = table.programs.find(hash);
+    if (found == table.programs.end()) {
+      return nullptr;
+    }
+    program = found->second;
+  }
+  if (checked_mode) {
+    TORCH_INTERNAL_ASSERT(
+        trace_text(make_trace(graph)) == trace_text(program->trace()),
+        "two traces share a structural hash: please report it, with both traces");
+  }
+  return program;
+}
+
+Built build_program(const Hash128& hash, const Trace& trace) {
+  Built built;
+  built.program = std::make_shared<Program>(trace);
+  if (machine_wanted) {
+    static auto& failures = counter("compile_failures");
+    CompileResult result = compile_in_python(trace_text(built.program->trace()));
+    if (result.error.empty()) {
+      try {
+        built.program->set_machine(load_program(result.image));
+      } catch (const std::exception& error) {
+        result.error = error.what();
+      }
+    }
+    if (result.interrupt) {
+      built.interrupt = result.interrupt;
+      return built;
+    }
+    if (!result.error.empty()) {
+      failures.fetch_add(1);
+      built.failure = result.error;
+    }
+  }
+  auto& table = program_table();
+  std::lock_guard<std::mutex> guard(table.mutex);
+  table.programs[hash] = built.program;
+  return built;
+}
+
+void forget_programs() {
+  auto& table = program_table();
+  std::lock_guard<std::mutex> guard(table.mutex);
+  table.programs.clear();
+}
+
+void use_machine(bool use) {
+  if (machine_wanted.exchange(use) != use) {
+    forget_programs();
+  }
+}
+
+bool uses_machine() {
+  return machine_wanted;
+}
+
+void set_checked(bool checked) {
+  checked_mode = checked;
+}
+
+bool is_checked() {
+  return checked_mode;
+}
+
+} // namespace ftm

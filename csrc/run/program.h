@@ -1,0 +1,71 @@
+// A program: a trace together with what runs it, and the table of all programs by structural hash.
+#pragma once
+
+#include "graph/trace.h"
+#include "run/machine.h"
+
+#include <torch/csrc/lazy/backend/lowering_context.h>
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+namespace ftm {
+
+class Program final : public torch::lazy::Computation {
+ public:
+  explicit Program(Trace trace);
+
+  const Trace& trace() const {
+    return trace_;
+  }
+  // Null: the reference executor runs the trace.
+  const MachineProgram* machine() const {
+    return machine_.get();
+  }
+  void set_machine(std::unique_ptr<MachineProgram> program) {
+    machine_ = std::move(program);
+  }
+
+  // True once: for who wants to see the first run.
+  bool first_run() {
+    return !std::exchange(has_run_, true);
+  }
+
+  int parameters_size() const override;
+  const std::vector<torch::lazy::Shape>& parameter_shapes() const override;
+  const std::vector<std::string>& parameter_names() const override;
+  const torch::lazy::Shape& result_shape() const override;
+  const std::string to_string() const override;
+
+ private:
+  Trace trace_;
+  std::unique_ptr<MachineProgram> machine_;
+  bool has_run_ = false; // read and set by the thread that launches
+  std::vector<torch::lazy::Shape> parameter_shapes_;
+  std::vector<std::string> parameter_names_;
+  torch::lazy::Shape result_shape_;
+};
+
+using ProgramPtr = std::shared_ptr<Program>;
+
+// By hash; null if there is none yet. In checked mode the text is compared too (throws if it differs).
+ProgramPtr find_program(const Hash128& hash, const Graph& graph);
+
+struct Built {
+  ProgramPtr program;
+  std::string failure; // why the reference executor runs it, if it should have been compiled
+  std::exception_ptr interrupt; // the user interrupted the compiler: there is no program
+};
+// Compiles, and keeps the result under the hash. Not under the recorder's lock.
+Built build_program(const Hash128& hash, const Trace& trace);
+void forget_programs();
+
+// Whether programs are compiled for the machine, or run by the reference executor.
+void use_machine(bool use);
+bool uses_machine();
+void set_checked(bool checked);
+bool is_checked();
+
+} // namespace ftm

@@ -1,0 +1,30 @@
+// The reference executor: a trace, call by call, on the CPU through ATen. It runs what the compiler could
+// not, and is the oracle of differential tests.
+#pragma once
+
+#include "graph/trace.h"
+
+#include <ATen/core/stack.h>
+
+namespace ftm {
+
+struct ReferenceResults {
+  std::vector<at::Tensor> tensors; // of any strides; undefined: not reached
+  FailurePtr failure; // of the call that threw, and ended the run; null if none did
+};
+
+// inputs: one for each parameter.
+ReferenceResults run_reference(
+    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars);
+
+// An input's elements as a row-major CPU tensor that shares its memory.
+at::Tensor dense_on_cpu(const Input& input, const ValueType& type);
+// Writes a result to the buffer's memory, row-major.
+void store_on_cpu(const at::Tensor& result, const ValueType& type, const Buffer& buffer);
+
+// One call of an op that draws random numbers, with the machine's generator. `stack`: the arguments;
+// becomes the results.
+void run_random_reference(
+    const Form& form, torch::jit::Stack& stack, uint64_t seed, uint64_t offset);
+
+} // namespace ftm

@@ -1,0 +1,145 @@
+#include "tensor/variable.h"
+
+#include "run/cut.h"
+
+namespace ftm {
+namespace {
+
+VariableData* pending_head = nullptr;
+VariableData* pending_tail = nullptr;
+
+bool is_linked(const VariableData& state) {
+  return state.previous != nullptr || pending_head == &state;
+}
+
+void link(VariableData& state) {
+  state.previous = pending_tail;
+  (pending_tail != nullptr ? pending_tail->next : pending_head) = &state;
+  pending_tail = &state;
+}
+
+void unlink(VariableData& state) {
+  (state.previous != nullptr ? state.previous->next : pending_head) = state.next;
+  (state.next != nullptr ? state.next->previous : pending_tail) = state.previous;
+  state.previous = state.next = nullptr;
+}
+
+void delete_variable(void* context) {
+  c10::intrusive_ptr<Variable>::reclaim(static_cast<Variable*>(context));
+}
+
+// What a storage's data pointer says: an address above what a user process can map (a kernel that is not ours
+// faults on the first access), from which the variable can be told, because PyTorch wraps it in storages of its
+// own to write a storage to a file. Different storages' addresses differ, by a megabyte at least.
+constexpr uint64_t kMark = uint64_t{1} << 63;
+constexpr int kGap = 20;
+constexpr int kAlignment = 4; // low bits of a variable's own address: zero
+
+void* address_of(const Variable* variable) {
+  return reinterpret_cast<void*>(kMark | reinterpret_cast<uint64_t>(variable) >> kAlignment << kGap);
+}
+
+Variable* variable_at(const void* address) {
+  const auto bits = reinterpret_cast<uint64_t>(address);
+  const bool whole = (bits & kMark) != 0 && bits << (64 - kGap) == 0;
+  return whole ? reinterpret_cast<Variable*>((bits & ~kMark) >> kGap << kAlignment) : nullptr;
+}
+
+} // namespace
+
+std::mutex& recorder_mutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+
+Variable::Variable(int64_t nbytes) : LazyTensor(std::make_shared<VariableData>(nbytes)) {
+  count_storage(nbytes);
+}
+
+Variable::~Variable() {
+  auto& own = state();
+  count_storage(-own.nbytes);
+  Value old;
+  const RecorderLock lock(recorder_mutex());
+  if (is_linked(own)) {
+    unlink(own);
+  }
+  std::swap(old, own.ir_value); // freed after the lock, which was made later
+}
+
+void Variable::set_value(Value value) {
+  auto& own = state();
+  own.rewritten = own.rewritten || own.ir_value.node;
+  const bool pending = value.node && !trace_node(value).is_data;
+  if (pending && !is_linked(own)) {
+    link(own);
+    if (own.ir_value.node) {
+      own.before = static_cast<const DataNode&>(trace_node(own.ir_value)).buffer();
+    }
+  } else if (!pending && is_linked(own)) {
+    unlink(own);
+    own.before.reset();
+  }
+  own.ir_value = std::move(value);
+}
+
+void Variable::set_nbytes(int64_t nbytes) {
+  auto& own = state();
+  count_storage(-own.nbytes);
+  count_storage(nbytes);
+  own.nbytes = nbytes;
+}
+
+void Variable::ApplyPendingGraph() {
+  sync(/*wait=*/true);
+}
+
+at::Tensor Variable::ToTensor(bool) {
+  RecorderLock lock(recorder_mutex());
+  TORCH_CHECK(value().node, "this ftm storage was never written");
+  const ValueType type = type_of(value());
+  lock.unlock();
+  const BufferPtr buffer = observe(*this);
+  c10::DimVector strides(type.sizes.size());
+  int64_t stride = 1;
+  for (int64_t i = static_cast<int64_t>(strides.size()) - 1; i >= 0; --i) {
+    strides[i] = stride;
+    stride *= type.sizes[i];
+  }
+  return Buffer::as_cpu(buffer, type.dtype, type.sizes, strides, 0).clone();
+}
+
+VariableData* first_pending() {
+  return pending_head;
+}
+
+Value settle(VariableData& state, Value value) {
+  unlink(state);
+  std::swap(state.ir_value, value);
+  state.before.reset();
+  return value;
+}
+
+c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created) {
+  auto variable = c10::make_intrusive<Variable>(nbytes);
+  void* address = nbytes != 0 ? address_of(variable.get()) : nullptr; // as on other devices
+  if (created != nullptr) {
+    *created = variable.get();
+  }
+  return {address, variable.release(), &delete_variable, c10::Device(c10::kPrivateUse1, 0)};
+}
+
+Variable& variable_of(const c10::StorageImpl& storage) {
+  const auto& pointer = storage.data_ptr();
+  if (pointer.get_deleter() == &delete_variable) {
+    return *static_cast<Variable*>(pointer.get_context());
+  }
+  Variable* wrapped = variable_at(pointer.get());
+  TORCH_CHECK(
+      wrapped != nullptr && pointer.device().is_privateuseone(),
+      "this tensor's storage was not allocated by device ftm: make ftm tensors by .to(\"ftm\") or "
+      "factory functions");
+  return *wrapped;
+}
+
+} // namespace ftm

@@ -1,0 +1,83 @@
+// A storage of device `ftm` is a variable: its data pointer's context owns a torch::lazy LazyTensor whose
+// value is the storage's current content, row-major. The pointer itself is an address that nobody can
+// dereference, unique to the storage.
+#pragma once
+
+#include "graph/node.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <torch/csrc/lazy/core/tensor.h>
+
+#include <mutex>
+
+namespace ftm {
+
+// Guards all variables' values and the graph behind them. Nothing that may need the GIL (meta kernels,
+// the compiler, destructors of tensors) may run while it is held.
+std::mutex& recorder_mutex();
+using RecorderLock = std::unique_lock<std::mutex>;
+
+class Variable;
+
+// In pending order: variables whose value is a recorded call that no program has taken up yet.
+struct VariableData final : torch::lazy::LazyTensor::Data {
+  explicit VariableData(int64_t nbytes) : Data(lazy_device()), nbytes(nbytes) {}
+  int64_t nbytes; // of the storage
+  BufferPtr before; // while pending: the last value in memory, which a failing program gives back
+  uint64_t step = 0; // the optimizer step that last wrote over a value in memory here
+  bool rewritten = false; // has had more than one value
+  VariableData* previous = nullptr;
+  VariableData* next = nullptr;
+};
+
+class Variable final : public torch::lazy::LazyTensor {
+ public:
+  explicit Variable(int64_t nbytes);
+  ~Variable() override;
+
+  // All below: under the recorder's lock.
+
+  // Empty: never written.
+  const Value& value() const {
+    return state().ir_value;
+  }
+  // `value`'s bytes must be the storage's.
+  void set_value(Value value);
+  int64_t nbytes() const {
+    return state().nbytes;
+  }
+  void set_nbytes(int64_t nbytes);
+  uint64_t step() const {
+    return state().step;
+  }
+  bool rewritten() const {
+    return state().rewritten;
+  }
+
+  // torch::lazy's own entries.
+  void ApplyPendingGraph() override;
+  at::Tensor ToTensor(bool detached) override;
+
+ private:
+  VariableData& state() const {
+    return static_cast<VariableData&>(*data());
+  }
+};
+
+// The first of the pending variables' states, in the order in which they became pending.
+VariableData* first_pending();
+// Replaces a pending variable's value by one in memory and takes it off the list; returns the old value,
+// so that the caller frees the graph when the lock is gone.
+Value settle(VariableData& state, Value value);
+
+// A new storage; `nbytes` is what a user sees.
+c10::Storage make_storage(int64_t nbytes);
+c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created = nullptr);
+
+Variable& variable_of(const c10::StorageImpl& storage);
+inline Variable& variable_of(const at::TensorImpl& tensor) {
+  return variable_of(*tensor.unsafe_storage().unsafeGetStorageImpl());
+}
+
+} // namespace ftm

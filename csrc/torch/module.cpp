@@ -1,0 +1,149 @@
+// The Python module `ftm_lazy._C`.
+#include "memory/pool.h"
+#include "ops/op.h"
+#include "process/counters.h"
+#include "process/python.h"
+#include "random/generator.h"
+#include "recorder/fallback.h"
+#include "recorder/library_ops.h"
+#include "recorder/record.h"
+#include "recorder/register_ops.h"
+#include "run/cut.h"
+#include "run/launcher.h"
+#include "run/machine.h"
+#include "run/program.h"
+#include "run/step_end.h"
+#include "tensor/views.h"
+#include "torch/device.h"
+
+#include <ATen/core/GeneratorForPrivateuseone.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/Generator.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <cstring>
+
+namespace py = pybind11;
+
+namespace ftm {
+namespace {
+
+void set_native_ops_from(const py::dict& native_ops) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> table;
+  for (const auto& item : native_ops) {
+    table.emplace_back(item.first.cast<std::string>(), item.second.cast<std::vector<std::string>>());
+  }
+  for (const auto& [name, dtypes] : table) {
+    if (name != "*" && name.rfind("aten::", 0) != 0) {
+      record_library_op(name);
+    }
+  }
+  set_native_ops(table);
+}
+
+void init(
+    const py::dict& native_ops, const std::string& machine_library, int cores, bool checked,
+    const py::object& compile) {
+  set_native_ops_from(native_ops);
+  set_checked(checked);
+  set_compile_function(compile.is_none() ? nullptr : compile.ptr());
+  if (!machine_library.empty()) {
+    open_machine(machine_library, cores, checked);
+  }
+  use_machine(!machine_library.empty());
+}
+
+void set_executor(const std::string& name) {
+  TORCH_CHECK_VALUE(
+      name == "machine" || name == "reference", "the executor is 'machine' or 'reference', not '", name, "'");
+  TORCH_CHECK(name == "reference" || machine_is_open(), "no machine library was loaded: see _init");
+  use_machine(name == "machine");
+}
+
+std::string text_of_tensors(const std::vector<at::Tensor>& tensors) {
+  std::vector<Value> values;
+  {
+    const RecorderLock lock(recorder_mutex());
+    for (const auto& tensor : tensors) {
+      TORCH_CHECK_VALUE(tensor.is_privateuseone(), "expected ftm tensors, got one on ", tensor.device());
+      values.push_back(read(*tensor.unsafeGetTensorImpl()));
+    }
+  }
+  return pending_text(values);
+}
+
+py::bytes rng_state() {
+  auto generator = default_generator();
+  const std::lock_guard<std::mutex> guard(generator.mutex());
+  const uint64_t words[2] = {generator.current_seed(), generator.get_offset()};
+  return py::bytes(reinterpret_cast<const char*>(words), sizeof(words));
+}
+
+void set_rng_state(const std::string& state) {
+  uint64_t words[2];
+  TORCH_CHECK_VALUE(
+      state.size() == sizeof(words), "RNG state of device ftm has ", sizeof(words), " bytes, this one has ",
+      state.size());
+  std::memcpy(words, state.data(), sizeof(words));
+  auto generator = default_generator();
+  const std::lock_guard<std::mutex> guard(generator.mutex());
+  generator.set_current_seed(words[0]);
+  generator.set_offset(words[1]);
+}
+
+} // namespace
+} // namespace ftm
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  using namespace ftm;
+  m.doc() = "The recorder of device ftm: turns PyTorch calls into traces and launches programs.";
+  register_device();
+  register_recorded_ops();
+
+  const auto no_gil = py::call_guard<py::gil_scoped_release>();
+  m.def(
+      "_init", &init, py::arg("native_ops"), py::arg("machine_library"), py::arg("cores"), py::arg("checked"),
+      py::arg("compile_fn"));
+  m.def("_end_step", torch::wrap_pybind_function_no_gil(&ftm::end_step), py::arg("optimizer"));
+  m.def("_sync", torch::wrap_pybind_function_no_gil(&ftm::sync), py::arg("wait") = false);
+  m.def("_wait", torch::wrap_pybind_function_no_gil(&wait_for_all));
+  m.def("_shutdown", torch::wrap_pybind_function_no_gil(&stop_launcher));
+  m.def("_trace_text", torch::wrap_pybind_function(&text_of_tensors), py::arg("tensors"));
+
+  m.def("_counters", &counter_values);
+  m.def(
+      "_count", [](const std::string& name, int64_t n) { counter(name).fetch_add(n); }, py::arg("name"),
+      py::arg("n") = 1);
+  m.def("_reset_counters", &reset_counters);
+
+  m.def("_seed", [] {
+    auto generator = default_generator();
+    const std::lock_guard<std::mutex> guard(generator.mutex());
+    return generator.seed();
+  });
+  m.def("_initial_seed", [] { return default_generator().current_seed(); });
+  m.def("_get_rng_state", &rng_state);
+  m.def("_set_rng_state", torch::wrap_pybind_function(&ftm::set_rng_state));
+  m.def("_default_generator", [] {
+    return py::reinterpret_steal<py::object>(THPGenerator_Wrap(default_generator()));
+  });
+
+  m.def("_memory_stats", &memory_statistics);
+  m.def("_reset_peak_memory_stats", &reset_peak_memory);
+  m.def("_reset_accumulated_memory_stats", &reset_accumulated_memory);
+  m.def("_empty_cache", &empty_memory_pool, no_gil);
+
+  m.def("_set_native_ops", torch::wrap_pybind_function(&set_native_ops_from), py::arg("native_ops"));
+  m.def("_set_strict", &set_strict);
+  m.def("_set_trace_limit", torch::wrap_pybind_function(&set_trace_limit));
+  m.def("_set_max_in_flight", torch::wrap_pybind_function(&set_max_in_flight));
+  m.def("_set_executor", torch::wrap_pybind_function(&set_executor));
+  m.def("_executor", [] { return uses_machine() ? "machine" : "reference"; });
+  m.def(
+      "_set_observer", [](const py::object& fn) { set_observer(fn.is_none() ? nullptr : fn.ptr()); },
+      py::arg("fn"));
+  m.def("_set_debug_locations", &set_locations);
+  m.def("_clear_programs", &forget_programs, no_gil);
+  m.def("_in_bad_fork", &in_bad_fork);
+  m.def("_device_count", [] { return 1; });
+}
