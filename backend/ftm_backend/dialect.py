@@ -198,6 +198,15 @@ class MatMul(FTM.Operation, name="mm"):
     trans_b: Any
 
 
+class TransposeTile(FTM.Operation, name="transpose_tile"):
+    """``y[j][i] = x[i][j]`` over the current extents of ``x``; another tile of the same element type."""
+
+    x: ext.Operand[Any]
+    x_slot: ext.Operand[Any]
+    y: ext.Operand[Any]
+    y_slot: ext.Operand[Any]
+
+
 class ScanTile(FTM.Operation, name="scan_tile"):
     """Running combination of the rows (``down``: columns) of ``x`` into ``y``, which may be ``x``, from ``carry`` on.
 

@@ -255,6 +255,10 @@ class TileBuilder:
             self._flag(acc), self._flag(trans_a), self._flag(trans_b),
         )
 
+    def transpose(self, x: ir.Value, x_slot: Index, y: ir.Value, y_slot: Index) -> None:
+        """``y[j][i] = x[i][j]`` over the current extents of ``x``, which must not share memory with ``y``."""
+        dialect.TransposeTile(x, self.index(x_slot), y, self.index(y_slot))
+
     def scan(self, kind: str, x: ir.Value, x_slot: Index, carry: ir.Value, carry_slot: Index, y: ir.Value, y_slot: Index,
              *, down: bool = False) -> None:
         """Running combination along the rows of ``x``, or down its columns, into ``y``; see ``dialect.ScanTile``."""

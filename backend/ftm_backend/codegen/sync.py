@@ -92,6 +92,8 @@ class _Sync:
     def _shifted(self, slot: Expr | None, tile: Tile, variable: Atom, value: Expr) -> Expr | None:
         if slot is None or not slot.depends_on(variable):
             return slot
+        if slot.coefficient(variable) is None:
+            return None  # not linear: earlier iterations would bring other expressions without end
         return self._reduced(self.indices.substitute(slot, variable, value), tile)
 
     def _reduced(self, slot: Expr, tile: Tile) -> Expr:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ftm_backend import isa
 from ftm_backend.isa.program import Program
-from ftm_backend.machine import presets
+from ftm_backend.machine import presets, rules
 from ftm_backend.machine.cycles_events import Event
 from ftm_backend.machine.cycles_timeline import Timeline, Totals, traffic
 from ftm_backend.machine.cycles_walk import Decoded, Walk, WalkError
@@ -160,7 +160,7 @@ def _phase(machine: presets.MachineParameters, events: list[list[Event]], stacks
     """The cores' timelines between two barriers, with fair shares of DDR and GSM."""
     moved = [traffic(each) for each in events]
     active = [_active([m[kind] for m in moved]) for kind in (0, 1)]
-    ddr = machine.ddr_bandwidth / machine.clock_hz / active[0]
+    ddr = rules.bytes_per_cycle(machine, active[0])
     gsm = machine.gsm_bytes_per_cycle / active[1]
     lines: list[Timeline] = []
     for core, each in enumerate(events):

@@ -11,11 +11,8 @@ from dataclasses import dataclass
 
 from ftm_backend.isa.table import ACCESSES, INSTRUCTIONS
 from ftm_backend.isa.types import BY_NUMBER, FLOATS
+from ftm_backend.machine import rules
 from ftm_backend.machine.presets import MachineParameters
-
-_DOT_COLUMNS = 8
-"""Columns of C in the dot-product micro-kernel: with 6 rows it keeps 48 sums, each a vector along K."""
-
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
@@ -58,24 +55,23 @@ def transfer(
     runs = 1
     for extent, _ in moved:
         runs *= extent
-    granule = machine.dma_granule
-    ddr = runs * (-(-run * element // granule) * granule)
+    ddr = runs * rules.granules(machine, run * element)
     strided = bool(moved) and run == 1 and dims[-1][1] not in (0, 1)
     cycles = count * machine.dma_element_cycles if strided else 0.0
     if strided:
-        ddr = min(ddr, _distinct_bytes(dims, element, granule))
+        ddr = min(ddr, _distinct_bytes(machine, dims, element))
     return Transfer(count * element, ddr, count * element if gsm else 0, cycles)
 
 
-def _distinct_bytes(dims: Sequence[tuple[int, int]], element: int, granule: int) -> int:
+def _distinct_bytes(machine: MachineParameters, dims: Sequence[tuple[int, int]], element: int) -> int:
     """Bytes of DDR that a transposing transfer touches when neighbouring elements share a granule."""
     total, shared = element, False
     for extent, stride in sorted((d for d in dims if d[1]), key=lambda d: abs(d[1])):
         if abs(stride) == 1:
-            total = -(-extent * element // granule) * granule
+            total = rules.granules(machine, extent * element)
             shared = True
         else:
-            total = total * extent if shared else max(total, granule) * extent
+            total = total * extent if shared else max(total, machine.dma_granule) * extent
             shared = True
     return total
 
@@ -83,22 +79,11 @@ def _distinct_bytes(dims: Sequence[tuple[int, int]], element: int, granule: int)
 def product(machine: MachineParameters, dtype: str, m: int, n: int, k: int, tb: bool) -> Work:
     """``MM`` of M x N x K, accumulating in ``dtype``.
 
-    The micro-kernel keeps ``mm_rows`` x ``mm_vectors`` vectors of C and takes overhead + (their number /
-    FMA pipes) * K cycles.  A transposed A costs nothing, as its elements are
-    broadcast one by one; a transposed B is read along K, as dot products that end in lane reductions.
+    A transposed A costs nothing, as its elements are broadcast one by one; a transposed B is read along K.
     """
     if m == 0 or n == 0 or k == 0:
         return Work(0.0, 0, 0.0)
-    strips = -(-m // machine.mm_rows)
-    if tb:
-        sums = machine.mm_rows * _DOT_COLUMNS
-        ramp = sums / machine.fma_units
-        cycles = strips * -(-n // _DOT_COLUMNS) * (
-            ramp * -(-k // machine.lanes(dtype)) + sums * machine.reduce_cycles + ramp
-        )
-    else:
-        steps = machine.mm_rows * machine.mm_vectors / machine.fma_units
-        cycles = strips * -(-n // machine.mm_columns(dtype)) * (machine.mm_overhead + steps * k)
+    cycles = (rules.dot_cycles if tb else rules.outer_cycles)(machine, dtype, m, n, k)
     return Work(cycles, 2 * m * n * k, m * n * k / (machine.fma_units * machine.lanes(dtype)))
 
 

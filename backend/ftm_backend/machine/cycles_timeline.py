@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ftm_backend.isa.layout import NONE
+from ftm_backend.machine import rules
 from ftm_backend.machine.cycles_cost import Transfer
 from ftm_backend.machine.cycles_events import Compute, Dma, Enter, Event, Repeat, Slot, Wait
 from ftm_backend.machine.presets import MachineParameters
@@ -107,10 +108,8 @@ class Timeline:
 
     def _transfer(self, slots: tuple[Slot, ...], moved: Transfer) -> None:
         machine = self.machine
-        cycles = machine.dma_latency + max(
-            moved.ddr_bytes / min(self.ddr, machine.core_bandwidth / machine.clock_hz), moved.gsm_bytes / self.gsm,
-            moved.element_cycles,
-        )
+        cycles = rules.transfer_cycles(
+            machine, moved.ddr_bytes / self.ddr, moved.gsm_bytes / self.gsm, moved.element_cycles)
         end = max(self.clock, self.engine) + cycles
         self.engine = end
         for slot in slots:

@@ -11,6 +11,7 @@ from ftm_backend.isa.layout import FLAGS, HEADER, NONE
 from ftm_backend.isa.table import INSTRUCTIONS, OPCODES
 from ftm_backend.isa.types import BY_NUMBER, SCALAR_REGISTERS, SPACES
 from ftm_backend.machine import cycles_cost as cost
+from ftm_backend.machine import rules
 from ftm_backend.machine.cycles_events import Compute, Dma, Enter, Event, Slot, Wait
 from ftm_backend.machine.cycles_jump import Jumper, is_steady
 from ftm_backend.machine.presets import MachineParameters
@@ -273,7 +274,7 @@ class Walk:
     def _transpose(self, item: tuple[int, ...]) -> None:
         rows, columns = self._extents(self._slot(item, 0))
         self._fill(self._slot(item, 1), columns, rows)
-        self.events.append(Compute(rows * columns * self.machine.mm_transpose_cycles))
+        self.events.append(Compute(rules.transpose_cycles(self.machine, rows, columns)))
 
 
     def _scan(self, item: tuple[int, ...]) -> None:

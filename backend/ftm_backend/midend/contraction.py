@@ -9,6 +9,7 @@ no pass over memory; the schedule says which tiles stay in scratchpad and which 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -20,7 +21,9 @@ from ftm_backend.midend.contraction_epilogue import can_fuse_epilogue
 from ftm_backend.midend.contraction_form import match
 from ftm_backend.midend.contraction_schedule import Schedule, schedule
 from ftm_backend.midend.kernel import KernelView, Node, Operand, Statement, core_share
-from ftm_backend.midend.tiling import Cut, pitch
+from ftm_backend.midend.panel_plan import PanelPlan
+from ftm_backend.midend.panels import lower_panels
+from ftm_backend.midend.tiling import Cut, Plan, pitch
 
 __all__ = ["can_fuse_epilogue", "lower", "match", "one_core"]
 
@@ -28,7 +31,7 @@ __all__ = ["can_fuse_epilogue", "lower", "match", "one_core"]
 def one_core(statements: Sequence[Statement], machine: MachineParameters) -> bool:
     """Whether the model says that sharing this kernel among cores does not pay."""
     found = schedule(statements, machine).plan
-    return found is None or found.split == "none"
+    return found is None or (found.cores == 1 if isinstance(found, PanelPlan) else found.split == "none")
 
 
 def lower(kernel: KernelView, b: TileBuilder) -> None:
@@ -37,8 +40,11 @@ def lower(kernel: KernelView, b: TileBuilder) -> None:
     Raises:
         ValueError: the kernel is not a contraction with a fusible epilogue, or does not fit the scratchpads.
     """
-    chosen = schedule(kernel.statements, kernel.machine)
-    if chosen.plan is not None:
+    machine = replace(kernel.machine, cores=1) if kernel.one_core and kernel.machine.dma_overlaps else kernel.machine
+    chosen = schedule(kernel.statements, machine)
+    if isinstance(chosen.plan, PanelPlan):
+        lower_panels(kernel, chosen, b)
+    elif chosen.plan is not None:
         _Nest(kernel, chosen, b).build()
 
 
@@ -46,7 +52,7 @@ class _Nest:
     """The loop nest of one kernel."""
 
     def __init__(self, kernel: KernelView, chosen: Schedule, b: TileBuilder) -> None:
-        assert chosen.plan is not None
+        assert isinstance(chosen.plan, Plan)
         self.kernel, self.b, self.chosen = kernel, b, chosen
         self.form, self.plan = chosen.form, chosen.plan
         self.blocks = Blocks(b, self.form.extents)

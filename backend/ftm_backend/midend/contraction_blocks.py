@@ -161,24 +161,24 @@ class TileBody:
         along = any(index.coeffs[axis] for axis in self.columns)
         return {(True, True): "full", (False, True): "row", (True, False): "col", (False, False): "one"}[down, along]
 
-    def build(self, places: Places) -> None:
-        """Everything for the tile at ``places``."""
+    def build(self, places: Places, slot: Index = 0) -> None:
+        """Everything for the tile at ``places``; ``slot`` is that of the given tiles."""
         for operand, word, tile in self.reads:
             rows = self.rows if word in ("full", "col") else ()
             columns = self.columns if word in ("full", "row") else ()
             self.blocks.load(operand.value, self.access(operand.index), tile, 0, places, rows, columns)
         if self.computed:
-            self._map(places)
+            self._map(places, slot)
         for node, stores in self.outputs:
-            tile = self.given[id(node)] if id(node) in self.given else self.tiles[id(node)]
+            tile, at = (self.given[id(node)], slot) if id(node) in self.given else (self.tiles[id(node)], 0)
             for store in stores:
                 access = self.access(store.index)
-                self.blocks.store(tile, 0, node.dtype, store, access, places, self.rows, self.columns)
+                self.blocks.store(tile, at, node.dtype, store, access, places, self.rows, self.columns)
 
-    def _map(self, places: Places) -> None:
+    def _map(self, places: Places, slot: Index) -> None:
         b = self.blocks.b
         given = [key for key in self.given if key in self.used]
-        ins = [(self.given[key], 0, "full") for key in given] + [(tile, 0, word) for _, word, tile in self.reads]
+        ins = [(self.given[key], slot, "full") for key in given] + [(tile, 0, word) for _, word, tile in self.reads]
         # Addresses are scalar instructions: they come before the map.
         starts = {index: self.blocks.address(self.access(index), places) for index in self.positions}
 

@@ -130,7 +130,11 @@ class Form:
     def operand(self, access: Affine, dtype: str, outer: Sequence[int], inner: Sequence[int]) -> TiledOperand:
         """What the cost model must know of an operand that lies along the groups ``outer`` and ``inner``."""
         batched = any(access.coeffs[axis] for axis in self.batch)
-        return TiledOperand(dtype, (self.run(access, outer), self.run(access, inner)), batched)
+        runs = self.run(access, outer), self.run(access, inner)
+        sizes = prod(self.sizes(outer)), prod(self.sizes(inner))
+        follows = [not group or access.coeffs[group[-1]] == size for group, size in ((inner, sizes[0]), (outer, sizes[1]))]
+        whole = runs[0] == sizes[0] and follows[0], runs[1] == sizes[1] and follows[1]
+        return TiledOperand(dtype, runs, batched, whole)
 
 
 def axes_of(contraction: Contraction, others: Sequence[Affine]) -> Form:

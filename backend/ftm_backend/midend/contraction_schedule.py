@@ -1,7 +1,8 @@
 """From a contraction kernel's statements to its schedule: which operand is A, how axes are tiled, in what order.
 
 Both roles of the operands are tried (``C = A.B`` and its transpose): the matrix unit and DMA care which side
-lies along a tile's rows.  ``tiling`` models the time of each.
+lies along a tile's rows.  ``tiling`` models the time of each where the core does its own transfers, ``panel_plan`` where
+DMA works beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ftm_backend.midend.affine import Affine
 from ftm_backend.midend.contraction_epilogue import Epilogue, read_epilogue
 from ftm_backend.midend.contraction_form import Contraction, Form, axes_of, match, volume
 from ftm_backend.midend.kernel import Operand, Statement
+from ftm_backend.midend.panel_plan import PanelPlan, panel_plan
 from ftm_backend.midend.tiling import Plan, Problem, plan
 
 __all__ = ["Schedule", "schedule"]
@@ -31,7 +33,7 @@ class Schedule:
     form: Form
     a: Operand
     b: Operand
-    plan: Plan | None
+    plan: Plan | PanelPlan | None
 
     def access(self, index: Affine) -> Affine:
         """An access of the epilogue (over loops) as a function of the axes."""
@@ -70,7 +72,11 @@ def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Sch
     empty = any(volume(form, group) == 0 for group in (form.batch, form.m, form.n))
     if empty:
         return Schedule(contraction, epilogue, *straight, plan=None)
-    plans = [(plan(_problem(contraction, epilogue, f), machine), (f, a, b)) for f, a, b in (straight, crossed)]
+    if not machine.dma_overlaps or volume(form, form.k) == 0:
+        choose = plan
+    else:
+        choose = panel_plan
+    plans = [(choose(_problem(contraction, epilogue, f), machine), (f, a, b)) for f, a, b in (straight, crossed)]
     best, roles = min(plans, key=lambda p: p[0].cycles)
     return Schedule(contraction, epilogue, *roles, plan=best)
 

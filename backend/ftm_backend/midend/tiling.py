@@ -47,6 +47,8 @@ class Operand:
     runs: tuple[int, int]
     batched: bool = True
     """Whether it changes with the batch dimensions."""
+    whole: tuple[bool, bool] = (False, False)
+    """For each group: whether a block that takes all of it is contiguous from one step of the other group to the next."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,60 @@
+"""The rules by which time is charged on a machine: the one cost model of the planner and of the cycle model.
+
+``machine.cycles`` charges the instructions of a program by these rules; the midend asks them what a program that
+it has not written yet would be charged.  Extents may be integers or numpy arrays of integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.machine.presets import MachineParameters
+
+__all__ = ["bytes_per_cycle", "dot_cycles", "granules", "outer_cycles", "pieces", "transfer_cycles", "transpose_cycles"]
+
+DOT_COLUMNS = 8
+"""Columns of C in the dot-product micro-kernel: with 6 rows it keeps 48 sums, each a vector along K."""
+
+
+def pieces(extent: Any, size: Any) -> Any:
+    """How many pieces of ``size`` cover ``extent``."""
+    return -(-extent // size)
+
+
+def outer_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any) -> Any:
+    """``MM`` of M x N x K that accumulates in ``dtype``, by the micro-kernel of outer products.
+
+    It keeps ``mm_rows`` x ``mm_vectors`` vectors of C and takes its overhead and, for each step of K, their number
+    over the pipes.
+    """
+    steps = machine.mm_rows * machine.mm_vectors / machine.fma_units
+    return pieces(m, machine.mm_rows) * pieces(n, machine.mm_columns(dtype)) * (machine.mm_overhead + steps * k)
+
+
+def dot_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any) -> Any:
+    """``MM.TB``: B is read along K, as dot products of vectors that end in reductions across the lanes."""
+    sums = machine.mm_rows * DOT_COLUMNS
+    ramp = sums / machine.fma_units
+    each = ramp * pieces(k, machine.lanes(dtype)) + sums * machine.reduce_cycles + ramp
+    return pieces(m, machine.mm_rows) * pieces(n, DOT_COLUMNS) * each
+
+
+def transpose_cycles(machine: MachineParameters, rows: Any, columns: Any) -> Any:
+    """``TRANS`` of rows x columns."""
+    return rows * columns * machine.mm_transpose_cycles
+
+
+def granules(machine: MachineParameters, run_bytes: Any) -> Any:
+    """Bytes that DDR moves for a contiguous run of so many."""
+    return pieces(run_bytes, machine.dma_granule) * machine.dma_granule
+
+
+def bytes_per_cycle(machine: MachineParameters, sharing: float = 1.0) -> float:
+    """DDR bandwidth of one core while so many share the cluster's port."""
+    return min(machine.ddr_bandwidth / sharing, machine.core_bandwidth) / machine.clock_hz
+
+
+def transfer_cycles(machine: MachineParameters, ddr_cycles: Any, gsm_cycles: Any, element_cycles: Any) -> Any:
+    """Time of the engine for one transfer: its latency, and the slowest of DDR, GSM and the engine's own steps."""
+    slowest = ddr_cycles + (gsm_cycles - ddr_cycles) * (gsm_cycles > ddr_cycles)
+    return machine.dma_latency + slowest + (element_cycles - slowest) * (element_cycles > slowest)
