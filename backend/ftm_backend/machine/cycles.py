@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ftm_backend import isa
+from ftm_backend.isa.layout import BUFFER
 from ftm_backend.isa.program import Program
 from ftm_backend.machine import presets, rules
 from ftm_backend.machine.cycles_events import Event
-from ftm_backend.machine.cycles_timeline import Timeline, Totals, traffic
+from ftm_backend.machine.cycles_timeline import Recorder, Span, Timeline, Totals, touched, traffic
 from ftm_backend.machine.cycles_walk import Decoded, Walk, WalkError
 
-__all__ = ["KernelProfile", "Profile", "WalkError", "model"]
+__all__ = ["KernelProfile", "Profile", "Span", "WalkError", "model"]
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,26 @@ class KernelProfile:
     cycles: float
     compute_cycles: float
     dma_cycles: float
+    scalar_cycles: float
+    """The part of ``compute_cycles`` that goes to scalar work and to issuing tile instructions."""
+    gsm_cycles: float
+    """The part of ``dma_cycles`` in which GSM was the slowest link."""
     dma_bytes: int
+    gsm_bytes: int
+    least_bytes: int
+    """What must move at least: each buffer that the kernel reads or writes, or the part that it touches, once."""
     flops: int
     utilisation: float
     """Share of the peak of all cores' FMA pipes."""
+    roofline: float
+    """Share of the roofline: of the time that the operations take at peak, or the least bytes at full bandwidth."""
 
     @property
     def bound(self) -> str:
-        """``compute`` or ``DMA``: which of the two was busy longer."""
-        return "DMA" if self.dma_cycles > self.compute_cycles else "compute"
+        """``compute``, ``issue``, ``DMA`` or ``GSM``: what kept the core or its DMA engine busy longest."""
+        if self.dma_cycles > self.compute_cycles:
+            return "GSM" if self.gsm_cycles > self.dma_cycles / 2 else "DMA"
+        return "issue" if self.scalar_cycles > self.compute_cycles / 2 else "compute"
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,10 @@ class Profile:
     clock_hz: float
     cycles: float
     kernels: tuple[KernelProfile, ...]
+    spans: tuple[Span, ...] = ()
+    """What one core and its DMA engine did, if ``model`` was asked to watch it."""
+    names: tuple[str, ...] = ()
+    """Of the functions that spans refer to."""
 
     @property
     def seconds(self) -> float:
@@ -62,9 +78,19 @@ class Profile:
         return sum(k.dma_bytes for k in self.kernels)
 
     @property
+    def least_bytes(self) -> int:
+        """What the kernels must move at least, one by one."""
+        return sum(k.least_bytes for k in self.kernels)
+
+    @property
     def flops(self) -> int:
         """Floating-point operations of all cores."""
         return sum(k.flops for k in self.kernels)
+
+    @property
+    def roofline(self) -> float:
+        """Share of the kernels' rooflines."""
+        return sum(k.roofline * k.cycles for k in self.kernels) / self.cycles if self.cycles else 0.0
 
     @property
     def utilisation(self) -> float:
@@ -76,26 +102,28 @@ class Profile:
     def table(self) -> str:
         """A table for people; says that it is modelled."""
         head = f"modelled on {self.machine}, {self.cores} core{'s' if self.cores > 1 else ''}, {self.clock_hz / 1e9:g} GHz"
-        lines = [head, f"{'kernel':32} {'calls':>6} {'cycles':>13} {'DMA bytes':>13} {'FLOPs':>15} {'bound':>8} {'of peak':>8}"]
+        lines = [head, f"{'kernel':24} {'calls':>6} {'cycles':>13} {'bound':>8} {'DDR bytes':>13} {'least':>13} {'FLOPs':>15} "
+                       f"{'of peak':>8} {'of roofline':>11}"]
         for k in sorted(self.kernels, key=lambda k: -k.cycles):
-            lines.append(f"{k.name[:32]:32} {k.calls:6d} {k.cycles:13.0f} {k.dma_bytes:13d} {k.flops:15d} {k.bound:>8} "
-                         f"{k.utilisation:8.1%}")
-        lines.append(f"{'all':32} {'':6} {self.cycles:13.0f} {self.dma_bytes:13d} {self.flops:15d} {'':8} "
-                     f"{self.utilisation:8.1%}   {self.seconds * 1e3:.3f} ms")
+            lines.append(f"{k.name[:24]:24} {k.calls:6d} {k.cycles:13.0f} {k.bound:>8} {k.dma_bytes:13d} {k.least_bytes:13d} "
+                         f"{k.flops:15d} {k.utilisation:8.1%} {k.roofline:11.1%}")
+        lines.append(f"{'all':24} {'':6} {self.cycles:13.0f} {'':8} {self.dma_bytes:13d} {self.least_bytes:13d} {self.flops:15d} "
+                     f"{self.utilisation:8.1%} {self.roofline:11.1%}   {self.seconds * 1e3:.3f} ms")
         return "\n".join(lines)
 
 
 def model(
     program: Program | str | bytes, *, machine: str | presets.MachineParameters | None = None, cores: int | None = None,
     scalars: Mapping[str, int] | None = None, loaded: int = 0, limit: int = 50_000_000,
-    extrapolate: bool = True,
+    extrapolate: bool = True, watch: int | None = None, spans: int = 20_000,
 ) -> Profile:
     """The modelled profile of a program (data, text or image).
 
     machine: preset or parameters; default: the preset that the program names.  cores: default: all of the preset's.
     scalars: values of i64 program scalars that steer control flow, by name; others are 1.  loaded: what ``SLDI`` is
     taken to load.  limit: instructions that a core may execute.  extrapolate: jump over the steady part of long
-    loops (see ``cycles_jump``) instead of walking every iteration.
+    loops (see ``cycles_jump``) instead of walking every iteration.  watch: a core whose timeline is kept, up to so many
+    ``spans``.
 
     Raises:
         AsmError, UnknownPreset: the program or the name is wrong.
@@ -110,7 +138,8 @@ def model(
     values = [(scalars or {}).get(decoded.string(name), 1) for name, _ in decoded.sections["scalars"]]
     shared: dict = {}
     walks = [Walk(decoded, core, count, values, loaded, limit, shared) for core in range(count)]
-    return _combine(decoded, parameters, walks)
+    recorder = Recorder(spans) if watch is not None else None
+    return _combine(decoded, parameters, walks, recorder, watch)
 
 
 def _preset_of(image: bytes) -> str:
@@ -122,15 +151,22 @@ def _preset_of(image: bytes) -> str:
     return strings[start : strings.index(b"\0", start)].decode()
 
 
-def _combine(decoded: Decoded, machine: presets.MachineParameters, walks: list[Walk]) -> Profile:
+def _combine(decoded: Decoded, machine: presets.MachineParameters, walks: list[Walk], recorder: Recorder | None,
+             watch: int | None) -> Profile:
     """Walks all cores from barrier to barrier; a phase takes as long as its slowest core."""
     count = len(walks)
     stacks: list[list[int]] = [[] for _ in walks]
     critical: dict[int, Totals] = {}
     everything: dict[int, Totals] = {}
+    moved: dict[tuple[int, int, bool], int] = {}
     total = 0.0
     while True:
-        lines = _phase(machine, [walk.phase() for walk in walks], stacks)
+        events = [walk.phase() for walk in walks]
+        for each, stack in zip(events, stacks, strict=True):
+            touched(each, stack.copy(), moved)
+        if recorder is not None:
+            recorder.origin = total
+        lines = _phase(machine, events, stacks, recorder, watch)
         slowest = max(lines, key=lambda line: line.clock)
         total += slowest.clock
         for function, totals in slowest.functions.items():
@@ -149,14 +185,29 @@ def _combine(decoded: Decoded, machine: presets.MachineParameters, walks: list[W
     for function, sums in everything.items():
         own = critical.get(function, Totals())
         ideal = sums.ideal / count
+        least = _least(decoded, function, moved, max(own.calls, 1))
+        bound = max(ideal, least / rules.bytes_per_cycle(machine, count) / count)
         kernels.append(KernelProfile(
-            decoded.names[function], max(own.calls, 1), own.cycles, own.compute, own.dma, sums.ddr_bytes, sums.flops,
-            ideal / own.cycles if own.cycles else 0.0,
+            decoded.names[function], max(own.calls, 1), own.cycles, own.compute, own.dma, own.scalar, own.gsm_bound,
+            sums.ddr_bytes, sums.gsm_bytes, least, sums.flops, ideal / own.cycles if own.cycles else 0.0,
+            bound / own.cycles if own.cycles else 0.0,
         ))
-    return Profile(machine.name, count, machine.clock_hz, total, tuple(kernels))
+    spans = tuple(recorder.spans) if recorder is not None else ()
+    return Profile(machine.name, count, machine.clock_hz, total, tuple(kernels), spans, tuple(decoded.names))
 
 
-def _phase(machine: presets.MachineParameters, events: list[list[Event]], stacks: list[list[int]]) -> list[Timeline]:
+_BYTES = [field.name for field in BUFFER.fields].index("bytes")
+
+
+def _least(decoded: Decoded, function: int, moved: Mapping[tuple[int, int, bool], int], calls: int) -> int:
+    """Bytes that a function must move: each buffer once, or less where it touches less."""
+    buffers = decoded.sections["buffers"]
+    return sum(min(size, buffers[buffer][_BYTES] * calls) for (owner, buffer, _), size in moved.items()
+               if owner == function and buffer >= 0)
+
+
+def _phase(machine: presets.MachineParameters, events: list[list[Event]], stacks: list[list[int]],
+           recorder: Recorder | None, watch: int | None) -> list[Timeline]:
     """The cores' timelines between two barriers, with fair shares of DDR and GSM."""
     moved = [traffic(each) for each in events]
     active = [_active([m[kind] for m in moved]) for kind in (0, 1)]
@@ -164,7 +215,7 @@ def _phase(machine: presets.MachineParameters, events: list[list[Event]], stacks
     gsm = machine.gsm_bytes_per_cycle / active[1]
     lines: list[Timeline] = []
     for core, each in enumerate(events):
-        line = Timeline(machine, ddr, gsm)
+        line = Timeline(machine, ddr, gsm, recorder=recorder if core == watch else None)
         line.run(each, stacks[core])
         lines.append(line)
     return lines

@@ -9,20 +9,26 @@ from ftm_backend.machine.cycles_cost import Transfer
 Slot = tuple[int, int]
 """Tile number and slot in the ring; GSM tiles are the same for all cores."""
 
+SCALAR = "scalar"
+"""What the core does between tile instructions, and to issue them."""
+
 
 class Compute(NamedTuple):
-    """The core is busy; ``ideal`` is what ``flops`` take at peak."""
+    """The core is busy; ``ideal`` is what ``flops`` take at peak; ``what`` is the instruction, or scalar work."""
 
     cycles: float
     flops: int = 0
     ideal: float = 0.0
+    what: str = SCALAR
 
 
 class Dma(NamedTuple):
-    """A transfer starts; the slots are free when it ends."""
+    """A transfer starts; the slots are free when it ends.  ``buffer``: in DDR, or -1."""
 
     slots: tuple[Slot, ...]
     transfer: Transfer
+    what: str = "DCP"
+    buffer: int = -1
 
 
 class Wait(NamedTuple):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ftm_backend.isa.layout import NONE
 from ftm_backend.machine import rules
-from ftm_backend.machine.cycles_cost import Transfer
-from ftm_backend.machine.cycles_events import Compute, Dma, Enter, Event, Repeat, Slot, Wait
+from ftm_backend.machine.cycles_events import SCALAR, Compute, Dma, Enter, Event, Repeat, Slot, Wait
 from ftm_backend.machine.presets import MachineParameters
 
 
@@ -24,7 +24,12 @@ class Totals:
     cycles: float = 0.0
     compute: float = 0.0
     dma: float = 0.0
+    scalar: float = 0.0
+    """The part of ``compute`` that goes to scalar work and to issuing tile instructions."""
+    gsm_bound: float = 0.0
+    """The part of ``dma`` in which GSM is the slowest link."""
     ddr_bytes: int = 0
+    gsm_bytes: int = 0
     flops: int = 0
     ideal: float = 0.0
     calls: int = 0
@@ -34,7 +39,10 @@ class Totals:
         self.cycles += other.cycles * times
         self.compute += other.compute * times
         self.dma += other.dma * times
+        self.scalar += other.scalar * times
+        self.gsm_bound += other.gsm_bound * times
         self.ddr_bytes += round(other.ddr_bytes * times)
+        self.gsm_bytes += round(other.gsm_bytes * times)
         self.flops += round(other.flops * times)
         self.ideal += other.ideal * times
         self.calls += round(other.calls * times)
@@ -51,6 +59,37 @@ class Totals:
         return self.minus(Totals())
 
 
+class Span(NamedTuple):
+    """Something that takes time: on the core or on its DMA engine; times in cycles from the start of the program."""
+
+    lane: str
+    what: str
+    start: float
+    end: float
+    function: int
+
+
+class Recorder:
+    """Keeps the spans of one core, the first ``most`` of them."""
+
+    def __init__(self, most: int) -> None:
+        self.spans: list[Span] = []
+        self.most, self.origin, self.function = most, 0.0, NONE
+        self._last: dict[str, int] = {}
+
+    def note(self, lane: str, what: str, start: float, end: float) -> None:
+        """Adds a span, or makes the lane's last one longer; times are those of the phase."""
+        if end <= start or len(self.spans) >= self.most:
+            return
+        start, end = start + self.origin, end + self.origin
+        at = self._last.get(lane, -1)
+        if at >= 0 and what == self.spans[at].what == SCALAR and self.spans[at].end == start:
+            self.spans[at] = self.spans[at]._replace(end=end)
+            return
+        self._last[lane] = len(self.spans)
+        self.spans.append(Span(lane, what, start, end, self.function))
+
+
 @dataclass(slots=True)
 class Timeline:
     """One core between two barriers; ``ddr`` and ``gsm`` are its shares, in bytes per cycle."""
@@ -63,6 +102,7 @@ class Timeline:
     slots: dict[Slot, float] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
     functions: dict[int, Totals] = field(default_factory=dict)
+    recorder: Recorder | None = None
 
     def run(self, events: Iterable[Event], stack: list[int]) -> None:
         """Runs a phase; ``stack`` holds the functions being executed, and is kept across phases."""
@@ -75,6 +115,8 @@ class Timeline:
                 else:
                     stack.append(event.function)
                     self.functions.setdefault(event.function, Totals()).calls += 1
+                if self.recorder is not None and stack:
+                    self.recorder.function = stack[-1]
             else:
                 self._step(event)
         self._wait_all()
@@ -89,33 +131,48 @@ class Timeline:
     def _step(self, event: Event) -> None:
         kind = type(event)
         if kind is Compute:
+            if self.recorder is not None:
+                self.recorder.note("core", event.what, self.clock, self.clock + event.cycles)
             self.clock += event.cycles
+            if event.what == SCALAR:
+                self.totals.scalar += event.cycles
             self.totals.compute += event.cycles
             self.totals.flops += event.flops
             self.totals.ideal += event.ideal
         elif kind is Dma:
-            self._transfer(event.slots, event.transfer)
+            self._transfer(event)
         elif kind is Wait:
             if event.slot is None:
                 self._wait_all()
             else:
-                self.clock = max(self.clock, self.slots.get(event.slot, 0.0))
+                self._wait_until(self.slots.get(event.slot, 0.0))
         elif kind is Repeat:
             self._repeat(event)
 
     def _wait_all(self) -> None:
-        self.clock = max(self.clock, self.engine)
+        self._wait_until(self.engine)
 
-    def _transfer(self, slots: tuple[Slot, ...], moved: Transfer) -> None:
-        machine = self.machine
+    def _wait_until(self, time: float) -> None:
+        if time > self.clock:
+            if self.recorder is not None:
+                self.recorder.note("core", "wait", self.clock, time)
+            self.clock = time
+
+    def _transfer(self, event: Dma) -> None:
+        machine, moved = self.machine, event.transfer
         cycles = rules.transfer_cycles(
             machine, moved.ddr_bytes / self.ddr, moved.gsm_bytes / self.gsm, moved.element_cycles)
-        end = max(self.clock, self.engine) + cycles
-        self.engine = end
-        for slot in slots:
+        start = max(self.clock, self.engine)
+        self.engine = end = start + cycles
+        if self.recorder is not None:
+            self.recorder.note("DMA", event.what, start, end)
+        for slot in event.slots:
             self.slots[slot] = end
         self.totals.dma += cycles
+        if moved.gsm_bytes / self.gsm > max(moved.ddr_bytes / self.ddr, moved.element_cycles):
+            self.totals.gsm_bound += cycles
         self.totals.ddr_bytes += moved.ddr_bytes
+        self.totals.gsm_bytes += moved.gsm_bytes
         if not machine.dma_overlaps:
             self.clock = end
 
@@ -132,6 +189,9 @@ class Timeline:
                 left = event.count - done
                 shift = (self.clock - clock) * left
                 self.totals.add(self.totals.minus(totals), left)
+                if self.recorder is not None:
+                    for lane in ("core", "DMA"):
+                        self.recorder.note(lane, f"the same {left} times", self.clock, self.clock + shift)
                 self.slots = {slot: end + shift for slot, end in self.slots.items()}
                 self.clock += shift
                 self.engine += shift
@@ -156,3 +216,21 @@ def traffic(events: Iterable[Event]) -> tuple[int, int]:
             ddr += inner[0] * event.count
             gsm += inner[1] * event.count
     return ddr, gsm
+
+
+def touched(events: Iterable[Event], stack: list[int], found: dict[tuple[int, int, bool], int], times: int = 1) -> None:
+    """Adds to ``found`` the bytes that each function moves from and to each buffer: (function, buffer, whether to it).
+
+    ``stack`` holds the functions being executed, and is left as the events leave it.
+    """
+    for event in events:
+        if type(event) is Dma:
+            key = stack[-1], event.buffer, event.what in ("DST", "DSC")
+            found[key] = found.get(key, 0) + event.transfer.bytes * times
+        elif type(event) is Repeat:
+            touched(event.events, stack, found, times * event.count)
+        elif type(event) is Enter:
+            if event.function == NONE:
+                stack.pop()
+            else:
+                stack.append(event.function)

@@ -234,7 +234,7 @@ class Walk:
             moved = self._transfers[key] = cost.transfer(self.machine, BY_NUMBER[key[0]].bytes, rows, columns, key[1])
         if item[0] in (_OP["DLD"], _OP["DGA"]):
             self._fill(slot, _count(rows), _count(columns))
-        self.events.append(Dma(slots, moved))
+        self.events.append(Dma(slots, moved, _NAMES[item[0]], item[7]))
 
     def _copy(self, item: tuple[int, ...]) -> None:
         source, target = self._slot(item, 0), self._slot(item, 1)
@@ -258,7 +258,7 @@ class Walk:
             work = cost.product(self.machine, *key)
             self._products[key] = work
         self._fill(c, rows, columns)
-        self.events.append(Compute(work.cycles, work.flops, work.ideal))
+        self.events.append(Compute(work.cycles, work.flops, work.ideal, _NAMES[item[0]]))
 
     def _map(self, item: tuple[int, ...]) -> None:
         rows, columns = max(self.value(item, 0), 0), max(self.value(item, 1), 0)
@@ -269,31 +269,31 @@ class Walk:
             shape = ((rows, columns), (rows, 1), (1, columns), (1, 1))[out[1]]
             self._fill((out[0], slot % sections["tiles"][out[0]][4]), *shape)
         work = self.decoded.maps[item[5]].work(rows, columns)
-        self.events.append(Compute(work.cycles, work.flops, work.ideal))
+        self.events.append(Compute(work.cycles, work.flops, work.ideal, _NAMES[item[0]]))
 
     def _transpose(self, item: tuple[int, ...]) -> None:
         rows, columns = self._extents(self._slot(item, 0))
         self._fill(self._slot(item, 1), columns, rows)
-        self.events.append(Compute(rules.transpose_cycles(self.machine, rows, columns)))
+        self.events.append(Compute(rules.transpose_cycles(self.machine, rows, columns), what="TRANS"))
 
 
     def _scan(self, item: tuple[int, ...]) -> None:
         rows, columns = self._extents(self._slot(item, 0))
         self._fill(self._slot(item, 2), rows, columns)
         work = cost.scan(self.machine, rows, columns, bool(item[1] & _DOWN), bool(item[1] & _LSE))
-        self.events.append(Compute(work.cycles))
+        self.events.append(Compute(work.cycles, what="SCAN"))
 
     def _sort(self, item: tuple[int, ...]) -> None:
         rows, columns = self._extents(self._slot(item, 0))
         target = self._slot(item, 1)
         kept = min(columns, self.decoded.sections["tiles"][target[0]][6])
         self._fill(target, rows, kept)
-        self.events.append(Compute(cost.sort(self.machine, rows, columns, kept).cycles))
+        self.events.append(Compute(cost.sort(self.machine, rows, columns, kept).cycles, what="SORT"))
 
     def _merge(self, item: tuple[int, ...]) -> None:
         (rows, a), (_, b) = self._extents(self._slot(item, 0)), self._extents(self._slot(item, 1))
         self._fill(self._slot(item, 2), rows, a + b)
-        self.events.append(Compute(cost.merge(self.machine, rows, a + b).cycles))
+        self.events.append(Compute(cost.merge(self.machine, rows, a + b).cycles, what="MERGE"))
 
 
 def _count(dims: list[tuple[int, int]]) -> int:

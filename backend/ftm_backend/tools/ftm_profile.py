@@ -1,0 +1,161 @@
+"""``ftm-profile``: what a program would cost on a machine, kernel by kernel.  Everything it says is modelled."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from ftm_backend.machine import cycles, presets
+from ftm_backend.tools.timelines import chrome_trace, svg
+
+__all__ = ["main"]
+
+_EPILOG = """\
+examples:
+  ftm-profile step.lan --machine m7032                      a table of kernels
+  ftm-profile step.trace --machine m7032 --cores 8          compiles first, from any stage's text
+  ftm-profile dump/0003_step --svg step.svg --window 0:90000
+  ftm-profile a.lan --compare b.lan                         two programs
+  ftm-profile step.trace --machine m7032 --compare-machine mt3000
+
+`bound` says what kept the busiest core occupied longest: compute, issue (scalar work), DMA, or GSM.  `least` is
+the bytes of DDR that a kernel must move: each buffer once, or the part that it touches.  The roofline is the larger
+of the time of the operations at peak and of the least bytes at full bandwidth."""
+
+
+class UsageError(Exception):
+    """The command line or a file that it names is wrong; the message says what to do."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog="ftm-profile", description="Shows the modelled cost of a program on a machine.", epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("program", type=Path, help="a .lan file, the text of any earlier stage, or a folder that holds one")
+    p.add_argument("--machine", metavar="PRESET", help="preset (default: the program's own; host for earlier stages)")
+    p.add_argument("--cores", type=int, default=0, help="number of cores (default: the preset's)")
+    p.add_argument("--json", action="store_true", help="print JSON in place of the table")
+    p.add_argument("--svg", type=Path, metavar="FILE", help="draw one core's timeline")
+    p.add_argument("--chrome", type=Path, metavar="FILE", help="write one core's timeline as a Chrome trace")
+    p.add_argument("--core", type=int, default=0, help="the core whose timeline is shown (default 0)")
+    p.add_argument("--window", metavar="FIRST:LAST", help="cycles that the picture shows (default: all)")
+    p.add_argument("--compare", type=Path, metavar="PROGRAM", help="compare with another program")
+    p.add_argument("--compare-machine", metavar="PRESET", help="compare with another machine")
+    return p
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the tool; returns the exit status: 0, or 2 for wrong usage."""
+    given = _parser().parse_args(arguments)
+    try:
+        _run(given)
+    except (UsageError, presets.UnknownPreset, cycles.WalkError, OSError, ValueError) as error:
+        print(f"ftm-profile: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _run(given: argparse.Namespace) -> None:
+    window = _window(given.window)
+    watch = given.core if given.svg or given.chrome else None
+    profile = _profile(given.program, given.machine, given.cores, watch)
+    if given.svg:
+        given.svg.write_text(svg(profile, window))
+    if given.chrome:
+        given.chrome.write_text(chrome_trace(profile))
+    if given.compare or given.compare_machine:
+        other = _profile(given.compare or given.program, given.compare_machine or given.machine, given.cores, None)
+        print(_json([profile, other]) if given.json else comparison(profile, other))
+    else:
+        print(_json([profile]) if given.json else profile.table())
+
+
+def _window(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    first, separator, last = text.partition(":")
+    try:
+        window = float(first), float(last)
+    except ValueError:
+        raise UsageError(f"--window takes two numbers of cycles, as in 0:90000, not {text!r}") from None
+    if not separator or not window[0] < window[1]:
+        raise UsageError(f"--window {text} is empty")
+    return window
+
+
+def _profile(path: Path, machine: str | None, cores: int, watch: int | None) -> cycles.Profile:
+    text = _file(path).read_text()
+    if not text.lstrip().startswith("@program"):
+        text = _compiled(text, machine or presets.DEFAULT, cores)
+    parameters = presets.load(machine) if machine else None
+    if watch is not None and parameters is not None and not 0 <= watch < (cores or parameters.cores):
+        raise UsageError(f"there is no core {watch} among {cores or parameters.cores}")
+    return cycles.model(text, machine=parameters, cores=cores or None, watch=watch)
+
+
+def _compiled(text: str, machine: str, cores: int) -> str:
+    from ftm_backend import driver
+    from ftm_backend.options import Options
+
+    try:
+        result = driver.run_from(driver.guess_stage(text), text, "asm", Options(machine=machine, cores=cores))
+    except driver.CompileError as error:
+        raise UsageError(str(error)) from error
+    assert isinstance(result, str)
+    return result
+
+
+def _file(path: Path) -> Path:
+    """The program in ``path``; in a folder, the one .lan, or else the one .trace."""
+    if not path.is_dir():
+        return path
+    for suffix in (".lan", ".trace"):
+        found = sorted(path.glob(f"*{suffix}"))
+        if len(found) > 1:
+            raise UsageError(f"{path} holds several {suffix} files: name one of {', '.join(f.name for f in found)}")
+        if found:
+            return found[0]
+    raise UsageError(f"{path} holds neither a .lan nor a .trace file")
+
+
+def comparison(a: cycles.Profile, b: cycles.Profile) -> str:
+    """Two profiles side by side, kernels matched by name."""
+    lines = [f"A: modelled on {a.machine}, {a.cores} cores; B: modelled on {b.machine}, {b.cores} cores",
+             f"{'kernel':24} {'ms A':>11} {'ms B':>11} {'B / A':>7} {'bytes A':>13} {'bytes B':>13} {'peak A':>7} {'peak B':>7}"]
+    named = [{kernel.name: kernel for kernel in profile.kernels} for profile in (a, b)]
+    for name in dict.fromkeys([*named[0], *named[1]]):
+        pair = [kernels.get(name) for kernels in named]
+        times = [kernel.cycles / profile.clock_hz * 1e3 if kernel else None for kernel, profile in zip(pair, (a, b), strict=True)]
+        lines.append(_compared(name, times, [k.dma_bytes if k else None for k in pair], [k.utilisation if k else None for k in pair]))
+    lines.append(_compared("all", [p.seconds * 1e3 for p in (a, b)], [p.dma_bytes for p in (a, b)], [p.utilisation for p in (a, b)]))
+    return "\n".join(lines)
+
+
+def _compared(name: str, times: Sequence[float | None], moved: Sequence[int | None], peak: Sequence[float | None]) -> str:
+    ratio = f"{times[1] / times[0]:7.3f}" if times[0] and times[1] else f"{'-':>7}"
+    return (f"{name[:24]:24} {_or_dash(times[0], '11.4f')} {_or_dash(times[1], '11.4f')} {ratio} {_or_dash(moved[0], '13d')} "
+            f"{_or_dash(moved[1], '13d')} {_or_dash(peak[0], '7.1%')} {_or_dash(peak[1], '7.1%')}")
+
+
+def _or_dash(value: float | None, form: str) -> str:
+    return format(value, form) if value is not None else "-".rjust(int(form.split(".")[0].rstrip("d%f")))
+
+
+def _json(profiles: Sequence[cycles.Profile]) -> str:
+    listed = []
+    for profile in profiles:
+        listed.append({
+            "modelled": True, "machine": profile.machine, "cores": profile.cores, "cycles": profile.cycles,
+            "seconds": profile.seconds, "dma_bytes": profile.dma_bytes, "least_bytes": profile.least_bytes,
+            "flops": profile.flops, "of_peak": profile.utilisation, "of_roofline": profile.roofline,
+            "kernels": [{**asdict(kernel), "bound": kernel.bound} for kernel in profile.kernels],
+        })
+    return json.dumps(listed[0] if len(listed) == 1 else listed, indent=1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
