@@ -24,6 +24,7 @@ from ftm_lazy import settings
 DOCS = Path(__file__).parent
 sys.path.insert(1, str(DOCS.parent / "tests"))
 
+from layers import dependencies  # noqa: E402
 from opdb import table  # noqa: E402
 
 MARKED = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -50,6 +51,12 @@ def stage(name: str, language: str) -> Callable[[], str]:
     return lambda: f"```{language}\n{ftm_lazy.debug.text([walk_tensor()], name).rstrip()}\n```\n"
 
 
+def drawing(edges: set[dependencies.Edge]) -> Callable[[], str]:
+    """Makes a drawing of who knows whom, without the edges that follow from others."""
+    arrows = "".join(f"    {above} --> {below}\n" for above, below in dependencies.direct(edges))
+    return lambda: f"```mermaid\nflowchart TD\n{arrows}```\n"
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "walk-program": lambda: f"```python\n{WALK}```\n",
     "walk-trace": stage("trace", "text"),
@@ -57,6 +64,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "walk-linalg": stage("linalg", "mlir"),
     "walk-ftm": stage("ftm", "mlir"),
     "walk-asm": stage("asm", "text"),
+    "layers-recorder": drawing(dependencies.folder_edges()),
+    "layers-python": drawing(dependencies.import_edges()),
     "settings": lambda: settings.table(),
     "ops-totals": table.totals,
     "ops-entries": table.ops,

@@ -1,7 +1,8 @@
 #include "eager/call_checks.h"
 
+#include "eager/draw_checks.h"
+#include "eager/index_checks.h"
 #include "eager/trial_calls.h"
-#include "random/generator.h"
 
 #include <ATen/Dispatch_v2.h>
 #include <ATen/core/interned_strings.h>
@@ -217,7 +218,7 @@ void check_call(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (op.cpu_indices) {
     check_indexing(op, arguments);
   }
-  if (op.lax_meta || is_suspicious(op, arguments)) {
+  if (op.permissive_meta || is_suspicious(op, arguments)) {
     throw_as_eager(op, arguments);
   }
   if (op.name == "aten::pow.Tensor_Scalar" && arguments[1].isInt() && arguments[1].toInt() < 0) {

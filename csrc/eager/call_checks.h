@@ -22,7 +22,4 @@ void check_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments);
 // The same as check_numbers for filling a tensor.
 void check_fill(const at::Scalar& value, const at::Tensor& self);
 
-// The part of it for indexing by tensors (index_checks.cpp).
-void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments);
-
 } // namespace ftm

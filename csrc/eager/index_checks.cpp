@@ -1,5 +1,4 @@
-// Indexing by tensors (x[i, j], x[i, j] = v): what eager's kernels say of shapes and dtypes, said where the call is recorded.
-#include "eager/call_checks.h"
+#include "eager/index_checks.h"
 
 #include "eager/trial_calls.h"
 

@@ -4,41 +4,10 @@
 #include "tensor/variable.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <mutex>
 
 namespace ftm {
 namespace {
-
-// What the indices of an op lie in. They are its argument `index`, the places are in its first argument.
-struct PlaceRule {
-  enum class Extent : uint8_t { first, dim, classes, all, each };
-  Extent extent;
-  size_t index;
-  bool wraps; // from the end, where negative
-};
-
-const std::unordered_map<std::string, PlaceRule>& place_rules() {
-  using Extent = PlaceRule::Extent;
-  static const std::unordered_map<std::string, PlaceRule> rules = {
-      {"aten::embedding", {Extent::first, 1, false}},
-      {"aten::gather", {Extent::dim, 2, false}},
-      {"aten::index", {Extent::each, 1, true}},
-      {"aten::index_add", {Extent::dim, 2, false}},
-      {"aten::index_copy", {Extent::dim, 2, false}},
-      {"aten::index_fill", {Extent::dim, 2, true}},
-      {"aten::index_put", {Extent::each, 1, true}},
-      {"aten::index_reduce", {Extent::dim, 2, false}},
-      {"aten::index_select", {Extent::dim, 2, false}},
-      {"aten::nll_loss2d_forward", {Extent::classes, 1, false}},
-      {"aten::nll_loss_forward", {Extent::classes, 1, false}},
-      {"aten::put", {Extent::all, 1, true}},
-      {"aten::scatter", {Extent::dim, 2, false}},
-      {"aten::scatter_add", {Extent::dim, 2, false}},
-      {"aten::scatter_reduce", {Extent::dim, 2, false}},
-      {"aten::take", {Extent::all, 1, true}},
-  };
-  return rules;
-}
 
 bool may_be_index(at::ScalarType dtype) {
   return dtype == at::kLong || dtype == at::kInt;
@@ -49,21 +18,21 @@ bool is_index(const at::Tensor& tensor) {
 }
 
 // On buffers whose elements came from the CPU: their least and their greatest, found once.
-struct FromCpu final : torch::lazy::BackendData::Info {
+struct IndexRange final : torch::lazy::BackendData::Info {
   std::once_flag found;
   int64_t low = 0, high = 0;
 };
 
 template <typename T>
-void find_range(FromCpu& info, const Buffer& buffer) {
+void find_range(IndexRange& info, const Buffer& buffer) {
   const auto* first = static_cast<const T*>(buffer.data());
   const auto [low, high] = std::minmax_element(first, first + buffer.nbytes() / sizeof(T));
   info.low = *low;
   info.high = *high;
 }
 
-const FromCpu& range_of(const Buffer& buffer) {
-  auto& info = static_cast<FromCpu&>(*buffer.info());
+const IndexRange& range_of(const Buffer& buffer) {
+  auto& info = static_cast<IndexRange&>(*buffer.info()); // known_buffer has put it there
   std::call_once(info.found, [&] {
     buffer.shape().scalar_type() == at::kLong ? find_range<int64_t>(info, buffer) : find_range<int32_t>(info, buffer);
   });
@@ -78,7 +47,13 @@ BufferPtr known_buffer(const at::Tensor& tensor) {
     return nullptr;
   }
   const auto& buffer = static_cast<const DataNode&>(trace_node(value)).buffer();
-  return buffer->info() != nullptr ? buffer : nullptr;
+  if (!buffer->is_from_cpu() || !may_be_index(buffer->shape().scalar_type())) {
+    return nullptr;
+  }
+  if (buffer->info() == nullptr) {
+    buffer->SetInfo(std::make_shared<IndexRange>());
+  }
+  return buffer;
 }
 
 at::Tensor known_elements(const BufferPtr& buffer, const at::Tensor& tensor) {
@@ -119,33 +94,33 @@ bool may_hold(const at::Tensor& index, const Bounds& bounds) {
   return index.scalar_type() == at::kLong ? all_hold<int64_t>(elements, bounds) : all_hold<int32_t>(elements, bounds);
 }
 
-int64_t extent_of(const PlaceRule& rule, c10::ArrayRef<c10::IValue> arguments) {
-  const auto& places = arguments[0].toTensor();
+int64_t extent_of(const IndexRule& rule, c10::ArrayRef<c10::IValue> arguments) {
+  const auto& source = arguments[0].toTensor();
   switch (rule.extent) {
-    case PlaceRule::Extent::first:
-      return places.size(0);
-    case PlaceRule::Extent::classes:
-      return places.size(places.dim() == 1 ? 0 : 1);
-    case PlaceRule::Extent::all:
-      return places.numel();
+    case IndexRule::Extent::first:
+      return source.size(0);
+    case IndexRule::Extent::classes:
+      return source.size(source.dim() == 1 ? 0 : 1);
+    case IndexRule::Extent::all:
+      return source.numel();
     default:
-      return places.dim() == 0 ? 1 : places.size(arguments[1].toInt());
+      return source.dim() == 0 ? 1 : source.size(arguments[1].toInt());
   }
 }
 
-bool all_may_hold(const PlaceRule& rule, c10::ArrayRef<c10::IValue> arguments) {
+bool all_may_hold(const IndexRule& rule, c10::ArrayRef<c10::IValue> arguments) {
   const auto bounds = [&](int64_t extent) -> Bounds { return {rule.wraps ? -extent : 0, extent, std::nullopt}; };
-  if (rule.extent != PlaceRule::Extent::each) {
+  if (rule.extent != IndexRule::Extent::each) {
     Bounds wanted = bounds(extent_of(rule, arguments));
-    if (rule.extent == PlaceRule::Extent::classes) {
+    if (rule.extent == IndexRule::Extent::classes) {
       wanted.ignored = arguments[4].toInt(); // ignore_index
     }
     return may_hold(arguments[rule.index].toTensor(), wanted);
   }
-  const auto& places = arguments[0].toTensor();
+  const auto& source = arguments[0].toTensor();
   const auto indices = arguments[rule.index].toOptionalTensorVector();
   for (size_t i = 0; i < indices.size(); ++i) {
-    if (indices[i] && !may_hold(*indices[i], bounds(places.size(static_cast<int64_t>(i))))) {
+    if (indices[i] && !may_hold(*indices[i], bounds(source.size(static_cast<int64_t>(i))))) {
       return false;
     }
   }
@@ -163,19 +138,9 @@ at::Tensor known_or_zeros(const at::Tensor& tensor) {
 
 } // namespace
 
-void note_origin(Buffer& buffer) {
-  if (may_be_index(buffer.shape().scalar_type()) && buffer.nbytes() != 0) {
-    buffer.SetInfo(std::make_shared<FromCpu>());
-  }
-}
-
-bool takes_places(const std::string& name) {
-  return place_rules().count(name) != 0;
-}
-
-void check_known_places(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  if (!all_may_hold(place_rules().at(op.functional.operator_name().name), arguments)) {
-    auto stack = stand_ins(arguments, known_or_zeros, c10::kCPU);
+void check_known_indices(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (!all_may_hold(*op.index_rule, arguments)) {
+    auto stack = with_tensors_replaced(arguments, known_or_zeros, c10::kCPU);
     op.handle.callBoxed(stack);
   }
 }

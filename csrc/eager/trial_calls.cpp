@@ -1,7 +1,7 @@
 #include "eager/trial_calls.h"
 
+#include "ops/make_form.h"
 #include "process/python.h"
-#include "recorder/infer_form.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -10,16 +10,15 @@
 namespace ftm {
 namespace {
 
-// An argument with its tensors replaced by stand-ins on another device.
-c10::IValue stand_in(const c10::IValue& value, Stand stand, c10::Device device) {
+c10::IValue replaced(const c10::IValue& value, Replacement replacement, c10::Device device) {
   if (value.isTensor()) {
     const auto& tensor = value.toTensor();
-    return tensor.defined() ? c10::IValue(stand(tensor)) : value;
+    return tensor.defined() ? c10::IValue(replacement(tensor)) : value;
   }
   if (value.isTensorList()) {
     c10::List<at::Tensor> list;
     for (const at::Tensor& tensor : value.toTensorVector()) {
-      list.push_back(stand(tensor));
+      list.push_back(replacement(tensor));
     }
     return list;
   }
@@ -27,7 +26,7 @@ c10::IValue stand_in(const c10::IValue& value, Stand stand, c10::Device device) 
     c10::List<std::optional<at::Tensor>> list;
     for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
       list.push_back(
-          tensor && tensor->defined() ? std::optional<at::Tensor>(stand(*tensor)) : std::nullopt);
+          tensor && tensor->defined() ? std::optional<at::Tensor>(replacement(*tensor)) : std::nullopt);
     }
     return list;
   }
@@ -61,10 +60,11 @@ at::Tensor cpu_like(const at::Tensor& tensor) {
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU)).zero_();
 }
 
-torch::jit::Stack stand_ins(c10::ArrayRef<c10::IValue> arguments, Stand stand, c10::Device device) {
+torch::jit::Stack with_tensors_replaced(
+    c10::ArrayRef<c10::IValue> arguments, Replacement replacement, c10::Device device) {
   torch::jit::Stack stack;
   for (const auto& argument : arguments) {
-    stack.push_back(stand_in(argument, stand, device));
+    stack.push_back(replaced(argument, replacement, device));
   }
   return stack;
 }
@@ -74,7 +74,7 @@ void throw_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(
       op.written.empty() ? c10::WarningUtils::get_warning_handler() : &silence);
-  auto stack = stand_ins(arguments, cpu_like, c10::kCPU);
+  auto stack = with_tensors_replaced(arguments, cpu_like, c10::kCPU);
   op.handle.callBoxed(stack);
 }
 
@@ -103,7 +103,7 @@ bool call_on_zeros(
     const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack& stack) {
   at::AutoDispatchBelowADInplaceOrView guard;
   try {
-    stack = stand_ins(arguments, cpu_like, c10::kCPU);
+    stack = with_tensors_replaced(arguments, cpu_like, c10::kCPU);
     op.callBoxed(stack);
     return true;
   } catch (const c10::Error&) {

@@ -1,5 +1,4 @@
-// Calls tried on tensors that stand in for those of the device: on the meta device, where only geometry is, and on
-// the CPU, with zeros.
+// Calls tried on other tensors than the user's: on the meta device, where only geometry is, and on the CPU, with zeros.
 #pragma once
 
 #include "ops/op.h"
@@ -13,9 +12,10 @@ at::Tensor meta_like(const at::Tensor& tensor);
 // Zeros on the CPU, with the tensor's geometry.
 at::Tensor cpu_like(const at::Tensor& tensor);
 
-using Stand = at::Tensor (*)(const at::Tensor&);
-// Arguments with their tensors replaced by stand-ins on another device.
-torch::jit::Stack stand_ins(c10::ArrayRef<c10::IValue> arguments, Stand stand, c10::Device device);
+using Replacement = at::Tensor (*)(const at::Tensor&);
+// The arguments with each tensor replaced, and each device; without generators.
+torch::jit::Stack with_tensors_replaced(
+    c10::ArrayRef<c10::IValue> arguments, Replacement replacement, c10::Device device);
 
 // Many meta kernels are written in Python and complain in words of their own. A call that one of them
 // refuses is tried on CPU zeros, so that the user reads what eager says. Returns if eager takes the call.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "graph/hash.h"
+#include "graph/value_type.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -13,19 +14,6 @@
 #include <vector>
 
 namespace ftm {
-
-// Type of a value of the trace: dense, row-major.
-struct ValueType {
-  at::ScalarType dtype = at::ScalarType::Undefined; // Undefined: there is no value
-  c10::DimVector sizes;
-
-  int64_t numel() const {
-    return c10::multiply_integers(sizes);
-  }
-  bool operator==(const ValueType& other) const {
-    return dtype == other.dtype && sizes == other.sizes;
-  }
-};
 
 // An operand's place in a call: which argument it belongs to, and its index in a list argument (else -1). A complex
 // number is two scalars, 0 and 1.
@@ -77,28 +65,5 @@ struct Form final : c10::intrusive_ptr_target {
 };
 
 using FormPtr = c10::intrusive_ptr<Form>;
-
-// "f32", "i64", ...
-const char* dtype_token(at::ScalarType dtype);
-// "f32[2,3]", or "none"
-std::string type_text(const ValueType& type);
-
-// Renders attributes and slots of an aten call into form.pieces and form.slots, from form.op and
-// form.arguments; `operands` says which arguments are operands: for each schema argument either empty,
-// or the slots of its elements (a single one for non-list arguments, two for a complex number).
-struct OperandMark {
-  bool present = false; // the operand is not None
-  Slot::Kind kind = Slot::Kind::value;
-};
-void render_call(Form& form, const std::vector<std::vector<OperandMark>>& operands, bool random);
-
-// ftm.view, ftm.update and ftm.bitcast
-FormPtr view_form(
-    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
-FormPtr update_form(
-    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
-FormPtr bitcast_form(const ValueType& base, at::ScalarType dtype);
-// The view that gives the memory order of a dense tensor with these strides.
-FormPtr layout_form(const ValueType& base, c10::IntArrayRef strides);
 
 } // namespace ftm

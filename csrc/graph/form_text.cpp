@@ -1,5 +1,4 @@
-// Text of a call's form: the trace's syntax for attributes.
-#include "graph/form.h"
+#include "graph/form_text.h"
 
 #include <array>
 #include <charconv>
@@ -112,72 +111,7 @@ bool printed(const c10::Argument& argument) {
   return true;
 }
 
-// "[64,64]"
-std::string extents(c10::IntArrayRef values) {
-  std::string text = "[";
-  for (size_t i = 0; i < values.size(); ++i) {
-    text += (i == 0 ? "" : ",") + std::to_string(values[i]);
-  }
-  return text + "]";
-}
-
 } // namespace
-
-const char* dtype_token(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kDouble:
-      return "f64";
-    case at::kFloat:
-      return "f32";
-    case at::kHalf:
-      return "f16";
-    case at::kBFloat16:
-      return "bf16";
-    case at::kLong:
-      return "i64";
-    case at::kInt:
-      return "i32";
-    case at::kShort:
-      return "i16";
-    case at::kChar:
-      return "i8";
-    case at::kByte:
-      return "u8";
-    case at::kUInt16:
-      return "u16";
-    case at::kUInt32:
-      return "u32";
-    case at::kUInt64:
-      return "u64";
-    case at::kFloat8_e4m3fn:
-      return "f8e4m3fn";
-    case at::kFloat8_e5m2:
-      return "f8e5m2";
-    case at::kFloat8_e4m3fnuz:
-      return "f8e4m3fnuz";
-    case at::kFloat8_e5m2fnuz:
-      return "f8e5m2fnuz";
-    case at::kFloat8_e8m0fnu:
-      return "f8e8m0fnu";
-    case at::kBool:
-      return "i1";
-    case at::kComplexFloat:
-      return "c64";
-    case at::kComplexHalf:
-      return "c32";
-    case at::kComplexDouble:
-      return "c128";
-    default:
-      return c10::toString(dtype);
-  }
-}
-
-std::string type_text(const ValueType& type) {
-  if (type.dtype == at::ScalarType::Undefined) {
-    return "none";
-  }
-  return dtype_token(type.dtype) + extents(type.sizes);
-}
 
 void render_call(Form& form, const std::vector<std::vector<OperandMark>>& operands, bool random) {
   const auto& arguments = form.op->schema().arguments();
@@ -222,106 +156,6 @@ void render_call(Form& form, const std::vector<std::vector<OperandMark>>& operan
     add_slot({Slot::Kind::scalar_int, -1, 1});
   }
   form.pieces.push_back(piece + ")");
-}
-
-void Form::finish() {
-  for (const auto& slot : slots) {
-    ++(slot.kind == Slot::Kind::value ? values : scalars);
-  }
-  for (const auto& piece : pieces) {
-    hash.add(piece);
-  }
-  for (const auto& slot : slots) {
-    hash.add(static_cast<uint64_t>(slot.kind));
-  }
-  for (const auto& result : results) {
-    hash.add(type_text(result.type));
-  }
-}
-
-namespace {
-
-FormPtr special_form(
-    Form::Kind kind, const char* name, std::vector<const char*> operands, std::string attributes,
-    ValueType result) {
-  auto form = c10::make_intrusive<Form>();
-  form->kind = kind;
-  form->name = name;
-  std::string piece = std::string(name) + "(";
-  for (size_t i = 0; i < operands.size(); ++i) {
-    form->pieces.push_back(piece + operands[i] + "=");
-    form->slots.push_back({Slot::Kind::value, static_cast<int32_t>(i), -1});
-    piece = ", ";
-  }
-  form->pieces.push_back(", " + attributes + ")");
-  ResultType type;
-  type.type = std::move(result);
-  form->results.push_back(std::move(type));
-  return form;
-}
-
-std::string window_text(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
-  return "sizes=" + extents(sizes) + ", strides=" + extents(strides) +
-      ", offset=" + std::to_string(offset);
-}
-
-} // namespace
-
-FormPtr view_form(
-    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
-  auto form = special_form(
-      Form::Kind::view, "ftm.view", {"base"}, window_text(sizes, strides, offset),
-      {base.dtype, c10::DimVector(sizes)});
-  form->sizes = sizes;
-  form->strides = strides;
-  form->offset = offset;
-  form->finish();
-  return form;
-}
-
-FormPtr update_form(
-    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
-  auto form = special_form(
-      Form::Kind::update, "ftm.update", {"base", "value"}, window_text(sizes, strides, offset), base);
-  form->sizes = sizes;
-  form->strides = strides;
-  form->offset = offset;
-  form->finish();
-  return form;
-}
-
-FormPtr bitcast_form(const ValueType& base, at::ScalarType dtype) {
-  const int64_t bytes = base.numel() * static_cast<int64_t>(c10::elementSize(base.dtype));
-  auto form = special_form(
-      Form::Kind::bitcast, "ftm.bitcast", {"base"}, std::string("dtype=") + dtype_token(dtype),
-      {dtype, {bytes / static_cast<int64_t>(c10::elementSize(dtype))}});
-  form->finish();
-  return form;
-}
-
-FormPtr layout_form(const ValueType& base, c10::IntArrayRef strides) {
-  // Dimensions by falling stride are the order in memory. Dimensions of size 1 have no say in it; put
-  // first, they keep their place by index.
-  const auto rank = static_cast<int64_t>(base.sizes.size());
-  c10::DimVector order(rank);
-  for (int64_t i = 0; i < rank; ++i) {
-    order[i] = i;
-  }
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
-  c10::DimVector row_major(rank), sizes(rank), view_strides(rank);
-  int64_t stride = 1;
-  for (int64_t i = rank - 1; i >= 0; --i) {
-    row_major[i] = stride;
-    stride *= base.sizes[i];
-  }
-  for (int64_t i = 0; i < rank; ++i) {
-    sizes[i] = base.sizes[order[i]];
-    view_strides[i] = row_major[order[i]];
-  }
-  auto form = view_form(base, sizes, view_strides, 0);
-  form->layout_sizes = base.sizes;
-  form->layout_strides = strides;
-  return form;
 }
 
 } // namespace ftm

@@ -1,6 +1,7 @@
 #include "graph/trace.h"
 
-#include "recorder/record.h"
+#include "graph/form_text.h"
+#include "graph/location.h"
 
 namespace ftm {
 

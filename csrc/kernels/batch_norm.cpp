@@ -24,7 +24,7 @@ std::vector<at::Tensor> call(const char* name, torch::jit::Stack stack) {
   return results;
 }
 
-bool given(const Optional& tensor) {
+bool is_given(const Optional& tensor) {
   return tensor && tensor->defined();
 }
 
@@ -32,14 +32,14 @@ Three batch_norm(
     const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
     const Optional& running_var, bool training, double momentum, double eps) {
   if (!training) {
-    TORCH_CHECK(given(running_mean), "running_mean must be defined in evaluation mode");
-    TORCH_CHECK(given(running_var), "running_var must be defined in evaluation mode");
+    TORCH_CHECK(is_given(running_mean), "running_mean must be defined in evaluation mode");
+    TORCH_CHECK(is_given(running_var), "running_var must be defined in evaluation mode");
     const auto results = call(
         "aten::_native_batch_norm_legit_no_training",
         {input, weight, bias, running_mean.value(), running_var.value(), momentum, eps});
     return {results[0], input.new_empty({0}), input.new_empty({0})};
   }
-  if (!given(running_mean) || !given(running_var)) {
+  if (!is_given(running_mean) || !is_given(running_var)) {
     const auto results = call(
         "aten::_native_batch_norm_legit.no_stats", {input, weight, bias, training, momentum, eps});
     return {results[0], results[1], results[2]};

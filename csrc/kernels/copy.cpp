@@ -1,5 +1,6 @@
 // Copies: between dtypes on the device (recorded), from the CPU (a new value in memory), and to the CPU
 // (an observation: what is pending runs).
+#include "ops/call_on_values.h"
 #include "recorder/record.h"
 #include "run/cut.h"
 #include "tensor/views.h"

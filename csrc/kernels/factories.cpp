@@ -1,8 +1,10 @@
 // Tensors come to be, are filled, resized, and change storage: kernels that have nothing to compute, or
 // whose result does not depend on the written tensor's content.
 #include "eager/call_checks.h"
+#include "ops/call_on_values.h"
+#include "ops/native_ops.h"
 #include "recorder/record.h"
-#include "run/cut.h"
+#include "tensor/storage.h"
 #include "tensor/views.h"
 
 #include <ATen/Context.h>
@@ -230,12 +232,6 @@ bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& 
 }
 
 } // namespace
-
-c10::Storage make_storage(int64_t nbytes) {
-  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), nbytes, make_data_ptr(nbytes),
-      c10::GetAllocator(c10::kPrivateUse1), /*resizable=*/true));
-}
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("empty.memory_format", TORCH_FN(empty));

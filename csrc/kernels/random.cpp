@@ -1,6 +1,5 @@
 // Random ops that are made of others: rrelu, which writes its noise beside its result, and complex numbers, whose
 // two parts are drawn as real numbers.
-#include "random/generator.h"
 #include "recorder/record.h"
 
 #include <ATen/ATen.h>

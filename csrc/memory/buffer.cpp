@@ -1,7 +1,5 @@
 #include "memory/buffer.h"
 
-#include "eager/known_indices.h"
-
 #include <ATen/ops/from_blob.h>
 
 #include <cstring>
@@ -29,7 +27,7 @@ BufferPtr Buffer::from_cpu(const at::Tensor& tensor) {
   if (buffer->nbytes_ != 0) {
     std::memcpy(buffer->data(), dense.const_data_ptr(), buffer->nbytes_);
   }
-  note_origin(*buffer);
+  buffer->from_cpu_ = true;
   buffer->set_ready();
   return buffer;
 }

@@ -27,6 +27,10 @@ class Buffer final : public torch::lazy::BackendData {
 
   // Holds a copy of a CPU tensor's elements in row-major order.
   static std::shared_ptr<Buffer> from_cpu(const at::Tensor& tensor);
+  // Whether it was made so: its elements are known as long as it lives.
+  bool is_from_cpu() const {
+    return from_cpu_;
+  }
 
   size_t nbytes() const {
     return nbytes_;
@@ -62,6 +66,7 @@ class Buffer final : public torch::lazy::BackendData {
   Block block_;
   std::atomic<State> state_{State::pending};
   FailurePtr failure_;
+  bool from_cpu_ = false;
 };
 
 using BufferPtr = std::shared_ptr<Buffer>;

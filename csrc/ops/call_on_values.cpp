@@ -1,9 +1,11 @@
-// Calls that kernels make on values of the graph, not on tensors: their result's type is known.
-#include "recorder/call.h"
-#include "recorder/infer_form.h"
-#include "recorder/record.h"
+#include "ops/call_on_values.h"
+
+#include "graph/pending.h"
+#include "ops/make_form.h"
 
 #include <ATen/EmptyTensor.h>
+
+#include <bit>
 
 namespace ftm {
 namespace {
@@ -39,6 +41,12 @@ ResultType dense_result(ValueType type) {
   return result;
 }
 
+// Of a runtime scalar: f64 for floats, i64 for integers.
+uint64_t scalar_bits(const at::Scalar& value) {
+  return value.isFloatingPoint() ? std::bit_cast<uint64_t>(value.toDouble())
+                                 : static_cast<uint64_t>(value.toLong());
+}
+
 } // namespace
 
 Value call_on_values(
@@ -53,14 +61,14 @@ Value call_on_values(
     add_attribute(key, argument);
   }
   const uint64_t hash = hash_words(key.data(), key.size());
-  FormPtr form = find_form(op, key, hash);
+  FormPtr form = op.find_form(key, hash);
   if (!form) {
     for (size_t i = 0; i < operands.size(); ++i) {
       const auto& type = type_of(values[i]);
       arguments[operands[i]] = at::detail::empty_meta(type.sizes, type.dtype, {}, {}, {}, {});
     }
     form = make_form(op, arguments, {dense_result(std::move(result))}, {-1});
-    keep_form(op, key, hash, form);
+    op.keep_form(key, hash, form);
   }
   return add_call(op.kind, std::move(form), values, {});
 }
@@ -74,13 +82,43 @@ Value call_with_scalar(
     add_attribute(key, argument);
   }
   const uint64_t hash = hash_words(key.data(), key.size());
-  FormPtr form = find_form(op, key, hash);
+  FormPtr form = op.find_form(key, hash);
   if (!form) {
     arguments[scalar] = value;
     form = make_form(op, arguments, {dense_result(std::move(result))}, {-1});
-    keep_form(op, key, hash, form);
+    op.keep_form(key, hash, form);
   }
   return add_call(op.kind, std::move(form), {}, {scalar_bits(value)});
+}
+
+Value zeros(ValueType type) {
+  static Op& op = op_named("aten::zeros");
+  return call_on_values(
+      op, {at::IntArrayRef(type.sizes), type.dtype, c10::IValue(), c10::IValue(), c10::IValue()}, {}, {}, type);
+}
+
+Value converted(Value value, at::ScalarType dtype) {
+  const auto& type = type_of(value);
+  if (type.dtype == dtype) {
+    return value;
+  }
+  static Op& op = op_named("aten::_to_copy");
+  std::vector<c10::IValue> arguments(7);
+  arguments[1] = dtype;
+  arguments[5] = false;
+  ValueType result = type;
+  result.dtype = dtype;
+  return call_on_values(op, std::move(arguments), {0}, {value}, result);
+}
+
+Value broadcast(Value value, c10::IntArrayRef sizes) {
+  const auto& type = type_of(value);
+  if (type.sizes == sizes) {
+    return value;
+  }
+  static Op& op = op_named("aten::expand");
+  return call_on_values(
+      op, {c10::IValue(), sizes, false}, {0}, {value}, {type.dtype, c10::DimVector(sizes)});
 }
 
 } // namespace ftm

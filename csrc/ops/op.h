@@ -1,9 +1,9 @@
-// What recording needs to know of an op; all of it follows from its schema.
+// What recording needs to know of an op: what follows from its schema, and the little that doesn't (beyond_schema.h).
 #pragma once
 
-#include "graph/form.h"
+#include "graph/form_cache.h"
+#include "ops/beyond_schema.h"
 
-#include <c10/util/flat_hash_map.h>
 #include <torch/csrc/lazy/core/ir.h>
 
 #include <mutex>
@@ -58,18 +58,16 @@ struct Op {
   int32_t generator = -1; // argument
   bool data_dependent = false; // result shapes depend on elements
   bool cpu_indices = false; // index arguments may live on the CPU
-  bool reads_late = false; // eager refuses to write over what the op still reads
-  bool lax_meta = false; // the meta kernel takes calls that eager refuses
+  bool forbids_overlap = false; // eager refuses to write over what the op still reads
+  bool permissive_meta = false; // the meta kernel takes calls that eager refuses
   bool has_numbers = false; // takes Scalars
-  bool takes_places = false; // an argument says where in another one elements are (known_places.h)
+  const IndexRule* index_rule = nullptr; // an argument says where in another one elements are
 
-  // Forms by key. A key's words tell everything about a call that its form depends on.
-  struct Entry {
-    std::vector<uint64_t> key;
-    FormPtr form;
-  };
+  // Not under the recorder's lock alone: threads record at once.
   std::mutex mutex;
-  ska::flat_hash_map<uint64_t, std::vector<Entry>> forms;
+  FormCache forms{1 << 14};
+  FormPtr find_form(const Key& key, uint64_t hash);
+  void keep_form(const Key& key, uint64_t hash, const FormPtr& form);
 };
 
 // The op record of "aten::name" or "aten::name.overload"; lives for ever. Throws if there is no such op.
@@ -77,11 +75,5 @@ Op& op_named(const std::string& name);
 
 // Forgets all forms: the set of ops that the compiler takes has changed.
 void forget_forms();
-
-// The ops that the compiler takes, and for each the dtypes of its tensor arguments, as tokens. The name
-// "*" stands for every op.
-void set_native_ops(const std::vector<std::pair<std::string, std::vector<std::string>>>& table);
-// `dtypes`: bit set over at::ScalarType of the tensor arguments.
-bool is_native(const std::string& name, uint64_t dtypes);
 
 } // namespace ftm

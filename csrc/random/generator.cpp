@@ -1,19 +1,11 @@
 #include "random/generator.h"
 
-#include "eager/trial_calls.h"
-#include "ops/op.h"
-
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/Utils.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/EmptyTensor.h>
-#include <ATen/native/TensorFactories.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/GeneratorImpl.h>
 
 #include <cstring>
-#include <random>
 
 namespace ftm {
 namespace {
@@ -94,89 +86,6 @@ RandomDraw next_random_draw(const c10::IValue& argument) {
       generator.device().type(), "'");
   const std::lock_guard<std::mutex> guard(generator.mutex());
   return static_cast<PhiloxGenerator*>(generator.unsafeGetGeneratorImpl())->draw();
-}
-
-namespace {
-
-// Calls the op on the CPU for its checks, on these stand-ins of the arguments.
-void draw_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack stack) {
-  at::AutoDispatchBelowADInplaceOrView guard;
-  const CpuStream stream(op, stack, {0, 0});
-  op.callBoxed(stack);
-}
-
-at::Tensor one_on_cpu(const at::Tensor& tensor) {
-  return at::zeros({1}, tensor.options().device(at::kCPU));
-}
-
-} // namespace
-
-void check_draw(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  const auto& name = op.handle.schema().name();
-  if (name == "aten::multinomial") {
-    const auto categories = arguments[0].toTensor().size(-1);
-    const auto count = arguments[1].toInt();
-    TORCH_CHECK(count > 0, "cannot sample n_sample <= 0 samples");
-    TORCH_CHECK(
-        arguments[2].toBool() || count <= categories,
-        "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
-  } else if (name == "aten::native_dropout") {
-    const double keep = 1 - arguments[1].toDouble();
-    const bool trains = arguments[2].isNone() || arguments[2].toBool();
-    TORCH_CHECK(
-        !trains || (keep >= 0 && keep <= 1), "bernoulli_ expects p to be in [0, 1], but got p=", keep);
-  } else if (name == "aten::randperm" && !op.written.empty()) {
-    const auto& out = arguments[op.written[0]].toTensor();
-    at::native::check_supported_max_int_with_precision(arguments[0].toInt(), one_on_cpu(out));
-  } else if (name == "aten::normal" && !op.written.empty()) {
-    draw_on_cpu(op.handle, stand_ins(arguments, cpu_like, c10::kCPU)); // it broadcasts, by rules of its own
-  }
-  if (name.back() == '_' || op.handle.operator_name().overload_name == "p") {
-    draw_on_cpu(op.handle, stand_ins(arguments, one_on_cpu, c10::kCPU));
-  }
-}
-
-CpuStream::CpuStream(const c10::OperatorHandle& op, torch::jit::Stack& stack, const RandomDraw& draw) {
-  const uint64_t seed = draw.seed ^ draw.offset * 0x9e3779b97f4a7c15ULL;
-  const auto& arguments = op.schema().arguments();
-  const size_t base = stack.size() - arguments.size();
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].name() == "generator") {
-      stack[base + i] = at::detail::createCPUGenerator(seed);
-      return;
-    }
-  }
-  auto generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard<std::mutex> guard(generator.mutex());
-  lent_state_ = generator.get_state();
-  generator.set_current_seed(seed);
-}
-
-CpuStream::~CpuStream() {
-  if (lent_state_.defined()) {
-    auto generator = at::detail::getDefaultCPUGenerator();
-    const std::lock_guard<std::mutex> guard(generator.mutex());
-    generator.set_state(lent_state_);
-  }
-}
-
-uint32_t philox_word(uint64_t index, uint64_t seed, uint64_t offset) {
-  const uint64_t block = index / 4;
-  std::array<uint32_t, 4> counter = {
-      static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), static_cast<uint32_t>(offset),
-      static_cast<uint32_t>(offset >> 32)};
-  auto key0 = static_cast<uint32_t>(seed);
-  auto key1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = uint64_t{0xD2511F53} * counter[0];
-    const uint64_t product1 = uint64_t{0xCD9E8D57} * counter[2];
-    counter = {
-        static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key0, static_cast<uint32_t>(product1),
-        static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key1, static_cast<uint32_t>(product0)};
-    key0 += 0x9E3779B9;
-    key1 += 0xBB67AE85;
-  }
-  return counter[index % 4];
 }
 
 } // namespace ftm

@@ -1,6 +1,6 @@
 #include "recorder/call.h"
 
-#include "recorder/infer_form.h"
+#include "ops/make_form.h"
 
 #include <c10/core/DefaultDtype.h>
 
@@ -206,33 +206,6 @@ void read_call(Call& call, const Op& op, c10::ArrayRef<c10::IValue> arguments) {
       add_list(call, kind, value);
     }
   }
-}
-
-namespace {
-
-constexpr size_t kMostForms = 1 << 14; // of one op
-
-} // namespace
-
-FormPtr find_form(Op& op, const Key& key, uint64_t hash) {
-  std::lock_guard<std::mutex> guard(op.mutex);
-  const auto found = op.forms.find(hash);
-  if (found != op.forms.end()) {
-    for (const auto& entry : found->second) {
-      if (entry.key.size() == key.size() && std::equal(key.begin(), key.end(), entry.key.begin())) {
-        return entry.form;
-      }
-    }
-  }
-  return FormPtr();
-}
-
-void keep_form(Op& op, const Key& key, uint64_t hash, const FormPtr& form) {
-  std::lock_guard<std::mutex> guard(op.mutex);
-  if (op.forms.size() >= kMostForms) {
-    op.forms.clear(); // shapes that never come back must not pile up; nodes keep their own
-  }
-  op.forms[hash].push_back({std::vector<uint64_t>(key.begin(), key.end()), form});
 }
 
 } // namespace ftm

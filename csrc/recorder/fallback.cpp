@@ -1,7 +1,7 @@
 #include "recorder/fallback.h"
 
 #include "process/counters.h"
-#include "process/python.h"
+#include "random/cpu_stream.h"
 #include "random/generator.h"
 
 #include <ATen/native/CPUFallback.h>

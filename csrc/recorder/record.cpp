@@ -2,8 +2,11 @@
 
 #include "eager/call_checks.h"
 #include "eager/known_indices.h"
+#include "graph/location.h"
+#include "graph/lock.h"
+#include "graph/pending.h"
+#include "ops/call_on_values.h"
 #include "process/counters.h"
-#include "process/python.h"
 #include "random/generator.h"
 #include "recorder/call.h"
 #include "recorder/fallback.h"
@@ -14,8 +17,6 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
-
-#include <bit>
 
 namespace ftm {
 namespace {
@@ -29,16 +30,16 @@ void check_overlaps(const Op& op, const torch::jit::Stack& stack, size_t base) {
     const auto check = [&](const at::Tensor& other) {
       if (other.defined() &&
           other.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage) {
-        op.reads_late ? at::assert_no_overlap(tensor, other) : at::assert_no_partial_overlap(tensor, other);
+        op.forbids_overlap ? at::assert_no_overlap(tensor, other) : at::assert_no_partial_overlap(tensor, other);
       }
     };
     for (size_t j = 0; j < op.arguments.size(); ++j) {
       const auto& other = stack[base + j];
-      const bool apart = static_cast<int32_t>(j) != op.written[i] &&
-          (op.reads_late || !other.isSameIdentity(stack[base + op.written[i]]));
-      if (other.isTensor() && apart) {
+      const bool differs = static_cast<int32_t>(j) != op.written[i] &&
+          (op.forbids_overlap || !other.isSameIdentity(stack[base + op.written[i]]));
+      if (other.isTensor() && differs) {
         check(other.toTensor());
-      } else if ((other.isTensorList() || other.isOptionalTensorList()) && op.reads_late) {
+      } else if ((other.isTensorList() || other.isOptionalTensorList()) && op.forbids_overlap) {
         for (const c10::IValue& element : other.toListRef()) {
           check(element.isNone() ? at::Tensor() : element.toTensor());
         }
@@ -57,12 +58,6 @@ std::atomic<int64_t>& ops_traced() {
   static auto& cell = counter("ops_traced");
   return cell;
 }
-
-std::atomic<bool> note_locations{false};
-thread_local std::shared_ptr<torch::lazy::UserMetaData> current_location;
-
-uint64_t next_sequence = 0; // under the recorder's lock
-int64_t calls_since_cut = 0;
 
 void finish_call(Op& op, const FormPtr& form, Call& call, torch::jit::Stack* stack, size_t base) {
   c10::SmallVector<at::Tensor, 4> results;
@@ -125,36 +120,7 @@ void finish_call(Op& op, const FormPtr& form, Call& call, torch::jit::Stack* sta
 
 void begin_recording() {
   cut_if_long();
-  if (note_locations.load(std::memory_order_relaxed)) {
-    auto text = python_location();
-    current_location = text.empty() ? nullptr : std::make_shared<Location>(std::move(text));
-  }
-}
-
-void set_locations(bool on) {
-  note_locations = on;
-  current_location = nullptr;
-}
-
-uint64_t scalar_bits(const at::Scalar& value) {
-  return value.isFloatingPoint() ? std::bit_cast<uint64_t>(value.toDouble())
-                                 : static_cast<uint64_t>(value.toLong());
-}
-
-int64_t& pending_length() {
-  return calls_since_cut;
-}
-
-Value add_call(
-    torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values, c10::ArrayRef<uint64_t> scalars) {
-  auto node = std::make_shared<CallNode>(kind, std::move(form), ++next_sequence);
-  ++calls_since_cut;
-  if (note_locations.load(std::memory_order_relaxed)) {
-    node->SetUserMetadata(current_location);
-  }
-  node->values.append(values.begin(), values.end());
-  node->scalars.append(scalars.begin(), scalars.end());
-  return Value(NodePtr(std::move(node)), 0);
+  note_location();
 }
 
 void record(Op& op, torch::jit::Stack* stack) {
@@ -170,12 +136,12 @@ void record(Op& op, torch::jit::Stack* stack) {
     look_for_next_step(call.operands);
   }
   const uint64_t hash = hash_words(call.key.data(), call.key.size());
-  FormPtr form = find_form(op, call.key, hash);
+  FormPtr form = op.find_form(call.key, hash);
   if (!form) {
     form = infer_form(op, arguments);
-    keep_form(op, call.key, hash, form);
+    op.keep_form(call.key, hash, form);
   }
-  if (op.reads_late) {
+  if (op.forbids_overlap) {
     check_overlaps(op, *stack, base);
   }
   if (form->fallback) {
@@ -185,8 +151,8 @@ void record(Op& op, torch::jit::Stack* stack) {
   if (form->fitted != at::ScalarType::Undefined) {
     check_numbers(op, arguments, form->fitted);
   }
-  if (op.takes_places) {
-    check_known_places(op, arguments);
+  if (op.index_rule != nullptr) {
+    check_known_indices(op, arguments);
   }
   if (op.random) {
     const auto draw = next_random_draw(op.generator < 0 ? c10::IValue() : arguments[op.generator]);

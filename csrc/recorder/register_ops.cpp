@@ -1,5 +1,6 @@
 #include "recorder/register_ops.h"
 
+#include "ops/composite_kernel.h"
 #include "recorder/record.h"
 
 #include <ATen/core/enum_tag.h>
@@ -33,22 +34,6 @@ const std::unordered_set<std::string>& taken_whole() {
   return names;
 }
 
-// Ops whose composite kernel serves no device but those that it names, or asks for something that a backend
-// must bring.
-const std::unordered_set<std::string>& never_composite() {
-  static const std::unordered_set<std::string> names = {
-      "aten::convolution",
-      "aten::convolution_backward",
-      "aten::index_put_",
-      "aten::kaiser_window",
-      "aten::kaiser_window.beta",
-      "aten::kaiser_window.periodic",
-      "aten::mode.values",
-      "aten::_native_batch_norm_legit_functional",
-  };
-  return names;
-}
-
 // An op reaches a backend if ATen has a kernel for one, and none that is made of other ops. Kernels made
 // only for functional forms of in-place ops don't count: recording does that itself. In-place views
 // (as_strided_) change sizes and strides only: theirs serve.
@@ -64,30 +49,6 @@ bool reaches_backend(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(DispatchKey::CPU) ||
       op.hasKernelForDispatchKey(DispatchKey::Meta) ||
       op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional);
-}
-
-std::string full_name(const c10::OperatorName& name) {
-  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-}
-
-// A structured op's kernel for other devices only finds the result's shape and calls the op's out= form.
-bool is_structured(const c10::OperatorHandle& op) {
-  if (!op.hasKernelForDispatchKey(c10::DispatchKey::CPU) || op.operator_name().name == "aten::narrow_copy") {
-    return false; // narrow_copy has a view and a copy, and a meta kernel of its out= form all the same
-  }
-  std::string base = op.operator_name().name;
-  if (base.back() == '_') {
-    base.pop_back();
-  }
-  auto& dispatcher = c10::Dispatcher::singleton();
-  const auto overload = op.operator_name().overload_name;
-  for (const auto& name : {overload.empty() ? std::string("out") : overload + "_out", std::string("out")}) {
-    const auto out = dispatcher.findSchema({base, name});
-    if (out && out->hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
-      return out->hasKernelForDispatchKey(c10::DispatchKey::Meta);
-    }
-  }
-  return false;
 }
 
 // Pinning, sparse and quantized tensors, and what only makes sense where memory has an address.
@@ -119,29 +80,13 @@ void register_recorded_ops() {
     const auto op = dispatcher.findSchema(name);
     const auto full = full_name(name);
     const bool wanted =
-        op && (reaches_backend(*op) || taken_whole().count(full) != 0 || never_composite().count(full) != 0);
+        op && (reaches_backend(*op) || taken_whole().count(full) != 0 || is_never_composite(full));
     if (!wanted || op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) {
       continue;
     }
     library->impl(
         full.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(full)));
   }
-}
-
-std::optional<c10::DispatchKey> composite_kernel(const c10::OperatorHandle& op) {
-  using c10::DispatchKey;
-  const auto name = full_name(op.operator_name());
-  if (never_composite().count(name) != 0) {
-    return std::nullopt;
-  }
-  constexpr auto kNonFunctional = DispatchKey::CompositeExplicitAutogradNonFunctional;
-  if (op.hasKernelForDispatchKey(kNonFunctional) && !is_structured(op)) {
-    return kNonFunctional;
-  }
-  if (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)) {
-    return DispatchKey::CompositeExplicitAutograd;
-  }
-  return std::nullopt;
 }
 
 } // namespace ftm

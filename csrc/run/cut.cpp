@@ -1,13 +1,11 @@
 #include "run/cut.h"
 
+#include "graph/pending.h"
 #include "process/counters.h"
-#include "recorder/record.h"
+#include "run/first_run.h"
+#include "run/last_step.h"
 #include "run/launcher.h"
-#include "run/observe.h"
 #include "run/program.h"
-#include "run/step_end.h"
-
-#include <torch/csrc/lazy/core/lazy_graph_executor.h>
 
 #include <algorithm>
 #include <atomic>
@@ -147,7 +145,7 @@ void launch_pending(bool observed) {
     const RecorderLock lock(recorder_mutex());
     note_launch(observed);
     cut = take_pending();
-    pending_length() = 0;
+    reset_pending_length();
   }
   cut.settled.clear();
   if (!cut.job) {
@@ -161,23 +159,6 @@ void launch_pending(bool observed) {
   }
   build_and_start(std::move(cut));
 }
-
-// torch::lazy's executor: its entry points lead to the cuts above. Its own graph hash is not used (it takes
-// inputs of one shape for equal), nor its registry of live tensors and its scheduling (one lock and one map
-// entry for each tensor, one program in flight).
-class FtmExecutor final : public torch::lazy::LazyGraphExecutor {
- public:
-  void RegisterTensor(std::shared_ptr<torch::lazy::LazyTensor::Data>) override {}
-  void UnregisterTensor(torch::lazy::LazyTensor::Data*) override {}
-
-  void SyncLiveTensorsGraph(
-      const torch::lazy::BackendDevice*, c10::ArrayRef<std::string>, bool wait) override {
-    sync(wait);
-  }
-  void MarkStep(const torch::lazy::BackendDevice&) override {
-    sync(/*wait=*/false);
-  }
-};
 
 } // namespace
 
@@ -219,7 +200,7 @@ std::string pending_text(const std::vector<Value>& values) {
 
 void cut_if_long() {
   const int64_t limit = trace_limit.load(std::memory_order_relaxed);
-  if (limit != 0 && __atomic_load_n(&pending_length(), __ATOMIC_RELAXED) >= limit) {
+  if (limit != 0 && pending_length() >= limit) {
     launch_pending(/*observed=*/false);
   }
 }
@@ -227,11 +208,6 @@ void cut_if_long() {
 void set_trace_limit(int64_t nodes) {
   TORCH_CHECK_VALUE(nodes >= 0, "the trace limit is a number of nodes, or 0 for none; got ", nodes);
   trace_limit = nodes;
-}
-
-void register_executor() {
-  static auto* executor = new FtmExecutor;
-  torch::lazy::LazyGraphExecutor::Register(executor);
 }
 
 } // namespace ftm

@@ -1,4 +1,4 @@
-// Cuts: the pending graph becomes a program and is launched.
+// Cuts: what is pending becomes a program and is launched.
 #pragma once
 
 #include "tensor/variable.h"
@@ -23,7 +23,5 @@ std::string pending_text(const std::vector<Value>& values);
 void cut_if_long();
 // 0: no limit.
 void set_trace_limit(int64_t nodes);
-
-void register_executor();
 
 } // namespace ftm

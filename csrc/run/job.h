@@ -2,9 +2,31 @@
 // hold when it fails.
 #pragma once
 
-#include "run/launcher.h"
+#include "memory/buffer.h"
+#include "run/program.h"
+
+#include <memory>
+#include <vector>
 
 namespace ftm {
+
+// What a result's variable held before, for the case that the run fails: nothing, an input of the job (so
+// that it can still be donated), or another value.
+struct Before {
+  int32_t input = -1;
+  BufferPtr other;
+};
+
+// One run of a program.
+struct Job {
+  std::vector<Input> inputs;
+  std::vector<BufferPtr> outputs; // pending until the run has ended
+  std::vector<Before> before; // for each output; may be empty
+  std::vector<uint64_t> scalars;
+  ProgramPtr program; // set by `start`
+  bool started = false; // guarded by the launcher
+};
+using JobPtr = std::shared_ptr<Job>;
 
 struct Outcome {
   std::vector<bool> whole; // for each output: it has its value, or that which its variable held before

@@ -1,9 +1,10 @@
 #include "run/launcher.h"
 
+#include "graph/lock.h"
+#include "memory/pool.h"
 #include "process/counters.h"
 #include "process/python.h"
 #include "run/job.h"
-#include "tensor/variable.h"
 
 #include <c10/util/Exception.h>
 #include <pthread.h>

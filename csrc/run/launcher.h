@@ -2,31 +2,9 @@
 // is recorded.
 #pragma once
 
-#include "memory/buffer.h"
-#include "run/program.h"
-
-#include <memory>
-#include <vector>
+#include "run/job.h"
 
 namespace ftm {
-
-// What a result's variable held before, for the case that the run fails: nothing, an input of the job (so
-// that it can still be donated), or another value.
-struct Before {
-  int32_t input = -1;
-  BufferPtr other;
-};
-
-// One run of a program.
-struct Job {
-  std::vector<Input> inputs;
-  std::vector<BufferPtr> outputs; // pending until the run has ended
-  std::vector<Before> before; // for each output; may be empty
-  std::vector<uint64_t> scalars;
-  ProgramPtr program; // set by `start`
-  bool started = false; // guarded by the launcher
-};
-using JobPtr = std::shared_ptr<Job>;
 
 // Takes the job's place in the order of runs. Before `start` its inputs may be pending. Throws in a
 // process that was forked after the device was used.

@@ -1,7 +1,7 @@
 #include "run/program.h"
 
 #include "process/counters.h"
-#include "process/python.h"
+#include "run/compiler.h"
 
 #include <atomic>
 

@@ -1,5 +1,7 @@
 #include "run/reference.h"
 
+#include "run/reference_random.h"
+
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/from_blob.h>

@@ -4,8 +4,6 @@
 
 #include "graph/trace.h"
 
-#include <ATen/core/stack.h>
-
 namespace ftm {
 
 struct ReferenceResults {
@@ -21,10 +19,5 @@ ReferenceResults run_reference(
 at::Tensor dense_on_cpu(const Input& input, const ValueType& type);
 // Writes a result to the buffer's memory, row-major.
 void store_on_cpu(const at::Tensor& result, const ValueType& type, const Buffer& buffer);
-
-// One call of an op that draws random numbers, with the machine's generator. `stack`: the arguments;
-// becomes the results.
-void run_random_reference(
-    const Form& form, torch::jit::Stack& stack, uint64_t seed, uint64_t offset);
 
 } // namespace ftm

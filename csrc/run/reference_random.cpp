@@ -1,7 +1,7 @@
-// Random ops of the reference executor: element i of a result is a function of (seed, offset, i), as in
-// the compiler's lowering.
-#include "random/generator.h"
-#include "run/reference.h"
+#include "run/reference_random.h"
+
+#include "random/cpu_stream.h"
+#include "random/philox.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/arange.h>

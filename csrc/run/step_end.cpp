@@ -1,29 +1,11 @@
 #include "run/step_end.h"
 
-#include "recorder/record.h"
+#include "graph/pending.h"
 #include "run/cut.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace ftm {
-namespace {
-
-// Under the recorder's lock.
-struct LastStep {
-  uint64_t number = 0;
-  uint64_t optimizer = 0;
-  bool launched = true;
-  int64_t calls = 0; // that were pending when it ended and are so still
-  std::unordered_set<uint64_t> waits; // optimizers whose last step was followed by metrics
-};
-
-LastStep& last_step() {
-  static auto* instance = new LastStep;
-  return *instance;
-}
-
-} // namespace
 
 void end_step(uint64_t optimizer) {
   auto& last = last_step();
@@ -58,14 +40,6 @@ void look_for_next_step(c10::ArrayRef<const at::TensorImpl*> operands) {
   last.launched = true;
   lock.unlock();
   sync(/*wait=*/false);
-}
-
-void note_launch(bool observed) {
-  auto& last = last_step();
-  if (after_step.exchange(false) && observed && pending_length() > last.calls) {
-    last.waits.insert(last.optimizer);
-  }
-  last.launched = true;
 }
 
 } // namespace ftm

@@ -6,22 +6,19 @@
 // first call on anything that the step has written, which is where the next step begins.
 #pragma once
 
+#include "run/last_step.h"
+
 #include <c10/core/TensorImpl.h>
 #include <c10/util/ArrayRef.h>
 
-#include <atomic>
+#include <cstdint>
 
 namespace ftm {
 
 // The step of an optimizer is over; `optimizer` tells it from others. Not under the recorder's lock.
 void end_step(uint64_t optimizer);
 
-// True from the end of a step until the next one begins or what is pending is launched: calls are looked at then.
-inline std::atomic<bool> after_step{false};
 // A call on these is about to be recorded, after a step. Not under the recorder's lock.
 void look_for_next_step(c10::ArrayRef<const at::TensorImpl*> operands);
-
-// What is pending is about to be launched; `observed`: because somebody reads it. Under the recorder's lock.
-void note_launch(bool observed);
 
 } // namespace ftm

@@ -1,6 +1,9 @@
 #include "tensor/variable.h"
 
-#include "run/cut.h"
+#include "memory/pool.h"
+
+#include <torch/csrc/lazy/backend/backend_interface.h>
+#include <torch/csrc/lazy/core/lazy_graph_executor.h>
 
 namespace ftm {
 namespace {
@@ -47,11 +50,6 @@ Variable* variable_at(const void* address) {
 
 } // namespace
 
-std::mutex& recorder_mutex() {
-  static auto* mutex = new std::mutex;
-  return *mutex;
-}
-
 Variable::Variable(int64_t nbytes) : LazyTensor(std::make_shared<VariableData>(nbytes)) {
   count_storage(nbytes);
 }
@@ -91,22 +89,22 @@ void Variable::set_nbytes(int64_t nbytes) {
 }
 
 void Variable::ApplyPendingGraph() {
-  sync(/*wait=*/true);
+  torch::lazy::LazyGraphExecutor::Get()->SyncLiveTensorsGraph(nullptr, {}, /*wait=*/true);
 }
 
 at::Tensor Variable::ToTensor(bool) {
-  RecorderLock lock(recorder_mutex());
-  TORCH_CHECK(value().node, "this ftm storage was never written");
-  const ValueType type = type_of(value());
-  lock.unlock();
-  const BufferPtr buffer = observe(*this);
-  c10::DimVector strides(type.sizes.size());
-  int64_t stride = 1;
-  for (int64_t i = static_cast<int64_t>(strides.size()) - 1; i >= 0; --i) {
-    strides[i] = stride;
-    stride *= type.sizes[i];
-  }
-  return Buffer::as_cpu(buffer, type.dtype, type.sizes, strides, 0).clone();
+  BufferPtr buffer;
+  at::ScalarType dtype{};
+  do { // more than once only if another thread records a newer value meanwhile
+    ApplyPendingGraph();
+    const RecorderLock lock(recorder_mutex());
+    TORCH_CHECK(value().node, "this ftm storage was never written");
+    dtype = type_of(value()).dtype;
+    if (trace_node(value()).is_data) {
+      buffer = static_cast<const DataNode&>(trace_node(value())).buffer();
+    }
+  } while (!buffer);
+  return torch::lazy::getBackend()->MakeTensorFromComputationData(buffer, dtype);
 }
 
 VariableData* first_pending() {

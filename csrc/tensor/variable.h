@@ -3,20 +3,14 @@
 // dereference, unique to the storage.
 #pragma once
 
+#include "graph/lock.h"
 #include "graph/node.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 #include <torch/csrc/lazy/core/tensor.h>
 
-#include <mutex>
-
 namespace ftm {
-
-// Guards all variables' values and the graph behind them. Nothing that may need the GIL (meta kernels,
-// the compiler, destructors of tensors) may run while it is held.
-std::mutex& recorder_mutex();
-using RecorderLock = std::unique_lock<std::mutex>;
 
 class Variable;
 
@@ -71,8 +65,7 @@ VariableData* first_pending();
 // so that the caller frees the graph when the lock is gone.
 Value settle(VariableData& state, Value value);
 
-// A new storage; `nbytes` is what a user sees.
-c10::Storage make_storage(int64_t nbytes);
+// The pointer of a new storage; `nbytes` is what a user sees.
 c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created = nullptr);
 
 Variable& variable_of(const c10::StorageImpl& storage);

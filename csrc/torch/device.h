@@ -1,10 +1,9 @@
-// Device `ftm` as ATen sees it: name, guard, hooks, allocator.
+// Device `ftm` as PyTorch sees it.
 #pragma once
 
 namespace ftm {
 
-// Renames PrivateUse1 and registers guard, hooks, allocator and the torch::lazy backend. Once, at import.
+// Renames PrivateUse1 and registers guard, hooks, allocator and what torch::lazy needs. Once, at import.
 void register_device();
-void register_lazy_backend();
 
 } // namespace ftm

@@ -1,11 +1,10 @@
-// The backend interface of torch::lazy: who uses LTC's own entry points (its metrics, its debugging, its
-// mark_step) finds this device behind them.
+#include "torch/lazy_backend.h"
+
+#include "graph/lock.h"
+#include "ops/call_on_values.h"
 #include "random/generator.h"
-#include "run/cut.h"
 #include "run/launcher.h"
 #include "run/program.h"
-#include "tensor/views.h"
-#include "torch/device.h"
 
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/util/strides.h>

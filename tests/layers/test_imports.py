@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from dependencies import imported
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,17 +26,6 @@ DOORS = {"backend/ftm_backend/mlir.py"}
 """Files that may import the MLIR bindings by their own name."""
 
 
-def imports(path: Path) -> set[str]:
-    """The absolute names of all modules that the file imports, lazily or not."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
-
-
 def within(name: str, module: str) -> bool:
     return name == module or name.startswith(module + ".")
 
@@ -46,7 +35,7 @@ def test_layer_imports_nothing_above(folder: str) -> None:
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in sorted((ROOT / folder).rglob("*.py"))
-        for name in imports(path)
+        for name in imported(path)
         if any(within(name, module) for module in FORBIDDEN[folder])
     ]
     assert wrong == []
@@ -56,7 +45,7 @@ def test_one_door_to_mlir() -> None:
     wrong = [
         str(path.relative_to(ROOT))
         for path in sorted((ROOT / "backend").rglob("*.py"))
-        if any(within(name, "torch_mlir") for name in imports(path))
+        if any(within(name, "torch_mlir") for name in imported(path))
     ]
     assert set(wrong) <= DOORS
 

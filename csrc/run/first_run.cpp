@@ -1,12 +1,19 @@
-#include "run/observe.h"
+#include "run/first_run.h"
 
-#include "process/python.h"
 #include "run/reference.h"
 
+#include <torch/csrc/utils/pybind.h>
+
+#include <atomic>
 #include <bit>
+
+namespace py = pybind11;
 
 namespace ftm {
 namespace {
+
+PyObject* observer = nullptr; // owned; guarded by the GIL
+std::atomic<bool> has_observer{false};
 
 std::vector<c10::Scalar> scalar_values(const Trace& trace, const std::vector<uint64_t>& bits) {
   std::vector<c10::Scalar> values;
@@ -31,10 +38,33 @@ std::vector<at::Tensor> copies(const std::vector<Input>& values, const std::vect
   return tensors;
 }
 
+void show_run(
+    const std::string& text, const std::vector<at::Tensor>& inputs,
+    const std::vector<c10::Scalar>& scalars, const std::vector<at::Tensor>& outputs) {
+  py::gil_scoped_acquire gil;
+  if (observer == nullptr) {
+    return;
+  }
+  try {
+    py::list numbers;
+    for (const auto& scalar : scalars) {
+      if (scalar.isFloatingPoint()) {
+        numbers.append(scalar.toDouble());
+      } else {
+        numbers.append(scalar.toLong());
+      }
+    }
+    const py::handle function(observer);
+    function(text, inputs, numbers, outputs);
+  } catch (const std::exception& error) {
+    TORCH_WARN("the observer of ftm programs failed: ", error.what());
+  }
+}
+
 } // namespace
 
 void start_observed(const JobPtr& job, const ProgramPtr& program) {
-  if (!has_observer() || !program->first_run()) {
+  if (!has_observer || !program->first_run()) {
     start(job, program);
     return;
   }
@@ -44,6 +74,14 @@ void start_observed(const JobPtr& job, const ProgramPtr& program) {
   const auto scalars = scalar_values(trace, job->scalars);
   start(job, program);
   show_run(trace_text(trace), inputs, scalars, copies(outputs, trace.result_types));
+}
+
+void set_observer(void* callable) {
+  PyObject* old = observer;
+  observer = static_cast<PyObject*>(callable);
+  Py_XINCREF(observer);
+  Py_XDECREF(old);
+  has_observer = callable != nullptr;
 }
 
 } // namespace ftm

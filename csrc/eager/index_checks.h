@@ -1,0 +1,11 @@
+// Indexing by tensors (x[i, j], x[i, j] = v): what eager's kernels say of shapes and dtypes, said where the call is recorded.
+#pragma once
+
+#include "ops/op.h"
+
+namespace ftm {
+
+// `op`: aten::index, aten::index_put and their like, which take indices on the CPU (op.cpu_indices).
+void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments);
+
+} // namespace ftm

@@ -1,0 +1,20 @@
+#include "graph/form.h"
+
+namespace ftm {
+
+void Form::finish() {
+  for (const auto& slot : slots) {
+    ++(slot.kind == Slot::Kind::value ? values : scalars);
+  }
+  for (const auto& piece : pieces) {
+    hash.add(piece);
+  }
+  for (const auto& slot : slots) {
+    hash.add(static_cast<uint64_t>(slot.kind));
+  }
+  for (const auto& result : results) {
+    hash.add(type_text(result.type));
+  }
+}
+
+} // namespace ftm

@@ -1,0 +1,91 @@
+#include "graph/window_form.h"
+
+#include <algorithm>
+
+namespace ftm {
+namespace {
+
+FormPtr special_form(
+    Form::Kind kind, const char* name, std::vector<const char*> operands, std::string attributes,
+    ValueType result) {
+  auto form = c10::make_intrusive<Form>();
+  form->kind = kind;
+  form->name = name;
+  std::string piece = std::string(name) + "(";
+  for (size_t i = 0; i < operands.size(); ++i) {
+    form->pieces.push_back(piece + operands[i] + "=");
+    form->slots.push_back({Slot::Kind::value, static_cast<int32_t>(i), -1});
+    piece = ", ";
+  }
+  form->pieces.push_back(", " + attributes + ")");
+  ResultType type;
+  type.type = std::move(result);
+  form->results.push_back(std::move(type));
+  return form;
+}
+
+std::string window_text(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  return "sizes=" + extents_text(sizes) + ", strides=" + extents_text(strides) +
+      ", offset=" + std::to_string(offset);
+}
+
+} // namespace
+
+FormPtr view_form(
+    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  auto form = special_form(
+      Form::Kind::view, "ftm.view", {"base"}, window_text(sizes, strides, offset),
+      {base.dtype, c10::DimVector(sizes)});
+  form->sizes = sizes;
+  form->strides = strides;
+  form->offset = offset;
+  form->finish();
+  return form;
+}
+
+FormPtr update_form(
+    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  auto form = special_form(
+      Form::Kind::update, "ftm.update", {"base", "value"}, window_text(sizes, strides, offset), base);
+  form->sizes = sizes;
+  form->strides = strides;
+  form->offset = offset;
+  form->finish();
+  return form;
+}
+
+FormPtr bitcast_form(const ValueType& base, at::ScalarType dtype) {
+  const int64_t bytes = base.numel() * static_cast<int64_t>(c10::elementSize(base.dtype));
+  auto form = special_form(
+      Form::Kind::bitcast, "ftm.bitcast", {"base"}, std::string("dtype=") + dtype_token(dtype),
+      {dtype, {bytes / static_cast<int64_t>(c10::elementSize(dtype))}});
+  form->finish();
+  return form;
+}
+
+FormPtr memory_order_form(const ValueType& base, c10::IntArrayRef strides) {
+  // Dimensions by falling stride are the order in memory. Dimensions of size 1 have no say in it; put
+  // first, they keep their place by index.
+  const auto rank = static_cast<int64_t>(base.sizes.size());
+  c10::DimVector order(rank);
+  for (int64_t i = 0; i < rank; ++i) {
+    order[i] = i;
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
+  c10::DimVector row_major(rank), sizes(rank), view_strides(rank);
+  int64_t stride = 1;
+  for (int64_t i = rank - 1; i >= 0; --i) {
+    row_major[i] = stride;
+    stride *= base.sizes[i];
+  }
+  for (int64_t i = 0; i < rank; ++i) {
+    sizes[i] = base.sizes[order[i]];
+    view_strides[i] = row_major[order[i]];
+  }
+  auto form = view_form(base, sizes, view_strides, 0);
+  form->layout_sizes = base.sizes;
+  form->layout_strides = strides;
+  return form;
+}
+
+} // namespace ftm

@@ -1,0 +1,16 @@
+// Forms of ftm.view, ftm.update and ftm.bitcast: values read and written through sizes, strides and offset.
+#pragma once
+
+#include "graph/form.h"
+
+namespace ftm {
+
+FormPtr view_form(
+    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+FormPtr update_form(
+    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+FormPtr bitcast_form(const ValueType& base, at::ScalarType dtype);
+// The view that gives the memory order of a dense tensor with these strides.
+FormPtr memory_order_form(const ValueType& base, c10::IntArrayRef strides);
+
+} // namespace ftm

@@ -1,0 +1,88 @@
+#include "ops/functional_form.h"
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace ftm {
+namespace {
+
+const std::vector<c10::OperatorName>& overloads(const std::string& name) {
+  static const auto* table = [] {
+    auto* names = new std::unordered_map<std::string, std::vector<c10::OperatorName>>;
+    for (const auto& op : c10::Dispatcher::singleton().getAllOpNames()) {
+      if (op.name.rfind("aten::", 0) == 0) {
+        (*names)[op.name].push_back(op);
+      }
+    }
+    return names;
+  }();
+  static const std::vector<c10::OperatorName> none;
+  const auto found = table->find(name);
+  return found == table->end() ? none : found->second;
+}
+
+// The functional base names of an in-place or out= op, most likely first.
+std::vector<std::string> functional_names(const std::string& name) {
+  static const std::unordered_map<std::string, std::string> renamed = {
+      {"aten::normal_", "aten::normal_functional"}, {"aten::_index_put_impl_", "aten::index_put"}};
+  const auto found = renamed.find(name);
+  if (found != renamed.end()) {
+    return {found->second};
+  }
+  if (name.rfind("aten::__i", 0) == 0) {
+    return {"aten::__" + name.substr(9)};
+  }
+  if (name.back() == '_' && name.compare(name.size() - 2, 2, "__") != 0) {
+    return {name.substr(0, name.size() - 1)};
+  }
+  return {name};
+}
+
+// True if `candidate` takes what `op` takes without its out= arguments, and writes nothing.
+bool is_functional_form(
+    const c10::FunctionSchema& op, const c10::FunctionSchema& candidate, bool compare_names) {
+  std::vector<const c10::Argument*> expected;
+  for (const auto& argument : op.arguments()) {
+    if (!(argument.kwarg_only() && is_written(argument))) {
+      expected.push_back(&argument);
+    }
+  }
+  const auto& actual = candidate.arguments();
+  size_t own = 0;
+  for (const auto& argument : actual) {
+    // Factory functions take where to put the result, which out= says otherwise.
+    const auto& name = argument.name();
+    const bool placing = name == "dtype" || name == "layout" || name == "device" || name == "pin_memory";
+    if (own < expected.size() && !is_written(argument) &&
+        *argument.real_type() == *expected[own]->real_type() &&
+        (!compare_names || argument.name() == expected[own]->name())) {
+      ++own;
+    } else if (!placing) {
+      return false;
+    }
+  }
+  return own == expected.size() && candidate.returns().size() > 0;
+}
+
+} // namespace
+
+std::optional<c10::OperatorHandle> find_functional(const c10::OperatorHandle& op) {
+  for (const auto& name : functional_names(op.schema().name())) {
+    for (const bool compare_names : {true, false}) {
+      for (const auto& overload : overloads(name)) {
+        auto candidate = c10::Dispatcher::singleton().findSchema(overload);
+        if (candidate && is_functional_form(op.schema(), candidate->schema(), compare_names)) {
+          return candidate;
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+} // namespace ftm

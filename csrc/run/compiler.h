@@ -1,0 +1,20 @@
+// The compiler, as a program's builder sees it: a Python function from a trace's text to an image of the machine's program.
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace ftm {
+
+struct CompileResult {
+  std::string image; // of the machine's program; empty if compiling failed
+  std::string error; // what went wrong
+  std::exception_ptr interrupt; // set for KeyboardInterrupt and its like: to be thrown on
+};
+
+// Calls the compiler with the GIL. Never throws.
+CompileResult compile_in_python(const std::string& trace_text);
+// `callable`: a PyObject*, or null.
+void set_compile_function(void* callable);
+
+} // namespace ftm

@@ -1,0 +1,54 @@
+#include "torch/allocator.h"
+
+#include "memory/pool.h"
+#include "tensor/variable.h"
+
+#include <c10/core/CachingDeviceAllocator.h>
+
+namespace ftm {
+namespace {
+
+class StorageAllocator final : public c10::DeviceAllocator {
+ public:
+  c10::DataPtr allocate(size_t nbytes) override {
+    return make_data_ptr(static_cast<int64_t>(nbytes));
+  }
+  void copy_data(void*, const void*, size_t) const override {
+    TORCH_CHECK(false, "ftm storages are copied by tensor.copy_, not by address");
+  }
+  bool initialized() override {
+    return true;
+  }
+  void emptyCache(c10::MempoolId_t) override {
+    empty_memory_pool();
+  }
+  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
+    const auto values = memory_statistics();
+    c10::CachingDeviceAllocator::DeviceStats stats;
+    auto& allocated = stats.allocated_bytes[0];
+    allocated.current = values.at("allocated_bytes.all.current");
+    allocated.peak = values.at("allocated_bytes.all.peak");
+    allocated.allocated = values.at("allocated_bytes.all.allocated");
+    allocated.freed = values.at("allocated_bytes.all.freed");
+    auto& reserved = stats.reserved_bytes[0];
+    reserved.current = values.at("reserved_bytes.all.current");
+    reserved.peak = values.at("reserved_bytes.all.peak");
+    return stats;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex) override {
+    reset_accumulated_memory();
+  }
+  void resetPeakStats(c10::DeviceIndex) override {
+    reset_peak_memory();
+  }
+};
+
+} // namespace
+
+void register_allocator() {
+  static auto* allocator = new StorageAllocator;
+  c10::SetAllocator(c10::kPrivateUse1, allocator);
+}
+
+} // namespace ftm

@@ -1,0 +1,64 @@
+#include "torch/hooks.h"
+
+#include "random/generator.h"
+#include "tensor/storage.h"
+#include "torch/only_device.h"
+
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+
+namespace ftm {
+namespace {
+
+struct FtmHooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override {
+    return true;
+  }
+  bool isAvailable() const override {
+    return true;
+  }
+  bool hasPrimaryContext(c10::DeviceIndex) const override {
+    return true;
+  }
+  c10::DeviceIndex deviceCount() const override {
+    return 1;
+  }
+  void setCurrentDevice(c10::DeviceIndex device) const override {
+    check_device(device);
+  }
+  c10::DeviceIndex getCurrentDevice() const override {
+    return 0;
+  }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override {
+    check_device(device);
+    return 0;
+  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override {
+    return exchangeDevice(device);
+  }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override {
+    check_device(device);
+    return default_generator();
+  }
+  at::Generator getNewGenerator(c10::DeviceIndex device) const override {
+    check_device(device);
+    return make_generator();
+  }
+  // The machine's memory is the host's: every host allocation serves as a pinned one.
+  at::Allocator* getPinnedMemoryAllocator() const override {
+    return c10::GetAllocator(c10::kCPU);
+  }
+  at::Device getDeviceFromPtr(void*) const override {
+    return only_device();
+  }
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t nbytes) const override {
+    resize_storage(*storage.unsafeGetStorageImpl(), nbytes);
+  }
+};
+
+} // namespace
+
+void register_hooks() {
+  at::RegisterPrivateUse1HooksInterface(new FtmHooks);
+}
+
+} // namespace ftm
