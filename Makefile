@@ -2,7 +2,7 @@
 #   make demo      trains the digits CNN on ftm and compares it with the CPU
 #   make test      all tests
 #   make test-ops  PyTorch's own databases of ops, modules and optimizers, whole, against the CPU; resumable
-#   make bench     recording cost and step times beside eager's
+#   make bench     recording cost and step times beside eager's, and products modelled on the real target
 #   make build     only what the others need: .venv, the pinned packages, the C++ parts
 
 PYTHON ?= python3
@@ -29,6 +29,7 @@ test-ops: build
 bench: build
 	$(BIN)/python benchmarks/recording.py $(ARGS)
 	$(BIN)/python benchmarks/step_time.py $(ARGS)
+	$(BIN)/python benchmarks/target.py
 
 build: $(STAMPS)/native
 

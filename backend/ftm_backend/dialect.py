@@ -198,6 +198,15 @@ class MatMul(FTM.Operation, name="mm"):
     trans_b: Any
 
 
+class CopyTile(FTM.Operation, name="copy_tile"):
+    """DMA: the current extents of ``x`` into ``y``, a tile of the same element type in another scratchpad."""
+
+    x: ext.Operand[Any]
+    x_slot: ext.Operand[Any]
+    y: ext.Operand[Any]
+    y_slot: ext.Operand[Any]
+
+
 class TransposeTile(FTM.Operation, name="transpose_tile"):
     """``y[j][i] = x[i][j]`` over the current extents of ``x``; another tile of the same element type."""
 

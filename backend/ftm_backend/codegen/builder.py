@@ -245,6 +245,10 @@ class TileBuilder:
             self._int(row_stride), ir.StringAttr.get(reduce),
         )
 
+    def copy(self, x: ir.Value, x_slot: Index, y: ir.Value, y_slot: Index) -> None:
+        """DMA of one tile into another of the same element type, as from GSM to AM."""
+        dialect.CopyTile(x, self.index(x_slot), y, self.index(y_slot))
+
     # --- computing --------------------------------------------------------------------------------------
 
     def mm(self, a: ir.Value, a_slot: Index, b: ir.Value, b_slot: Index, c: ir.Value, c_slot: Index, *,

@@ -232,6 +232,10 @@ class _Reader:
         parts = [name, " ", a, ", ", b, ", ", c]
         return Instruction("compute", parts, reads=[a, b, c] if flags[2][1] else [a, b], writes=[c])
 
+    def copy(self, operation: Any) -> Instruction:
+        x, y = (self.slot(*operation.operands[at : at + 2]) for at in (0, 2))
+        return Instruction("copy", ["DCP ", x, ", ", y], reads=[x], writes=[y])
+
     def transpose(self, operation: Any) -> Instruction:
         x, y = (self.slot(*operation.operands[at : at + 2]) for at in (0, 2))
         return Instruction("compute", ["TRANS ", x, ", ", y], reads=[x], writes=[y])
@@ -323,7 +327,8 @@ _STATEMENTS: dict[str, Callable[[_Reader, Any], Any]] = {
     "scf.for": _Reader.loop, "scf.if": _Reader.branch, "ftm.buffer": _Reader.buffer, "ftm.tile": _Reader.tile,
     "ftm.core_id": _Reader.core, "ftm.num_cores": _Reader.cores, "ftm.load": _Reader.load, "ftm.store": _Reader.store,
     "ftm.load_rows": _Reader.load_rows, "ftm.store_rows": _Reader.store_rows, "ftm.load_index": _Reader.load_index,
-    "ftm.mm": _Reader.matmul, "ftm.transpose_tile": _Reader.transpose, "ftm.scan_tile": _Reader.scan,
+    "ftm.mm": _Reader.matmul, "ftm.transpose_tile": _Reader.transpose, "ftm.copy_tile": _Reader.copy,
+    "ftm.scan_tile": _Reader.scan,
     "ftm.sort_tile": _Reader.sort, "ftm.merge_tile": _Reader.merge, "ftm.map": _Reader.map, "ftm.barrier": _Reader.barrier, "func.call": _Reader.call,
 }
 _SILENT = {"scf.yield", "func.return", "ftm.scalar"}

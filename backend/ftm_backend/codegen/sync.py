@@ -147,6 +147,9 @@ class _Sync:
 
     def _starts(self, statement: Instruction) -> State:
         """The transfers that an instruction leaves in flight.  A gather reads its indices when it is issued."""
+        if statement.kind == "copy":
+            return frozenset((s.tile, self._reduced(s.index, s.tile), kind)
+                             for slots, kind in ((statement.writes, "load"), (statement.reads, "store")) for s in slots)
         if statement.kind in ("load", "gather"):
             return frozenset((s.tile, self._reduced(s.index, s.tile), "load") for s in statement.writes)
         if statement.kind in ("store", "scatter"):

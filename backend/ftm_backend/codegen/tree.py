@@ -89,7 +89,7 @@ class Transfer:
 class Instruction:
     """One instruction, or one ``@map`` block.
 
-    kind: ``load``, ``store``, ``gather``, ``scatter`` (DMA), ``compute``, ``index`` (defines ``result``),
+    kind: ``load``, ``store``, ``gather``, ``scatter``, ``copy`` (DMA), ``compute``, ``index`` (defines ``result``),
     ``barrier``, ``call``, ``wait`` or ``waitall``.
     parts: the text, in which index expressions are left open.
     reads, writes: the slots that it reads and those that it sets; one that is combined with is in both.
@@ -107,7 +107,7 @@ class Instruction:
     @property
     def is_dma(self) -> bool:
         """Whether it goes on after the core has issued it."""
-        return self.kind in ("load", "store", "gather", "scatter")
+        return self.kind in ("load", "store", "gather", "scatter", "copy")
 
     def slots(self) -> Sequence[Slot]:
         """All slots that it touches."""

@@ -230,9 +230,9 @@ def _mm(op: Any) -> None:
              f"no matrix product takes {a.element_type} and {b.element_type} to {c.element_type}")
 
 
-def _transpose_tile(op: Any) -> None:
+def _same_element(op: Any) -> None:
     x, y = (_tile_type(op.operands[at].type).element_type for at in (0, 2))
-    _require(x == y, f"a tile of {x} cannot be transposed into one of {y}")
+    _require(x == y, f"{op.name} does not take a tile of {x} to one of {y}")
 
 
 def _scan_tile(op: Any) -> None:
@@ -271,6 +271,6 @@ _RULES: dict[str, Callable[[Any], None]] = {
     "ftm.view": _view, "ftm.update": _update, "ftm.scatter": _scatter, "ftm.scan": _scan, "ftm.sort": _sort,
     "ftm.kernel": _kernel, "ftm.tile": _tile,
     "ftm.load": _load, "ftm.store": _store, "ftm.store_rows": _store_rows, "ftm.mm": _mm,
-    "ftm.transpose_tile": _transpose_tile,
+    "ftm.transpose_tile": _same_element, "ftm.copy_tile": _same_element,
     "ftm.scan_tile": _scan_tile, "ftm.sort_tile": _ordered_tiles, "ftm.merge_tile": _ordered_tiles, "ftm.map": _map,
 }

@@ -35,8 +35,9 @@ LARGEST = {"m": 768, "n": 4096, "k": 4096}
 """Elements of a group that a tile may take."""
 GROWTH = 1.4
 """Ratio of the sizes that are tried, one to the next."""
-PROMISING = 6
-"""Choices whose sizes are tried in full."""
+PROMISING = 4
+"""Choices whose sizes are tried in full, if they come within ``NEAR`` of the best on a coarse grid."""
+NEAR = 1.3
 CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Chunks of a panel that are tried."""
 SCALARS = {"step": 60, "load": 22, "product": 22, "store": 30}
@@ -55,8 +56,9 @@ class PanelPlan:
     """Row panels of one batch entry."""
     row_groups: int
     column_groups: int
-    shared: bool
-    """The cores of a group share their panel of A through GSM."""
+    share: str
+    """What goes through GSM and is fetched once for several cores: ``none``; ``a``, by the cores of a group; ``b``, by
+    all, which must be one group each."""
     m_outer: bool
     keep: bool
     """The outer loop's operand keeps all of its blocks of k through the inner loop."""
@@ -86,8 +88,9 @@ def _line(p: PanelPlan) -> str:
     order = "m,n,k" if p.m_outer else "n,m,k"
     words = [f"{p.chunks} chunks of {p.m.elements}x{p.n.elements}x{p.k.elements}", f"order {order}"]
     words += [f"keeps {'A' if p.m_outer else 'B'}"] if p.keep else []
-    words += [f"A in {p.a_space.upper()}{', shared' if p.shared else ''}{', transposed' if p.trans_a else ''}"]
+    words += [f"A in {p.a_space.upper()}"] + (["A shared"] if p.share == "a" else []) + (["A transposed"] if p.trans_a else [])
     words += [f"B {p.b_form}"] if p.b_form != "plain" else []
+    words += ["B shared"] if p.share == "b" else []
     words += ["C turned"] if p.turn_c else []
     words += [f"{p.c_rings} panels of C", f"cores {p.row_groups}x{p.column_groups}"]
     return f"{', '.join(words)}: {p.cycles:.0f} cycles (compute {p.compute_cycles:.0f}, DMA {p.dma_cycles:.0f})"
@@ -98,11 +101,10 @@ class _Choice(NamedTuple):
 
     row_groups: int
     column_groups: int
-    shared: bool
+    share: str
     m_outer: bool
     keep: bool
     b_form: str
-    c_rings: int
 
 
 @lru_cache(maxsize=4096)
@@ -123,15 +125,15 @@ def panel_plan(problem: Problem, machine: MachineParameters) -> PanelPlan:
 def _search(problem: Problem, machine: MachineParameters, quanta: bool) -> list[tuple[float, Any]]:
     """The cheapest sizes for each promising choice: a coarse grid of sizes tells which these are."""
     seen: list[tuple[float, tuple[int, int], _Choice]] = []
-    for groups in _grids(machine.cores):
+    for groups in _grids(problem, machine):
         for b_form in _b_forms(problem):
-            grid = _Grid(problem, machine, groups, b_form, _Sampling(2.0, CHUNKS[::3], quanta))
+            grid = _Grid(problem, machine, groups, b_form, _Sampling(2.2, CHUNKS[::3], quanta))
             seen += [(grid.best(choice)[0], groups, choice) for choice in _choices(problem, groups, b_form)]
     seen.sort(key=lambda each: each[0])
     grids: dict[tuple, _Grid] = {}
     found = []
     for cycles, groups, choice in seen[:PROMISING]:
-        if cycles < inf:
+        if cycles < inf and cycles <= NEAR * seen[0][0]:
             key = groups, choice.b_form
             if key not in grids:
                 grids[key] = _Grid(problem, machine, groups, choice.b_form, _Sampling(GROWTH, CHUNKS, quanta))
@@ -139,8 +141,15 @@ def _search(problem: Problem, machine: MachineParameters, quanta: bool) -> list[
     return found
 
 
-def _grids(cores: int) -> list[tuple[int, int]]:
-    return sorted({(1, 1), *((g, cores // g) for g in range(1, cores + 1) if cores % g == 0)})
+def _grids(problem: Problem, machine: MachineParameters) -> list[tuple[int, int]]:
+    """Grids of cores worth trying: all cores, and one alone where the work is over before others could help."""
+    cores = machine.cores
+    rows = prod(problem.batch) * rules.pieces(prod(problem.m), machine.mm_rows)
+    columns = rules.pieces(prod(problem.n), rules.DOT_COLUMNS)
+    found = [(g, cores // g) for g in range(1, cores + 1) if cores % g == 0 and g < 2 * rows and cores // g < 2 * columns]
+    products = prod(problem.batch) * prod(problem.m) * prod(problem.n) * prod(problem.k)
+    small = products * 2 / machine.peak_flops(problem.accumulator) * machine.clock_hz < 100 * machine.barrier_cycles * cores
+    return sorted({*found, *([(1, 1)] if small or not found else [])})
 
 
 def _b_forms(problem: Problem) -> tuple[str, ...]:
@@ -150,10 +159,13 @@ def _b_forms(problem: Problem) -> tuple[str, ...]:
 
 def _choices(problem: Problem, groups: tuple[int, int], b_form: str) -> Iterator[_Choice]:
     steady = not problem.b.batched or prod(problem.batch) == 1
-    for shared, (m_outer, keep), rings in product((False, True), product((True, False), (True, False)), (1, 2)):
-        if (groups[1] == 1 and shared) or (keep and not m_outer and not steady):
-            continue
-        yield _Choice(*groups, shared, m_outer, keep, b_form, rings)
+    # Cores that do not share A fetch it once each: only a small one is worth it.
+    alone = groups[1] == 1 or prod(problem.m) * groups[1] <= 4 * prod(problem.n)
+    shares = ["none"] if alone else []
+    shares += ["a"] if groups[1] > 1 else ["b"] if groups[0] > 1 and steady else []
+    for share, m_outer, keep in product(shares, (True, False), (True, False)):
+        if not keep or (m_outer or (steady and share != "b")):
+            yield _Choice(*groups, share, m_outer, keep, b_form)
 
 
 class _Sampling(NamedTuple):
@@ -171,7 +183,11 @@ def _sizes(extents: Sequence[int], quantum: int, largest: int, shares: int, grow
     """Cuts of a group, growing by ``growth``; those of a single dimension give each of ``shares`` sharers as many."""
     extents = tuple(extents) or (1,)
     if len(extents) > 1:
-        return cuts(extents, quantum, largest)
+        kept: list[Cut] = []
+        for each in cuts(extents, quantum, largest):
+            if not kept or each.elements >= growth * kept[-1].elements:
+                kept.append(each)
+        return kept
     found: dict[int, Cut] = {}
     target = float(quantum)
     while True:
@@ -232,12 +248,12 @@ class _Grid:
         even_rows = np.maximum(np.minimum(self.batch * prod(p.m) / (self.row_trips * height), rows), 1.0)
         even_columns = np.maximum(np.minimum(prod(p.n) / (self.column_trips * self.nt), columns), 1.0)
         k, item = prod(p.k), ELEMENT_BYTES[p.a.dtype]
-        a = k * height * item / (columns if choice.shared else 1)
+        a = k * height * item / (columns if choice.share == "a" else 1)
         b = k * self.nt * item
         if choice.keep:
             a, b = (a / self.column_trips, b) if choice.m_outer else (a, b / self.row_trips)
         c = height * self.nt * (ELEMENT_BYTES[p.c.dtype] + p.epilogue_bytes)
-        total = a * even_rows * columns + b * rows * even_columns + c * even_rows * even_columns
+        total = a * even_rows * columns + b * (1 if choice.share == "b" else rows) * even_columns + c * even_rows * even_columns
         active = total / (a + b + c)
         self.rate = np.minimum(mc.ddr_bandwidth / active, mc.core_bandwidth) / mc.clock_hz
         self.gsm_rate = mc.gsm_bytes_per_cycle / active
@@ -261,18 +277,22 @@ class _Grid:
     def best(self, choice: _Choice) -> tuple[float, Any]:
         """The cheapest sizes for a choice, and a function that makes their plan."""
         p, mc = self.problem, self.machine
-        space, fits = self._places(choice)
+        space, rings, fits = self._places(choice)
         if not fits.any():
             return inf, None
         self._share_bandwidth(choice)
-        a_plain = self._moving(p.a, self.mc, self.kt, False, choice.shared)
-        a_turned = self._moving(p.a, self.mc, self.kt, True, choice.shared)
+        a_plain = self._moving(p.a, self.mc, self.kt, False, choice.share == "a")
+        a_turned = self._moving(p.a, self.mc, self.kt, True, choice.share == "a")
         trans_a = a_turned < a_plain
-        sharers = np.minimum(choice.column_groups, self.n_blocks) if choice.shared else 1
+        sharers = np.minimum(choice.column_groups, self.n_blocks) if choice.share == "a" else 1
         scalar = mc.scalar_latency
         loads = rules.pieces(self.chunks, sharers)
         load_a = loads * np.where(trans_a, a_turned, a_plain)
         load_b = self._moving(p.b, self.kt, self.nt, choice.b_form != "plain")
+        if choice.share == "b":
+            size = self.kt * self.nt * ELEMENT_BYTES[p.b.dtype]
+            load_b = load_b + rules.transfer_cycles(mc, 0.0, size * np.minimum(self.rows, choice.row_groups)
+                                                    / mc.gsm_bytes_per_cycle, 0.0)
         turn_c = p.c.runs[1] == 0 and p.c.runs[0] > 0
         store = self._moving(p.c, self.mc, self.nt, turn_c) + self.mc * self.nt * p.epilogue_bytes / self.rate
         store = store + mc.dma_latency * p.epilogue_tiles
@@ -290,9 +310,11 @@ class _Grid:
         outer, inner = (self.row_trips, self.column_trips) if choice.m_outer else (self.column_trips, self.row_trips)
         load_outer, load_inner = (load_a, load_b) if choice.m_outer else (load_b, load_a)
         turn_outer, turn_inner = (0.0, turning) if choice.m_outer else (turning, 0.0)
-        fresh = self._block(choice, matrix + overhead + turning, load_outer + load_inner, after, store)
+        fresh = self._block(choice, rings, matrix + overhead + turning, load_outer + load_inner, after, store)
         if choice.keep:
-            again = self._block(choice, matrix + overhead + turn_inner, load_inner, after, store, choice.shared and choice.m_outer)
+            again = self._block(
+                choice, rings, matrix + overhead + turn_inner, load_inner, after, store,
+                choice.share == "a" and choice.m_outer)
             total = outer * (fresh + (inner - 1) * again)
             dma = outer * self.k_blocks * (load_outer + inner * load_inner)
             turns = outer * self.k_blocks * (turn_outer + inner * turn_inner)
@@ -309,7 +331,7 @@ class _Grid:
             matrix + overhead + after, (matrix + overhead + after) / self.chunks + stores - store), total)
         compute = outer * inner * (self.k_blocks * (matrix + overhead) + after) + turns
         dma = dma + outer * inner * self.chunks * store
-        barriers = mc.barrier_cycles * (2.0 if choice.shared else 1.0 * (space == 1))
+        barriers = mc.barrier_cycles * (2.0 if choice.share != "none" else 1.0 * (space == 1))
         total = np.where(fits, total + load_a + load_b + store + barriers, inf)
         at = np.unravel_index(int(np.argmin(total)), total.shape)
 
@@ -320,51 +342,48 @@ class _Grid:
             m, _, n, k = at
             return PanelPlan(
                 self.cuts[0][m], self.cuts[1][n], self.cuts[2][k], pick(self.chunks), pick(self.panels),
-                min(choice.row_groups, pick(self.rows)), min(choice.column_groups, pick(self.n_blocks)), choice.shared,
+                min(choice.row_groups, pick(self.rows)), min(choice.column_groups, pick(self.n_blocks)), choice.share,
                 choice.m_outer, choice.keep, ("sm", "gsm", "am")[pick(space)], bool(pick(trans_a)), choice.b_form, turn_c,
-                choice.c_rings, float(total[at]), float(pick(compute)), float(pick(dma)))
+                pick(rings), float(total[at]), float(pick(compute)), float(pick(dma)))
 
         return float(total[at]), make
 
-    def _block(self, choice: _Choice, step: Any, load: Any, after: Any, store: Any, free: bool = False) -> Any:
+    def _block(self, choice: _Choice, rings: Any, step: Any, load: Any, after: Any, store: Any, free: bool = False) -> Any:
         """Cycles of one panel of C, all of its blocks of k: each step hides the transfers for the next one.
 
         Where A is shared, a barrier ends each step and waits for its transfers; stores are in the last one.
         """
         stores, steps = self.chunks * store, self.k_blocks
-        alone = store if choice.shared and not free else 0.0
-        if choice.c_rings == 1:
-            # Products of the next panel wait for the store of the chunk that they overwrite.
-            alone = np.maximum(alone, np.where(self.chunks == 1, store, 0.0))
-        barrier = self.machine.barrier_cycles if choice.shared and not free else 0.0
+        alone = store if choice.share != "none" and not free else 0.0
+        # With one panel of C, products of the next wait for the store of the chunk that they overwrite.
+        alone = np.maximum(alone, np.where((self.chunks == 1) & (rings == 1), store, 0.0))
+        barrier = self.machine.barrier_cycles if choice.share != "none" and not free else 0.0
         one = np.maximum(step + after + alone, load + stores)
-        if choice.shared and not free:
+        if choice.share != "none" and not free:
             return (steps - 1) * np.maximum(step, load) + one + steps * barrier
         two = np.maximum(2 * step + after + alone, 2 * load + stores)
         return np.where(steps == 1, one, (steps - 2) * np.maximum(step, load) + two)
 
-    def _places(self, choice: _Choice) -> tuple[Any, Any]:
-        """Where A lies (0 SM, 1 GSM, 2 AM), and which sizes fit."""
+    def _places(self, choice: _Choice) -> tuple[Any, Any, Any]:
+        """Where A lies (0 SM, 1 GSM, 2 AM), how many panels of C there is room for, and which sizes fit."""
         p, mc = self.problem, self.machine
-        accumulator = ELEMENT_BYTES[p.accumulator]
         item = ELEMENT_BYTES[p.a.dtype]
-        c_tile = _slot(self.mc, self.nt, accumulator)
+        c_tile = _slot(self.mc, self.nt, ELEMENT_BYTES[p.accumulator])
         turned = 2 if p.c.runs[1] == 0 and p.c.runs[0] > 0 else 0
-        am = c_tile * (self.chunks * choice.c_rings + p.epilogue_tiles + turned)
-        b_tile = _slot(self.kt, self.nt, item)
         kept = np.where(self.k_blocks == 1, 2, self.k_blocks)
         b_slots = kept if choice.keep and not choice.m_outer else 2
-        am = am + b_tile * ((b_slots if choice.b_form != "turned" else 2 + (kept if choice.keep and not choice.m_outer else 1)))
-        a_slots = self.chunks * (kept if choice.keep and choice.m_outer else 2)
-        a = _slot(self.mc, self.kt, item) * a_slots
-        owners = choice.row_groups * (1 if choice.shared else choice.column_groups)
-        in_gsm = a * owners <= mc.gsm_bytes
-        if choice.row_groups * choice.column_groups == 1 and mc.cores > 1:
-            in_gsm = in_gsm & False  # one core beside others cannot know what they keep there
-        if choice.shared:
-            space, fits = np.where(in_gsm, 1, 1), in_gsm
+        if choice.b_form == "turned":
+            b_slots = 2 + (kept if choice.keep and not choice.m_outer else 1)
+        am = c_tile * (self.chunks + p.epilogue_tiles + turned) + _slot(self.kt, self.nt, item) * b_slots
+        a = _slot(self.mc, self.kt, item) * self.chunks * (kept if choice.keep and choice.m_outer else 2)
+        owners = choice.row_groups * (1 if choice.share == "a" else choice.column_groups)
+        # One core beside others cannot know what they keep in GSM.
+        pool = 2 * _slot(self.kt, self.nt, item) if choice.share == "b" else 0
+        in_gsm = (a * owners + pool <= mc.gsm_bytes) & (choice.row_groups * choice.column_groups > 1 or mc.cores == 1)
+        if choice.share == "a":
+            space = np.where(in_gsm, 1, 1)
         else:
             space = np.where(a <= mc.sm_bytes, 0, np.where(in_gsm, 1, 2))
-            fits = True
         am = am + np.where(space == 2, a, 0)
-        return space, (am <= mc.am_bytes) & fits
+        rings = np.where(am + c_tile * self.chunks <= mc.am_bytes, 2, 1)
+        return space, rings, (am <= mc.am_bytes) & (in_gsm | (choice.share != "a")) & (pool <= mc.gsm_bytes)

@@ -56,6 +56,8 @@ class _Panels:
         self.b, self.kernel, self.chosen = b, kernel, chosen
         self.form, self.plan = chosen.form, chosen.plan
         self.blocks = Blocks(b, self.form.extents)
+        self.together = self.plan.share != "none"
+        """Whether the cores meet at a barrier after each step."""
         self.rows = prod(self.form.sizes(self.form.batch)) * self.plan.panels
         self._divide()
         self._declare()
@@ -69,6 +71,7 @@ class _Panels:
         row_groups = b.min(plan.row_groups, cores)
         self.sharers = b.max(1, b.min(plan.column_groups, b.div(cores, row_groups)))
         self.group, self.member = b.div(core, self.sharers), b.rem(core, self.sharers)
+        self.row_groups = row_groups
         self.row_range = self._range(self.rows, self.group, row_groups)
         self.column_range = self._range(plan.n.blocks, self.member, self.sharers)
         outer, inner = self._loops(self.row_range, self.column_range)
@@ -79,7 +82,7 @@ class _Panels:
         b = self.b
         low, high = (b.min(b.div(b.mul(at, total), parts), total) for at in (number, b.add(number, 1)))
         # Cores that meet at barriers take as many steps as the busiest one, if only to wait.
-        together = b.div(b.add(b.sub(parts, 1), total), parts) if self.plan.shared else b.sub(high, low)
+        together = b.div(b.add(b.sub(parts, 1), total), parts) if self.together else b.sub(high, low)
         return _Range(low, high, together)
 
     def _loops(self, rows: Any, columns: Any) -> tuple[Any, Any]:
@@ -104,10 +107,10 @@ class _Panels:
             yield
 
     def _has_row(self, step: _Step) -> list[tuple[str, Index, Index]]:
-        return [("lt", step.row, self.row_range.high)] if self.plan.shared else []
+        return [("lt", step.row, self.row_range.high)] if self.together else []
 
     def _has_column(self, step: _Step) -> list[tuple[str, Index, Index]]:
-        return [("lt", step.column, self.column_range.high)] if self.plan.shared else []
+        return [("lt", step.column, self.column_range.high)] if self.together else []
 
     # --- tiles ----------------------------------------------------------------------------------------
 
@@ -117,9 +120,9 @@ class _Panels:
         m, n, k = plan.m.elements, plan.n.elements, plan.k.elements
         self.a_kept, self.b_kept = (plan.keep and plan.m_outer, plan.keep and not plan.m_outer)
         self.a_slots = self._depth(self.a_kept) * plan.chunks
-        owners = plan.row_groups * (1 if plan.shared else plan.column_groups) if plan.a_space == "gsm" else 1
+        owners = plan.row_groups * (1 if plan.share == "a" else plan.column_groups) if plan.a_space == "gsm" else 1
         self.a_tile = b.tile(dtype, *((k, m) if plan.trans_a else (m, k)), plan.a_space, self.a_slots * owners)
-        owner = self.group if plan.shared else b.add(b.mul(self.group, plan.column_groups), self.member)
+        owner = self.group if plan.share == "a" else b.add(b.mul(self.group, plan.column_groups), self.member)
         self.a_first = b.mul(owner, self.a_slots) if owners > 1 else 0
         turned = plan.b_form != "plain"
         arrives = 2 if plan.b_form == "turned" else self._depth(self.b_kept)
@@ -127,6 +130,8 @@ class _Panels:
         self.b_tile = self.b_arrival
         if plan.b_form == "turned":
             self.b_tile = b.tile(dtype, k, n, "am", self._depth(True) if self.b_kept else 1)
+        if plan.share == "b":
+            self.b_pool = b.tile(dtype, *((n, k) if turned else (k, n)), "gsm", 2)
         accumulator = chosen.contraction.accumulator
         self.c_tile = b.tile(accumulator, m, n, "am", plan.chunks * plan.c_rings)
         self.c_result = b.tile(accumulator, n, m, "am", 2) if plan.turn_c else self.c_tile
@@ -180,26 +185,32 @@ class _Panels:
     def build(self) -> None:
         """Builds the whole sequence."""
         b, plan = self.b, self.plan
-        if plan.a_space == "gsm" and not self.kernel.one_core:
+        if (plan.a_space == "gsm" or plan.share == "b") and not self.kernel.one_core:
             b.barrier()  # other cores may still read what an earlier kernel left in GSM
-        with self._where(*([] if plan.shared or isinstance(self.steps, int) else [("lt", 0, self.steps)])):
+        if plan.share == "b":
+            for ahead in (0, 1):
+                self._pool(ahead)
+            b.barrier()
+        with self._where(*([] if self.together or isinstance(self.steps, int) else [("lt", 0, self.steps)])):
             self._fetch(self._at(0))
-        if plan.shared:
+        if self.together:
             b.barrier()
         with b.for_(0, self.steps) as number:
             step, following = self._at(number), self._at(b.add(number, 1))
             if not (isinstance(number, int) and isinstance(self.steps, int)):
                 with self._where(("lt", following.number, self.steps)):
                     self._fetch(following)
+            if plan.share == "b":
+                self._pool(b.add(number, 2))
             with self._where(*self._has_row(step), *self._has_column(step)):
                 self._multiply(step)
-            if plan.shared:
+            if self.together:
                 self._meet(step)
 
     def _meet(self, step: _Step) -> None:
         """The barrier at the end of a step: always, or, where A is kept, while a panel of A is being exchanged."""
         b = self.b
-        if not self.a_kept:
+        if not self.a_kept or self.plan.share == "b":
             b.barrier()
             return
         # Behind the step before the exchange begins, too: the first blocks are overwritten during the last step.
@@ -220,7 +231,7 @@ class _Panels:
         form, plan, chosen = self.form, self.plan, self.chosen
         places = self._entry(step) | self._depths(step)
         sides = (form.k, form.m) if plan.trans_a else (form.m, form.k)
-        mine = (self.member, self._chunks(step), self.sharers) if plan.shared else (0, self._chunks(step), 1)
+        mine = (self.member, self._chunks(step), self.sharers) if plan.share == "a" else (0, self._chunks(step), 1)
         with self.b.for_(*mine) as chunk:
             self.blocks.load(chosen.a.value, form.accesses[0], self.a_tile, self._a_slot(step, chunk),
                              places | self._rows(step, chunk), *sides)
@@ -230,7 +241,20 @@ class _Panels:
         places = self._entry(step) | self._columns(step) | self._depths(step)
         sides = (form.n, form.k) if plan.b_form != "plain" else (form.k, form.n)
         slot = self.b.rem(step.number, 2) if plan.b_form == "turned" else self._block(step, self.b_kept)
+        if plan.share == "b":
+            self.b.copy(self.b_pool, self.b.rem(step.number, 2), self.b_arrival, slot)
+            return
         self.blocks.load(self.chosen.b.value, form.accesses[1], self.b_arrival, slot, places, *sides)
+
+    def _pool(self, number: Index) -> None:
+        """Starts the transfer of a step's block of B into GSM, where it waits for all cores; they take turns."""
+        b, plan, form = self.b, self.plan, self.form
+        step = self._at(number)
+        sides = (form.n, form.k) if plan.b_form != "plain" else (form.k, form.n)
+        entry = self.blocks.steps(form.batch, 0)  # B is the same for all of them
+        with self._where(("eq", b.rem(number, self.row_groups), self.group), ("lt", number, self.steps)):
+            self.blocks.load(self.chosen.b.value, form.accesses[1], self.b_pool, b.rem(number, 2),
+                             self._columns(step) | self._depths(step) | entry, *sides)
 
     def _multiply(self, step: _Step) -> None:
         """The step's products; at the last block of k also what follows them."""
