@@ -15,7 +15,7 @@ from ftm_backend.midend.affine import Affine
 from ftm_backend.midend.contraction_epilogue import Epilogue, read_epilogue
 from ftm_backend.midend.contraction_form import Contraction, Form, axes_of, match, volume
 from ftm_backend.midend.kernel import Operand, Statement
-from ftm_backend.midend.panel_plan import PanelPlan, panel_plan
+from ftm_backend.midend.panel_plan import PanelPlan, lies_well, panel_plan
 from ftm_backend.midend.tiling import Plan, Problem, plan
 
 __all__ = ["Schedule", "schedule"]
@@ -72,11 +72,15 @@ def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Sch
     empty = any(volume(form, group) == 0 for group in (form.batch, form.m, form.n))
     if empty:
         return Schedule(contraction, epilogue, *straight, plan=None)
-    if not machine.dma_overlaps or volume(form, form.k) == 0:
-        choose = plan
-    else:
-        choose = panel_plan
-    plans = [(choose(_problem(contraction, epilogue, f), machine), (f, a, b)) for f, a, b in (straight, crossed)]
+    plans: list[tuple[Plan | PanelPlan, tuple[Form, Operand, Operand]]] = []
+    for roles in (straight, crossed):
+        problem = _problem(contraction, epilogue, roles[0])
+        if not machine.dma_overlaps or volume(form, form.k) == 0:
+            plans.append((plan(problem, machine), roles))
+            continue
+        plans.append((panel_plan(problem, machine), roles))
+        if lies_well(problem, machine):
+            break  # exchanged, the operands would have to be turned
     best, roles = min(plans, key=lambda p: p[0].cycles)
     return Schedule(contraction, epilogue, *roles, plan=best)
 

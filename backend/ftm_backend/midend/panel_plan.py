@@ -29,7 +29,7 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.tiling import SLOT_ALIGNMENT, Cut, Operand, Problem, cuts
 
-__all__ = ["PanelPlan", "panel_plan"]
+__all__ = ["PanelPlan", "lies_well", "panel_plan"]
 
 LARGEST = {"m": 768, "n": 4096, "k": 4096}
 """Elements of a group that a tile may take."""
@@ -122,17 +122,25 @@ def panel_plan(problem: Problem, machine: MachineParameters) -> PanelPlan:
     raise ValueError(f"no tiles of {problem} fit the scratchpads of machine {machine.name!r}")
 
 
+def lies_well(problem: Problem, machine: MachineParameters) -> bool:
+    """Whether B and C lie along n in memory, and n fills the micro-kernel's columns."""
+    wide = prod(problem.n) >= machine.mm_columns(problem.accumulator)
+    return wide and all(x.runs[1] >= machine.lanes(problem.accumulator) for x in (problem.b, problem.c))
+
+
 def _search(problem: Problem, machine: MachineParameters, quanta: bool) -> list[tuple[float, Any]]:
     """The cheapest sizes for each promising choice: a coarse grid of sizes tells which these are."""
-    seen: list[tuple[float, tuple[int, int], _Choice]] = []
+    seen: list[tuple[float, Any, tuple[int, int], _Choice]] = []
     for groups in _grids(problem, machine):
         for b_form in _b_forms(problem):
             grid = _Grid(problem, machine, groups, b_form, _Sampling(2.2, CHUNKS[::3], quanta))
-            seen += [(grid.best(choice)[0], groups, choice) for choice in _choices(problem, groups, b_form)]
+            seen += [(*grid.best(choice), groups, choice) for choice in _choices(problem, groups, b_form)]
     seen.sort(key=lambda each: each[0])
+    if _is_short(problem, machine):
+        return [(cycles, make) for cycles, make, *_ in seen if cycles < inf]
     grids: dict[tuple, _Grid] = {}
     found = []
-    for cycles, groups, choice in seen[:PROMISING]:
+    for cycles, _, groups, choice in seen[:PROMISING]:
         if cycles < inf and cycles <= NEAR * seen[0][0]:
             key = groups, choice.b_form
             if key not in grids:
@@ -147,14 +155,21 @@ def _grids(problem: Problem, machine: MachineParameters) -> list[tuple[int, int]
     rows = prod(problem.batch) * rules.pieces(prod(problem.m), machine.mm_rows)
     columns = rules.pieces(prod(problem.n), rules.DOT_COLUMNS)
     found = [(g, cores // g) for g in range(1, cores + 1) if cores % g == 0 and g < 2 * rows and cores // g < 2 * columns]
+    if _is_short(problem, machine):
+        found = [(1, 1), *(groups for groups in found if 1 in groups)]
+    return sorted({*found} or {(1, 1)})
+
+
+def _is_short(problem: Problem, machine: MachineParameters) -> bool:
+    """Whether one core at peak is done before barriers and latencies are forgotten."""
     products = prod(problem.batch) * prod(problem.m) * prod(problem.n) * prod(problem.k)
-    small = products * 2 / machine.peak_flops(problem.accumulator) * machine.clock_hz < 100 * machine.barrier_cycles * cores
-    return sorted({*found, *([(1, 1)] if small or not found else [])})
+    return products / (machine.fma_units * machine.lanes(problem.accumulator)) < 100 * machine.barrier_cycles * machine.cores
 
 
 def _b_forms(problem: Problem) -> tuple[str, ...]:
     along_n, along_k = problem.b.runs[1], problem.b.runs[0]
-    return ("plain", "dot", "turned") if along_k > along_n else ("plain",)
+    turned = ("dot", "turned") if along_k > along_n else ()
+    return turned if turned and along_n == 0 else ("plain", *turned)  # element by element, DMA is slower than any turning
 
 
 def _choices(problem: Problem, groups: tuple[int, int], b_form: str) -> Iterator[_Choice]:
