@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy
 import torch
 
-__all__ = ["describe", "write", "write_data"]
+__all__ = ["describe", "write", "write_data", "write_stages"]
 
 _SUFFIXES = {"trace": ".trace", "torch": ".mlir", "linalg": ".mlir", "ftm": ".mlir", "asm": ".lan"}
 _INPUT = re.compile(r"^  [%$](\d+) = (param|scalar) (\w+)(?:\[([\d,]*)\])?$", re.MULTILINE)
@@ -33,13 +33,18 @@ def write(directory: Path, texts: dict[str, str]) -> Path | None:
     digest = hashlib.blake2b(texts["trace"].encode(), digest_size=4).hexdigest()
     try:
         place = _fresh(directory, digest)
-        for number, (stage, text) in enumerate(texts.items()):
-            (place / f"{number:02d}_{stage}{_SUFFIXES.get(stage, '.txt')}").write_text(text)
-        (place / "inputs.json").write_text(json.dumps(describe(texts["trace"]), indent=2) + "\n")
+        write_stages(place, texts)
     except OSError as error:
         warnings.warn(f"cannot write to FTM_DUMP={directory}: {error.strerror}", RuntimeWarning, stacklevel=4)
         return None
     return place
+
+
+def write_stages(place: Path, texts: dict[str, str]) -> None:
+    """Writes the stages of one program into a directory that is there; OSError if that cannot be written."""
+    for number, (stage, text) in enumerate(texts.items()):
+        (place / f"{number:02d}_{stage}{_SUFFIXES.get(stage, '.txt')}").write_text(text)
+    (place / "inputs.json").write_text(json.dumps(describe(texts["trace"]), indent=2) + "\n")
 
 
 def describe(trace: str) -> list[dict[str, object]]:

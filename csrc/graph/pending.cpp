@@ -1,6 +1,7 @@
 #include "graph/pending.h"
 
 #include "graph/location.h"
+#include "process/capturing.h"
 
 #include <atomic>
 
@@ -15,7 +16,9 @@ std::atomic<int64_t> calls_since_cut{0}; // written under the recorder's lock
 Value add_call(
     torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values, c10::ArrayRef<uint64_t> scalars) {
   auto node = std::make_shared<CallNode>(kind, std::move(form), ++next_sequence);
-  calls_since_cut.store(pending_length() + 1, std::memory_order_relaxed);
+  if (!capturing) {
+    calls_since_cut.store(pending_length() + 1, std::memory_order_relaxed);
+  }
   if (const auto& location = noted_location()) {
     node->SetUserMetadata(location);
   }

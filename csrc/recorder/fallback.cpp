@@ -1,5 +1,6 @@
 #include "recorder/fallback.h"
 
+#include "process/capturing.h"
 #include "process/counters.h"
 #include "random/cpu_stream.h"
 #include "random/generator.h"
@@ -20,6 +21,8 @@ void set_strict(bool strict) {
 }
 
 void run_fallback(const Op& op, torch::jit::Stack* stack) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !capturing, op.called_name, " is not compiled for device ftm (for these dtypes)");
   TORCH_CHECK_NOT_IMPLEMENTED(
       !strict_mode, op.called_name, " is not compiled for device ftm, and FTM_STRICT forbids to run it on ",
       "the CPU. Unset FTM_STRICT to let it fall back, or compute it on the CPU yourself.");

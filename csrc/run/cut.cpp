@@ -1,6 +1,7 @@
 #include "run/cut.h"
 
 #include "graph/pending.h"
+#include "process/capturing.h"
 #include "process/counters.h"
 #include "run/first_run.h"
 #include "run/last_step.h"
@@ -176,6 +177,7 @@ BufferPtr observe(Variable& variable) {
   }
   // More than once only if another thread records a newer value meanwhile.
   while (!trace_node(variable.value()).is_data) {
+    TORCH_CHECK_NOT_IMPLEMENTED(!capturing, kNoContent);
     lock.unlock();
     launch_pending(/*observed=*/true);
     lock.lock();
@@ -200,7 +202,7 @@ std::string pending_text(const std::vector<Value>& values) {
 
 void cut_if_long() {
   const int64_t limit = trace_limit.load(std::memory_order_relaxed);
-  if (limit != 0 && pending_length() >= limit) {
+  if (limit != 0 && !capturing && pending_length() >= limit) {
     launch_pending(/*observed=*/false);
   }
 }

@@ -1,6 +1,7 @@
 #include "tensor/variable.h"
 
 #include "memory/pool.h"
+#include "process/capturing.h"
 
 #include <torch/csrc/lazy/backend/backend_interface.h>
 #include <torch/csrc/lazy/core/lazy_graph_executor.h>
@@ -69,7 +70,9 @@ void Variable::set_value(Value value) {
   auto& own = state();
   own.rewritten = own.rewritten || own.ir_value.node;
   const bool pending = value.node && !trace_node(value).is_data;
-  if (pending && !is_linked(own)) {
+  if (pending && capturing) {
+    // nobody's to run
+  } else if (pending && !is_linked(own)) {
     link(own);
     if (own.ir_value.node) {
       own.before = static_cast<const DataNode&>(trace_node(own.ir_value)).buffer();

@@ -1,4 +1,5 @@
 // The Python module `ftm_lazy._C`.
+#include "capture/bindings.h"
 #include "graph/location.h"
 #include "memory/pool.h"
 #include "ops/native_ops.h"
@@ -133,6 +134,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_reset_peak_memory_stats", &reset_peak_memory);
   m.def("_reset_accumulated_memory_stats", &reset_accumulated_memory);
   m.def("_empty_cache", &empty_memory_pool, no_gil);
+
+  bind_capture(m);
 
   m.def("_set_native_ops", torch::wrap_pybind_function(&set_native_ops_from), py::arg("native_ops"));
   m.def("_set_strict", &set_strict);

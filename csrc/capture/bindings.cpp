@@ -1,0 +1,107 @@
+#include "capture/bindings.h"
+
+#include "capture/capture.h"
+#include "run/launcher.h"
+
+#include <torch/csrc/Exceptions.h>
+
+namespace py = pybind11;
+
+namespace ftm {
+namespace {
+
+py::list numbers(const Captured& captured) {
+  py::list values;
+  for (const auto& scalar : captured.scalars()) {
+    if (scalar.isFloatingPoint()) {
+      values.append(scalar.toDouble());
+    } else {
+      values.append(scalar.toLong());
+    }
+  }
+  return values;
+}
+
+// (placeholder or None, constant tensor or None, first element, sizes) of each parameter of the trace.
+py::list parameters(const Captured& captured) {
+  py::list values;
+  for (const auto& parameter : captured.parameters()) {
+    py::object placeholder = py::none();
+    py::object constant = py::none();
+    if (parameter.placeholder >= 0) {
+      placeholder = py::int_(parameter.placeholder);
+    } else {
+      const auto& type = parameter.type;
+      c10::DimVector strides(type.sizes.size());
+      int64_t stride = 1;
+      for (size_t i = strides.size(); i-- > 0; stride *= type.sizes[i]) {
+        strides[i] = stride;
+      }
+      wait_for(parameter.constant);
+      constant = py::cast(
+          Buffer::as_cpu(parameter.constant, type.dtype, type.sizes, strides, parameter.offset).clone());
+    }
+    const std::vector<int64_t> sizes(parameter.type.sizes.begin(), parameter.type.sizes.end());
+    values.append(py::make_tuple(placeholder, constant, parameter.offset, sizes));
+  }
+  return values;
+}
+
+// (result, input, constant: one of them, or none where there are no elements; dtype, sizes, strides, first element) of
+// each output.
+py::list outputs(const Captured& captured) {
+  py::list values;
+  for (const auto& output : captured.outputs()) {
+    const auto number = [](int32_t value) -> py::object { return value < 0 ? py::none() : py::object(py::int_(value)); };
+    py::object constant = py::none();
+    if (output.constant) {
+      wait_for(output.constant);
+      const auto extent = static_cast<int64_t>(output.constant->nbytes() / c10::elementSize(output.dtype));
+      constant = py::cast(Buffer::as_cpu(output.constant, output.dtype, {extent}, {1}, 0).clone());
+    }
+    values.append(py::make_tuple(
+        number(output.result), number(output.input), constant, dtype_token(output.dtype),
+        std::vector<int64_t>(output.sizes.begin(), output.sizes.end()),
+        std::vector<int64_t>(output.strides.begin(), output.strides.end()), output.offset));
+  }
+  return values;
+}
+
+// Takes the tensors out of the list, so that the program may take over what nobody else needs.
+std::vector<at::Tensor> launch(Captured& captured, const py::list& inputs) {
+  auto tensors = inputs.cast<std::vector<at::Tensor>>();
+  inputs.attr("clear")();
+  return captured.launch(std::move(tensors));
+}
+
+} // namespace
+
+void bind_capture(py::module_& m) {
+  py::class_<Capture>(m, "_Capture")
+      .def(py::init<>())
+      .def("end", torch::wrap_pybind_function(&Capture::end))
+      .def(
+          "placeholder",
+          torch::wrap_pybind_function([](Capture& capture, const std::vector<int64_t>& sizes,
+                                         const std::vector<int64_t>& strides, at::ScalarType dtype) {
+            return capture.placeholder(sizes, strides, dtype);
+          }))
+      .def("finish", torch::wrap_pybind_function(&Capture::finish));
+  py::class_<Captured, std::shared_ptr<Captured>>(m, "_Captured")
+      .def_property_readonly("text", &Captured::text)
+      .def_property_readonly("parameters", &parameters)
+      .def_property_readonly("outputs", &outputs)
+      .def_property_readonly("replaces", &Captured::replaces)
+      .def_property_readonly("scalars", &numbers)
+      .def_property_readonly("draws", [](const Captured& captured) {
+        std::vector<std::tuple<int64_t, int64_t, uint64_t>> draws;
+        for (const auto& draw : captured.draws()) {
+          draws.emplace_back(draw.seed, draw.offset, draw.number);
+        }
+        return draws;
+      })
+      .def("build", torch::wrap_pybind_function(&Captured::build))
+      .def("launch", torch::wrap_pybind_function(&launch));
+}
+
+} // namespace ftm

@@ -1,0 +1,215 @@
+#include "capture/capture.h"
+
+#include "process/capturing.h"
+#include "random/generator.h"
+#include "tensor/views.h"
+#include "tensor/windows.h"
+
+#include <bit>
+
+namespace ftm {
+namespace {
+
+at::Generator& generator() {
+  static auto* instance = new at::Generator(default_generator());
+  return *instance;
+}
+
+int64_t extent_of(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  int64_t extent = 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) {
+      return 0;
+    }
+    extent += (sizes[i] - 1) * strides[i];
+  }
+  return extent;
+}
+
+bool is_row_major(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  int64_t expected = 1;
+  for (size_t i = sizes.size(); i-- > 0; expected *= sizes[i]) {
+    if (sizes[i] != 1 && strides[i] != expected) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool same(const Value& a, const Value& b) {
+  return a.node == b.node && a.index == b.index;
+}
+
+} // namespace
+
+Capture::Capture() {
+  TORCH_CHECK(!capturing, "a capture is on in this thread already: captures do not nest");
+  {
+    auto& g = generator();
+    const std::lock_guard<std::mutex> guard(g.mutex());
+    first_offset_ = g.get_offset();
+  }
+  const RecorderLock lock(recorder_mutex());
+  pending_ = pending_length();
+  capturing = true;
+}
+
+Capture::~Capture() {
+  end();
+}
+
+void Capture::end() {
+  if (!on_) {
+    return;
+  }
+  on_ = capturing = false;
+  {
+    auto& g = generator();
+    const std::lock_guard<std::mutex> guard(g.mutex());
+    g.set_offset(first_offset_);
+  }
+  const RecorderLock lock(recorder_mutex());
+  pending_length() = pending_;
+}
+
+at::Tensor Capture::placeholder(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType dtype) {
+  TORCH_CHECK_VALUE(sizes.size() == strides.size(), "there is a stride for each size");
+  const int64_t extent = extent_of(sizes, strides);
+  const auto nbytes = extent * static_cast<int64_t>(c10::elementSize(dtype));
+  Variable* variable = nullptr;
+  auto pointer = make_data_ptr(nbytes, &variable);
+  c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), nbytes, std::move(pointer), c10::GetAllocator(c10::kPrivateUse1),
+      /*resizable=*/false));
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::scalarTypeToTypeMeta(dtype));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  const ValueType type{dtype, is_row_major(sizes, strides) ? c10::DimVector(sizes) : c10::DimVector{extent}};
+  auto buffer = std::make_shared<Buffer>(dtype, type.sizes);
+  auto failure = std::make_shared<Failure>(Failure::Type::not_implemented, kNoContent);
+  failure->seen = true; // it is told where it happens, and nowhere else
+  buffer->set_failed(std::move(failure));
+  placeholders_.push_back(tensor);
+  contents_.push_back(buffer);
+  const RecorderLock lock(recorder_mutex());
+  variable->set_value(data_value(std::move(buffer), type));
+  return tensor;
+}
+
+std::shared_ptr<Captured> Capture::finish(
+    const std::vector<at::Tensor>& outputs, const std::vector<bool>& on_cpu) const {
+  TORCH_CHECK(on_, "the capture has ended");
+  TORCH_CHECK_VALUE(outputs.size() == on_cpu.size(), "a place for each output");
+  return std::make_shared<Captured>(*this, outputs, on_cpu);
+}
+
+Captured::Captured(
+    const Capture& capture, const std::vector<at::Tensor>& outputs, const std::vector<bool>& on_cpu) {
+  const RecorderLock lock(recorder_mutex());
+  std::vector<Value> results;
+  for (size_t i = 0; i < capture.placeholders_.size(); ++i) {
+    const auto& tensor = capture.placeholders_[i];
+    const auto extent = extent_of(tensor.sizes(), tensor.strides());
+    placeholders_.push_back(
+        {tensor.scalar_type(), c10::DimVector(tensor.sizes()), c10::DimVector(tensor.strides()), extent});
+    const Value& value = variable_of(*tensor.unsafeGetTensorImpl()).value();
+    if (extent != 0 && !trace_node(value).is_data) {
+      results.push_back(value); // of each placeholder its own, even where two get one content
+      replaces_.push_back(static_cast<int32_t>(i));
+    }
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    add_output(capture, outputs[i], on_cpu[i], results);
+  }
+  read_graph(capture, collect_graph(results));
+}
+
+void Captured::add_output(
+    const Capture& capture, const at::Tensor& tensor, bool on_cpu, std::vector<Value>& results) {
+  TORCH_CHECK_VALUE(tensor.is_privateuseone(), "a captured program gives ftm tensors, not one on ", tensor.device());
+  Output output;
+  output.on_cpu = on_cpu;
+  output.dtype = tensor.scalar_type();
+  output.sizes = tensor.sizes();
+  output.strides = tensor.strides();
+  output.offset = tensor.storage_offset();
+  if (tensor.numel() != 0) {
+    Variable& variable = variable_of(*tensor.unsafeGetTensorImpl());
+    for (size_t k = 0; k < capture.placeholders_.size() && output.input < 0; ++k) {
+      if (capture.placeholders_[k].numel() != 0 && &variable_of(*capture.placeholders_[k].unsafeGetTensorImpl()) == &variable) {
+        output.input = static_cast<int32_t>(k);
+      }
+    }
+    const Value value = whole(variable, variable.value().node ? type_of(variable.value()).dtype : output.dtype);
+    if (output.input < 0 && trace_node(value).is_data) {
+      output.constant = static_cast<const DataNode&>(trace_node(value)).buffer();
+    } else if (output.input < 0) {
+      size_t i = 0;
+      while (i < results.size() && (replaces_[i] >= 0 || !same(results[i], value))) {
+        ++i;
+      }
+      output.result = static_cast<int32_t>(i);
+      if (i == results.size()) {
+        results.push_back(value);
+        replaces_.push_back(-1);
+      }
+    }
+  }
+  outputs_.push_back(std::move(output));
+}
+
+void Captured::read_graph(const Capture& capture, const Graph& graph) {
+  std::unordered_map<const Buffer*, int32_t> number;
+  for (size_t i = 0; i < capture.contents_.size(); ++i) {
+    number.emplace(capture.contents_[i].get(), static_cast<int32_t>(i));
+  }
+  for (const auto* parameter : graph.parameters) {
+    const auto found = number.find(parameter->buffer().get());
+    const bool is_placeholder = found != number.end();
+    TORCH_CHECK(
+        is_placeholder || parameter->buffer()->state() != Buffer::State::failed,
+        "the program reads a placeholder that is not among its inputs");
+    parameters_.push_back(
+        {is_placeholder ? found->second : -1, is_placeholder ? nullptr : parameter->buffer(), parameter->type(0),
+         parameter->offset()});
+  }
+  program_ = find_program(graph.hash, graph);
+  trace_ = make_trace(graph);
+  hash_ = graph.hash;
+  scalars_ = graph.scalars;
+  int64_t position = 0;
+  int64_t seed = -1;
+  for (const auto& call : trace_.calls) {
+    for (const auto& slot : call.form->slots) {
+      if (slot.kind == Slot::Kind::value) {
+        continue;
+      }
+      if (slot.argument < 0 && seed < 0) {
+        seed = position;
+      } else if (slot.argument < 0) {
+        draws_.push_back({seed, position, scalars_[position] - capture.first_offset_});
+        seed = -1;
+      }
+      ++position;
+    }
+  }
+  auto& g = generator();
+  const std::lock_guard<std::mutex> guard(g.mutex());
+  draws_made_ = g.get_offset() - capture.first_offset_;
+}
+
+std::vector<c10::Scalar> Captured::scalars() const {
+  std::vector<c10::Scalar> values;
+  for (const auto& call : trace_.calls) {
+    for (const auto& slot : call.form->slots) {
+      if (slot.kind == Slot::Kind::scalar_float) {
+        values.emplace_back(std::bit_cast<double>(scalars_[values.size()]));
+      } else if (slot.kind == Slot::Kind::scalar_int) {
+        values.emplace_back(static_cast<int64_t>(scalars_[values.size()]));
+      }
+    }
+  }
+  return values;
+}
+
+} // namespace ftm

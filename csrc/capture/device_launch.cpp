@@ -1,0 +1,144 @@
+#include "capture/launch.h"
+#include "run/cut.h"
+#include "run/launcher.h"
+#include "run/observe.h"
+#include "tensor/views.h"
+
+#include <cstring>
+
+namespace ftm {
+namespace {
+
+int64_t itemsize(at::ScalarType dtype) {
+  return static_cast<int64_t>(c10::elementSize(dtype));
+}
+
+c10::DimVector row_major(c10::IntArrayRef sizes) {
+  c10::DimVector strides(sizes.size());
+  int64_t stride = 1;
+  for (size_t i = strides.size(); i-- > 0; stride *= sizes[i]) {
+    strides[i] = stride;
+  }
+  return strides;
+}
+
+// The storage's whole value; zeros if it was never written. Under the recorder's lock.
+const Value& content_of(const at::Tensor& tensor) {
+  Variable& variable = variable_of(*tensor.unsafeGetTensorImpl());
+  whole(variable, tensor.scalar_type());
+  return variable.value();
+}
+
+} // namespace
+
+void DeviceLaunch::compute() {
+  const auto& trace = captured_.trace_;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i].is_cpu()) {
+      const auto extent = captured_.placeholders_[i].extent;
+      copies_[static_cast<int32_t>(i)] = Buffer::from_cpu(inputs_[i].as_strided({extent}, {1}));
+    }
+  }
+  auto job = std::make_shared<Job>();
+  std::vector<Value> old; // freed without the lock
+  RecorderLock lock(recorder_mutex());
+  while (is_pending()) {
+    lock.unlock();
+    sync(/*wait=*/false);
+    lock.lock();
+  }
+  for (const auto& parameter : captured_.parameters_) {
+    job->inputs.push_back(input_of(parameter));
+  }
+  job->scalars = scalars();
+  job->before.resize(trace.results.size());
+  for (size_t i = 0; i < trace.results.size(); ++i) {
+    const auto& type = trace.result_types[i];
+    results_.push_back(std::make_shared<Buffer>(type.dtype, type.sizes));
+    job->before[i].input = parameter_of(captured_.replaces_[i]);
+  }
+  job->outputs = results_;
+  enqueue(job);
+  for (size_t i = 0; i < results_.size(); ++i) {
+    replace(i, old);
+  }
+  lock.unlock();
+  old.clear();
+  drop_inputs();
+  copies_.clear();
+  start_observed(job, captured_.program_);
+  write_to_cpu();
+}
+
+bool DeviceLaunch::is_pending() {
+  for (const auto& tensor : inputs_) {
+    if (!tensor.is_cpu() && tensor.numel() != 0 && !trace_node(content_of(tensor)).is_data) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Input DeviceLaunch::input_of(const Captured::Parameter& parameter) {
+  const int64_t skipped = parameter.offset * itemsize(parameter.type.dtype);
+  if (parameter.placeholder < 0) {
+    return {parameter.constant, skipped};
+  }
+  const auto& tensor = inputs_[parameter.placeholder];
+  if (tensor.is_cpu()) {
+    return {copies_[parameter.placeholder], skipped};
+  }
+  const auto& data = static_cast<const DataNode&>(trace_node(content_of(tensor)));
+  return {data.buffer(), tensor.storage_offset() * itemsize(tensor.scalar_type()) + skipped};
+}
+
+// A tensor that the program writes has the result as its storage's content from now on.
+void DeviceLaunch::replace(size_t result, std::vector<Value>& old) {
+  const int32_t target = captured_.replaces_[result];
+  if (target < 0) {
+    return;
+  }
+  const auto& tensor = inputs_[target];
+  tensor.unsafeGetTensorImpl()->bump_version();
+  if (tensor.is_cpu()) {
+    return;
+  }
+  Variable& variable = variable_of(*tensor.unsafeGetTensorImpl());
+  const auto& type = captured_.trace_.result_types[result];
+  Value value = data_value(results_[result], type);
+  old.push_back(variable.value());
+  if (static_cast<size_t>(variable.nbytes()) == results_[result]->nbytes()) {
+    variable.set_value(std::move(value));
+  } else {
+    variable.set_value(updated(
+        whole(variable, tensor.scalar_type()), std::move(value), type.sizes, row_major(type.sizes),
+        tensor.storage_offset()));
+  }
+}
+
+// What only the program still needs is the program's to take.
+void DeviceLaunch::drop_inputs() {
+  std::vector<bool> needed(inputs_.size());
+  for (const auto& output : captured_.outputs_) {
+    if (output.input >= 0) {
+      needed[output.input] = true;
+    }
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!needed[i] && !inputs_[i].is_cpu()) {
+      inputs_[i].reset();
+    }
+  }
+}
+
+void DeviceLaunch::write_to_cpu() {
+  for (size_t i = 0; i < results_.size(); ++i) {
+    const int32_t target = captured_.replaces_[i];
+    if (target >= 0 && inputs_[target].defined() && inputs_[target].is_cpu()) {
+      wait_for(results_[i]);
+      std::memcpy(inputs_[target].data_ptr(), results_[i]->data(), results_[i]->nbytes());
+    }
+  }
+}
+
+} // namespace ftm

@@ -1,0 +1,155 @@
+#include "capture/launch.h"
+
+#include "process/counters.h"
+#include "random/generator.h"
+#include "run/launcher.h"
+#include "tensor/views.h"
+
+#include <ATen/ops/empty_strided.h>
+
+namespace ftm {
+namespace {
+
+bool same_strides(const at::Tensor& tensor, c10::IntArrayRef strides) {
+  for (int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.size(i) > 1 && tensor.stride(i) != strides[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// A view into `storage_of`'s storage.
+at::Tensor view_of(const at::Tensor& storage_of, const Captured::Output& output, int64_t offset) {
+  const auto key = storage_of.is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::PrivateUse1;
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage_of.storage()), c10::DispatchKeySet(key), c10::scalarTypeToTypeMeta(output.dtype));
+  auto* impl = tensor.unsafeGetTensorImpl();
+  impl->set_storage_offset(offset);
+  impl->set_sizes_and_strides(output.sizes, output.strides);
+  return tensor;
+}
+
+// A flat tensor of all of a buffer.
+at::Tensor tensor_of(const BufferPtr& buffer, bool on_cpu) {
+  const auto dtype = buffer->shape().scalar_type();
+  const c10::DimVector sizes{static_cast<int64_t>(buffer->nbytes() / c10::elementSize(dtype))};
+  if (on_cpu) {
+    wait_for(buffer);
+    return Buffer::as_cpu(buffer, dtype, sizes, {1}, 0);
+  }
+  const RecorderLock lock(recorder_mutex());
+  return make_tensor({dtype, sizes}, {}, /*contiguous=*/true, data_value(buffer, {dtype, sizes}));
+}
+
+} // namespace
+
+Launch::Launch(const Captured& captured, std::vector<at::Tensor> inputs)
+    : captured_(captured), inputs_(std::move(inputs)) {
+  TORCH_CHECK_VALUE(
+      inputs_.size() == captured_.placeholders_.size(), "the program takes ", captured_.placeholders_.size(),
+      " tensors, not ", inputs_.size());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    auto& tensor = inputs_[i];
+    const auto& expected = captured_.placeholders_[i];
+    TORCH_CHECK_VALUE(
+        tensor.is_cpu() || tensor.is_privateuseone(), "input ", i, " is on ", tensor.device(),
+        ": a program takes tensors on ftm and on the CPU");
+    TORCH_CHECK_VALUE(
+        tensor.scalar_type() == expected.dtype && tensor.sizes() == expected.sizes, "input ", i, " is ",
+        tensor.scalar_type(), " of shape ", tensor.sizes(), ", but the program was captured for ", expected.dtype,
+        " of shape ", c10::IntArrayRef(expected.sizes));
+    if (!same_strides(tensor, expected.strides) || tensor.is_conj() || tensor.is_neg()) {
+      auto laid_out = at::empty_strided(expected.sizes, expected.strides, tensor.options());
+      laid_out.copy_(tensor);
+      tensor = std::move(laid_out);
+    }
+  }
+}
+
+std::vector<at::Tensor> Launch::run() {
+  if (captured_.program_) {
+    compute();
+  }
+  std::vector<at::Tensor> given;
+  for (const auto& output : captured_.outputs_) {
+    given.push_back(give(output));
+  }
+  return given;
+}
+
+std::vector<uint64_t> Launch::scalars() const {
+  auto scalars = captured_.scalars_;
+  if (captured_.draws_made_ != 0) {
+    at::Generator generator = default_generator();
+    const std::lock_guard<std::mutex> guard(generator.mutex());
+    const uint64_t offset = generator.get_offset();
+    for (const auto& draw : captured_.draws_) {
+      scalars[draw.seed] = generator.current_seed();
+      scalars[draw.offset] = offset + draw.number;
+    }
+    generator.set_offset(offset + captured_.draws_made_);
+  }
+  return scalars;
+}
+
+int32_t Launch::parameter_of(int32_t placeholder) const {
+  for (size_t p = 0; p < captured_.parameters_.size() && placeholder >= 0; ++p) {
+    const auto& parameter = captured_.parameters_[p];
+    if (parameter.placeholder == placeholder &&
+        parameter.type.numel() == captured_.placeholders_[placeholder].extent) {
+      return static_cast<int32_t>(p);
+    }
+  }
+  return -1;
+}
+
+at::Tensor Launch::give(const Captured::Output& output) {
+  const auto device = output.on_cpu ? c10::Device(c10::kCPU) : c10::Device(c10::kPrivateUse1, 0);
+  if (output.input >= 0) {
+    const auto& input = inputs_[output.input];
+    const auto tensor = view_of(input, output, input.storage_offset() + output.offset);
+    return input.is_cpu() == output.on_cpu ? tensor : tensor.to(device);
+  }
+  if (output.constant) {
+    return view_of(tensor_of(output.constant, output.on_cpu), output, output.offset).clone();
+  }
+  if (output.result < 0) {
+    return at::empty_strided(output.sizes, output.strides, at::TensorOptions().dtype(output.dtype).device(device));
+  }
+  auto& whole = given_[{output.result, output.on_cpu}];
+  if (!whole.defined()) {
+    whole = tensor_of(results_[output.result], output.on_cpu);
+  }
+  return view_of(whole, output, output.offset);
+}
+
+void Captured::build() {
+  static auto& hits = counter("cache_hits_memory");
+  if (program_ || replaces_.empty()) {
+    hits.fetch_add(program_ ? 1 : 0);
+    return;
+  }
+  const Built built = build_program(hash_, trace_);
+  if (built.interrupt) {
+    std::rethrow_exception(built.interrupt);
+  }
+  if (!built.failure.empty()) {
+    TORCH_WARN("a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
+  }
+  program_ = built.program;
+}
+
+std::vector<at::Tensor> Captured::launch(std::vector<at::Tensor> inputs) {
+  TORCH_CHECK(program_ || replaces_.empty(), "the program is not built");
+  bool on_cpu = true;
+  for (const auto& tensor : inputs) {
+    on_cpu = on_cpu && tensor.is_cpu();
+  }
+  for (const auto& output : outputs_) {
+    on_cpu = on_cpu && output.on_cpu;
+  }
+  return on_cpu ? CpuLaunch(*this, std::move(inputs)).run() : DeviceLaunch(*this, std::move(inputs)).run();
+}
+
+} // namespace ftm

@@ -1,0 +1,66 @@
+// One launch of a captured program.
+#pragma once
+
+#include "capture/capture.h"
+
+#include <map>
+
+namespace ftm {
+
+class Launch {
+ public:
+  // Throws for inputs of other types than the placeholders'; lays out anew those that lie otherwise in memory.
+  Launch(const Captured& captured, std::vector<at::Tensor> inputs);
+  virtual ~Launch() = default;
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
+  std::vector<at::Tensor> run();
+
+ protected:
+  // Makes `results_`.
+  virtual void compute() = 0;
+
+  // Seeds and offsets are drawn at each launch; the other scalars are as they were captured.
+  std::vector<uint64_t> scalars() const;
+  // The parameter that is the whole of this placeholder, or -1.
+  int32_t parameter_of(int32_t placeholder) const;
+
+  const Captured& captured_;
+  std::vector<at::Tensor> inputs_;
+  std::vector<BufferPtr> results_; // null: it was written where its input lies
+
+ private:
+  at::Tensor give(const Captured::Output& output);
+
+  std::map<std::pair<int32_t, bool>, at::Tensor> given_; // by result, and whether on the CPU
+};
+
+// All inputs and outputs are on the CPU: the machine reads and writes them where they lie, now.
+class CpuLaunch final : public Launch {
+ public:
+  using Launch::Launch;
+
+ private:
+  void compute() override;
+  void* address_of(const Captured::Parameter& parameter) const;
+  void compute_op_by_op(const std::vector<void*>& inputs, const std::vector<uint64_t>& scalars);
+};
+
+// Queued behind what was recorded before; what is on the CPU is copied.
+class DeviceLaunch final : public Launch {
+ public:
+  using Launch::Launch;
+
+ private:
+  void compute() override;
+  bool is_pending();
+  Input input_of(const Captured::Parameter& parameter);
+  void replace(size_t result, std::vector<Value>& old);
+  void drop_inputs();
+  void write_to_cpu();
+
+  std::map<int32_t, BufferPtr> copies_; // of inputs on the CPU
+};
+
+} // namespace ftm

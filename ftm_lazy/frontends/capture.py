@@ -1,0 +1,64 @@
+"""A function as a program: it is run once on placeholders, and what it recorded is the trace.
+
+A placeholder is a tensor on ftm that has a type and no content.  The recorder treats it as any other tensor, so that
+views, random numbers, runtime scalars and ops made of others are the same behind every front door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ftm_lazy import _C
+from ftm_lazy.registration import initialize
+
+__all__ = ["DEVICE", "CaptureError", "capture", "capturing", "placeholder_like"]
+
+DEVICE = torch.device("ftm", 0)
+
+
+class CaptureError(RuntimeError):
+    """A function cannot be captured as one program; the message says where and what to do."""
+
+
+@contextmanager
+def capturing() -> Iterator[Any]:
+    """A recording on this thread: gives the recorder's ``_Capture``; autograd, autocast and tensor modes are off."""
+    initialize()
+    with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast():
+        recording = _C._Capture()
+        try:
+            yield recording
+        finally:
+            recording.end()
+
+
+def placeholder_like(recording: Any, tensor: torch.Tensor) -> torch.Tensor:
+    """A placeholder with sizes, strides and dtype of ``tensor``."""
+    return recording.placeholder(list(tensor.shape), list(tensor.stride()), tensor.dtype)
+
+
+def capture(function: Callable[..., Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor]) -> Any:
+    """The program of ``function(*inputs)``.
+
+    Args:
+        function: takes ftm tensors and gives a list of them; what it writes over in them is part of the program.
+        inputs: examples; only sizes, strides and dtypes of them count.
+
+    Returns:
+        The recorder's ``_Captured``: its trace's ``text``, and `launch` once it is built.
+
+    Raises:
+        CaptureError: an op has no record, or the function asks for the value of a tensor.
+    """
+    with capturing() as recording:
+        placeholders = [placeholder_like(recording, tensor) for tensor in inputs]
+        try:
+            outputs = [tensor.to(DEVICE) for tensor in function(*placeholders)]
+            return recording.finish(outputs, [True] * len(outputs))
+        except NotImplementedError as error:
+            raise CaptureError(str(error)) from error

@@ -1,0 +1,77 @@
+"""``torch.compile(model, backend="ftm")``: Dynamo's graphs, through AOTAutograd, as programs of the machine.
+
+AOTAutograd makes the graphs functional and derives the backward one; everything else is the recorder's and the
+compiler's that the device itself uses.  Tensors on the CPU are the machine's memory: a program reads and writes them
+where they lie.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch.fx import GraphModule
+
+from ftm_lazy.frontends.graph import CompiledGraph
+
+__all__ = ["TorchCompileBackend", "backend"]
+
+_graphs = torch._logging.getArtifactLogger(__name__, "aot_graphs")
+
+
+class TorchCompileBackend:
+    """A backend object for ``torch.compile``, which can leave what it compiles in a directory.
+
+    Args:
+        output_dir: gets a folder for each graph, ``0000_forward`` and so on, with the text of every stage of its
+            programs (``NN_stage``), the assembly among them as ``.lan``; None: nothing is written.
+
+    Raises OSError, when a graph is compiled, if the directory cannot be written.
+    """
+
+    def __init__(self, output_dir: str | Path | None = None) -> None:
+        self._output_dir = None if output_dir is None else Path(output_dir)
+        self._numbers = itertools.count()
+        self.graphs: list[CompiledGraph] = []
+        """The graphs compiled so far, in order."""
+        self._autograd = aot_autograd(
+            fw_compiler=partial(self._compile, "forward"), bw_compiler=partial(self._compile, "backward"),
+            inference_compiler=partial(self._compile, "inference"), keep_inference_input_mutations=True,
+        )
+
+    def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+        """Dynamo's entry.  ``mode`` and ``options`` of `torch.compile` choose nothing here."""
+        del options
+        return self._autograd(graph_module, example_inputs)
+
+    def _compile(self, kind: str, graph_module: GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
+        del example_inputs
+        directory = None
+        if self._output_dir is not None:
+            directory = self._output_dir / f"{next(self._numbers):04}_{kind}"
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / "graph.py").write_text(graph_module.print_readable(print_output=False))
+        graph = CompiledGraph(graph_module, partial(self._compiled, directory, itertools.count()))
+        self.graphs.append(graph)
+        return graph
+
+    def _compiled(self, directory: Path | None, numbers: Any, text: str) -> None:
+        _graphs.debug("ftm trace\n%s", text)
+        if directory is not None:
+            from ftm_lazy import compiler, dump
+
+            number = next(numbers)
+            texts = compiler.bridge().texts(text)
+            place = directory if number == 0 else directory / f"program_{number}"
+            place.mkdir(exist_ok=True)
+            dump.write_stages(place, texts)
+
+
+def backend(graph_module: GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+    """The entry point ``ftm`` in the group ``torch_dynamo_backends``."""
+    return TorchCompileBackend()(graph_module, example_inputs, **options)

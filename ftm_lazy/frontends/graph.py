@@ -1,0 +1,102 @@
+"""An FX graph of ATen ops as something to call: programs, with calls on the CPU between them where need be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from ftm_lazy.frontends.steps import CpuCall, Environment, Program
+
+__all__ = ["CompiledGraph"]
+
+
+class CompiledGraph:
+    """A functional graph, compiled when it first runs.
+
+    It is called with a list of its inputs, which it empties, so that what only the graph still needs can be taken
+    over by a result.  Inputs may be on the CPU or on ftm.
+
+    Args:
+        graph_module: of ATen ops; ``copy_`` on inputs may end it.
+        compiled: is told of each new program's trace.
+    """
+
+    _boxed_call = True  # AOTAutograd: pass the inputs as a list, to be emptied
+
+    def __init__(self, graph_module: GraphModule, compiled: Callable[[str], None] = lambda text: None) -> None:
+        self._compiled = compiled
+        nodes = list(graph_module.graph.nodes)
+        self._inputs = [node for node in nodes if node.op == "placeholder"]
+        self._constants = {
+            node: _attribute(graph_module, str(node.target)) for node in nodes if node.op == "get_attr"
+        }
+        self._body = [node for node in nodes if node.op == "call_function"]
+        self._output = next(node for node in nodes if node.op == "output")
+        self._fixed = not any(_is_symbolic(node.meta.get("val")) for node in self._inputs)
+        self._steps: list[Program | CpuCall] = []
+        self._last: list[list[Node]] = []
+        self._last_use = _last_uses(self._body, self._output)
+        unknown = [node for node in nodes if node.op in ("call_module", "call_method")]
+        if unknown:
+            raise ValueError(f"the graph calls {unknown[0].target!r}: it must be of ATen ops, as AOTAutograd makes it")
+
+    @property
+    def programs(self) -> list[str]:
+        """The traces of all programs so far."""
+        return [text for step in self._steps for text in step.texts]
+
+    def __call__(self, inputs: list[Any]) -> list[Any]:
+        environment: Environment = dict(zip(self._inputs, inputs, strict=True))
+        environment.update(self._constants)
+        inputs.clear()
+        if not self._steps and self._body:
+            self._first_run(environment)
+        else:
+            for step, last in zip(self._steps, self._last, strict=True):
+                step.run(environment, last)
+        return map_arg(self._output.args[0], environment.__getitem__)
+
+    def _first_run(self, environment: Environment) -> None:
+        """Finds the steps, and runs each when it is found: later ones depend on what earlier ones give."""
+        on_cpu = not any(isinstance(x, torch.Tensor) and x.device.type == "ftm" for x in environment.values())
+        steps: list[Program | CpuCall] = []
+        lasts: list[list[Node]] = []
+        begin, fixed = 0, self._fixed
+        while begin < len(self._body):
+            uses = {node: use - begin for node, use in self._last_use.items()}
+            step: Program | CpuCall = Program(self._body[begin:], uses, environment, on_cpu, fixed)
+            if step.length == 0:
+                step, fixed = CpuCall(self._body[begin]), False  # what it gives may be of another size next time
+            last = [node for node in environment if 0 <= uses.get(node, -1) < step.length]
+            for text in step.texts:
+                self._compiled(text)
+            step.run(environment, last)
+            steps.append(step)
+            lasts.append(last)
+            begin += step.length
+        self._steps, self._last = steps, lasts
+
+
+def _last_uses(body: list[Node], output: Node) -> dict[Node, int]:
+    """For each node that is used, the position in ``body`` of its last user; the output's is behind them all."""
+    uses: dict[Node, int] = {}
+    for position, node in enumerate([*body, output]):
+        for used in node.all_input_nodes:
+            uses[used] = position
+    return uses
+
+
+def _attribute(module: Any, path: str) -> Any:
+    for name in path.split("."):
+        module = getattr(module, name)
+    return module
+
+
+def _is_symbolic(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(extent, torch.SymInt) for extent in (*value.shape, *value.stride()))
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))

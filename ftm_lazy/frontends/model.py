@@ -1,0 +1,201 @@
+"""A model as one program with its weights: what `FTMCompiler` and packages are made from.
+
+The model is run on placeholders in place of its parameters, buffers and inputs.  Python (or TorchScript's
+interpreter) runs its control flow, so that the program is what happened; where it asks for a value there is none.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.utils import _pytree as pytree
+
+from ftm_lazy.frontends.capture import DEVICE, CaptureError, capturing, placeholder_like
+from ftm_lazy.frontends.steps import call_node
+
+__all__ = ["CapturedModel", "capture_model"]
+
+
+@dataclass(frozen=True)
+class CapturedModel:
+    """One program, and what it takes and gives.
+
+    captured: the recorder's program; its placeholders are the weights, then the inputs.
+    weights: name to tensor on the CPU, in the order of the placeholders; state that the program writes among them.
+    inputs: name to example, contiguous, on the CPU.
+    structure: how the flat outputs are nested (a pytree).
+    output_names: of the flat outputs.
+    """
+
+    captured: Any
+    weights: dict[str, torch.Tensor]
+    inputs: dict[str, torch.Tensor]
+    structure: Any
+    output_names: tuple[str, ...]
+
+    def arguments(self, *inputs: Any, **keywords: Any) -> list[torch.Tensor]:
+        """The program's inputs among a call's arguments; CaptureError if they are not those that it was captured for."""
+        leaves = [leaf for leaf in pytree.tree_leaves((inputs, keywords)) if isinstance(leaf, torch.Tensor)]
+        if len(leaves) != len(self.inputs):
+            raise CaptureError(f"the model takes {len(self.inputs)} tensors ({', '.join(self.inputs)}), {len(leaves)} were given")
+        for (name, example), leaf in zip(self.inputs.items(), leaves, strict=True):
+            if leaf.shape != example.shape or leaf.dtype != example.dtype:
+                raise CaptureError(
+                    f"input {name} is {leaf.dtype} of shape {list(leaf.shape)}, but the program was made for {example.dtype} of"
+                    f" shape {list(example.shape)}: programs have static shapes, compile another one for this shape"
+                )
+        return leaves
+
+    def run(self, *inputs: Any, **keywords: Any) -> Any:
+        """Runs the program on the machine; results as the model nests them, on the CPU."""
+        self.captured.build()
+        leaves = self.captured.launch([*self.weights.values(), *self.arguments(*inputs, **keywords)])
+        return pytree.tree_unflatten(leaves, self.structure)
+
+
+def capture_model(model: Any, inputs: Sequence[Any], keywords: dict[str, Any] | None = None) -> CapturedModel:
+    """The program of ``model(*inputs, **keywords)``.
+
+    Args:
+        model: an `nn.Module`, a `torch.jit.ScriptModule`, an `ExportedProgram` or a function of tensors.
+        inputs, keywords: examples; tensors anywhere in them are the program's inputs, all else is part of the program.
+
+    Raises:
+        CaptureError: the model asks for the value of a tensor, or an op has no record.
+        TypeError: the model is of none of these kinds.
+    """
+    keywords = keywords or {}
+    if isinstance(model, ExportedProgram):
+        return _capture_exported(model)
+    if isinstance(model, torch.jit.ScriptModule):
+        return _capture_call(_tensors_of(model), lambda tensors: _scripted(model, tensors), inputs, keywords)
+    if isinstance(model, nn.Module):
+        return _capture_call(_tensors_of(model), lambda tensors: _with_tensors(model, tensors), inputs, keywords)
+    if callable(model):
+        return _capture_call({}, lambda tensors: model, inputs, keywords)
+    raise TypeError(
+        f"expected an nn.Module, a function, an ExportedProgram or a ScriptModule, found {type(model).__name__}"
+    )
+
+
+def _capture_call(
+    weights: dict[str, torch.Tensor], bind: Callable[[dict[str, torch.Tensor]], Callable[..., Any]], inputs: Sequence[Any],
+    keywords: dict[str, Any],
+) -> CapturedModel:
+    paths, structure = pytree.tree_flatten_with_path((tuple(inputs), keywords))
+    examples = {
+        _name(path): leaf.detach().cpu().contiguous() for path, leaf in paths if isinstance(leaf, torch.Tensor)
+    }
+    with capturing() as recording:
+        held = {name: placeholder_like(recording, tensor) for name, tensor in weights.items()}
+        given = {name: placeholder_like(recording, tensor) for name, tensor in examples.items()}
+        leaves = [given[_name(path)] if isinstance(leaf, torch.Tensor) else leaf for path, leaf in paths]
+        args, kwargs = pytree.tree_unflatten(leaves, structure)
+        with _explained(), torch.device(DEVICE):
+            result = bind(held)(*args, **kwargs)
+        return _finish(recording, weights, examples, result)
+
+
+def _capture_exported(program: ExportedProgram) -> CapturedModel:
+    signature = program.graph_signature
+    state = {**program.state_dict, **program.constants}
+    weights: dict[str, torch.Tensor] = {}
+    examples: dict[str, torch.Tensor] = {}
+    nodes = {node.name: node for node in program.graph.nodes}
+    for spec in signature.input_specs:
+        if spec.kind is InputKind.USER_INPUT:
+            value = nodes[spec.arg.name].meta.get("val")
+            if isinstance(value, torch.Tensor):
+                examples[spec.arg.name] = _example(value, spec.arg.name)
+        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            weights[spec.target] = state[spec.target].detach().cpu()
+        else:
+            raise CaptureError(f"the exported program takes {spec.arg.name}, a {spec.kind.name.lower()}: it takes tensors only")
+    with capturing() as recording:
+        held = {name: placeholder_like(recording, tensor) for name, tensor in weights.items()}
+        given = {name: placeholder_like(recording, tensor) for name, tensor in examples.items()}
+        values: dict[Any, Any] = {}
+        for spec in signature.input_specs:
+            node = nodes[spec.arg.name]
+            values[node] = given.get(spec.arg.name) if spec.kind is InputKind.USER_INPUT else held[spec.target]
+        with _explained():
+            flat = _interpret(program.graph_module, values)
+        written = {**held, **given}
+        results = []
+        for spec, value in zip(signature.output_specs, flat, strict=True):
+            if spec.target in written:
+                written[spec.target].copy_(value)  # a buffer's or an input's new content
+            else:
+                results.append(value)
+        result = pytree.tree_unflatten(results, program.call_spec.out_spec)
+        return _finish(recording, weights, examples, result)
+
+
+def _finish(recording: Any, weights: dict[str, torch.Tensor], examples: dict[str, torch.Tensor], result: Any) -> CapturedModel:
+    paths, structure = pytree.tree_flatten_with_path(result)
+    for path, leaf in paths:
+        if not isinstance(leaf, torch.Tensor):
+            raise CaptureError(f"the model's result {_name(path)} is {type(leaf).__name__}: a program gives tensors only")
+    names = tuple(_name(path) or "output" for path, _ in paths)
+    captured = recording.finish([leaf.to(DEVICE) for _, leaf in paths], [True] * len(paths))
+    return CapturedModel(captured, weights, examples, structure, names)
+
+
+def _interpret(graph_module: torch.fx.GraphModule, values: dict[Any, Any]) -> list[Any]:
+    """Runs a graph of ATen ops on what its placeholders are given."""
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function":
+            values[node] = call_node(node, values.__getitem__)
+        elif node.op == "get_attr":
+            values[node] = getattr(graph_module, node.target)
+        elif node.op == "output":
+            return list(torch.fx.node.map_arg(node.args[0], values.__getitem__))
+    raise CaptureError("the graph has no output")
+
+
+def _example(value: torch.Tensor, name: str) -> torch.Tensor:
+    if any(isinstance(extent, torch.SymInt) for extent in value.shape):
+        raise CaptureError(f"input {name} has the shape {list(value.shape)}: export the model with static shapes")
+    return torch.zeros(tuple(value.shape), dtype=value.dtype)
+
+
+def _tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:
+    named = [*module.named_parameters(), *module.named_buffers()]
+    return {name: tensor.detach().cpu() for name, tensor in named}
+
+
+def _with_tensors(module: nn.Module, tensors: dict[str, torch.Tensor]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: torch.func.functional_call(module, tensors, args, kwargs)
+
+
+def _scripted(module: torch.jit.ScriptModule, tensors: dict[str, torch.Tensor]) -> Callable[..., Any]:
+    """A copy of a scripted module that has these tensors."""
+    copied = copy.deepcopy(module)
+    for name, tensor in tensors.items():
+        owner, _, attribute = name.rpartition(".")
+        copied.get_submodule(owner)._c.setattr(attribute, tensor)
+    return copied
+
+
+def _name(path: Sequence[Any]) -> str:
+    """A flat name for a leaf: ``x0`` for the first positional argument, else keys joined by dots."""
+    keys = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path]
+    if len(keys) >= 2 and keys[0] in ("0", "1") and isinstance(path[0], pytree.SequenceKey):
+        keys = [f"x{keys[1]}", *keys[2:]] if keys[0] == "0" else keys[1:]
+    return ".".join(keys)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except NotImplementedError as error:
+        raise CaptureError(str(error)) from error

@@ -1,0 +1,234 @@
+"""The steps that a graph of ATen ops is run in: programs of the machine, and between them calls on the CPU.
+
+A step reads and writes an environment, node to value.  How the graph falls into steps is found when it first runs:
+a program takes up nodes until one comes that the compiler does not take, or that needs a value which only running
+can give; that node is a call of its own (`graph.py`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
+
+from ftm_lazy import _C
+from ftm_lazy.frontends.capture import DEVICE, capturing, placeholder_like
+
+__all__ = ["CpuCall", "Environment", "Program", "call_node"]
+
+Environment = dict[Node, Any]
+"""What each node has given, as long as a later one needs it."""
+
+_warned: set[str] = set()
+
+
+class Program:
+    """Consecutive nodes as one program, captured for the inputs that it is first run on.
+
+    Numbers that the nodes take from outside (sizes, values that were read) shape the program: there is a variant for
+    each set of them.
+
+    Args:
+        nodes: candidates, in order; `length` says how many of them the program takes up.
+        uses: for each node the position of its last user, counted from the first of ``nodes``.
+        environment: holds the values of all earlier nodes, for the first run.
+        on_cpu: where results go, unless the graph says of a node on which device it is.
+        fixed: whether sizes and strides are the same in every run.
+    """
+
+    def __init__(self, nodes: list[Node], uses: dict[Node, int], environment: Environment, on_cpu: bool, fixed: bool) -> None:
+        self._uses, self._on_cpu, self._fixed = uses, on_cpu, fixed
+        first = _Variant(nodes, uses, environment, on_cpu)
+        self.length = first.length
+        self._nodes = nodes[: self.length]
+        self._sources = list(first.sources)
+        self._has_numbers = not all(_is_tensors(environment[node]) for node in self._sources)
+        self._variants: dict[Any, _Variant | list[CpuCall]] = {self._key(environment): first}
+
+    @property
+    def texts(self) -> list[str]:
+        """The traces of the variants so far."""
+        return [v.captured.text for v in self._variants.values() if isinstance(v, _Variant) and v.captured is not None]
+
+    def _key(self, environment: Environment) -> Any:
+        if self._fixed and not self._has_numbers:
+            return None
+        key: list[Any] = []
+        for node in self._sources:
+            for leaf in pytree.tree_leaves(environment[node]):
+                if not isinstance(leaf, torch.Tensor):
+                    key.append(leaf)
+                elif not self._fixed:
+                    key += (leaf.shape, leaf.stride(), leaf.dtype)
+        return tuple(key)
+
+    def run(self, environment: Environment, last: Iterable[Node]) -> None:
+        """Launches it; ``last``: nodes whose values nobody needs any more."""
+        key = self._key(environment)
+        variant = self._variants.get(key)
+        if variant is None:
+            variant = self._variants[key] = self._variant(environment)
+        if isinstance(variant, _Variant):
+            variant.launch(environment, last)
+            return
+        for call in variant:
+            call.run(environment, ())
+        inner = [node for node in self._nodes if self._uses.get(node, -1) < self.length]
+        for node in (*last, *inner):
+            environment.pop(node, None)
+
+    def _variant(self, environment: Environment) -> _Variant | list[CpuCall]:
+        made = _Variant(self._nodes, self._uses, environment, self._on_cpu)
+        return made if made.length == self.length else [CpuCall(node) for node in self._nodes]
+
+
+class _Variant:
+    """A program of as many of ``nodes`` as one can take up, for the numbers and tensor types in ``environment``."""
+
+    def __init__(self, nodes: list[Node], uses: dict[Node, int], environment: Environment, on_cpu: bool) -> None:
+        self.sources: dict[Node, None] = {}
+        self.length = 0
+        with capturing() as recording:
+            recorder = _Recorder(recording, environment, self.sources)
+            for node in nodes:
+                try:
+                    recorder.run(node)
+                except NotImplementedError:
+                    break
+                self.length += 1
+            self._inputs = recorder.inputs
+            self._results: list[tuple[Node, Any, list[Any]]] = []  # node, structure, leaves: index of an output, or a constant
+            outputs: list[torch.Tensor] = []
+            places: list[bool] = []
+            for node in nodes[: self.length]:
+                if uses.get(node, -1) >= self.length:
+                    leaves, structure = pytree.tree_flatten(recorder.values[node])
+                    devices = _devices(node, len(leaves), on_cpu)
+                    described: list[Any] = []
+                    for leaf, place in zip(leaves, devices, strict=True):
+                        described.append(_Output(len(outputs)) if isinstance(leaf, torch.Tensor) else leaf)
+                        if isinstance(leaf, torch.Tensor):
+                            outputs.append(leaf if leaf.device == DEVICE else leaf.to(DEVICE))
+                            places.append(place)
+                    self._results.append((node, structure, described))
+            self.captured = recording.finish(outputs, places) if self.length else None
+        if self.captured is not None:
+            self.captured.build()
+
+    def launch(self, environment: Environment, last: Iterable[Node]) -> None:
+        inputs = [environment[node] if leaf is None else pytree.tree_leaves(environment[node])[leaf] for node, leaf in self._inputs]
+        for node in last:
+            environment.pop(node, None)
+        outputs = self.captured.launch(inputs)
+        for node, structure, described in self._results:
+            if len(described) == 1 and structure.is_leaf():
+                leaf = described[0]
+                environment[node] = outputs[leaf.index] if isinstance(leaf, _Output) else leaf
+            else:
+                leaves = [outputs[leaf.index] if isinstance(leaf, _Output) else leaf for leaf in described]
+                environment[node] = pytree.tree_unflatten(leaves, structure)
+
+
+class _Output:
+    """Stands for an output of the program among a node's values."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+class _Recorder:
+    """Runs nodes on placeholders."""
+
+    def __init__(self, recording: Any, environment: Environment, sources: dict[Node, None]) -> None:
+        self._recording, self._environment, self._sources = recording, environment, sources
+        self.values: Environment = {}
+        self.inputs: list[tuple[Node, int | None]] = []  # which tensor (of a node with several) each placeholder is
+
+    def run(self, node: Node) -> None:
+        self.values[node] = call_node(node, self._value)
+
+    def _value(self, node: Node) -> Any:
+        if node not in self.values:
+            self._sources[node] = None
+            outside = self._environment[node]
+            if isinstance(outside, torch.Tensor):
+                self.values[node] = self._placeholder(node, None, outside)
+            else:
+                leaves, structure = pytree.tree_flatten(outside)
+                made = [self._placeholder(node, i, leaf) if isinstance(leaf, torch.Tensor) else leaf for i, leaf in enumerate(leaves)]
+                self.values[node] = pytree.tree_unflatten(made, structure)
+        return self.values[node]
+
+    def _placeholder(self, node: Node, leaf: int | None, tensor: torch.Tensor) -> torch.Tensor:
+        self.inputs.append((node, leaf))
+        return placeholder_like(self._recording, tensor)
+
+
+def call_node(node: Node, value: Callable[[Node], Any]) -> Any:
+    """Calls an op of a graph on the device, whatever device the graph says.
+
+    Raises NotImplementedError for what no program can take up.
+    """
+    if isinstance(node.target, torch._ops.HigherOrderOperator):
+        raise NotImplementedError(f"{node.target} holds graphs of its own, which no program takes up")
+    args, kwargs = map_arg((node.args, node.kwargs), value)
+    args, kwargs = pytree.tree_map_only(torch.device, lambda _: DEVICE, (args, dict(kwargs)))
+    if isinstance(node.target, torch._ops.OpOverload) and any(a.name == "device" for a in node.target._schema.arguments):
+        kwargs["device"] = DEVICE
+        kwargs.pop("pin_memory", None)
+    return node.target(*args, **kwargs)
+
+
+class CpuCall:
+    """A node that no program takes up: it is called with the tensors as they are, counted and warned of."""
+
+    length = 1
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.texts: list[str] = []
+
+    def run(self, environment: Environment, last: Iterable[Node]) -> None:
+        """Calls it; ``last``: nodes whose values nobody needs any more."""
+        args, kwargs = map_arg((self._node.args, self._node.kwargs), environment.__getitem__)
+        if not any(isinstance(x, torch.Tensor) and x.device == DEVICE for x in pytree.tree_leaves((args, kwargs))):
+            self._count()  # of tensors on ftm the device itself counts
+        environment[self._node] = self._node.target(*args, **kwargs)
+        for node in last:
+            environment.pop(node, None)
+
+    def _count(self) -> None:
+        target = self._node.target
+        name = target.name() if hasattr(target, "name") and callable(target.name) else str(target)
+        if name in _OBSERVATIONS:
+            return
+        _C._count(f"fallback::{name}")
+        if name not in _warned:
+            _warned.add(name)
+            warnings.warn(
+                f"{name} is not compiled for ftm (for these arguments): it runs on the CPU, between two programs."
+                " (Said once; ftm_lazy.metrics counts.)", RuntimeWarning, stacklevel=2,
+            )
+
+
+_OBSERVATIONS = frozenset({"aten::_local_scalar_dense"})  # reads, which no program could do
+
+
+def _is_tensors(value: Any) -> bool:
+    leaves = pytree.tree_leaves(value)
+    return bool(leaves) and all(isinstance(leaf, torch.Tensor) for leaf in leaves)
+
+
+def _devices(node: Node, count: int, on_cpu: bool) -> list[bool]:
+    """For each tensor that a node gives: whether it belongs on the CPU."""
+    leaves = pytree.tree_leaves(node.meta.get("val"))
+    if len(leaves) != count:
+        return [on_cpu] * count
+    return [leaf.device.type == "cpu" if isinstance(leaf, torch.Tensor) else on_cpu for leaf in leaves]
