@@ -67,6 +67,16 @@ class Bridge:
             print(f"ftm: {how} in {time.perf_counter() - begin:.2f} s: {size}", file=sys.stderr)
         return executable.image
 
+    def executable(self, text: str) -> Executable:
+        """Image and assembly of the program that `text` describes; raises CompileError.  Counts as `compile` does."""
+        executable = self._find(text)
+        if executable is None:
+            executable = self._compile(text, texts=False)
+            _C._count("compiles")
+        else:
+            _C._count("cache_hits_disk")
+        return executable
+
     def observe(
         self, text: str, inputs: list[torch.Tensor], scalars: list[float], outputs: list[torch.Tensor]
     ) -> None:

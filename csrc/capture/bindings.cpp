@@ -68,10 +68,10 @@ py::list outputs(const Captured& captured) {
 }
 
 // Takes the tensors out of the list, so that the program may take over what nobody else needs.
-std::vector<at::Tensor> launch(Captured& captured, const py::list& inputs) {
+std::vector<at::Tensor> launch(Captured& captured, const py::list& inputs, bool op_by_op) {
   auto tensors = inputs.cast<std::vector<at::Tensor>>();
   inputs.attr("clear")();
-  return captured.launch(std::move(tensors));
+  return captured.launch(std::move(tensors), op_by_op);
 }
 
 } // namespace
@@ -100,8 +100,9 @@ void bind_capture(py::module_& m) {
         }
         return draws;
       })
+      .def_property_readonly("draws_made", &Captured::draws_made)
       .def("build", torch::wrap_pybind_function(&Captured::build))
-      .def("launch", torch::wrap_pybind_function(&launch));
+      .def("launch", torch::wrap_pybind_function(&launch), py::arg("inputs"), py::arg("op_by_op") = false);
 }
 
 } // namespace ftm

@@ -85,11 +85,16 @@ class Captured {
   const std::vector<Draw>& draws() const {
     return draws_;
   }
+  // Random draws of one run.
+  uint64_t draws_made() const {
+    return draws_made_;
+  }
   // Finds or compiles the program; a failure to compile is warned of, and the program runs op by op.
   void build();
   // Runs it on one tensor for each placeholder; those that the program writes have their new content afterwards. On
-  // tensors of the CPU it runs at once, where they lie; else it is queued behind what was recorded before.
-  std::vector<at::Tensor> launch(std::vector<at::Tensor> inputs);
+  // tensors of the CPU it runs at once, where they lie; else it is queued behind what was recorded before. op_by_op:
+  // through ATen instead of on the machine, for tensors of the CPU; needs no `build`.
+  std::vector<at::Tensor> launch(std::vector<at::Tensor> inputs, bool op_by_op = false);
 
  private:
   struct Placeholder {

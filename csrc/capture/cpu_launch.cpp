@@ -45,7 +45,6 @@ void CpuLaunch::compute() {
   static auto& executions = counter("executions");
   executions.fetch_add(1);
   const auto& trace = captured_.trace_;
-  const auto* machine = captured_.program_->machine();
   std::vector<void*> inputs, outputs;
   for (const auto& parameter : captured_.parameters_) {
     inputs.push_back(address_of(parameter));
@@ -56,7 +55,7 @@ void CpuLaunch::compute() {
     // An input's new content is written where it lies, if the program may do that.
     const int32_t target = captured_.replaces_[i];
     const int32_t parameter = parameter_of(target);
-    if (machine != nullptr && parameter >= 0 && machine->aliases()[i] == parameter) {
+    if (machine_ != nullptr && parameter >= 0 && machine_->aliases()[i] == parameter) {
       outputs.push_back(inputs[parameter]);
     } else {
       results_[i] = std::make_shared<Buffer>(trace.result_types[i].dtype, trace.result_types[i].sizes);
@@ -64,13 +63,13 @@ void CpuLaunch::compute() {
       outputs.push_back(results_[i]->data());
     }
   }
-  if (machine == nullptr) {
+  if (machine_ == nullptr) {
     compute_op_by_op(inputs, numbers);
   } else {
-    const Arena arena(machine->arena_bytes());
+    const Arena arena(machine_->arena_bytes());
     WithoutGil unlocked;
     try {
-      machine->run(inputs, outputs, numbers, arena.block.data);
+      machine_->run(inputs, outputs, numbers, arena.block.data);
     } catch (const MachineFault& fault) {
       TORCH_CHECK(fault.inputs_whole, fault.what());
       static auto& replays = counter("fault_replays");

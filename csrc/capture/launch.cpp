@@ -68,7 +68,7 @@ Launch::Launch(const Captured& captured, std::vector<at::Tensor> inputs)
 }
 
 std::vector<at::Tensor> Launch::run() {
-  if (captured_.program_) {
+  if (!captured_.replaces_.empty()) {
     compute();
   }
   std::vector<at::Tensor> given;
@@ -140,8 +140,8 @@ void Captured::build() {
   program_ = built.program;
 }
 
-std::vector<at::Tensor> Captured::launch(std::vector<at::Tensor> inputs) {
-  TORCH_CHECK(program_ || replaces_.empty(), "the program is not built");
+std::vector<at::Tensor> Captured::launch(std::vector<at::Tensor> inputs, bool op_by_op) {
+  TORCH_CHECK(program_ || op_by_op || replaces_.empty(), "the program is not built");
   bool on_cpu = true;
   for (const auto& tensor : inputs) {
     on_cpu = on_cpu && tensor.is_cpu();
@@ -149,7 +149,11 @@ std::vector<at::Tensor> Captured::launch(std::vector<at::Tensor> inputs) {
   for (const auto& output : outputs_) {
     on_cpu = on_cpu && output.on_cpu;
   }
-  return on_cpu ? CpuLaunch(*this, std::move(inputs)).run() : DeviceLaunch(*this, std::move(inputs)).run();
+  if (on_cpu) {
+    return CpuLaunch(*this, std::move(inputs), op_by_op ? nullptr : program_.get()).run();
+  }
+  TORCH_CHECK_VALUE(!op_by_op, "a program runs op by op on tensors of the CPU");
+  return DeviceLaunch(*this, std::move(inputs)).run();
 }
 
 } // namespace ftm

@@ -39,9 +39,13 @@ class Launch {
 // All inputs and outputs are on the CPU: the machine reads and writes them where they lie, now.
 class CpuLaunch final : public Launch {
  public:
-  using Launch::Launch;
+  // program: null to run op by op.
+  CpuLaunch(const Captured& captured, std::vector<at::Tensor> inputs, const Program* program)
+      : Launch(captured, std::move(inputs)), machine_(program != nullptr ? program->machine() : nullptr) {}
 
  private:
+  const MachineProgram* machine_; // null: op by op
+
   void compute() override;
   void* address_of(const Captured::Parameter& parameter) const;
   void compute_op_by_op(const std::vector<void*>& inputs, const std::vector<uint64_t>& scalars);

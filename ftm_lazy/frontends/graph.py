@@ -25,9 +25,8 @@ class CompiledGraph:
         compiled: is told of each new program's trace.
     """
 
-    _boxed_call = True  # AOTAutograd: pass the inputs as a list, to be emptied
-
     def __init__(self, graph_module: GraphModule, compiled: Callable[[str], None] = lambda text: None) -> None:
+        self._boxed_call = True  # AOTAutograd, and whatever wraps this: pass the inputs as a list, to be emptied
         self._compiled = compiled
         nodes = list(graph_module.graph.nodes)
         self._inputs = [node for node in nodes if node.op == "placeholder"]

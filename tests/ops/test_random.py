@@ -6,7 +6,7 @@ from typing import Any
 
 import capture
 import numpy as np
-import oracle
+from ftm_backend.upstream import engine as oracle
 import pytest
 import torch
 from ftm_backend import mlir

@@ -7,7 +7,7 @@ from typing import Any
 
 import capture
 import numpy as np
-import oracle
+from ftm_backend.upstream import engine as oracle
 import pytest
 import samples
 import samples_math  # noqa: F401  (more samplers)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import capture
-import oracle
+from ftm_backend.upstream import engine as oracle
 import pytest
 import torch
 import torch.nn.functional as F

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,6 +127,15 @@ class Trace:
         """blake2b of the canonical text, 32 hexadecimal digits."""
         return hashlib.blake2b(str(self).encode(), digest_size=16).hexdigest()
 
+    def with_scalars(self, values: Sequence[float | int | None]) -> Trace:
+        """The trace for these values of its scalars, as numbers in their places; None leaves one a runtime value."""
+        if len(values) != len(self.scalars):
+            raise TraceError(f"the trace has {len(self.scalars)} scalars, {len(values)} values were given")
+        kept = [i for i, value in enumerate(values) if value is None]
+        spelled = {i: ScalarRef(kept.index(i)) if value is None else value for i, value in enumerate(values)}
+        nodes = [Node(n.op, tuple((k, _replaced(v, spelled)) for k, v in n.args), n.results) for n in self.nodes]
+        return Trace(list(self.params), [self.scalars[i] for i in kept], nodes, list(self.results))
+
     def types(self) -> list[TensorType | None]:
         """The type of every value, by number; None for an undefined tensor."""
         types: list[TensorType | None] = list(self.params)
@@ -156,6 +165,13 @@ def format_argument(value: Any) -> str:
     if isinstance(value, (int, Ref, ScalarRef, DType)):
         return str(value)
     raise TraceError(f"{value!r} of type {type(value).__name__} cannot be an argument of a trace")
+
+
+def _replaced(value: Any, spelled: dict[int, Any]) -> Any:
+    """An argument with its scalars replaced."""
+    if isinstance(value, tuple):
+        return tuple(_replaced(item, spelled) for item in value)
+    return spelled[value.index] if isinstance(value, ScalarRef) else value
 
 
 def argument_refs(value: Any) -> Iterator[Ref | ScalarRef]:

@@ -4,6 +4,7 @@
     ftm-run axpb.lan --random --seed 1 --checked
     ftm-run dump/0003_step --checked            # a folder: program, inputs and expected outputs together
     ftm-run axpb.lan --profile                  # modelled cycles of each kernel, without running
+    ftm-run model.ftm --in x0=x.npy             # a packaged model
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ A folder in place of a file holds one .lan, and beside it NAME.npy for each inpu
 ({"s0": 1.5}) and, where outputs are to be compared, NAME.npy for outputs.  bf16 arrays are their
 bits in uint16.  Exit status: 0 done, 1 outputs differ or the program faulted, 2 wrong usage.""",
     )
-    p.add_argument("program", type=Path, help="a .lan file, or a folder with one (see below)")
+    p.add_argument("program", type=Path, help="a .lan file, a folder with one (see below), or a packaged model (.ftm)")
     p.add_argument("--in", dest="inputs", action="append", default=[], metavar="NAME=FILE.npy",
                    help="array for an input; repeat for each")
     p.add_argument("--scalar", action="append", default=[], metavar="NAME=VALUE", help="value of a scalar argument")
@@ -61,6 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     options = parser().parse_args(arguments)
     try:
+        if options.program.suffix == ".ftm":
+            from ftm_backend.tools.run_model import run_model
+
+            return run_model(options)
         return _run(options)
     except OSError as error:
         print(f"ftm-run: {error.filename}: {error.strerror}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The tensor-level ``ftm`` operations as upstream ones, written from their definitions for the oracle."""
+"""The tensor-level ``ftm`` operations as upstream ones, written from their definitions and from nothing else."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 from ftm_backend import mlir
+
+__all__ = ["PHILOX", "to_upstream"]
 
 PHILOX = "philox"
 """Name of the function that computes one word of Philox4x32-10."""

@@ -1,7 +1,7 @@
-"""Runs linalg through upstream MLIR: loops, LLVM, just-in-time compiled.
+"""Runs linalg through upstream MLIR: bufferization, loops, LLVM, just-in-time compiled.
 
-It shares nothing with midend, code generation or machine, so it is the second opinion on what the op records
-produce.  The ``ftm`` operations of the tensor level are first rewritten into upstream ones (`rewrite.py`).
+It shares nothing with midend, code generation or machine, so it is the independent opinion on the front half of the
+compiler.  The ``ftm`` operations of the tensor level are first rewritten into upstream ones (`rewrite.py`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import rewrite
+
 from ftm_backend import mlir
+from ftm_backend.upstream import rewrite
 
 TO_MEMORY = """builtin.module(
   func.func(linalg-generalize-named-ops), canonicalize, cse,
@@ -23,6 +24,8 @@ TO_LLVM = """builtin.module(
   convert-scf-to-cf, arith-expand{include-bf16=true}, convert-math-to-llvm, convert-math-to-libm,
   convert-arith-to-llvm, finalize-memref-to-llvm, convert-func-to-llvm, convert-index-to-llvm, convert-cf-to-llvm,
   reconcile-unrealized-casts)"""
+
+__all__ = ["STORAGE", "Program", "run_text"]
 
 ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)  # conversions of half types that LLVM calls by name
 
@@ -123,3 +126,9 @@ def _descriptor(array: np.ndarray) -> ctypes.Structure:
         made.shape = (ctypes.c_longlong * rank)(*array.shape)
         made.strides = (ctypes.c_longlong * rank)(*(s // array.itemsize for s in array.strides))
     return made
+
+
+def run_text(text: str, inputs: Sequence[np.ndarray], scalars: Sequence[float | int] = ()) -> list[np.ndarray]:
+    """Runs ``main`` of a linalg module's text; arrays have the element bytes of their dtype (bf16: uint16)."""
+    with mlir.context():
+        return Program(mlir.ir.Module.parse(text)).run("main", inputs, scalars)

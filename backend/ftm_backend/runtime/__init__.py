@@ -1,0 +1,14 @@
+"""Runs packaged models with numpy alone: no torch and no MLIR in the process.
+
+    from ftm_backend import runtime
+
+    model = runtime.load("model.ftm")
+    y = model(x)                    # numpy arrays
+"""
+
+from __future__ import annotations
+
+from ftm_backend.runtime.archive import PackageError
+from ftm_backend.runtime.model import Model, load
+
+__all__ = ["Model", "PackageError", "load"]

@@ -1,0 +1,116 @@
+"""The file of a packaged model: named sections behind a table, nothing in it that is executed when it is read.
+
+Little-endian throughout:
+
+    0   8 bytes   FTMMODEL
+    8   u32       version
+    12  u32       number of sections
+    16  the table, 96 bytes for each section:
+            48 bytes name (ASCII, padded with zeros), u64 offset, u64 size, 32 bytes BLAKE2b of the section
+    ..  the sections, each at a multiple of 64
+
+Sections are what `model.py` says.  A C program reads them with `fread` (``examples/deploy_c``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["PackageError", "read", "write"]
+
+_MAGIC = b"FTMMODEL"
+_VERSION = 1
+_HEAD = struct.Struct("<8sII")
+_ENTRY = struct.Struct("<48sQQ32s")
+_ALIGNMENT = 64
+_MOST_SECTIONS = 1 << 20
+
+
+class PackageError(ValueError):
+    """A file that is no whole package, or a call that does not fit it; the message names what is wrong."""
+
+
+def write(path: str | Path, sections: Mapping[str, bytes | np.ndarray]) -> None:
+    """Writes a package; it appears whole or not at all.  OSError where it cannot be written."""
+    names = [name.encode("ascii") for name in sections]
+    if any(len(name) > 48 for name in names):
+        raise PackageError("a section's name has at most 48 characters")
+    contents = [memoryview(np.ascontiguousarray(c).reshape(-1).view(np.uint8)) if isinstance(c, np.ndarray) else memoryview(c)
+                for c in sections.values()]
+    offset = _aligned(_HEAD.size + _ENTRY.size * len(names))
+    table, starts = [], []
+    for name, content in zip(names, contents, strict=True):
+        table.append(_ENTRY.pack(name, offset, content.nbytes, _digest(content)))
+        starts.append(offset)
+        offset = _aligned(offset + content.nbytes)
+    path = Path(path)
+    descriptor, partial = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_HEAD.pack(_MAGIC, _VERSION, len(names)) + b"".join(table))
+            for start, content in zip(starts, contents, strict=True):
+                file.write(b"\0" * (start - file.tell()))
+                file.write(content)
+        os.chmod(partial, 0o666 & ~_umask())
+        os.replace(partial, path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
+
+
+def read(path: str | Path) -> dict[str, np.ndarray]:
+    """The sections as bytes, mapped from the file: pages that are written to become the process's own.
+
+    Raises:
+        PackageError: the file is no package, of another version, cut short or damaged.
+        OSError: it cannot be read.
+    """
+    path = Path(path)
+    size = path.stat().st_size
+    if size < _HEAD.size:
+        raise PackageError(f"{path} is no packaged model: it has {size} bytes")
+    data = np.memmap(path, np.uint8, "c")
+    magic, version, count = _HEAD.unpack(data[: _HEAD.size].tobytes())
+    if magic != _MAGIC:
+        raise PackageError(f"{path} is no packaged model: it does not begin with {_MAGIC.decode()}")
+    if version != _VERSION:
+        raise PackageError(f"{path} has format version {version}, this runtime reads {_VERSION}: package the model again")
+    end = _HEAD.size + _ENTRY.size * count
+    if count > _MOST_SECTIONS or end > size:
+        raise PackageError(f"{path} is damaged: its table of {count} sections does not fit into {size} bytes")
+    sections: dict[str, np.ndarray] = {}
+    for raw, offset, length, digest in _ENTRY.iter_unpack(data[_HEAD.size : end].tobytes()):
+        try:
+            name = raw.rstrip(b"\0").decode("ascii")
+        except UnicodeDecodeError:
+            raise PackageError(f"{path} is damaged: a section has no readable name") from None
+        if offset % _ALIGNMENT or offset < end or offset > size or length > size - offset:
+            raise PackageError(f"{path} is damaged: section {name!r} lies outside of the file ({size} bytes): was it cut short?")
+        if name in sections:
+            raise PackageError(f"{path} is damaged: it has two sections {name!r}")
+        content = data[offset : offset + length]
+        if _digest(memoryview(content)) != digest:
+            raise PackageError(f"{path} is damaged: the checksum of section {name!r} does not fit")
+        sections[name] = content
+    return sections
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // _ALIGNMENT) * _ALIGNMENT
+
+
+def _digest(content: memoryview) -> bytes:
+    return hashlib.blake2b(content, digest_size=32).digest()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

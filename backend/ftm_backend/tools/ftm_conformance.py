@@ -1,0 +1,92 @@
+"""``ftm-conformance``: runs a machine through everything that a compatible one must do, and reports.
+
+    ftm-conformance /path/to/libmy_machine.so
+    ftm-conformance /path/to/libmy_machine.so --preset m7032 --json report.json --expected failures.json
+    ftm-conformance host                         # the emulator itself
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from ftm_backend.conformance import Outcome, report, run_all
+from ftm_backend.machine import Machine, MachineError, presets
+from ftm_backend.tools.ftm_translate import write
+
+__all__ = ["main"]
+
+_EPILOG = """\
+The file of expected failures is JSON, the name of each check with the reason: {"instruction DST.ADD": "no accumulating
+store in our first silicon"}.  A check that fails and is named there does not count; one that is named and passes does,
+so that the file stays true.  Exit status: 0 compatible, 1 not, 2 wrong usage.
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ftm-conformance", description="Check a machine against instruction examples, ops and models.", epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("machine", help="a machine library (.so), or the name of a preset: then the emulator")
+    parser.add_argument("--preset", default="", help="preset to compile for (default: host, or the one that is named)")
+    parser.add_argument("--cores", type=int, default=1, help="cores to open the machine with (default 1)")
+    parser.add_argument("--expected", type=Path, metavar="FILE", help="failures that are expected, as JSON")
+    parser.add_argument("--json", dest="json", metavar="FILE", help="write the report as JSON, too; - for standard output")
+    parser.add_argument("--only", metavar="WORD", default="", help="only checks with this word in their name")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line; gives the exit code."""
+    given = _parser().parse_args(arguments)
+    try:
+        library = _library(given.machine)
+        preset = given.preset or (given.machine if given.machine in presets.NAMES else presets.DEFAULT)
+        presets.load(preset)
+        expected = _expected(given.expected)
+        machine = Machine(cores=given.cores, library=library)
+    except (OSError, ValueError, presets.UnknownPreset, MachineError) as error:
+        print(f"ftm-conformance: {error}", file=sys.stderr)
+        return 2
+    with machine:
+        outcomes = run_all(machine, preset, given.only)
+        about = {"machine": given.machine, "description": machine.description, "preset": preset, "cores": machine.cores}
+    if not outcomes:
+        print(f"ftm-conformance: no check has {given.only!r} in its name", file=sys.stderr)
+        return 2
+    outcomes = [_expecting(outcome, expected) for outcome in outcomes]
+    print(report(outcomes, about))
+    if given.json:
+        text = json.dumps({**about, "checks": [vars(outcome) for outcome in outcomes]}, indent=1) + "\n"
+        if status := write(given.json, text, "ftm-conformance"):
+            return status
+    return 1 if any(outcome.counts for outcome in outcomes) else 0
+
+
+def _library(word: str) -> Path | None:
+    if word in presets.NAMES:
+        return None
+    path = Path(word)
+    if not path.is_file():
+        raise ValueError(f"{word} is neither a file nor a preset: the presets are {', '.join(presets.NAMES)}")
+    return path
+
+
+def _expected(path: Path | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    found = json.loads(path.read_text())
+    if not isinstance(found, dict) or not all(isinstance(reason, str) and reason for reason in found.values()):
+        raise ValueError(f"{path}: expected an object of names and reasons")
+    return found
+
+
+def _expecting(outcome: Outcome, expected: dict[str, str]) -> Outcome:
+    return outcome.expected_to_fail(expected[outcome.name]) if outcome.name in expected else outcome
+
+
+if __name__ == "__main__":
+    sys.exit(main())

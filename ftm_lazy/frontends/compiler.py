@@ -1,0 +1,152 @@
+"""`FTMCompiler`: from a model to MLIR, to assembly, and to results, by every way there is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram
+
+from ftm_lazy.frontends.arrays import ArrayProgram
+from ftm_lazy.frontends.model import CapturedModel, capture_model
+from ftm_lazy.frontends.package import compiled, token
+from ftm_lazy.frontends.validate import Report, validate
+
+__all__ = ["FTMCompiler"]
+
+Model = torch.nn.Module | ExportedProgram | Any
+
+
+class FTMCompiler:
+    """Compiles an `nn.Module`, a function of tensors, an `ExportedProgram` or a `torch.jit.ScriptModule`.
+
+    Every method takes the model and example inputs (none for an `ExportedProgram`, which has its own), and captures the
+    model anew: its Python runs once, on placeholders.  All raise `CaptureError` for a model that is no single program
+    of static shapes, and `CompileError` for one that does not compile.
+
+    Args:
+        machine: the preset that assembly is for; that of FTM_MACHINE if None.
+    """
+
+    def __init__(self, machine: str | None = None) -> None:
+        self._machine = machine
+
+    def compile_to_mlir(self, model: Model, *inputs: Any, dialect: str = "torch", **keywords: Any) -> str:
+        """The model's program as MLIR text: weights are arguments of ``main``, before the inputs.
+
+        Args:
+            dialect: ``torch``, ``linalg`` and ``ftm`` are stages of this compiler; ``tosa`` and ``stablehlo`` come
+                from torch-mlir's conversions of the torch dialect.
+
+        Raises DialectError for an unknown dialect, and names the op that a conversion does not take.
+        """
+        from ftm_backend.upstream import dialects
+
+        return dialects.emit(self._program(model, inputs, keywords).trace, dialect)
+
+    def compile_to_lasm(
+        self, model: Model, *inputs: Any, output_path: str | Path = "kernel.lan", weights: str = "npz", **keywords: Any
+    ) -> Path:
+        """Writes the model's assembly, and beside it its weights and a manifest.
+
+        Args:
+            output_path: of the assembly; ``kernel.npz`` (or ``.safetensors``) and ``kernel.json`` go with
+                ``kernel.lan``.
+            weights: ``npz`` or ``safetensors`` (which needs the package of that name).
+
+        Returns:
+            The path of the assembly.
+
+        Raises OSError where it cannot be written.
+        """
+        if weights not in ("npz", "safetensors"):
+            raise ValueError(f"weights are written as npz or safetensors, not {weights!r}")
+        program = self._program(model, inputs, keywords)
+        executable = compiled(program.trace, self._machine)
+        path = Path(output_path)
+        path.write_text(executable.asm)
+        arrays = dict(zip(_buffers(executable.asm, "in"), _held(program), strict=True))
+        _write_weights(path, {name: a for name, a in arrays.items() if a is not None}, weights)
+        path.with_suffix(".json").write_text(json.dumps(_manifest(program, executable.asm), indent=1) + "\n")
+        return path
+
+    def jit_run(self, model: Model, *inputs: Any, **keywords: Any) -> Any:
+        """Runs the linalg stage through MLIR's ExecutionEngine: upstream's bufferization and LLVM, nothing of our midend
+        and machine.  Results as the model nests them."""
+        from ftm_lazy.frontends.validate import run_linalg
+
+        captured = capture_model(model, inputs, keywords)
+        return run_linalg(ArrayProgram(captured), captured.arguments(*self._given(captured, inputs), **keywords))
+
+    def run(self, model: Model, *inputs: Any, **keywords: Any) -> Any:
+        """Runs our assembly on the machine.  Results as the model nests them, on the CPU."""
+        captured = capture_model(model, inputs, keywords)
+        return captured.run(*self._given(captured, inputs), **keywords)
+
+    def validate(self, model: Model, *inputs: Any, rtol: float = 1e-4, atol: float = 1e-5, **keywords: Any) -> Report:
+        """Runs the model eagerly, and its program at each boundary (trace, torch dialect, linalg, assembly in checked
+        mode); prints where and by how much they part."""
+        captured = capture_model(model, inputs, keywords)
+        report = validate(model, captured, inputs, keywords, rtol, atol)
+        print(report)
+        return report
+
+    @staticmethod
+    def _program(model: Model, inputs: Any, keywords: dict[str, Any]) -> ArrayProgram:
+        return ArrayProgram(capture_model(model, inputs, keywords))
+
+    @staticmethod
+    def _given(captured: CapturedModel, inputs: Any) -> Any:
+        return inputs if inputs else tuple(captured.inputs.values())
+
+
+def _buffers(asm: str, kind: str) -> list[str]:
+    """The names of a program's inputs or outputs, as its assembly declares them."""
+    return [line.split()[1].rstrip(",") for line in asm.splitlines() if line.startswith(f"@{kind} ")]
+
+
+def _held(program: ArrayProgram) -> list[np.ndarray | None]:
+    """For each input of the program its content, if it is a weight."""
+    zeros = [torch.zeros(t.shape, dtype=t.dtype) for t in program.model.inputs.values()]
+    arrays = program.arrays(zeros)
+    return [array if source >= 0 else None for array, (source, _) in zip(arrays, program.parameters, strict=True)]
+
+
+def _write_weights(path: Path, arrays: dict[str, np.ndarray], kind: str) -> None:
+    if kind == "npz":
+        np.savez(path.with_suffix(".npz"), **arrays)
+        return
+    try:
+        from safetensors.numpy import save_file
+    except ModuleNotFoundError as error:
+        raise ValueError("weights as safetensors need the package safetensors: install it, or write npz") from error
+    save_file(arrays, path.with_suffix(".safetensors"))
+
+
+def _manifest(program: ArrayProgram, asm: str) -> dict[str, Any]:
+    """What each buffer of the assembly is: of which tensor of the model, and from which byte on."""
+    names, inputs = list(program.weights), program.inputs
+    taken = []
+    for buffer, (source, start) in zip(_buffers(asm, "in"), program.parameters, strict=True):
+        kind, name = ("weight", names[source]) if source >= 0 else ("input", inputs[-1 - source])
+        taken.append({"buffer": buffer, "kind": kind, "name": name, "byte": start})
+    results = _buffers(asm, "out")
+    given = [
+        {"name": name, "kind": kind, "buffer": results[index] if kind == "result" else None,
+         "of": None if kind == "result" else (inputs if kind == "input" else names)[index],
+         "dtype": dtype, "sizes": sizes, "strides": strides, "offset": offset}
+        for name, kind, index, dtype, sizes, strides, offset in program.outputs
+    ]
+    replaced = {
+        results[i]: (names[target] if target >= 0 else inputs[-1 - target])
+        for i, target in enumerate(program.results) if target is not None
+    }
+    model = program.model
+    return {
+        "inputs": [{"name": n, "dtype": token(t.dtype), "shape": list(t.shape)} for n, t in model.inputs.items()],
+        "buffers": taken, "scalars": dict(zip(_buffers(asm, "scalar"), program.draws, strict=True)), "outputs": given,
+        "replaced": replaced,
+    }

@@ -1,0 +1,64 @@
+"""Packages: an exported program as one file that runs without PyTorch (`ftm_backend.runtime`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ftm_backend.executable import Executable
+from ftm_backend.frontend.trace import Trace
+from ftm_backend.runtime import model as runtime
+from torch.export import ExportedProgram
+
+from ftm_lazy import compiler, settings
+from ftm_lazy.frontends.arrays import DTYPES_OF_TORCH, ArrayProgram
+from ftm_lazy.frontends.model import CapturedModel, capture_model
+
+__all__ = ["compiled", "package", "token"]
+
+
+def package(model: ExportedProgram | CapturedModel, path: str | Path, *, machine: str | None = None) -> None:
+    """Writes a model as one file: its program, weights, and what it takes and gives, with checksums.
+
+    Args:
+        model: what `torch.export.export` gives, or `capture_model`.
+        path: of the file; it appears whole or not at all.
+        machine: the preset to compile for; that of FTM_MACHINE if None.
+
+    Raises:
+        CaptureError: the model is no single program of static shapes.
+        CompileError: the program does not compile.
+        OSError: the file cannot be written.
+    """
+    captured = model if isinstance(model, CapturedModel) else capture_model(model, ())
+    program = ArrayProgram(captured)
+    executable = compiled(program.trace, machine)
+    manifest = runtime.Manifest(
+        machine=executable.machine,
+        inputs=tuple(runtime.Tensor(name, token(t.dtype), tuple(t.shape)) for name, t in captured.inputs.items()),
+        outputs=tuple(
+            runtime.Output(name, kind, index, dtype, tuple(sizes), tuple(strides), offset)
+            for name, kind, index, dtype, sizes, strides, offset in program.outputs),
+        weights=tuple(program.weights), draws=tuple(program.draws), draws_made=program.draws_made,
+    )
+    runtime.save(
+        path, manifest, executable.image, executable.asm, list(program.weights.values()), program.parameters,
+        [runtime.KEEPS if target is None else target for target in program.results],
+    )
+
+
+def compiled(trace: Trace, machine: str | None = None) -> Executable:
+    """The executable of a trace, through the caches; CompileError where it does not compile."""
+    if machine is None:
+        return compiler.bridge().executable(str(trace))
+    bridge = compiler.Bridge(replace(settings.current(), machine=machine))
+    try:
+        return bridge.executable(str(trace))
+    finally:
+        bridge.close()
+
+
+def token(dtype: Any) -> str:
+    """The dtype token of a torch dtype."""
+    return next(name for name, known in DTYPES_OF_TORCH.items() if known == dtype)

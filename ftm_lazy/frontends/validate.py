@@ -1,0 +1,161 @@
+"""A model at every boundary of the compiler, each run by its own means and compared with eager PyTorch.
+
+    trace     op by op through ATen             what was recorded
+    torch     torch-mlir to linalg, then LLVM   the torch dialect
+    linalg    our linalg, then LLVM             our lowerings
+    assembly  the machine in checked mode       midend and code generation
+
+The first boundary that differs is where the fault came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from ftm_lazy.frontends.arrays import ArrayProgram
+from ftm_lazy.frontends.model import CapturedModel
+from ftm_lazy.frontends.package import compiled
+
+__all__ = ["Boundary", "Report", "run_assembly", "run_linalg", "run_torch_dialect", "validate"]
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """How far one boundary's results are from eager's.
+
+    difference: the largest, absolute; relative: to the largest element of the result that it is in.
+    where: name and index of the element that is farthest off.
+    agrees: whether all are within tolerance; None if it was not run, and ``why`` says what hinders.
+    """
+
+    name: str
+    agrees: bool | None
+    difference: float = 0.0
+    relative: float = 0.0
+    where: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The boundaries in order; printed as a table."""
+
+    boundaries: tuple[Boundary, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all that ran agree with eager PyTorch."""
+        return all(b.agrees is not False for b in self.boundaries)
+
+    @property
+    def parts_at(self) -> str | None:
+        """The first boundary that differs, or None."""
+        return next((b.name for b in self.boundaries if b.agrees is False), None)
+
+    def __str__(self) -> str:
+        lines = [f"{'boundary':<10} {'agrees':<8} {'largest':>10} {'relative':>10}  where"]
+        for b in self.boundaries:
+            if b.agrees is None:
+                lines.append(f"{b.name:<10} {'not run':<8} {'':>10} {'':>10}  {b.why}")
+            else:
+                word = "yes" if b.agrees else "NO"
+                lines.append(f"{b.name:<10} {word:<8} {b.difference:>10.2e} {b.relative:>10.2e}  {b.where}")
+        lines.append("all agree with eager PyTorch" if self.agrees else f"they part at {self.parts_at}")
+        return "\n".join(lines)
+
+
+def validate(
+    model: Any, captured: CapturedModel, inputs: Sequence[Any], keywords: dict[str, Any], rtol: float, atol: float
+) -> Report:
+    """Runs all boundaries on these inputs; ``rtol`` and ``atol`` as in `torch.testing.assert_close`, for float32."""
+    program = ArrayProgram(captured)
+    if program.draws:
+        raise ValueError("the model draws random numbers, which differ between devices: validate it in eval mode")
+    call = model.module() if isinstance(model, ExportedProgram) else model
+    with torch.no_grad():
+        expected = pytree.tree_leaves(call(*inputs, **keywords))
+    given = captured.arguments(*inputs, **keywords)
+    ways: dict[str, Callable[[], Any]] = {
+        "trace": lambda: captured.captured.launch([*_copies(captured.weights), *_copies(captured.inputs, given)], op_by_op=True),
+        "torch": lambda: run_torch_dialect(program, given),
+        "linalg": lambda: run_linalg(program, given),
+        "assembly": lambda: run_assembly(program, given),
+    }
+    return Report(tuple(_boundary(name, way, expected, captured.output_names, rtol, atol) for name, way in ways.items()))
+
+
+def _copies(tensors: dict[str, torch.Tensor], values: Sequence[torch.Tensor] | None = None) -> list[torch.Tensor]:
+    return [t.detach().cpu().clone() for t in (tensors.values() if values is None else values)]
+
+
+def _boundary(name: str, way: Callable[[], Any], expected: list[torch.Tensor], names: Sequence[str], rtol: float,
+              atol: float) -> Boundary:
+    from ftm_backend.upstream.dialects import DialectError
+
+    try:
+        found = pytree.tree_leaves(way())
+    except DialectError as error:
+        return Boundary(name, None, why=str(error))
+    worst = Boundary(name, True)
+    for label, value, reference in zip(names, found, expected, strict=True):
+        boundary = _compare(name, label, value, reference.detach().cpu(), rtol, atol)
+        if boundary.agrees is False and worst.agrees or boundary.agrees == worst.agrees and boundary.relative > worst.relative:
+            worst = boundary
+    return worst
+
+
+def _compare(name: str, label: str, found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> Boundary:
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return Boundary(name, False, float("inf"), float("inf"), f"{label}: {found.dtype}{list(found.shape)} for"
+                        f" {expected.dtype}{list(expected.shape)}")
+    if not expected.numel():
+        return Boundary(name, True)
+    exact = expected.dtype if expected.is_complex() else torch.float64
+    a, b = found.to(exact), expected.to(exact)
+    difference = (a - b).abs()
+    difference[(a == b) | (a.isnan() & b.isnan())] = 0.0
+    difference = difference.nan_to_num(float("inf"), float("inf"))
+    loose = {torch.float16: 40.0, torch.bfloat16: 300.0}.get(expected.dtype, 1.0)
+    agrees = bool((difference <= loose * (atol + rtol * b.abs())).all())
+    flat = int(difference.argmax())
+    index = [int(i) for i in np.unravel_index(flat, tuple(expected.shape))]
+    largest = float(difference.max())
+    scale = float(b[b.isfinite()].abs().max()) if bool(b.isfinite().any()) else 0.0
+    return Boundary(name, agrees, largest, largest / scale if scale else largest, f"{label}{index}" if largest else "")
+
+
+def run_linalg(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
+    """Our linalg stage through upstream's bufferization and LLVM; results as the model nests them."""
+    from ftm_backend.upstream import dialects
+
+    return _run_upstream(program, dialects.emit(program.trace, "linalg"), inputs)
+
+
+def run_torch_dialect(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
+    """The torch dialect through upstream's own conversion to linalg; DialectError where it does not take an op."""
+    from ftm_backend.upstream import dialects
+
+    return _run_upstream(program, dialects.upstream_linalg(program.trace), inputs)
+
+
+def _run_upstream(program: ArrayProgram, text: str, inputs: Sequence[torch.Tensor]) -> Any:
+    from ftm_backend.upstream import engine
+
+    results = engine.run_text(text, program.arrays(inputs), program.scalars())
+    return program.nested(results, inputs)
+
+
+def run_assembly(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
+    """The assembly on the machine in checked mode; MachineError where it faults."""
+    from ftm_backend.machine import Machine
+
+    with Machine(checked=True) as machine:
+        results = machine.load(compiled(program.trace).image).run(program.arrays(inputs), program.scalars())
+    return program.nested(results, inputs)

@@ -1,0 +1,1 @@
+"""Command line tools that need PyTorch; those that do not are in `ftm_backend.tools`."""
