@@ -5,6 +5,7 @@
 #include "tensor/views.h"
 #include "tensor/windows.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace ftm {
@@ -34,6 +35,12 @@ bool is_row_major(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
     }
   }
   return true;
+}
+
+// Null for what is computed.
+const Buffer* buffer_of(const Value& value) {
+  const auto& node = trace_node(value);
+  return node.is_data ? static_cast<const DataNode&>(node).buffer().get() : nullptr;
 }
 
 bool same(const Value& a, const Value& b) {
@@ -113,7 +120,7 @@ Captured::Captured(
     placeholders_.push_back(
         {tensor.scalar_type(), c10::DimVector(tensor.sizes()), c10::DimVector(tensor.strides()), extent});
     const Value& value = variable_of(*tensor.unsafeGetTensorImpl()).value();
-    if (extent != 0 && !trace_node(value).is_data) {
+    if (extent != 0 && buffer_of(value) != capture.contents_[i].get()) {
       results.push_back(value); // of each placeholder its own, even where two get one content
       replaces_.push_back(static_cast<int32_t>(i));
     }
@@ -141,7 +148,11 @@ void Captured::add_output(
       }
     }
     const Value value = whole(variable, variable.value().node ? type_of(variable.value()).dtype : output.dtype);
-    if (output.input < 0 && trace_node(value).is_data) {
+    const Buffer* buffer = buffer_of(value);
+    const auto& contents = capture.contents_;
+    const bool is_content = std::any_of(
+        contents.begin(), contents.end(), [&](const BufferPtr& content) { return content.get() == buffer; });
+    if (output.input < 0 && buffer != nullptr && !is_content) {
       output.constant = static_cast<const DataNode&>(trace_node(value)).buffer();
     } else if (output.input < 0) {
       size_t i = 0;

@@ -1,0 +1,231 @@
+"""``torch.compile(backend="ftm")``: as eager, on tensors of the CPU and of ftm."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from ftm_lazy import TorchCompileBackend, metrics
+from torch import nn
+
+ROOT = Path(__file__).parents[2]
+DEVICES = ("cpu", "ftm")
+
+
+def fallbacks() -> dict[str, int]:
+    return {name: n for name, n in metrics.counters().items() if name.startswith("fallback::") and n}
+
+
+def small_cnn() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(4 * 16, 5))
+
+
+def train(model: nn.Module, call: nn.Module, device: str, steps: int) -> list[float]:
+    generator = torch.Generator().manual_seed(1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(steps):
+        images = torch.randn(6, 1, 8, 8, generator=generator).to(device)
+        labels = torch.randint(5, (6,), generator=generator).to(device)
+        loss = F.cross_entropy(call(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_training_is_as_eager(device: str) -> None:
+    """Losses, and the statistics that batch norm writes in place, over some steps, with nothing recompiled."""
+    eager = small_cnn()
+    model = copy.deepcopy(eager).to(device)
+    expected = train(eager, eager, "cpu", 6)
+    backend = TorchCompileBackend()
+    found = train(model, torch.compile(model, backend=backend), device, 6)
+    assert found == pytest.approx(expected, rel=1e-3)
+    for (name, a), (_, b) in zip(model.named_buffers(), eager.named_buffers(), strict=True):
+        torch.testing.assert_close(a.cpu(), b, rtol=1e-4, atol=1e-5, msg=name)
+    assert len(backend.graphs) == 2 and all(len(graph.programs) == 1 for graph in backend.graphs)
+    assert not fallbacks()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_parameter_that_changes_outside_is_seen(device: str) -> None:
+    linear = nn.Linear(4, 3).to(device)
+    call = torch.compile(linear, backend="ftm")
+    x = torch.randn(2, 4, device=device)
+    call(x)
+    with torch.no_grad():
+        linear.weight.mul_(2.0)
+        linear.bias.copy_(torch.ones(3))
+    torch.testing.assert_close(call(x), linear(x))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_inputs_are_written_in_place(device: str) -> None:
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(y)
+        y.mul_(2.0)
+        return x * y
+
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    expected_x, expected_y = x.clone(), y.clone()
+    expected = step(expected_x, expected_y)
+    x, y = x.to(device), y.to(device)
+    with torch.no_grad():
+        found = torch.compile(step, backend="ftm")(x, y)
+    for a, b in ((found, expected), (x, expected_x), (y, expected_y)):
+        torch.testing.assert_close(a.cpu(), b)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_window_is_written_in_place(device: str) -> None:
+    """An input that is part of its storage; the rest of the storage stays as it was."""
+    base = torch.arange(20.0).reshape(4, 5).to(device)
+    with torch.no_grad():
+        torch.compile(lambda x: x.add_(1.0), backend="ftm")(base[1:3])
+    expected = torch.arange(20.0).reshape(4, 5)
+    expected[1:3] += 1.0
+    torch.testing.assert_close(base.cpu(), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_results_that_are_views(device: str) -> None:
+    def parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x + 1
+        return y.t(), y[1:], x[0], x.transpose(0, 1), y
+
+    x = torch.randn(4, 6)
+    found = torch.compile(parts, backend="ftm")(x.to(device))
+    for a, b in zip(found, parts(x), strict=True):
+        assert a.stride() == b.stride() and a.device.type == device
+        torch.testing.assert_close(a.cpu(), b)
+
+
+def test_random_numbers_are_the_devices() -> None:
+    """One seed, one stream: on the lazy device, and compiled for tensors of either device."""
+    def noisy(x: torch.Tensor) -> torch.Tensor:
+        return F.dropout(x, 0.4) + torch.rand_like(x) + torch.randn(x.shape, device=x.device)
+
+    x = torch.randn(5, 7)
+    torch.manual_seed(3)
+    expected = [noisy(x.to("ftm")).cpu() for _ in range(2)]
+    for device in DEVICES:
+        call = torch.compile(noisy, backend="ftm")
+        torch.manual_seed(3)
+        for reference in expected:
+            torch.testing.assert_close(call(x.to(device)).cpu(), reference, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_op_without_record_runs_between_two_programs(device: str) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.eigvalsh(x @ x.t() + 1.0).exp().sum() + x.mean()
+
+    x = torch.randn(4, 4)
+    backend = TorchCompileBackend()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        call = torch.compile(function, backend=backend, fullgraph=True)
+        for _ in range(2):
+            torch.testing.assert_close(call(x.to(device)).cpu(), function(x), rtol=1e-3, atol=1e-3)
+    assert len(backend.graphs[0].programs) == 2
+    assert sum(fallbacks().values()) == 2
+
+
+def test_sizes_that_change() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh())
+    call = torch.compile(model, backend="ftm", dynamic=True)
+    for size in (2, 5, 3, 5):
+        x = torch.randn(size, 4)
+        torch.testing.assert_close(call(x), model(x))
+
+
+def test_a_graph_break_makes_two_graphs() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(x)
+        torch._dynamo.graph_break()
+        return y * 2
+
+    backend = TorchCompileBackend()
+    x = torch.randn(3)
+    torch.testing.assert_close(torch.compile(function, backend=backend)(x), function(x))
+    assert len(backend.graphs) == 2
+    assert torch._dynamo.explain(function)(x).graph_count == 2
+
+
+def test_an_optimizers_step() -> None:
+    parameters = [nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(5))]
+    twins = [nn.Parameter(p.detach().clone()) for p in parameters]
+    optimizers = [torch.optim.SGD(ps, lr=0.1, momentum=0.9) for ps in (parameters, twins)]
+    step = torch.compile(optimizers[0].step, backend="ftm")
+    for number in range(3):
+        for ps in (parameters, twins):
+            for p in ps:
+                p.grad = torch.full_like(p, 0.5 + number)
+        step()
+        optimizers[1].step()
+    for a, b in zip(parameters, twins, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_autocast() -> None:
+    linear = nn.Linear(8, 4)
+    x = torch.randn(3, 8)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return linear(x)
+
+    found = torch.compile(function, backend="ftm")(x)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, function(x), rtol=2e-2, atol=2e-2)
+
+
+def test_an_index_outside_raises_as_eager() -> None:
+    table = torch.randn(4, 3)
+    call = torch.compile(lambda t, i: F.embedding(i, t) * 2, backend="ftm")
+    call(table, torch.tensor([0, 3]))
+    with pytest.raises(IndexError):
+        call(table, torch.tensor([0, 4]))
+
+
+def test_the_directory_has_every_stage(tmp_path: Path) -> None:
+    backend = TorchCompileBackend(output_dir=tmp_path / "compiled")
+    model = nn.Linear(4, 3)
+    torch.compile(model, backend=backend)(torch.randn(2, 4)).sum().backward()
+    kinds = sorted(place.name for place in (tmp_path / "compiled").iterdir())
+    assert kinds == ["0000_forward", "0001_backward"]
+    for kind in kinds:
+        names = {path.name for path in (tmp_path / "compiled" / kind).iterdir()}
+        assert {"graph.py", "00_trace.trace", "01_torch.mlir", "02_linalg.mlir", "03_ftm.mlir", "04_asm.lan"} <= names
+
+
+_PROCESS = """
+import torch
+from torch import nn
+from ftm_lazy import metrics
+from ftm_lazy.frontends.dynamo import backend
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+torch.compile(model, backend=backend)(torch.randn(3, 4)).sum().backward()
+print(metrics.counters()["compiles"], metrics.counters()["cache_hits_disk"])
+"""
+
+
+def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
+    environment = {**os.environ, "FTM_CACHE_DIR": str(tmp_path)}
+    seen = [
+        subprocess.run([sys.executable, "-c", _PROCESS], env=environment, capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(2)
+    ]
+    assert seen == [["2", "0"], ["0", "2"]]

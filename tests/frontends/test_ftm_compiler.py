@@ -1,0 +1,189 @@
+"""`FTMCompiler`: text of each dialect, assembly with its weights, and results by every way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from ftm_backend.machine import Machine
+from ftm_backend.upstream import dialects, engine
+from ftm_lazy import FTMCompiler
+from ftm_lazy.frontends.arrays import ArrayProgram
+from ftm_lazy.frontends.capture import CaptureError
+from ftm_lazy.frontends.model import capture_model
+from ftm_lazy.tools import ftm_compile
+from torch import nn
+
+COMPILER = FTMCompiler()
+
+
+class Block(nn.Module):
+    """Attention with a norm before it, as in a transformer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(8), nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        weights = torch.softmax(q @ k.transpose(-1, -2) / 8**0.5, -1)
+        return {"y": x + self.out(weights @ v), "weights": weights}
+
+
+def cnn() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 16, 5)).eval()
+
+
+def block_and_input() -> tuple[nn.Module, torch.Tensor]:
+    return Block(), torch.randn(2, 5, 8)
+
+
+@pytest.mark.parametrize("dialect", dialects.DIALECTS)
+@pytest.mark.parametrize("make", (block_and_input, lambda: (cnn(), torch.randn(2, 3, 4, 4))), ids=("block", "cnn"))
+def test_each_dialect_reads_back(make: object, dialect: str) -> None:
+    model, x = make()
+    text = COMPILER.compile_to_mlir(model, x, dialect=dialect)
+    dialects.parse(text)
+    assert {"torch": "torch.aten.", "linalg": "linalg.generic", "tosa": "tosa.", "stablehlo": "stablehlo.", "ftm": "ftm."}[dialect] in text
+
+
+def test_tosa_computes_the_same() -> None:
+    """By upstream's own path from TOSA to something that runs."""
+    model, x = block_and_input()
+    program = ArrayProgram(capture_model(model, (x,)))
+    text = dialects.tosa_to_linalg(dialects.emit(program.trace, "tosa"))
+    found = program.nested(engine.run_text(text, program.arrays([x])), [x])
+    torch.testing.assert_close(found, {k: v.detach() for k, v in model(x).items()}, rtol=1e-4, atol=1e-4)
+
+
+def models() -> list[tuple[str, object, tuple[torch.Tensor, ...]]]:
+    x = torch.randn(3, 8)
+    block, tokens = block_and_input()
+    return [
+        ("module", block, (tokens,)),
+        ("function", lambda a, b: (a @ b.t()).relu().sum(0), (x, torch.randn(4, 8))),
+        ("scripted", torch.jit.script(nn.Sequential(nn.Linear(8, 4), nn.ReLU())), (x,)),
+        ("traced", torch.jit.trace(nn.Sequential(nn.Linear(8, 4), nn.GELU()), (x,)), (x,)),
+        ("exported", torch.export.export(block, (tokens,)), (tokens,)),
+    ]
+
+
+@pytest.mark.parametrize("kind", ("module", "function", "scripted", "traced", "exported"))
+def test_every_model_by_every_way(kind: str) -> None:
+    _, model, inputs = next(entry for entry in models() if entry[0] == kind)
+    call = model.module() if kind == "exported" else model
+    with torch.no_grad():
+        expected = call(*inputs)
+    for way in (COMPILER.run, COMPILER.jit_run):
+        torch.testing.assert_close(way(model, *inputs), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_validate_agrees(capsys: pytest.CaptureFixture[str]) -> None:
+    model, x = block_and_input()
+    report = COMPILER.validate(model, x)
+    assert report.agrees and [b.name for b in report.boundaries] == ["trace", "torch", "linalg", "assembly"]
+    assert all(b.agrees for b in report.boundaries)
+    assert "all agree with eager PyTorch" in capsys.readouterr().out
+
+
+def test_validate_says_where_they_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault that is put into the assembly is found at that boundary, and nowhere before."""
+    from ftm_lazy.frontends import validate
+
+    right = validate.run_assembly
+    monkeypatch.setattr(validate, "run_assembly", lambda program, inputs: right(program, inputs) + torch.eye(3, 4))
+    model, x = nn.Linear(8, 4), torch.randn(3, 8)
+    report = COMPILER.validate(model, x)
+    assert report.parts_at == "assembly" and "they part at assembly" in str(report)
+    assert report.boundaries[-1].difference == pytest.approx(1.0, rel=1e-3)
+
+
+def test_assembly_with_weights_and_manifest(tmp_path: Path) -> None:
+    """What is written is all that the machine needs."""
+    model, x = nn.Sequential(nn.Linear(8, 4), nn.Tanh()), torch.randn(3, 8)
+    path = COMPILER.compile_to_lasm(model, x, output_path=tmp_path / "kernel.lan")
+    manifest = json.loads((tmp_path / "kernel.json").read_text())
+    weights = np.load(tmp_path / "kernel.npz")
+    assert manifest["inputs"] == [{"name": "x0", "dtype": "f32", "shape": [3, 8]}]
+    from ftm_backend import isa
+
+    with Machine(cores=1) as machine:
+        program = machine.load(isa.assemble(path.read_text()))
+        arrays = [
+            x.numpy().reshape(t.shape) if b["kind"] == "input" else weights[b["buffer"]].reshape(t.shape)
+            for b, t in zip(manifest["buffers"], program.inputs, strict=True)
+        ]
+        (found,) = program.run(arrays)
+    torch.testing.assert_close(torch.from_numpy(found), model(x).detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, x = nn.Sequential(nn.Linear(8, 4), nn.Tanh()), torch.randn(3, 8)
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "model.pt2")
+    torch.jit.save(torch.jit.script(model), tmp_path / "model.pt")
+    assert ftm_compile.main([str(tmp_path / "model.pt2")]) == 0 and (tmp_path / "model.lan").exists()
+    assert ftm_compile.main([str(tmp_path / "model.pt"), "--input", "f32[3,8]", "--to", "tosa"]) == 0
+    assert "tosa.tanh" in capsys.readouterr().out
+    assert ftm_compile.main([str(tmp_path / "none.pt2")]) == 2
+    assert "there is no file" in capsys.readouterr().err
+    assert ftm_compile.main([str(tmp_path / "model.pt"), "--input", "f32(3)"]) == 2
+    assert "expected a dtype and a shape" in capsys.readouterr().err
+
+
+# --- bad input ------------------------------------------------------------------------------------------------
+
+
+def test_control_flow_on_data_is_named() -> None:
+    def flips(x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(CaptureError, match="depends on its data.*torch.where"):
+        COMPILER.run(flips, torch.randn(3))
+    with pytest.raises(CaptureError, match="depends on its data"):
+        COMPILER.run(torch.jit.script(flips), torch.randn(3))
+
+
+def test_an_op_without_lowering_is_named() -> None:
+    with pytest.raises(CaptureError, match="aten::_linalg_eigh"):
+        COMPILER.compile_to_mlir(lambda x: torch.linalg.eigvalsh(x), torch.eye(3))
+
+
+def test_another_shape_is_refused() -> None:
+    captured = capture_model(nn.Linear(8, 4), (torch.randn(3, 8),))
+    with pytest.raises(CaptureError, match=r"input x0 is torch.float32 of shape \[2, 8\].*\[3, 8\]"):
+        captured.run(torch.randn(2, 8))
+
+
+def test_an_unknown_dialect_lists_the_known() -> None:
+    with pytest.raises(dialects.DialectError, match="no dialect 'onnx'.*stablehlo"):
+        COMPILER.compile_to_mlir(nn.Linear(8, 4), torch.randn(3, 8), dialect="onnx")
+
+
+def test_an_op_that_only_we_lower_is_named() -> None:
+    def noisy(x: torch.Tensor) -> torch.Tensor:
+        return F.dropout(x, 0.5, training=True)
+
+    with pytest.raises(dialects.DialectError, match="native_dropout.*no way to tosa"):
+        COMPILER.compile_to_mlir(noisy, torch.randn(3), dialect="tosa")
+
+
+def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="none"):
+        COMPILER.compile_to_lasm(nn.Linear(8, 4), torch.randn(3, 8), output_path=tmp_path / "none" / "kernel.lan")
+
+
+def test_what_is_no_model() -> None:
+    with pytest.raises(TypeError, match="expected an nn.Module, a function, an ExportedProgram or a ScriptModule, found int"):
+        COMPILER.run(3, torch.randn(3))
+
+
+def test_the_package_loads_lazily() -> None:
+    code = "import ftm_lazy, sys; print('torch_mlir' in sys.modules, 'ftm_lazy.frontends' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
