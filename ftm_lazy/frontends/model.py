@@ -7,6 +7,7 @@ interpreter) runs its control flow, so that the program is what happened; where 
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -143,8 +144,8 @@ def _finish(recording: Any, weights: dict[str, torch.Tensor], examples: dict[str
     paths, structure = pytree.tree_flatten_with_path(result)
     for path, leaf in paths:
         if not isinstance(leaf, torch.Tensor):
-            raise CaptureError(f"the model's result {_name(path)} is {type(leaf).__name__}: a program gives tensors only")
-    names = tuple(_name(path) or "output" for path, _ in paths)
+            raise CaptureError(f"the model's result {'.'.join(_keys(path))} is {type(leaf).__name__}: a program gives tensors only")
+    names = tuple(".".join(_keys(path)) or "output" for path, _ in paths)
     captured = recording.finish([leaf.to(DEVICE) for _, leaf in paths], [True] * len(paths))
     return CapturedModel(captured, weights, examples, structure, names)
 
@@ -180,17 +181,19 @@ def _scripted(module: torch.jit.ScriptModule, tensors: dict[str, torch.Tensor]) 
     """A copy of a scripted module that has these tensors."""
     copied = copy.deepcopy(module)
     for name, tensor in tensors.items():
-        owner, _, attribute = name.rpartition(".")
-        copied.get_submodule(owner)._c.setattr(attribute, tensor)
+        *owners, attribute = name.split(".")
+        functools.reduce(getattr, owners, copied)._c.setattr(attribute, tensor)
     return copied
 
 
+def _keys(path: Sequence[Any]) -> list[str]:
+    return [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path]
+
+
 def _name(path: Sequence[Any]) -> str:
-    """A flat name for a leaf: ``x0`` for the first positional argument, else keys joined by dots."""
-    keys = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path]
-    if len(keys) >= 2 and keys[0] in ("0", "1") and isinstance(path[0], pytree.SequenceKey):
-        keys = [f"x{keys[1]}", *keys[2:]] if keys[0] == "0" else keys[1:]
-    return ".".join(keys)
+    """Of an argument's tensor: ``x0`` for the first positional argument, a keyword, with keys inside behind dots."""
+    which, first, *rest = _keys(path)
+    return ".".join([f"x{first}" if which == "0" else first, *rest])
 
 
 @contextmanager
