@@ -30,6 +30,7 @@ bench: build
 	$(BIN)/python benchmarks/recording.py $(ARGS)
 	$(BIN)/python benchmarks/step_time.py $(ARGS)
 	$(BIN)/python benchmarks/target.py
+	$(BIN)/python benchmarks/compile_time.py $(ARGS)
 
 build: $(STAMPS)/native
 

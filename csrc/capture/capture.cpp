@@ -27,16 +27,6 @@ int64_t extent_of(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   return extent;
 }
 
-bool is_row_major(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
-  int64_t expected = 1;
-  for (size_t i = sizes.size(); i-- > 0; expected *= sizes[i]) {
-    if (sizes[i] != 1 && strides[i] != expected) {
-      return false;
-    }
-  }
-  return true;
-}
-
 // Null for what is computed.
 const Buffer* buffer_of(const Value& value) {
   const auto& node = trace_node(value);
@@ -56,8 +46,6 @@ Capture::Capture() {
     const std::lock_guard<std::mutex> guard(g.mutex());
     first_offset_ = g.get_offset();
   }
-  const RecorderLock lock(recorder_mutex());
-  pending_ = pending_length();
   capturing = true;
 }
 
@@ -75,8 +63,6 @@ void Capture::end() {
     const std::lock_guard<std::mutex> guard(g.mutex());
     g.set_offset(first_offset_);
   }
-  const RecorderLock lock(recorder_mutex());
-  pending_length() = pending_;
 }
 
 at::Tensor Capture::placeholder(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType dtype) {

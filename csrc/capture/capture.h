@@ -36,7 +36,6 @@ class Capture {
   friend class Captured;
   bool on_ = true;
   uint64_t first_offset_; // of the default generator
-  int64_t pending_; // length of what was pending
   std::vector<at::Tensor> placeholders_;
   std::vector<BufferPtr> contents_; // of the placeholders: told apart by these, whatever is written over them
 };

@@ -1,8 +1,9 @@
 #include "capture/launch.h"
 #include "run/cut.h"
+#include "run/first_run.h"
 #include "run/launcher.h"
-#include "run/observe.h"
 #include "tensor/views.h"
+#include "tensor/windows.h"
 
 #include <cstring>
 

@@ -25,6 +25,10 @@ from ftm_lazy.frontends.steps import call_node
 __all__ = ["CapturedModel", "capture_model"]
 
 
+class ValueAsked(CaptureError):
+    """The model asked for the value of a tensor."""
+
+
 @dataclass(frozen=True)
 class CapturedModel:
     """One program, and what it takes and gives.
@@ -79,12 +83,25 @@ def capture_model(model: Any, inputs: Sequence[Any], keywords: dict[str, Any] | 
     if isinstance(model, torch.jit.ScriptModule):
         return _capture_call(_tensors_of(model), lambda tensors: _scripted(model, tensors), inputs, keywords)
     if isinstance(model, nn.Module):
-        return _capture_call(_tensors_of(model), lambda tensors: _with_tensors(model, tensors), inputs, keywords)
+        return _capture_module(model, inputs, keywords)
     if callable(model):
         return _capture_call({}, lambda tensors: model, inputs, keywords)
     raise TypeError(
         f"expected an nn.Module, a function, an ExportedProgram or a ScriptModule, found {type(model).__name__}"
     )
+
+
+def _capture_module(model: nn.Module, inputs: Sequence[Any], keywords: dict[str, Any]) -> CapturedModel:
+    """By running it; a module that looks at values only while nobody traces it (as for a mask without holes) is
+    exported instead, so that it knows."""
+    try:
+        return _capture_call(_tensors_of(model), lambda tensors: _with_tensors(model, tensors), inputs, keywords)
+    except ValueAsked as asked:
+        try:
+            exported = torch.export.export(model, tuple(inputs), keywords)
+        except Exception:  # it depends on its data in any case: the first error says so at its place
+            raise asked from None
+        return _capture_exported(exported)
 
 
 def _capture_call(
@@ -150,10 +167,19 @@ def _finish(recording: Any, weights: dict[str, torch.Tensor], examples: dict[str
     return CapturedModel(captured, weights, examples, structure, names)
 
 
+_REGIONS = frozenset({"wrap_with_set_grad_enabled", "wrap_with_autocast"})
+"""Ops that hold a graph and say in which mode it was traced: in a graph of ATen ops it is what it is."""
+
+
 def _interpret(graph_module: torch.fx.GraphModule, values: dict[Any, Any]) -> list[Any]:
     """Runs a graph of ATen ops on what its placeholders are given."""
     for node in graph_module.graph.nodes:
-        if node.op == "call_function":
+        if node.op == "call_function" and getattr(node.target, "__name__", "") in _REGIONS:
+            given = torch.fx.node.map_arg(node.args, values.__getitem__)
+            inner = next(i for i, argument in enumerate(given) if isinstance(argument, torch.fx.GraphModule))
+            bound = (n for n in given[inner].graph.nodes if n.op == "placeholder")
+            values[node] = _interpret(given[inner], dict(zip(bound, given[inner + 1 :], strict=True)))
+        elif node.op == "call_function":
             values[node] = call_node(node, values.__getitem__)
         elif node.op == "get_attr":
             values[node] = getattr(graph_module, node.target)
@@ -201,4 +227,5 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except NotImplementedError as error:
-        raise CaptureError(str(error)) from error
+        asked = str(error).startswith("the value of a tensor was asked for")
+        raise (ValueAsked if asked else CaptureError)(str(error)) from error

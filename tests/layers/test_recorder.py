@@ -7,7 +7,7 @@ import re
 import dependencies
 import pytest
 
-LAYERS = ("process", "random", "memory", "graph", "ops", "tensor", "run", "eager", "recorder", "kernels", "torch")
+LAYERS = ("process", "random", "memory", "graph", "ops", "tensor", "run", "eager", "recorder", "kernels", "capture", "torch")
 """From the lowest up, as in docs/layers.md."""
 
 DECLARED = re.compile(r"^(?!using|template|inline)(?:\[\[noreturn\]\] )?\w[\w:<>,&* ]*?[ &*](\w+)\([^{};]*\)(?: noexcept)?;", re.MULTILINE)

@@ -1,0 +1,105 @@
+"""The checks themselves: each runs something on a machine and compares it with what is right."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from importlib import resources
+
+import numpy as np
+
+from ftm_backend import driver, isa
+from ftm_backend.conformance.ops import traces
+from ftm_backend.conformance.outcome import Outcome
+from ftm_backend.frontend import Trace
+from ftm_backend.frontend.dtypes import DTYPES
+from ftm_backend.isa import examples
+from ftm_backend.isa.instruction import Instruction
+from ftm_backend.isa.table import INSTRUCTIONS
+from ftm_backend.machine import Machine, MachineError
+from ftm_backend.options import Options
+from ftm_backend.tools import compare
+from ftm_backend.upstream import engine
+
+__all__ = ["models", "run_all"]
+
+_TOLERANCE = {"f16": 2e-3, "bf16": 2e-2}  # else 1e-4: order of summation, and machines' own mathematics
+_RUNS = 5  # of a model, the fastest counts
+
+
+def run_all(machine: Machine, preset: str, only: str = "") -> list[Outcome]:
+    """Runs all checks on an open machine.
+
+    Args:
+        preset: that programs are compiled for.
+        only: part of the names of the checks to run; "" for all.
+    """
+    return [check() for name, check in _checks(machine, preset) if only in name]
+
+
+def _checks(machine: Machine, preset: str) -> Iterator[tuple[str, Callable[[], Outcome]]]:
+    for row in INSTRUCTIONS:
+        if row.example is not None:
+            name = f"instruction {row.name}"
+            yield name, lambda name=name, row=row: _instruction(machine, name, row)
+    for kind, programs in (("op", traces()), ("model", models())):
+        for label, text in programs.items():
+            name = f"{kind} {label}"
+            yield name, lambda name=name, text=text: _program(machine, preset, name, text)
+
+
+def models() -> dict[str, str]:
+    """Name to trace of the models, recorded from PyTorch (``tests/frontends/conformance_models.py``)."""
+    files = [f for f in resources.files("ftm_backend.conformance").joinpath("models").iterdir() if f.name.endswith(".trace")]
+    return {file.name.removesuffix(".trace"): file.read_text() for file in sorted(files, key=lambda f: f.name)}
+
+
+def _instruction(machine: Machine, name: str, row: Instruction) -> Outcome:
+    case = examples.case(row)
+    try:
+        found = machine.load(isa.assemble(case.text)).run(case.inputs, case.scalars)
+    except MachineError as error:
+        return Outcome(name, False, str(error))
+    for array, expected in zip(found, case.outputs, strict=True):
+        token = next(t for t, kind in examples.ARRAY_TYPES.items() if np.dtype(kind) == expected.dtype)
+        difference = compare.difference(array, expected, token, 1e-5, 1e-7)
+        if difference:
+            return Outcome(name, False, difference)
+    return Outcome(name, True)
+
+
+def _program(machine: Machine, preset: str, name: str, text: str) -> Outcome:
+    trace = Trace.parse(text)
+    generator = np.random.default_rng(0)
+    inputs = [_array(generator, type_.dtype, type_.shape) for type_ in trace.params]
+    scalars = [1 if kind == "i64" else 0.5 for kind in trace.scalars]
+    expected = engine.run_text(str(driver.run_from("trace", text, "linalg")), inputs, scalars)
+    executable = driver.compile(text, Options(machine=preset))
+    try:
+        program = machine.load(executable.image)
+        seconds = []
+        for _ in range(_RUNS if name.startswith("model") else 1):
+            start = time.perf_counter()
+            found = program.run(inputs, scalars)
+            seconds.append(time.perf_counter() - start)
+    except MachineError as error:
+        return Outcome(name, False, str(error))
+    types = trace.types()
+    for index, array, reference in zip(trace.results, found, expected, strict=True):
+        dtype = types[index].dtype
+        tolerance = _TOLERANCE.get(dtype, 1e-4)
+        difference = compare.difference(array, reference.reshape(array.shape), dtype, tolerance, tolerance)
+        if difference:
+            return Outcome(name, False, difference, min(seconds))
+    return Outcome(name, True, seconds=min(seconds))
+
+
+def _array(generator: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers between -2 and 2; small indices for integers."""
+    facts = DTYPES[dtype]
+    if facts.kind != "float":
+        return generator.integers(0, 2, shape).astype(facts.numpy)
+    values = generator.uniform(-2, 2, shape)
+    if dtype == "bf16":
+        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return values.astype(facts.numpy)
