@@ -180,9 +180,11 @@ def call_node(node: Node, value: Callable[[Node], Any]) -> Any:
         raise NotImplementedError(f"{node.target} holds graphs of its own, which no program takes up")
     args, kwargs = map_arg((node.args, node.kwargs), value)
     args, kwargs = pytree.tree_map_only(torch.device, lambda _: DEVICE, (args, dict(kwargs)))
-    if isinstance(node.target, torch._ops.OpOverload) and any(a.name == "device" for a in node.target._schema.arguments):
-        kwargs["device"] = DEVICE
-        kwargs.pop("pin_memory", None)
+    if isinstance(node.target, torch._ops.OpOverload):
+        rest = node.target._schema.arguments[len(args) :]
+        if any(argument.name == "device" for argument in rest):
+            kwargs["device"] = DEVICE
+            kwargs.pop("pin_memory", None)
     return node.target(*args, **kwargs)
 
 

@@ -84,6 +84,20 @@ def test_every_model_by_every_way(kind: str) -> None:
         torch.testing.assert_close(way(model, *inputs), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_an_exported_region_with_a_mode_and_a_device() -> None:
+    """What `torch.no_grad` leaves in an exported graph is a graph of its own; its devices are not the machine's."""
+    class Rotary(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.no_grad():
+                angles = torch.arange(4).to(x.device, torch.float32)[None] * torch.ones(3, 1).to(device=x.device)
+            return x * angles.cos()
+
+    x = torch.randn(3, 4)
+    exported = torch.export.export(Rotary(), (x,))
+    assert any("wrap_with_set_grad_enabled" in str(node.target) for node in exported.graph.nodes)
+    torch.testing.assert_close(COMPILER.run(exported, x), Rotary()(x), rtol=1e-5, atol=1e-6)
+
+
 def test_validate_agrees(capsys: pytest.CaptureFixture[str]) -> None:
     model, x = block_and_input()
     report = COMPILER.validate(model, x)
