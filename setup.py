@@ -32,7 +32,7 @@ MACHINE = "ftm_backend.machine.libftm_machine"
 
 FLAGS = (
     "-std=c++20 -O2 -g0 -fPIC -fvisibility=hidden -pthread -DNDEBUG -Wall -Wextra -Wno-unused-parameter -Wno-maybe-uninitialized"
-    " -DTORCH_API_INCLUDE_EXTENSION_H -DTORCH_EXTENSION_NAME=_C"
+    " -DTORCH_API_INCLUDE_EXTENSION_H -DTORCH_EXTENSION_NAME=_C -DUSE_KINETO"
 ).split()
 # No precompiled header: PyTorch's would be 0.8 GB, take 40 s to make, and save nothing.
 
@@ -86,7 +86,8 @@ class Recorder:
         include = torch / "include"
         self.compiler = os.environ.get("CXX", "g++")
         self.libraries = torch / "lib"
-        system = [include, include / "torch" / "csrc" / "api" / "include", sysconfig.get_path("include")]
+        interfaces = [include, include / "torch" / "csrc" / "api" / "include", include / "kineto"]
+        system = [*interfaces, sysconfig.get_path("include")]
         self.flags = [
             *FLAGS,
             f'-DFTM_TORCH_VERSION="{version}"',  # in the command, so that another PyTorch rebuilds all

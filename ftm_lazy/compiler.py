@@ -1,16 +1,21 @@
 """From a trace's text to the image that the machine loads: disk cache, else the compiler's process.
 
-The recorder calls `Bridge.compile` when it has not seen a trace before in this process.  What it raises makes
-the recorder run the program operation by operation on the CPU, but for KeyboardInterrupt, which is the user's.
+The recorder calls `Bridge.answer` when it has not seen a trace before in this process.  Where that gives no image,
+the recorder runs the program operation by operation on the CPU.  What it raises is the user's, raised by the handler of a
+signal that arrived meanwhile: the recorder passes it on, and asks again when somebody next wants the result.
 """
 
 from __future__ import annotations
 
 import functools
+import signal
 import sys
 import time
+import traceback
 import warnings
 from pathlib import Path
+from types import CodeType
+from typing import Any
 
 import torch
 from ftm_backend.executable import Executable
@@ -43,6 +48,15 @@ class Bridge:
         """Starts the compiler's process if it will probably be needed, so that its imports overlap."""
         if self._settings.executor == "machine" and self._cache.is_empty():
             self._worker.start()
+
+    def answer(self, text: str) -> bytes | str:
+        """The image of the program that `text` describes, or why there is none; raises what a signal's handler raised."""
+        try:
+            return self.compile(text)
+        except Exception as error:
+            if _from_signal_handler(error):
+                raise
+            return f"{type(error).__name__}: {error}"
 
     def compile(self, text: str) -> bytes:
         """The image of the program that `text` describes; raises CompileError.
@@ -146,6 +160,23 @@ class Bridge:
         self._recompiles.append(difference)
         if "recompile" in self._settings.debug:
             warnings.warn(f"recompiled: {difference}", RuntimeWarning, stacklevel=3)
+
+
+def _from_signal_handler(error: Exception) -> bool:
+    """Whether a signal's handler raised it: one of them stands among the frames that it came through."""
+    handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _code(handler: Any) -> CodeType | None:
+    """The code of a Python callable; None for what has none."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    if not callable(handler):
+        return None
+    if not hasattr(handler, "__code__") and not hasattr(handler, "__func__"):
+        handler = getattr(type(handler), "__call__", None)
+    return getattr(getattr(handler, "__func__", handler), "__code__", None)
 
 
 @functools.cache

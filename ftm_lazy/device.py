@@ -13,10 +13,16 @@ import torch
 
 from ftm_lazy import _C
 from ftm_lazy.registration import initialize, is_initialized
+from ftm_lazy.streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
 
 __all__ = [
     "DeviceProperties",
+    "Event",
+    "Stream",
+    "StreamContext",
     "current_device",
+    "current_stream",
+    "default_stream",
     "device",
     "device_count",
     "empty_cache",
@@ -32,6 +38,7 @@ __all__ = [
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "mem_get_info",
     "memory_allocated",
     "memory_reserved",
     "memory_stats",
@@ -42,6 +49,8 @@ __all__ = [
     "set_device",
     "set_rng_state",
     "set_rng_state_all",
+    "set_stream",
+    "stream",
     "synchronize",
 ]
 
@@ -211,6 +220,12 @@ def max_memory_allocated(device: Device = None) -> int:
     return memory_stats(device)["allocated_bytes.all.peak"]
 
 
+def mem_get_info(device: Device = None) -> tuple[int, int]:
+    """Bytes of memory that are free, and of all memory: the host's, whose memory the device's is."""
+    _index(device)
+    return torch.accelerator.get_memory_info(0)
+
+
 def memory_reserved(device: Device = None) -> int:
     """Bytes taken from the operating system for tensors."""
     return memory_stats(device)["reserved_bytes.all.current"]
@@ -229,7 +244,10 @@ def reset_accumulated_memory_stats(device: Device = None) -> None:
 
 
 def empty_cache() -> None:
-    """Gives memory that is kept for later tensors back to the operating system."""
+    """Gives memory that is kept for later tensors, and for programs that may run again, back to the operating system.
+
+    Programs come back from the disk cache when they are next needed.
+    """
     _C._empty_cache()
 
 

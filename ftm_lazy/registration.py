@@ -43,11 +43,12 @@ def register() -> None:
         raise ImportError(
             "ftm_lazy._C, the recorder, is not built: run `make build`, or install the package with pip"
         ) from error
-    from ftm_lazy import device
+    from ftm_lazy import device, sharing
 
     torch._register_device_module("ftm", device)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     _print_from_the_cpu()
+    sharing.send_by_value()
     _registered = True
 
 
@@ -99,9 +100,10 @@ def _initialize() -> None:
         raise ImportError(f"{library}, the machine, is not built: run `make build`, or install the package with pip")
     bridge = compiler.bridge()
     operations = {name: list(dtypes) for name, dtypes in native_ops().items()}
-    _C._init(operations, str(library), values.cores, values.checked, bridge.compile)
+    _C._init(operations, str(library), values.cores, values.checked, bridge.answer)
     _C._set_strict(values.strict)
     _C._set_trace_limit(values.trace_limit)
+    _C._set_program_limit(values.program_limit)
     _C._set_debug_locations("locations" in values.debug)
     _C._set_executor(values.executor)
     if values.dump is not None and "data" in values.debug:

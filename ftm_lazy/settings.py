@@ -146,6 +146,9 @@ class Settings:
     trace_limit: int = _setting(
         "FTM_TRACE_LIMIT", _count, 20000, "20000", "recorded operations after which a trace is cut and launched"
     )
+    program_limit: int = _setting(
+        "FTM_PROGRAM_LIMIT", _count, 256, "256", "programs kept in memory; the longest unused goes first, and is found on disk"
+    )
 
     @property
     def preset(self) -> str:

@@ -12,7 +12,6 @@ import os
 import select
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import warnings
@@ -34,6 +33,10 @@ class CompileError(RuntimeError):
 
 class _Lost(Exception):
     """The process ended or hung; the message completes "the compiler's process ..."."""
+
+
+class _TooLong(Exception):
+    """The compilation took longer than it may. (A TimeoutError can be a user's own, from a signal's handler.)"""
 
 
 class Worker:
@@ -97,7 +100,7 @@ class Worker:
                     warnings.warn(f"the compiler's process {loss}; it is started again", RuntimeWarning, stacklevel=3)
                 except CompileError:
                     raise
-                except TimeoutError as error:
+                except _TooLong as error:
                     self._kill()
                     raise CompileError(str(error)) from None
                 except BaseException:
@@ -116,7 +119,7 @@ class Worker:
         if self._process is not None and self._process.poll() is None:
             return
         self._kill()
-        self._log = None if self._echo else tempfile.TemporaryFile()
+        self._log = None if self._echo else open(os.memfd_create("ftm-compiler"), "w+b")  # no directory need be writable
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -228,7 +231,7 @@ class _Watch:
             sys.stderr.flush()
 
     def wait(self, descriptor: int, event: int) -> None:
-        """Returns when `descriptor` is ready; raises _Lost or TimeoutError when it will not be."""
+        """Returns when `descriptor` is ready; raises _Lost or _TooLong when it will not be."""
         stall = min(_STALL, self._timeout / 2)
         poll = select.poll()
         poll.register(descriptor, event)
@@ -240,7 +243,7 @@ class _Watch:
             if used is not None and now - self._active > stall:
                 raise _Lost(f"has done nothing for {stall:g} s")
             if now - self._begin > self._timeout:
-                raise TimeoutError(f"the compilation did not end within {self._timeout:g} s (FTM_COMPILE_TIMEOUT)")
+                raise _TooLong(f"the compilation did not end within {self._timeout:g} s (FTM_COMPILE_TIMEOUT)")
             self._show(now - self._begin)
 
     def _show(self, seconds: float) -> None:

@@ -31,11 +31,12 @@ bool has_mixed_dtypes(c10::ArrayRef<c10::IValue> arguments) {
   return false;
 }
 
-// Products and convolutions want operands of one dtype; their meta kernels don't look.
+// Products, convolutions and heaviside want operands of one dtype; their meta kernels don't look.
 bool wants_one_dtype(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::mm",     "aten::bmm",   "aten::addmm", "aten::baddbmm", "aten::mv",         "aten::addmv",
-      "aten::addbmm", "aten::dot",   "aten::vdot",  "aten::linear",  "aten::convolution"};
+      "aten::addbmm", "aten::dot",   "aten::vdot",  "aten::linear",  "aten::convolution",
+      "aten::heaviside"};
   return names.count(name) != 0;
 }
 
@@ -103,7 +104,7 @@ bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     return arguments[1].toIntVector().empty();
   }
   if (name == "aten::_embedding_bag" || name == "aten::_embedding_bag_forward_only") {
-    return arguments[1].toTensor().dim() != 1 || arguments[2].toTensor().dim() != 1;
+    return arguments[0].toTensor().dim() != 2 || arguments[1].toTensor().dim() != 1 || arguments[2].toTensor().dim() != 1;
   }
   if (name == "aten::sub" || name == "aten::rsub") {
     return std::any_of(arguments.begin(), arguments.end(), is_bool);

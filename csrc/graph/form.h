@@ -59,6 +59,7 @@ struct Form final : c10::intrusive_ptr_target {
   bool empty = false; // no result has elements: there is nothing to compute
   at::ScalarType fitted = at::ScalarType::Undefined; // numbers in Scalar arguments become this dtype
   std::vector<c10::DimVector> written_sizes; // of arguments that the call resizes; empty: none does
+  std::vector<c10::DimVector> written_strides; // that they have if they are resized; an empty one: row-major
 
   // Fills `values`, `scalars` and `hash`; call when all else is set.
   void finish();

@@ -8,6 +8,7 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/clone.h>
 #include <ATen/ops/conj_physical.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/equal.h>
@@ -157,6 +158,11 @@ std::vector<at::Tensor> to_cpu(at::TensorList tensors) {
   return result;
 }
 
+// Values are immutable: a copy shares its source's until one of the two is written to.
+at::Tensor lazy_clone(const at::Tensor& self) {
+  return self.clone();
+}
+
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
@@ -164,6 +170,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_copy_from", TORCH_FN(copy_from));
   library.impl("_to_cpu", TORCH_FN(to_cpu));
   library.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  library.impl("_lazy_clone", TORCH_FN(lazy_clone));
   library.impl("equal", TORCH_FN(equal));
   library.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
 }

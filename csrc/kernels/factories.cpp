@@ -224,6 +224,9 @@ at::Tensor& logspace_out(
   return fill_row(op, {start, end, steps, base}, out);
 }
 
+// Memory is given back when nobody needs its value any more: there is nothing to remember of streams.
+void record_stream(at::Tensor&, at::Stream) {}
+
 // Whether `tensor.data = other` and module.to() may keep the tensor and swap what is inside: as between
 // the CPU and any other device with dense tensors.
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& other) {
@@ -240,6 +243,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("fill_.Tensor", TORCH_FN(fill_tensor));
   library.impl("zero_", TORCH_FN(zero_tensor));
   library.impl("_efficientzerotensor", TORCH_FN(efficient_zeros));
+  library.impl("record_stream", TORCH_FN(record_stream));
   library.impl("resize_", TORCH_FN(resize_));
   library.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage));
   library.impl("set_.source_Storage", TORCH_FN(set_whole_storage));

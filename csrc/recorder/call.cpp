@@ -18,8 +18,12 @@ namespace {
 
 // Brings a tensor of another device over, where eager allows to mix: numbers, and indices.
 at::Tensor brought_over(const Op& op, size_t argument, const at::Tensor& tensor) {
-  const bool allowed = tensor.device().is_cpu() && !op.arguments[argument].written &&
-      (tensor.dim() == 0 || op.cpu_indices);
+  const bool index = op.cpu_indices && op.arguments[argument].kind == ArgumentKind::tensor_list;
+  const bool allowed =
+      tensor.device().is_cpu() && !op.arguments[argument].written && (tensor.dim() == 0 || index);
+  TORCH_CHECK(
+      allowed || !op.cpu_indices || argument != 0, "indices should be either on cpu or on the same device as the ",
+      "indexed tensor (", tensor.device(), ")");
   if (!allowed) {
     device_mismatch(op, argument, tensor.device());
   }

@@ -129,8 +129,9 @@ bool has_mask_index(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
       masks += index->scalar_type() == at::kBool || index->scalar_type() == at::kByte;
     }
   }
-  // Writing where a mask says so has a result of known shape.
-  const bool writes = op.name == "aten::index_put" && masks == 1 && indices == 1 && !bytes;
+  // Writing where a mask says so has a result of known shape. (With no values it is right only for a mask without ones.)
+  const bool writes = op.name == "aten::index_put" && masks == 1 && indices == 1 && !bytes &&
+      arguments[2].toTensor().numel() != 0;
   return masks != 0 && !writes;
 }
 
@@ -233,14 +234,16 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (!takes_results(op, results, operands == 0) || is_real_of_complex_number(own, results)) {
     return fallback_form();
   }
-  std::vector<c10::DimVector> written_sizes; // of out= tensors
+  std::vector<c10::DimVector> written_sizes, written_strides; // of out= tensors; of a new result, if they are resized
   if (!op.written.empty() && op.arguments[op.written[0]].out) {
     for (size_t i = 0; i < op.written.size(); ++i) {
       written_sizes.push_back(results[i].type.sizes);
+      written_strides.push_back(results[i].contiguous ? c10::DimVector() : results[i].strides);
     }
   }
   auto form = make_form(op, own, std::move(results), std::move(list_lengths));
   form->written_sizes = std::move(written_sizes);
+  form->written_strides = std::move(written_strides);
   const auto computed = form->results.empty() ? at::kBool : form->results[0].type.dtype;
   if (op.has_numbers && may_overflow(computed)) {
     form->fitted = computed;

@@ -50,7 +50,10 @@ void check_overlaps(const Op& op, const torch::jit::Stack& stack, size_t base) {
 
 void resize_written(const Op& op, const Form& form, const torch::jit::Stack& stack, size_t base) {
   for (size_t i = 0; i < form.written_sizes.size(); ++i) {
-    at::native::resize_output(stack[base + op.written[i]].toTensor(), form.written_sizes[i]);
+    const auto& tensor = stack[base + op.written[i]].toTensor();
+    if (at::native::resize_output(tensor, form.written_sizes[i]) && !form.written_strides[i].empty()) {
+      tensor.unsafeGetTensorImpl()->set_sizes_and_strides(form.written_sizes[i], form.written_strides[i]);
+    }
   }
 }
 

@@ -19,17 +19,15 @@ CompileResult compile_in_python(const std::string& trace_text) {
     return result;
   }
   try {
-    const py::object image = py::handle(compile_function)(py::str(trace_text));
-    result.image = image.cast<py::bytes>();
-    if (result.image.empty()) {
-      result.error = "the compiler returned an empty image";
+    const py::object answer = py::handle(compile_function)(py::str(trace_text));
+    if (py::isinstance<py::bytes>(answer)) {
+      result.image = answer.cast<py::bytes>();
+      result.error = result.image.empty() ? "the compiler returned an empty image" : "";
+    } else {
+      result.error = answer.cast<std::string>();
     }
-  } catch (py::error_already_set& error) {
-    result.error = py::str(error.type().attr("__name__")).cast<std::string>() + ": " +
-        py::str(error.value()).cast<std::string>();
-    if (!error.matches(PyExc_Exception)) { // KeyboardInterrupt, SystemExit
-      result.interrupt = std::current_exception();
-    }
+  } catch (const py::error_already_set&) {
+    result.interrupt = std::current_exception(); // nothing of it is looked at: that would run signals' handlers again
   } catch (const std::exception& error) {
     result.error = error.what();
   }

@@ -1,4 +1,5 @@
-// The compiler, as a program's builder sees it: a Python function from a trace's text to an image of the machine's program.
+// The compiler, as a program's builder sees it: a Python function from a trace's text to an image of the machine's program
+// (bytes), or to the reason why there is none (str). What it raises is not the compiler's affair but the user's.
 #pragma once
 
 #include <exception>
@@ -9,7 +10,7 @@ namespace ftm {
 struct CompileResult {
   std::string image; // of the machine's program; empty if compiling failed
   std::string error; // what went wrong
-  std::exception_ptr interrupt; // set for KeyboardInterrupt and its like: to be thrown on
+  std::exception_ptr interrupt; // the user's: a signal's handler raised it; to be thrown on
 };
 
 // Calls the compiler with the GIL. Never throws.

@@ -3,6 +3,7 @@
 #include "graph/pending.h"
 #include "process/capturing.h"
 #include "process/counters.h"
+#include "process/python.h"
 #include "run/first_run.h"
 #include "run/last_step.h"
 #include "run/launcher.h"
@@ -104,8 +105,29 @@ Cut take_pending() {
   return cut;
 }
 
+// Whatever is thrown on the way from a job's place in the order of runs to its start, the job must not be waited for in
+// vain: it is completed with that error.
+template <typename Start>
+void start_or_abandon(const JobPtr& job, Start start) {
+  const auto abandon_with = [&](const std::exception& error) {
+    const auto failure = failure_from(error, "(while a program was launched on device ftm)");
+    failure->seen = true; // it is thrown on
+    abandon(job, failure);
+  };
+  try {
+    start();
+  } catch (const std::exception& error) {
+    abandon_with(error);
+    throw;
+  } catch (...) {
+    abandon_with(std::runtime_error("the launch was ended by an exception of an unknown type"));
+    throw;
+  }
+}
+
 void build_and_start(Cut cut) {
-  const Built built = build_program(cut.hash, cut.trace);
+  Built built;
+  start_or_abandon(cut.job, [&] { built = build_program(cut.hash, cut.trace); });
   if (built.interrupt) {
     auto& s = suspended();
     {
@@ -114,7 +136,7 @@ void build_and_start(Cut cut) {
     }
     std::rethrow_exception(built.interrupt);
   }
-  start_observed(cut.job, built.program);
+  start_or_abandon(cut.job, [&] { start_observed(cut.job, built.program); });
   if (!built.failure.empty()) {
     TORCH_WARN(
         "a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
@@ -139,6 +161,7 @@ void resume_suspended() {
 
 void launch_pending(bool observed) {
   resume_suspended();
+  std::string line = python_location();
   static auto& syncs = counter("syncs");
   static auto& hits = counter("cache_hits_memory");
   Cut cut;
@@ -153,9 +176,10 @@ void launch_pending(bool observed) {
     return;
   }
   syncs.fetch_add(1);
+  cut.job->launched_at = std::move(line);
   if (cut.program) {
     hits.fetch_add(1);
-    start_observed(cut.job, cut.program);
+    start_or_abandon(cut.job, [&] { start_observed(cut.job, cut.program); });
     return;
   }
   build_and_start(std::move(cut));

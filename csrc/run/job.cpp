@@ -10,6 +10,10 @@
 namespace ftm {
 namespace {
 
+std::string launch_text(const Job& job) {
+  return job.launched_at.empty() ? "" : ", at " + job.launched_at;
+}
+
 // Memory for the results: that of an input which only this job still holds, where the program allows it.
 void place_results(Job& job, const MachineProgram& program) {
   static auto& donations = counter("donations");
@@ -90,7 +94,7 @@ Outcome run_on_cpu(Job& job, const Trace& trace) {
   for (size_t i = 0; i < job.inputs.size(); ++i) {
     inputs.push_back(dense_on_cpu(job.inputs[i], trace.parameters[i]));
   }
-  const auto results = run_reference(trace, std::move(inputs), job.scalars);
+  const auto results = run_reference(trace, std::move(inputs), job.scalars, launch_text(job));
   Outcome outcome{std::vector<bool>(job.outputs.size()), results.failure};
   for (size_t i = 0; i < job.outputs.size(); ++i) {
     if (results.tensors[i].defined()) {
@@ -123,14 +127,22 @@ Outcome replay(Job& job, const MachineFault& fault) {
   return outcome;
 }
 
+// For a job that computes nothing.
+Outcome not_run(const Job& job, const FailurePtr& failure) {
+  Outcome outcome{std::vector<bool>(job.outputs.size()), failure};
+  for (size_t i = 0; i < job.outputs.size(); ++i) {
+    outcome.whole[i] = give_back(job, i);
+  }
+  return outcome;
+}
+
 Outcome run(Job& job) {
+  if (job.abandoned) {
+    return not_run(job, job.abandoned);
+  }
   for (const auto& input : job.inputs) {
     if (input.buffer->state() == Buffer::State::failed) {
-      Outcome outcome{std::vector<bool>(job.outputs.size()), input.buffer->failure()};
-      for (size_t i = 0; i < job.outputs.size(); ++i) {
-        outcome.whole[i] = give_back(job, i);
-      }
-      return outcome;
+      return not_run(job, input.buffer->failure());
     }
   }
   const auto* machine = job.program->machine();
@@ -156,7 +168,7 @@ Outcome run_job(Job& job) {
   } catch (const std::exception& error) {
     Outcome outcome{
         std::vector<bool>(job.outputs.size()),
-        failure_from(error, "(in a program that was launched earlier on device ftm)")};
+        failure_from(error, "(in a program that was launched earlier on device ftm" + launch_text(job) + ")")};
     for (size_t i = 0; i < job.outputs.size(); ++i) {
       try {
         outcome.whole[i] = give_back(job, i);

@@ -6,6 +6,7 @@
 #include "run/program.h"
 
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace ftm {
@@ -24,6 +25,8 @@ struct Job {
   std::vector<Before> before; // for each output; may be empty
   std::vector<uint64_t> scalars;
   ProgramPtr program; // set by `start`
+  std::string launched_at; // the Python line that launched it, if one did
+  FailurePtr abandoned; // why it has no program; set by `abandon`
   bool started = false; // guarded by the launcher
 };
 using JobPtr = std::shared_ptr<Job>;

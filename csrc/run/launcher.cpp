@@ -5,6 +5,7 @@
 #include "process/counters.h"
 #include "process/python.h"
 #include "run/job.h"
+#include "run/run_log.h"
 
 #include <c10/util/Exception.h>
 #include <pthread.h>
@@ -46,7 +47,10 @@ void launch_jobs() {
     }
     const JobPtr job = l.jobs.front();
     lock.unlock();
-    const auto outcome = run_job(*job);
+    const auto outcome = [&] {
+      const NotedRun noted(job->program ? job->program->trace().calls.size() : 0);
+      return run_job(*job);
+    }();
     job->inputs.clear(); // frees what the program was the last to need
     job->before.clear();
     lock.lock();
@@ -126,6 +130,16 @@ void start(const JobPtr& job, ProgramPtr program) {
   job->started = true;
   l.changed.notify_all();
   l.changed.wait(lock, [&] { return l.jobs.size() <= l.max_in_flight; });
+}
+
+void abandon(const JobPtr& job, FailurePtr failure) noexcept {
+  auto& l = launcher();
+  const std::lock_guard<std::mutex> guard(l.mutex);
+  if (!job->started) {
+    job->abandoned = std::move(failure);
+    job->started = true;
+    l.changed.notify_all();
+  }
 }
 
 void wait_for(const BufferPtr& buffer) {

@@ -12,6 +12,9 @@ void enqueue(const JobPtr& job);
 // From here on the job runs when its turn comes; the caller must have dropped its references to inputs
 // that may be donated. Waits while too many jobs are in flight.
 void start(const JobPtr& job, ProgramPtr program);
+// Instead of `start`, for a job that can't run: its results fail, or are what their variables held before. Does nothing to
+// a job that was started.
+void abandon(const JobPtr& job, FailurePtr failure) noexcept;
 
 // Wait for one value; throws the error of the program that should have made it, or that of another program
 // which nobody has seen yet.

@@ -4,13 +4,35 @@
 #include "run/compiler.h"
 
 #include <atomic>
+#include <list>
 
 namespace ftm {
 namespace {
 
+// The longest unused is forgotten first: a shape that never comes back must not hold memory. Jobs keep their own.
 struct ProgramTable {
+  using Entry = std::pair<Hash128, ProgramPtr>;
+
   std::mutex mutex;
-  std::unordered_map<Hash128, ProgramPtr, Hash128Hasher> programs;
+  size_t most = 256;
+  std::list<Entry> programs; // the last used first
+  std::unordered_map<Hash128, std::list<Entry>::iterator, Hash128Hasher> by_hash;
+
+  void keep(const Hash128& hash, ProgramPtr program) {
+    const auto [found, added] = by_hash.try_emplace(hash);
+    if (!added) {
+      programs.erase(found->second);
+    }
+    programs.emplace_front(hash, std::move(program));
+    found->second = programs.begin();
+    shrink();
+  }
+  void shrink() {
+    while (programs.size() > most) {
+      by_hash.erase(programs.back().first);
+      programs.pop_back();
+    }
+  }
 };
 
 ProgramTable& program_table() {
@@ -58,11 +80,12 @@ ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
   ProgramPtr program;
   {
     std::lock_guard<std::mutex> guard(table.mutex);
-    const auto found = table.programs.find(hash);
-    if (found == table.programs.end()) {
+    const auto found = table.by_hash.find(hash);
+    if (found == table.by_hash.end()) {
       return nullptr;
     }
-    program = found->second;
+    program = found->second->second;
+    table.programs.splice(table.programs.begin(), table.programs, found->second);
   }
   if (checked_mode) {
     TORCH_INTERNAL_ASSERT(
@@ -78,16 +101,16 @@ Built build_program(const Hash128& hash, const Trace& trace) {
   if (machine_wanted) {
     static auto& failures = counter("compile_failures");
     CompileResult result = compile_in_python(trace_text(built.program->trace()));
+    if (result.interrupt) {
+      built.interrupt = result.interrupt;
+      return built;
+    }
     if (result.error.empty()) {
       try {
         built.program->set_machine(load_program(result.image));
       } catch (const std::exception& error) {
         result.error = error.what();
       }
-    }
-    if (result.interrupt) {
-      built.interrupt = result.interrupt;
-      return built;
     }
     if (!result.error.empty()) {
       failures.fetch_add(1);
@@ -96,14 +119,29 @@ Built build_program(const Hash128& hash, const Trace& trace) {
   }
   auto& table = program_table();
   std::lock_guard<std::mutex> guard(table.mutex);
-  table.programs[hash] = built.program;
+  table.keep(hash, built.program);
   return built;
 }
 
 void forget_programs() {
   auto& table = program_table();
   std::lock_guard<std::mutex> guard(table.mutex);
+  table.by_hash.clear();
   table.programs.clear();
+}
+
+void set_program_limit(int64_t programs) {
+  TORCH_CHECK_VALUE(programs >= 1, "at least one program must be kept in memory, got ", programs);
+  auto& table = program_table();
+  std::lock_guard<std::mutex> guard(table.mutex);
+  table.most = static_cast<size_t>(programs);
+  table.shrink();
+}
+
+int64_t program_count() {
+  auto& table = program_table();
+  std::lock_guard<std::mutex> guard(table.mutex);
+  return static_cast<int64_t>(table.programs.size());
 }
 
 void use_machine(bool use) {

@@ -8,7 +8,6 @@
 
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <utility>
 
 namespace ftm {
@@ -60,6 +59,9 @@ struct Built {
 };
 // Compiles, and keeps the result under the hash. Not under the recorder's lock.
 Built build_program(const Hash128& hash, const Trace& trace);
+// Programs kept in memory; the longest unused are forgotten first.
+void set_program_limit(int64_t programs);
+int64_t program_count();
 void forget_programs();
 
 // Whether programs are compiled for the machine, or run by the reference executor.

@@ -48,8 +48,10 @@ void fit_bags(const Form& form, torch::jit::Stack& results, int64_t count, const
 
 class ReferenceRun {
  public:
-  ReferenceRun(const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars)
-      : trace_(trace), inputs_(std::move(inputs)), scalars_(scalars) {}
+  ReferenceRun(
+      const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
+      const std::string& launched)
+      : trace_(trace), inputs_(std::move(inputs)), scalars_(scalars), launched_(launched) {}
 
   ReferenceResults run() {
     find_last_uses();
@@ -74,10 +76,10 @@ class ReferenceRun {
   }
 
  private:
-  static std::string where(const Trace::Call& call) {
-    return "(" + call.form->name + " in a program that was launched earlier on device ftm, " +
-        (call.location.empty() ? "FTM_DEBUG=locations tells the line that recorded it)"
-                               : "recorded at " + call.location + ")");
+  std::string where(const Trace::Call& call) const {
+    return "(" + call.form->name + " in a program that was launched earlier on device ftm" + launched_ +
+        (call.location.empty() ? "; FTM_DEBUG=locations tells the line that recorded it)"
+                               : "; recorded at " + call.location + ")");
   }
 
   // Values by number of call result; freed after their last use.
@@ -234,6 +236,7 @@ class ReferenceRun {
   const Trace& trace_;
   std::vector<at::Tensor> inputs_;
   const std::vector<uint64_t>& scalars_;
+  const std::string& launched_;
   std::vector<at::Tensor> values_;
   std::vector<std::vector<int64_t>> dying_; // by call
   size_t next_scalar_ = 0;
@@ -242,9 +245,10 @@ class ReferenceRun {
 } // namespace
 
 ReferenceResults run_reference(
-    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars) {
+    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
+    const std::string& launched) {
   at::AutoDispatchBelowADInplaceOrView guard; // no autograd
-  return ReferenceRun(trace, std::move(inputs), scalars).run();
+  return ReferenceRun(trace, std::move(inputs), scalars, launched).run();
 }
 
 at::Tensor dense_on_cpu(const Input& input, const ValueType& type) {

@@ -37,10 +37,15 @@ void delete_variable(void* context) {
 // own to write a storage to a file. Different storages' addresses differ, by a megabyte at least.
 constexpr uint64_t kMark = uint64_t{1} << 63;
 constexpr int kGap = 20;
+constexpr int kAddressBits = 47; // of a user process
 constexpr int kAlignment = 4; // low bits of a variable's own address: zero
 
 void* address_of(const Variable* variable) {
   return reinterpret_cast<void*>(kMark | reinterpret_cast<uint64_t>(variable) >> kAlignment << kGap);
+}
+
+bool is_ours(const void* address) {
+  return (reinterpret_cast<uint64_t>(address) & kMark) != 0;
 }
 
 Variable* variable_at(const void* address) {
@@ -122,6 +127,10 @@ Value settle(VariableData& state, Value value) {
 }
 
 c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created) {
+  // Less than that may be too much as well, which is found out when it is computed: it may never have to lie in memory.
+  TORCH_CHECK_WITH(
+      OutOfMemoryError, nbytes >> kAddressBits == 0, "ftm out of memory: tried to allocate ", nbytes,
+      " bytes, more than a process can address");
   auto variable = c10::make_intrusive<Variable>(nbytes);
   void* address = nbytes != 0 ? address_of(variable.get()) : nullptr; // as on other devices
   if (created != nullptr) {
@@ -136,6 +145,10 @@ Variable& variable_of(const c10::StorageImpl& storage) {
     return *static_cast<Variable*>(pointer.get_context());
   }
   Variable* wrapped = variable_at(pointer.get());
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      wrapped != nullptr || !pointer.device().is_privateuseone() || !is_ours(pointer.get()),
+      "a slice of a storage on device ftm that doesn't begin where the storage does can't be read or written: ",
+      "slice a tensor, or move the storage to the CPU first");
   TORCH_CHECK(
       wrapped != nullptr && pointer.device().is_privateuseone(),
       "this tensor's storage was not allocated by device ftm: make ftm tensors by .to(\"ftm\") or "

@@ -5,6 +5,8 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 
+#include <unistd.h>
+
 namespace ftm {
 namespace {
 
@@ -35,6 +37,11 @@ class StorageAllocator final : public c10::DeviceAllocator {
     reserved.current = values.at("reserved_bytes.all.current");
     reserved.peak = values.at("reserved_bytes.all.peak");
     return stats;
+  }
+  // Of the host, whose memory the device's is: (free, all).
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex) override {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    return {page * static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)), page * static_cast<size_t>(sysconf(_SC_PHYS_PAGES))};
   }
   void resetAccumulatedStats(c10::DeviceIndex) override {
     reset_accumulated_memory();

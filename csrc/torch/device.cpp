@@ -4,8 +4,10 @@
 #include "torch/allocator.h"
 #include "torch/device_guard.h"
 #include "torch/hooks.h"
+#include "torch/host_allocator.h"
 #include "torch/lazy_backend.h"
 #include "torch/lazy_executor.h"
+#include "torch/profiler.h"
 
 #include <c10/core/DeviceType.h>
 
@@ -15,7 +17,9 @@ void register_device() {
   c10::register_privateuse1_backend("ftm");
   register_device_guard();
   register_allocator();
+  register_host_allocator();
   register_hooks();
+  register_profiler();
   register_lazy_executor();
   register_lazy_backend();
   install_fork_handlers();

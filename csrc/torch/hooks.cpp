@@ -2,6 +2,7 @@
 
 #include "random/generator.h"
 #include "tensor/storage.h"
+#include "torch/host_allocator.h"
 #include "torch/only_device.h"
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>
@@ -43,9 +44,11 @@ struct FtmHooks final : at::PrivateUse1HooksInterface {
     check_device(device);
     return make_generator();
   }
-  // The machine's memory is the host's: every host allocation serves as a pinned one.
   at::Allocator* getPinnedMemoryAllocator() const override {
-    return c10::GetAllocator(c10::kCPU);
+    return host_allocator();
+  }
+  bool isPinnedPtr(const void* address) const override {
+    return is_pinned(address);
   }
   at::Device getDeviceFromPtr(void*) const override {
     return only_device();

@@ -133,7 +133,13 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_memory_stats", &memory_statistics);
   m.def("_reset_peak_memory_stats", &reset_peak_memory);
   m.def("_reset_accumulated_memory_stats", &reset_accumulated_memory);
-  m.def("_empty_cache", &empty_memory_pool, no_gil);
+  m.def(
+      "_empty_cache",
+      [] {
+        forget_programs();
+        empty_memory_pool();
+      },
+      no_gil);
 
   bind_capture(m);
 
@@ -147,6 +153,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       "_set_observer", [](const py::object& fn) { set_observer(fn.is_none() ? nullptr : fn.ptr()); },
       py::arg("fn"));
   m.def("_set_debug_locations", &set_locations);
+  m.def("_set_program_limit", torch::wrap_pybind_function(&set_program_limit));
+  m.def("_program_count", &program_count);
   m.def("_clear_programs", &forget_programs, no_gil);
   m.def("_in_bad_fork", &in_bad_fork);
   m.def("_device_count", [] { return 1; });

@@ -54,6 +54,69 @@ assert hits == [True, "interrupted"]
 assert abs(y.cpu() - 1).max() < 1e-6
 assert weight.cpu().tolist() == [[6.0] * 3] * 3
 """,
+    "Ctrl-C while Ctrl-C is handled": """
+class Twice(KeyboardInterrupt):
+    def __str__(self):  # whoever handles the first looks at it, and the second arrives
+        os.kill(os.getpid(), signal.SIGINT); time.sleep(0.01)
+        return "twice"
+
+def asked(worker, text, request):
+    Worker._compile = ask
+    raise Twice
+
+weight.mul_(3)
+Worker._compile = asked
+y = long_program(x @ weight)
+try:
+    y.cpu()
+except KeyboardInterrupt:
+    hits.append("interrupted")
+assert hits == ["interrupted"]
+assert abs(y.cpu() - 1).max() < 1e-6
+assert weight.cpu().tolist() == [[6.0] * 3] * 3
+""",
+    "a time limit of the user's during a compile": """
+class Limit:
+    def __call__(self, number, frame):
+        raise TimeoutError("the user's own")
+
+weight.mul_(3)
+with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    for handler in (Limit(), Limit().__call__, lambda number, frame: Limit()(number, frame)):
+        signal.signal(signal.SIGALRM, handler)
+        in_next_compile(lambda: os.kill(os.getpid(), signal.SIGALRM))
+        y = long_program((x @ weight).repeat(1, 1 + len(hits)))  # another program each time
+        try:
+            y.cpu()
+        except TimeoutError as error:
+            hits.append(str(error))
+        assert hits[-2:] == [True, "the user's own"]
+        assert y.cpu().shape == (2,)
+assert weight.cpu().tolist() == [[6.0] * 3] * 3
+assert "compile_failures" not in ftm_lazy.metrics.counters() or not ftm_lazy.metrics.counters()["compile_failures"]
+""",
+    "a launch that throws": """
+ftm_lazy.sync()
+from ftm_lazy import _C
+_C._set_observer(lambda *run: None)  # a program's first run waits for its inputs, of which one has failed
+y = torch.nn.functional.embedding(torch.tensor([0, 9]).to("ftm") + 0, weight)
+_C._set_observer(None); ftm_lazy.sync(); _C._set_observer(lambda *run: None)
+weight.mul_(3)
+z = y + 1
+try:
+    ftm_lazy.sync()
+except IndexError as error:
+    hits.append("index")
+for late in (z, y):
+    try:
+        late.cpu()
+    except IndexError as error:
+        hits.append("index")
+assert hits == ["index"] * 3
+assert (x + 1).sum().item() == 21.0
+assert weight.cpu().tolist() in ([[6.0] * 3] * 3, [[2.0] * 3] * 3)
+""",
     "full disk": """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -76,6 +139,13 @@ for bad in (4, 1000, -5):
     del y
     assert table.cpu().tolist() == [[2.0, 2.0]] * 4
 assert (x + 1).sum().item() == 21.0
+""",
+    "no temporary directory": """
+import tempfile
+bridge().close()
+tempfile._candidate_tempdir_list = lambda: ["/nowhere"]; tempfile.tempdir = None
+assert abs(long_program(x @ weight).cpu() - 1).max() < 1e-6
+assert ftm_lazy.metrics.counters().get("compile_failures", 0) == 0
 """,
     "DataLoader workers after use": """
 from torch.utils.data import DataLoader, TensorDataset

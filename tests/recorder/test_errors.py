@@ -50,6 +50,9 @@ BAD_CALLS: dict[str, Call] = {
     "negative power": lambda put: put(ones(3, dtype=torch.int64)) ** -1,
     "cat": lambda put: torch.cat([put(ones(2, 3)), put(ones(2, 4))]),
     "leaf in place": lambda put: put(ones(3)).requires_grad_().add_(1),
+    "heaviside of two dtypes": lambda put: torch.heaviside(put(ones(3)), put(ones(3, dtype=torch.float64))),
+    "embedding bag of three dimensions": lambda put: F.embedding_bag(put(at(0, 1).view(1, 2)), put(ones(3, 3, 3))),
+    "nothing where a mask says": lambda put: _assign(put(ones(3)), put(ones(3)) > 0, put(ones(0))),
     "set out of bounds": lambda put: put(ones(3)).as_strided((4, 4), (4, 1)),
     "convolution": lambda put: torch.nn.functional.conv2d(put(ones(1, 3, 8, 8)), put(ones(4, 2, 3, 3))),
     "padding of conv1d": lambda put: F.conv1d(put(ones(1, 2, 8)), put(ones(4, 2, 3)), padding=-1),
@@ -276,3 +279,24 @@ def test_a_resized_result_is_warned_of_once(name: str) -> None:
 def test_bad_memory_is_not_dereferenced() -> None:
     address = torch.ones(3, device="ftm").data_ptr()
     assert address >= 1 << 56
+
+
+def test_cpu_tensors_are_not_indexed_by_the_device() -> None:
+    indices = at(0, 2).to("ftm")
+    for call in (lambda: torch.arange(4.0)[indices], lambda: _assign(torch.arange(4.0), indices, 1.0)):
+        with pytest.raises(RuntimeError, match="indices should be either on cpu or on the same device as the indexed tensor"):
+            call()
+    assert torch.arange(4.0, device="ftm")[at(0, 2)].tolist() == [0.0, 2.0]  # the other way round is eager's custom
+
+
+def test_more_than_an_address_space() -> None:
+    with pytest.raises(torch.OutOfMemoryError, match=f"tried to allocate {4 * 1024**5} bytes"):
+        torch.rand(1024, 1024, 1024, 1024, 1024, device="ftm")
+    assert torch.ones(2, device="ftm").sum().item() == 2
+
+
+def test_slices_of_storages() -> None:
+    storage = torch.arange(2.0, device="ftm").untyped_storage()
+    assert storage[0:4].tolist() == [0, 0, 0, 0]
+    with pytest.raises(NotImplementedError, match="a slice of a storage on device ftm"):
+        storage[4:8].tolist()

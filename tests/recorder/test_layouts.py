@@ -131,3 +131,29 @@ def test_strides_as_eager(cases: Callable[[int], Iterator[Case]], dims: int) -> 
         on_ftm = tuple(argument.to("ftm") for argument in arguments)
         assert [x.stride() for x in on_ftm] == [x.stride() for x in arguments]
         assert strides(call, on_ftm) == strides(call, arguments), name
+
+
+ELEMENTWISE = "abs absolute isinf isposinf isneginf isnan isfinite logical_not sign signbit neg square frac relu exp angle".split()
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_dense_results_keep_the_order_of_memory(name: str) -> None:
+    dense = torch.randn(3, 5, 2)
+    for order in ((1, 0, 2), (2, 0, 1), (0, 2, 1)):
+        x = dense.permute(order)
+        expected, actual = getattr(torch, name)(x), getattr(torch, name)(x.to("ftm"))
+        assert actual.stride() == expected.stride()
+        assert torch.equal(actual.cpu(), expected)
+        out = getattr(torch, name)(x.to("ftm"), out=torch.empty(0, dtype=expected.dtype, device="ftm")) if name in OUT else actual
+        assert out.stride() == expected.stride()
+
+
+OUT = {"abs", "isposinf", "isneginf", "logical_not", "sign", "signbit", "neg", "exp"}
+"""Of these, which take out=."""
+
+
+def test_clones_that_are_made_late() -> None:
+    x = torch.arange(6.0, device="ftm").view(2, 3).t()
+    copy = torch._lazy_clone(x)
+    x += 1
+    assert copy.tolist() == [[0, 3], [1, 4], [2, 5]] and copy.stride() == x.stride()

@@ -1,7 +1,7 @@
 """Programs: equal ones run the same executable, different ones never do."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -34,6 +34,38 @@ def run(compute: Callable[[Tensor, Tensor], tuple[Tensor, ...]], a: Tensor, b: T
     results = compute(a, b)
     _C._sync(True)
     return [result.cpu().tolist() for result in results]
+
+
+@pytest.fixture
+def few_programs() -> Iterator[int]:
+    """How many are kept."""
+    _C._set_program_limit(3)
+    yield 3
+    _C._set_program_limit(256)
+
+
+def test_the_longest_unused_is_forgotten(few_programs: int) -> None:
+    rows = [torch.ones(n).to("ftm") for n in range(1, 8)]
+    for row in rows:
+        assert (row + 1).cpu().tolist() == [2.0] * row.numel()
+        (rows[0] + 1).cpu()  # in use all the time
+    assert _C._program_count() == few_programs
+    before = hits()
+    assert [(rows[i] + 1).cpu().numel() for i in (0, 5, 6)] == [1, 6, 7]
+    assert hits() == before + 3
+    (rows[1] + 1).cpu()
+    assert hits() == before + 3 and _C._program_count() == few_programs
+
+
+def test_empty_cache_forgets_programs() -> None:
+    x = torch.ones(3).to("ftm")
+    assert (x + 1).sum().item() == 6 and _C._program_count() > 0
+    y = x * 2
+    torch.ftm.empty_cache()
+    assert _C._program_count() == 0
+    assert y.cpu().tolist() == [2.0] * 3 and (x + 1).sum().item() == 6
+    with pytest.raises(ValueError, match="at least one program"):
+        _C._set_program_limit(0)
 
 
 def test_swapped_operands_are_another_program() -> None:

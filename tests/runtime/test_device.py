@@ -6,7 +6,8 @@ import torch
 
 NAMES = """is_available device_count current_device set_device device synchronize manual_seed manual_seed_all seed
     initial_seed get_rng_state set_rng_state memory_allocated max_memory_allocated reset_peak_memory_stats memory_stats
-    empty_cache get_device_name get_device_properties get_amp_supported_dtype is_bf16_supported""".split()
+    empty_cache get_device_name get_device_properties get_amp_supported_dtype is_bf16_supported
+    Stream Event current_stream default_stream set_stream stream mem_get_info""".split()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -197,3 +198,61 @@ def test_optimizer_step_cuts():
     ftm_lazy.sync(wait=True)
     assert ftm_lazy.metrics.counters()["executions"] == before + 1
     assert parameter.tolist() == [0.5] * 3
+
+
+def test_streams_and_events():
+    other = torch.ftm.Stream()
+    assert isinstance(other, torch.ftm.Stream) and isinstance(torch.accelerator.current_stream(), torch.ftm.Stream)
+    assert other == torch.ftm.current_stream() == torch.ftm.default_stream("ftm:0") == torch.accelerator.current_stream()
+    begin, end = torch.ftm.Event(enable_timing=True), torch.ftm.Event(enable_timing=True)
+    assert isinstance(begin, torch.ftm.Event)
+    tensor = torch.ones(3, device="ftm")
+    begin.record()
+    other.wait_stream(torch.ftm.current_stream())
+    with torch.ftm.stream(other), torch.ftm.stream(None):
+        product = tensor * 3
+        tensor.record_stream(other)
+        other.record_event().wait(torch.ftm.current_stream())
+    end.record()
+    end.synchronize()
+    assert begin.elapsed_time(end) >= 0 and end.query() and other.query()
+    assert product.tolist() == [3.0] * 3
+    with pytest.raises(ValueError, match="expected a stream of device ftm"):
+        torch.ftm.set_stream(torch.Stream("cpu"))
+
+
+def test_pinned_memory():
+    tensor = torch.arange(5.0)
+    pinned = tensor.pin_memory()
+    assert pinned.is_pinned() and pinned[2:].is_pinned() and not tensor.is_pinned()
+    assert torch.empty(4, pin_memory=True).is_pinned()
+    assert pinned.to("ftm", non_blocking=True).tolist() == tensor.tolist()
+    assert torch.empty(0).pin_memory().numel() == 0
+
+
+def test_host_cache_and_memory_info():
+    torch.accelerator.empty_host_cache()  # ended the process where there was no allocator of pinned memory
+    free, total = torch.ftm.mem_get_info()
+    assert 0 < free <= total and torch.accelerator.get_memory_info()[1] == total
+
+
+def test_pinning_data_loader():
+    data = torch.utils.data.TensorDataset(torch.arange(6.0))
+    batches = [batch for (batch,) in torch.utils.data.DataLoader(data, batch_size=2, pin_memory=True)]
+    assert all(batch.is_pinned() for batch in batches)
+    assert sum(batch.to("ftm", non_blocking=True).sum().item() for batch in batches) == 15.0
+
+
+def test_profilers(capfd):
+    tensor = torch.ones(4, 4, device="ftm")
+    (tensor @ tensor).sum().item()
+    with torch.profiler.profile() as profile:
+        (tensor @ tensor).sum().item()
+    programs = [event for event in profile.events() if event.name.startswith("ftm program of")]
+    assert len(programs) == 1 and programs[0].device_type == torch.autograd.DeviceType.PrivateUse1
+    assert 0 < programs[0].time_range.elapsed_us() < 60e6
+    with torch.autograd.profiler.profile(use_device="ftm", use_kineto=False) as legacy:
+        (tensor @ tensor).sum().item()
+    calls = {event.name: event for event in legacy.function_events}
+    assert "aten::mm" in calls and all(0 <= event.cpu_time_total < 60e6 for event in calls.values())
+    assert "Exception in RecordFunction" not in capfd.readouterr().err

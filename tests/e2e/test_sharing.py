@@ -1,0 +1,64 @@
+"""Tensors of the device that go from one process to another."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Squares(Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        return torch.tensor(float(index), device="ftm") ** 2
+
+def send(queue):
+    queue.put(torch.nn.Parameter(torch.ones(2, device="ftm") * 3))
+    queue.put(torch.zeros(2, device="ftm", requires_grad=True))
+
+if __name__ == "__main__":
+    total = torch.zeros((), device="ftm")
+    for batch in DataLoader(Squares(), batch_size=2, num_workers=1, multiprocessing_context="spawn"):
+        assert batch.device == torch.device("ftm:0")
+        total += batch.sum()
+    assert total.item() == 55.0
+    context = torch.multiprocessing.get_context("spawn")
+    queue = context.SimpleQueue()
+    process = context.Process(target=send, args=(queue,))
+    process.start()
+    parameter, leaf = queue.get(), queue.get()
+    process.join()
+    assert type(parameter) is torch.nn.Parameter and parameter.tolist() == [3.0, 3.0]
+    assert leaf.requires_grad and leaf.is_leaf and leaf.device.type == "ftm"
+    print("done")
+"""
+
+
+def test_tensors_of_spawned_workers(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=240)
+    assert done.stdout == "done\n", done.stderr
+
+
+FORKED = """
+import torch
+from torch.utils.data import DataLoader
+
+x = torch.ones(3, device="ftm") * 2
+x.cpu()
+try:
+    list(DataLoader(range(4), num_workers=1, collate_fn=lambda batch: x + 1))
+except RuntimeError as error:
+    print("Cannot re-initialize device ftm in forked subprocess" in str(error))
+"""
+
+
+def test_forked_workers_are_told(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=240)
+    assert done.stdout == "True\n", done.stdout + done.stderr
