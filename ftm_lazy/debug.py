@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["STAGES", "profile", "text"]
 
-STAGES = ("trace", "torch", "linalg", "ftm", "asm")
-"""From what was recorded to what runs."""
+STAGES = ("trace", "torch", "linalg", "own-buffers", "group-kernels", "order-kernels", "plan-buffers", "ftm",
+          "overlap-transfers", "plan-scratchpad", "insert-waits", "asm")
+"""From what was recorded to what runs: every form that the compiler gives a program."""
 
 
 def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:

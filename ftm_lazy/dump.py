@@ -19,7 +19,6 @@ import torch
 
 __all__ = ["describe", "write", "write_data", "write_stages"]
 
-_SUFFIXES = {"trace": ".trace", "torch": ".mlir", "linalg": ".mlir", "ftm": ".mlir", "asm": ".lan"}
 _INPUT = re.compile(r"^  [%$](\d+) = (param|scalar) (\w+)(?:\[([\d,]*)\])?$", re.MULTILINE)
 
 
@@ -43,8 +42,14 @@ def write(directory: Path, texts: dict[str, str]) -> Path | None:
 def write_stages(place: Path, texts: dict[str, str]) -> None:
     """Writes the stages of one program into a directory that is there; OSError if that cannot be written."""
     for number, (stage, text) in enumerate(texts.items()):
-        (place / f"{number:02d}_{stage}{_SUFFIXES.get(stage, '.txt')}").write_text(text)
+        (place / f"{number:02d}_{stage}{_suffix(stage, text)}").write_text(text)
     (place / "inputs.json").write_text(json.dumps(describe(texts["trace"]), indent=2) + "\n")
+
+
+def _suffix(stage: str, text: str) -> str:
+    if stage in ("trace", "asm"):
+        return {"trace": ".trace", "asm": ".lan"}[stage]
+    return ".tiles" if text.startswith("@stage") else ".mlir"
 
 
 def describe(trace: str) -> list[dict[str, object]]:

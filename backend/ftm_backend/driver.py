@@ -1,21 +1,22 @@
 """The compiler from end to end: a list of named stages, each of which turns one value into the next.
 
     trace   the recorded program            frontend.trace.Trace
-    torch   the same, one op to one op      MLIR module, torch dialect
-    linalg  on tensors, static shapes       MLIR module
-    ...     one stage for each midend pass  MLIR module, see ``midend/pipeline.py``
-    ftm     kernels on tiles                MLIR module, tile level of the ftm dialect
+    torch   the same in the torch dialect   frontend.trace.Trace
+    linalg  loop nests on tensors           linalg.ir.Function
+    ...     one stage for each pass         see ``midend/pipeline.py`` and ``codegen/pipeline.py``
     asm     matrix assembly                 text
     image   what the machine loads          bytes
 
-Any stage's text can be read back and taken on from there (`run_from`): that is what the tools do, and what a
-reproducer of a failure is for.
+Every stage has a text, MLIR where MLIR has words for it, that can be read back and taken on from there (`run_from`):
+that is what the tools do, and what a reproducer of a failure is for.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
+import re
 import shlex
 import tempfile
 import time
@@ -25,20 +26,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ftm_backend import isa, mlir
-from ftm_backend.codegen.emit import emit
-from ftm_backend.codegen.verify import verify
+from ftm_backend import codegen, isa, mlir
 from ftm_backend.executable import Executable
-from ftm_backend.frontend import Trace, import_trace, lower_to_linalg
+from ftm_backend.frontend import Trace, import_trace, lower
+from ftm_backend.linalg.printer import print_function
 from ftm_backend.machine import presets
 from ftm_backend.midend import pipeline
 from ftm_backend.options import Options
+from ftm_backend.stages import Form
 
 __all__ = ["STAGES", "TEXT_STAGES", "CompileError", "Stage", "compile", "guess_stage", "run_from", "stage"]
-
-TEXT_STAGES = ("trace", "torch", "linalg", "ftm", "asm")
-"""The stages that users look at, in order."""
-
 
 class CompileError(Exception):
     """A stage failed.  The message says which, why, and the command that replays it."""
@@ -47,69 +44,67 @@ class CompileError(Exception):
 class Stage(NamedTuple):
     """One form of the program, and how it comes from the one before.
 
-    run: makes the value from the previous stage's (the first one's from text), given the machine.
-    read, write: from and to text (bytes for the image); suffix: of files that hold it.
+    run: makes the value from the previous stage's, given the machine.
+    read: from text; write: to text (bytes for the image); suffix: of files that hold it.
     """
 
     name: str
     run: Callable[[Any, presets.MachineParameters], Any]
-    read: Callable[[str], Any]
+    read: Callable[[str, presets.MachineParameters], Any]
     write: Callable[[Any], str | bytes]
     suffix: str
     doc: str
 
 
+_STAGE = re.compile(r'ftm\.stage = "([\w-]+)"')
+
+
 # --- stages ---------------------------------------------------------------------------------------------
 
 
-def _parse_trace(text: str, machine: presets.MachineParameters | None = None) -> Trace:
+def _parse_trace(text: str, machine: presets.MachineParameters) -> Trace:
+    del machine
     trace = Trace.parse(text)
     trace.verify()
     return trace
 
 
-def _module(make: Callable[[Any, presets.MachineParameters], Any]) -> Callable[..., Any]:
-    """A stage that gives an MLIR module, verified."""
-
-    def run(value: Any, machine: presets.MachineParameters) -> Any:
-        module = make(value, machine)
-        verify(module)
-        return module
-
-    return run
+def _write_torch(trace: Trace) -> str:
+    with mlir.context(), mlir.ir.Location.unknown():
+        return str(import_trace(trace))
 
 
-def _pass(step: pipeline.Pass) -> Callable[..., Any]:
-    def run(module: Any, machine: presets.MachineParameters) -> Any:
-        step.run(module, machine)
-        return module
+def _read_torch(text: str, machine: presets.MachineParameters) -> Trace:
+    del machine
+    from ftm_backend.frontend.torch_reader import read_torch
 
-    return _module(run)
-
-
-def _read_module(text: str) -> Any:
-    return mlir.ir.Module.parse(text)
+    with mlir.context(), mlir.ir.Location.unknown():
+        return read_torch(mlir.ir.Module.parse(text))
 
 
-def _mlir_stage(name: str, run: Callable[..., Any], doc: str) -> Stage:
-    return Stage(name, run, _read_module, str, ".mlir", doc)
+def _passes() -> Iterator[Stage]:
+    """A stage for each pass."""
+    for step in (*pipeline.PASSES, *codegen.PASSES):
+        write = functools.partial(_write, step.form, step.stage)
+        yield Stage(step.stage, step.run, step.form.read, write, step.form.suffix, step.doc)
 
 
-def _midend() -> Iterator[Stage]:
-    """A stage for each pass; what the last one leaves is called ``ftm``."""
-    for step in pipeline.PASSES:
-        name = "ftm" if step is pipeline.PASSES[-1] else step.name
-        yield _mlir_stage(name, _pass(step), step.doc)
+def _write(form: Form, name: str, value: Any) -> str:
+    return form.write(value, name)
 
 
 STAGES: tuple[Stage, ...] = (
     Stage("trace", _parse_trace, _parse_trace, str, ".trace", "the recorded program"),
-    _mlir_stage("torch", _module(lambda trace, machine: import_trace(trace)), "one torch op for each recorded op"),
-    _mlir_stage("linalg", _module(lambda module, machine: lower_to_linalg(module)), "linalg on tensors"),
-    *_midend(),
-    Stage("asm", emit, str, str, ".lan", "matrix assembly"),
-    Stage("image", lambda text, machine: isa.assemble(text), str.encode, bytes, ".bin", "what the machine loads"),
+    Stage("torch", lambda trace, machine: trace, _read_torch, _write_torch, ".mlir", "the same in the torch dialect"),
+    Stage("linalg", lambda trace, machine: lower(trace), pipeline.FUNCTION.read, print_function, ".mlir", "loop nests on tensors"),
+    *_passes(),
+    Stage("asm", codegen.emit, lambda text, machine: text, str, ".lan", "matrix assembly"),
+    Stage("image", lambda text, machine: isa.assemble(text), lambda text, machine: text.encode(), bytes, ".bin", "what the machine loads"),
 )
+
+
+TEXT_STAGES = tuple(stage.name for stage in STAGES if stage.name != "image")
+"""The stages that can be looked at, in order."""
 
 
 def stage(name: str) -> int:
@@ -121,7 +116,7 @@ def stage(name: str) -> int:
 
 
 def guess_stage(text: str) -> str:
-    """Which stage a text belongs to, from what is in it.
+    """Which stage a text belongs to: what its first words say, and, of an MLIR module, its attribute ``ftm.stage``.
 
     Raises:
         ValueError: when it looks like none.
@@ -132,16 +127,15 @@ def guess_stage(text: str) -> str:
         return "trace"
     if first.startswith("@program"):
         return "asm"
-    if "ftm.tile" in text or ("ftm.program" in text and "ftm.kernel\"" not in text):
-        return "ftm"
-    if "ftm.kernel" in text:
-        return "plan-buffers" if "ftm.program" in text else "group-kernels"
-    if "torch.aten." in text or "!torch." in text:
-        return "torch"
-    if "func.func" in text:
-        return "linalg"
-    raise ValueError("this looks like no stage of the compiler: a trace starts with `trace`, assembly with `@program`, "
-                     "the others are MLIR modules; name the stage with --from")
+    if first.startswith("@stage "):
+        return first.split()[1]
+    stated = _STAGE.search(first)
+    if stated:
+        return stated[1]
+    if first.startswith(("module", "func.func", "#")):
+        return "torch" if "!torch." in text else "linalg"
+    raise ValueError("this looks like no stage of the compiler: a trace starts with `trace`, assembly with `@program`, tiles "
+                     "with `@stage`, the others are MLIR modules; name the stage with --from")
 
 
 # --- running --------------------------------------------------------------------------------------------
@@ -192,17 +186,16 @@ def _walk(from_stage: str, text: str, to_stage: str, options: Options,
     """Gives each stage with its value, from ``from_stage`` to ``to_stage``; later stages may change the value."""
     machine = _machine(options)
     begin, end = stage(from_stage), stage(to_stage)
-    with mlir.context(), mlir.ir.Location.unknown():
-        value: Any = None
-        for position in range(begin, end + 1):
-            current = STAGES[position]
-            start = time.perf_counter()
-            with _reproducing(from_stage, text, position, options):
-                value = current.read(text) if position == begin else current.run(value, machine)
-            seconds[current.name] = time.perf_counter() - start
-            if options.dump:
-                _dump(Path(options.dump), position, current.write(value))
-            yield current, value
+    value: Any = None
+    for position in range(begin, end + 1):
+        current = STAGES[position]
+        start = time.perf_counter()
+        with _reproducing(from_stage, text, position, options):
+            value = current.read(text, machine) if position == begin else current.run(value, machine)
+        seconds[current.name] = time.perf_counter() - start
+        if options.dump:
+            _dump(Path(options.dump), position, current.write(value))
+        yield current, value
 
 
 def _dump(directory: Path, position: int, content: str | bytes) -> None:

@@ -105,9 +105,8 @@ def _answer(header: dict[str, Any], body: bytes) -> bytes:
 
 def _warm_up() -> None:
     """Imports what every compilation needs."""
-    from ftm_backend import driver, mlir  # noqa: F401
-
-    mlir.context()
+    from ftm_backend import driver  # noqa: F401
+    from ftm_backend.frontend import ops  # noqa: F401
 
 
 def main() -> None:

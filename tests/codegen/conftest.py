@@ -1,38 +1,28 @@
 """A kernel from a few lines of TileBuilder calls, as text and on the machine in checked mode."""
 
 import dataclasses
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from ftm_backend import isa, mlir
-from ftm_backend.codegen.builder import TileBuilder
-from ftm_backend.codegen.emit import emit
-from ftm_backend.codegen.reader import read
-from ftm_backend.codegen.tree import Kernel
-from ftm_backend.codegen.verify import verify
+from ftm_backend import isa
+from ftm_backend.codegen import pipeline
+from ftm_backend.linalg.ir import Node
 from ftm_backend.machine import Machine, presets
-from ftm_backend.mlir import func, ir
+from ftm_backend.tile.builder import TileBuilder
+from ftm_backend.tile.program import TileProgram
+from ftm_backend.tile.tree import Kernel
 
 Build = Callable[[TileBuilder], None]
 NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i64": np.int64,
          "i32": np.int32, "i16": np.int16, "i8": np.int8, "u8": np.uint8, "i1": np.bool_}
 
 
-@pytest.fixture(autouse=True)
-def context() -> Iterator[None]:
-    with mlir.context(), ir.Location.unknown():
-        yield
-
-
-def function(name: str, build: Build) -> Any:
-    made = func.FuncOp(name, ([], []))
-    with ir.InsertionPoint(made.add_entry_block()):
-        build(TileBuilder())
-        func.ReturnOp([])
-    return made
+def function(name: str, build: Build) -> Kernel:
+    b = TileBuilder(name)
+    build(b)
+    return b.kernel
 
 
 class Lab:
@@ -41,29 +31,22 @@ class Lab:
     overlapping = dataclasses.replace(presets.load("host"), dma_overlaps=True)
     plain = dataclasses.replace(presets.load("host"), dma_overlaps=False)
 
-    def module(self, build: Build, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (),
-               scalars: Sequence[Any] = ()) -> ir.Module:
+    def program(self, build: Build, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), scalars: Sequence[Any] = (),
+                in_bounds: bool = False) -> TileProgram:
         """inputs, outputs: (dtype, shape); outputs may name an input that they replace as third item."""
-        module = ir.Module.create()
-        with ir.InsertionPoint(module.body):
-            function("kernel_0", build)
-            function("main", lambda b: b.call("kernel_0"))
-        module.operation.attributes["ftm.program"] = ir.StringAttr.get(json.dumps({
-            "name": "lab", "consts": [], "arena": [], "arena_bytes": 0,
-            "inputs": [[f"b{i}", dtype, list(shape)] for i, (dtype, shape) in enumerate(inputs)],
-            "outputs": [[f"o{i}", d, list(s), *(rest or [""])] for i, (d, s, *rest) in enumerate(outputs)],
-            "scalars": [[f"s{i}", dtype] for i, dtype in enumerate(scalars)],
-        }))
-        verify(module)
-        return module
+        return TileProgram(
+            "host", [self.kernel(build), function("main", lambda b: b.call("kernel_0"))],
+            in_bounds={"kernel_0"} if in_bounds else set(),
+            inputs=[[f"b{i}", dtype, list(shape)] for i, (dtype, shape) in enumerate(inputs)],
+            outputs=[[f"o{i}", d, list(s), *(rest or [""])] for i, (d, s, *rest) in enumerate(outputs)],
+            scalars=[[f"s{i}", dtype] for i, dtype in enumerate(scalars)],
+        )
 
     def text(self, build: Build, *signature: Any, overlap: bool = False, **named: Any) -> str:
-        module = self.module(build, *signature, **named)
-        return emit(module, self.overlapping if overlap else self.plain)
+        return pipeline.run(self.program(build, *signature, **named), self.overlapping if overlap else self.plain)
 
     def kernel(self, build: Build) -> Kernel:
-        module = self.module(build)
-        return read(module.body.operations[0])
+        return function("kernel_0", build)
 
     def run(self, text: str, inputs: Sequence[np.ndarray], scalars: Sequence[Any] = (), cores: int = 2,
             donate: Sequence[int] = ()) -> list[np.ndarray]:
@@ -71,7 +54,7 @@ class Lab:
         program = Machine(cores=cores, checked=True).load(isa.assemble(text))
         return program.run(list(inputs), list(scalars), donate=list(donate))
 
-    def elements(self, body: Callable[[list[ir.Value]], ir.Value], result: str, *columns: tuple[str, Any],
+    def elements(self, body: Callable[[list[Node]], Node], result: str, *columns: tuple[str, Any],
                  scalars: Sequence[tuple[str, Any]] = ()) -> tuple[str, np.ndarray]:
         """Applies a map body to rows of elements: (dtype, values) for each argument; gives text and result."""
         arrays = [np.asarray(values, dtype=NUMPY[dtype]) for dtype, values in columns]

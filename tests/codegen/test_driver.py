@@ -45,12 +45,16 @@ def test_a_trace_compiles_and_runs(compiled):
     assert list(compiled.seconds) == [stage.name for stage in driver.STAGES]
 
 
-def test_every_stage_s_text_leads_to_the_same_assembly(compiled):
+@pytest.mark.parametrize("machine", ["host", "m7032"])
+def test_every_stage_s_text_leads_to_the_same_assembly(machine):
+    options = Options(machine=machine)
+    compiled = driver.compile(TRACE, options)
     for stage in driver.STAGES[:-1]:
-        text = driver.run_from("trace", TRACE, stage.name)
-        assert driver.run_from(stage.name, text, "asm") == compiled.asm, stage.name
-        assert driver.guess_stage(text) == ("linalg" if stage.name == "simplify" else stage.name)
-    check(driver.run_from("asm", compiled.asm, "image"))
+        text = driver.run_from("trace", TRACE, stage.name, options)
+        assert driver.run_from(stage.name, text, stage.name, options) == text, stage.name
+        assert driver.run_from(stage.name, text, "asm", options) == compiled.asm, stage.name
+        assert driver.guess_stage(text) == stage.name
+    check(driver.run_from("asm", compiled.asm, "image", options))
 
 
 def test_equal_traces_give_equal_bytes(compiled):
@@ -109,7 +113,7 @@ def test_a_failure_saves_its_input_and_the_command_replays_it(tmp_path, monkeypa
         driver.compile(TRACE, Options(reproducers=str(tmp_path)))
     assert "stage 'plan-buffers'" in str(failure.value)
     command = shlex.split(re.search(r"replay it with: ftm-translate (.*)", str(failure.value)).group(1))
-    assert command[:4] == ["--from", "group-kernels", "--to", "plan-buffers"]
+    assert command[:4] == ["--from", "order-kernels", "--to", "plan-buffers"]
     assert ftm_translate.main(command) == 1
     assert "a defect for this test" in capsys.readouterr().err
     monkeypatch.undo()
@@ -162,6 +166,10 @@ def test_translate_tells_errors_apart(tmp_path, capsys, trace_file):
     bad.write_text("func.func @main() {\n  nonsense\n}\n")
     assert ftm_translate.main([str(bad)]) == 1
     assert ":2:" in capsys.readouterr().err
+    tiles = tmp_path / "bad.tiles"
+    tiles.write_text("@stage ftm\n@program main, host\n@func main\n  NONSENSE T0\n@ret\n")
+    assert ftm_translate.main([str(tiles)]) == 1
+    assert "line 4" in capsys.readouterr().err
     assert ftm_translate.main([trace_file, "--machine", "nonsuch"]) == 2
     assert "nonsuch" in capsys.readouterr().err
 
@@ -172,13 +180,13 @@ def test_opt_runs_passes_by_name_or_all(trace_file, tmp_path, compiled, capsys):
     whole, steps, at = tmp_path / "whole", tmp_path / "steps", linalg
     assert ftm_opt.main(["--ftm-pipeline", linalg, "-o", str(whole)]) == 0
     names = [stage.name for stage in driver.STAGES]
-    passes = [*names[names.index("linalg") + 1 : names.index("ftm")], "lower-kernels"]
+    passes = [name.replace("ftm", "lower-kernels") for name in names[names.index("linalg") + 1 : names.index("asm")]]
     for name in passes:
         assert ftm_opt.main([f"--{name}", at, "-o", str(steps)]) == 0
         at = str(steps)
+        assert ftm_translate.main([at]) == 0
+        assert capsys.readouterr().out == compiled.asm, name
     assert whole.read_text() == steps.read_text()
-    assert ftm_translate.main(["--from", "ftm", str(whole)]) == 0
-    assert capsys.readouterr().out == compiled.asm
     assert ftm_opt.main(["--list-passes"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == passes
 

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from ftm_backend.codegen.index import Expr, Indices
+from ftm_backend.tile.index import Expr, Indices
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -4,11 +4,18 @@ import re
 
 import numpy as np
 import pytest
-from ftm_backend.codegen.emit import CodegenError
-from ftm_backend.codegen.replacing import IN_BOUNDS
-from ftm_backend.mlir import arith, ir
+from ftm_backend.linalg.ir import Node
+from ftm_backend.linalg.nodes import constant
+from ftm_backend.tile.reader import TileTextError, read_tiles
+from ftm_backend.tile.text import print_tiles
 
 RNG = np.random.default_rng(0)
+
+
+def divide(b, trips):
+    """This core's share ``[lower, upper)`` of ``range(trips)``: contiguous, even to within one."""
+    core, cores = b.core_id(), b.num_cores()
+    return b.div(b.mul(core, trips), cores), b.div(b.mul(b.add(core, 1), trips), cores)
 
 
 def squares(rows, columns, block, share=True):
@@ -18,14 +25,14 @@ def squares(rows, columns, block, share=True):
         s = b.buffer("o1", "f32", rows)
         X, Y, S = b.tile("f32", block, columns), b.tile("f32", block, columns), b.tile("f32", block, 1)
         trips = -(-rows // block)
-        low, high = b.divide(trips) if share else (0, trips)
+        low, high = divide(b, trips) if share else (0, trips)
         with b.for_(low, high) as i:
             row = b.mul(i, block)
             height = b.min(b.sub(rows, row), block)
             b.load(x, b.mul(row, columns), X, 0, [height, columns], [columns, 1], 1)
 
             def body(v):
-                square = arith.MulFOp(v[0], v[0]).result
+                square = Node("arith.mulf", "f32", (v[0], v[0]))
                 return [square, square]
 
             b.map(height, columns, [(X, 0, "full")], [(Y, 0, "full"), (S, 0, "rsum")], body)
@@ -49,31 +56,31 @@ def test_blocks_of_rows_over_the_cores(lab, rows, columns, block, overlap):
 def test_text_of_a_loop(lab):
     text = lab.text(squares(40, 8, 16, share=False), [("f32", [40, 8])], [("f32", [40, 8]), ("f32", [40])])
     assert text == """\
-@program lab, host
+@program main, host
 @in b0, f32, 40x8
 @out o0, f32, 40x8
 @out o1, f32, 40
 
 @func kernel_0
-  @tile T0, am, f32, 16x1, 1, 1024
-  @tile T1, am, f32, 16x8, 1, 0
-  @tile T2, am, f32, 16x8, 1, 512
+  @tile T0, am, f32, 16x8, 1, 0
+  @tile T1, am, f32, 16x8, 1, 512
+  @tile T2, am, f32, 16x1, 1, 1024
     SMOV 0, r0
   LOOP_kernel_0_0: 3, 3
     SMUL r0, 128, r1
     SMUL r0, -16, r2
     SADD r2, 40, r2
     SMIN r2, 16, r2
-    DLD b0[r1], r2@8 | 8@1, T2
-    DWAIT T2
-    DWAIT T1
+    DLD b0[r1], r2@8 | 8@1, T0
     DWAIT T0
-    @map r2 x 8, T2:v0 -> T1:v1, T0:v1.rsum
+    DWAIT T1
+    DWAIT T2
+    @map r2 x 8, T0:v0 -> T1:v1, T2:v1.rsum
       VMUL.F32 v0, v0, v1
     @endmap
     DST T1, o0[r1], r2@8 | 8@1
     SMUL r0, 16, r1
-    DST T0, o1[r1], r2@1 | 1@1
+    DST T2, o1[r1], r2@1 | 1@1
     SADD r0, 1, r0
     SLT r0, 3, r1
   [r1] SBR LOOP_kernel_0_0
@@ -96,9 +103,9 @@ def test_a_loop_without_trips_does_nothing(lab):
     def build(b):
         x, y = b.buffer("b0", "i64", 1), b.buffer("o0", "f32", 4)
         Y = b.tile("f32", 1, 4)
-        b.map(1, 4, [], [(Y, 0, "full")], lambda v: [arith.ConstantOp(ir.F32Type.get(), 1.0).result])
+        b.map(1, 4, [], [(Y, 0, "full")], lambda v: [constant(1.0, "f32")])
         with b.for_(0, b.load_index(x, 0)):
-            b.map(1, 4, [(Y, 0, "full")], [(Y, 0, "full")], lambda v: [arith.AddFOp(v[0], v[0]).result])
+            b.map(1, 4, [(Y, 0, "full")], [(Y, 0, "full")], lambda v: [Node("arith.addf", "f32", (v[0], v[0]))])
         with b.if_(b.compare("eq", b.core_id(), 0)):
             b.store(Y, 0, y, 0, [1, 4], [4, 1], 1)
 
@@ -112,12 +119,12 @@ def matrix_product(m, n, k, mt, nt, kt):
     def build(b):
         A, B, C = b.tile("f32", mt, kt, "sm"), b.tile("f32", kt, nt), b.tile("f32", mt, nt)
         a, bb, c = b.buffer("b0", "f32", m * k), b.buffer("b1", "f32", k * n), b.buffer("o0", "f32", m * n)
-        low, high = b.divide(-(-m // mt))
+        low, high = divide(b, -(-m // mt))
         with b.for_(low, high) as i:
             mi = b.min(b.sub(m, b.mul(i, mt)), mt)
             with b.for_(0, n, nt) as j:
                 nj = b.min(b.sub(n, j), nt)
-                b.map(mi, nj, [], [(C, 0, "full")], lambda v: [arith.ConstantOp(ir.F32Type.get(), 0.0).result])
+                b.map(mi, nj, [], [(C, 0, "full")], lambda v: [constant(0.0, "f32")])
                 with b.for_(0, k, kt) as p:
                     kp = b.min(b.sub(k, p), kt)
                     b.load(a, b.add(b.mul(i, mt * k), p), A, 0, [mi, kp], [k, 1], 1)
@@ -148,14 +155,14 @@ def test_rows_gathered_and_scattered(lab, reduce):
     def build(b):
         table, index = b.buffer("b0", "f32", 10 * 6), b.buffer("b1", "i64", 4)
         out = b.buffer("o0", "f32", 10 * 6)
-        ir.InsertionPoint.current.block.owner.attributes[IN_BOUNDS] = ir.UnitAttr.get()
         I, X = b.tile("i64", 4, 1), b.tile("f32", 4, 6)
         with b.if_(b.compare("eq", b.core_id(), 0)):
             b.load(index, 0, I, 0, [4, 1], [1, 1], 1)
             b.load_rows(table, 1, I, 0, X, 0, 6, 5)
             b.store_rows(X, 0, I, 0, out, 0, 6, 5, reduce)
 
-    text = lab.text(build, [("f32", [10, 6]), ("i64", [4]), ("f32", [10, 6])], [("f32", [10, 6], "b2")])
+    text = lab.text(build, [("f32", [10, 6]), ("i64", [4]), ("f32", [10, 6])], [("f32", [10, 6], "b2")],
+                    in_bounds=True)
     table, base = (RNG.standard_normal((10, 6), dtype=np.float32) for _ in range(2))
     index = np.array([3, 0, 3, 9])
     expected = base.copy()
@@ -172,7 +179,7 @@ def test_select_and_modulo_in_addresses(lab):
         with b.if_(b.compare("eq", b.core_id(), 0)), b.for_(0, 12) as i:
             at = b.add(b.mul(b.rem(b.mul(i, 5), 12), 1), 0)
             even = b.compare("eq", b.rem(i, 2), 0)
-            to = arith.SelectOp(even, b.index(i), b.index(b.sub(12, i))).result
+            to = b.kernel.indices.select(even, i, b.sub(12, i))
             b.load(x, at, X, 0, [1, 1], [1, 1], 1)
             b.store(X, 0, y, to, [1, 1], [1, 1], 1)
 
@@ -185,8 +192,6 @@ def test_select_and_modulo_in_addresses(lab):
 
 
 def test_positions_gathers_and_random_bits_in_maps(lab):
-    from ftm_backend import dialect
-
     def build(b):
         x, y = b.buffer("b0", "f32", 40), b.buffer("o0", "f32", 20)
         Y, R = b.tile("f32", 4, 5), b.tile("i32", 4, 5)
@@ -194,9 +199,8 @@ def test_positions_gathers_and_random_bits_in_maps(lab):
         seed = b.scalar("s0", "i64")
 
         def body(v):
-            position = b.position(39, -10, -1)
-            element = dialect.Gather(ir.F32Type.get(), x, position).result
-            random = dialect.Philox(ir.IntegerType.get_signless(32), b.position(0, 5, 1), seed, seed).result
+            element = b.gather(x, b.position(39, -10, -1))
+            random = Node("ftm.philox", "i32", (b.position(0, 5, 1), seed, seed))
             return [element, random]
 
         with b.if_(b.compare("eq", b.core_id(), 0)):
@@ -213,9 +217,7 @@ def test_positions_gathers_and_random_bits_in_maps(lab):
 
 
 def test_a_program_needs_its_facts(lab):
-    from ftm_backend.codegen.emit import emit
-
-    module = lab.module(lambda b: None)
-    del module.operation.attributes["ftm.program"]
-    with pytest.raises(CodegenError, match=r"ftm\.program"):
-        emit(module, lab.plain)
+    text = print_tiles(lab.program(lambda b: None), "ftm")
+    read_tiles(text)
+    with pytest.raises(TileTextError, match="@program"):
+        read_tiles(text.replace("@program main, host\n", ""))

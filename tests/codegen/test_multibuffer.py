@@ -5,18 +5,18 @@ import dataclasses
 import numpy as np
 import pytest
 from ftm_backend.codegen.multibuffer import Places, overlap
-from ftm_backend.codegen.tree import Branch, Loop
-from ftm_backend.mlir import arith
+from ftm_backend.linalg.ir import Node
+from ftm_backend.tile.tree import Branch, Loop
 
 
 def double(b, source, target):
-    b.map(1, 8, [(source, 0, "full")], [(target, 0, "full")], lambda v: [arith.AddFOp(v[0], v[0]).result])
+    b.map(1, 8, [(source, 0, "full")], [(target, 0, "full")], lambda v: [Node("arith.addf", "f32", (v[0], v[0]))])
 
 
 def stream(source="b0", target="o0", stride=8, ahead=0):
     """target[8 i + ahead] = 2 * source[stride i] in blocks of 8, seven times on one core."""
     def build(b):
-        Y, X = b.tile("f32", 1, 8), b.tile("f32", 1, 8)
+        X, Y = b.tile("f32", 1, 8), b.tile("f32", 1, 8)
         with b.if_(b.compare("eq", b.core_id(), 0)), b.for_(0, 7) as i:
             b.load(b.buffer(source, "f32", 64), b.mul(i, stride), X, 0, [1, 8], [8, 1], 1)
             double(b, X, Y)
@@ -101,7 +101,7 @@ def test_a_tile_that_is_loaded_and_stored_gets_three_slots(lab):
 
 def test_a_tile_used_elsewhere_or_carried_stays(lab):
     def build(b):
-        Y, X = b.tile("f32", 1, 8), b.tile("f32", 1, 8)
+        X, Y = b.tile("f32", 1, 8), b.tile("f32", 1, 8)
         with b.for_(0, 7) as i:
             b.load(b.buffer("b0", "f32", 64), b.mul(i, 8), X, 0, [1, 8], [8, 1], 1)
             b.map(1, 8, [(X, 0, "full"), (Y, 0, "full")], [(Y, 0, "full")], lambda v: [v[0]])

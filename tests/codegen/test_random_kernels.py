@@ -6,8 +6,11 @@ with it the result.
 
 import numpy as np
 import pytest
-from ftm_backend.codegen import registers
-from ftm_backend.mlir import arith, ir
+from ftm_backend.codegen import PASSES, emit, pipeline, registers
+from ftm_backend.linalg.ir import Node
+from ftm_backend.linalg.nodes import constant
+from ftm_backend.tile.reader import read_tiles
+from ftm_backend.tile.text import print_tiles
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -63,10 +66,11 @@ def write(b, statements, counters):
         if kind == "copy":
             source, target, width = rest
             X, Y = b.tile("f32", 1, width), b.tile("f32", 1, width)
-            b.load(memory, b.rem(built(b, source, counters), SIZE - 4), X, 0, [1, width], [width, 1], 1)
-            one = arith.ConstantOp(ir.F32Type.get(), 1.0).result
-            b.map(1, width, [(X, 0, "full")], [(Y, 0, "full")], lambda v, o=one: [arith.AddFOp(v[0], o).result])
-            b.store(Y, 0, result, b.rem(built(b, target, counters), SIZE - 4), [1, width], [width, 1], 1)
+            to, at = (b.rem(built(b, place, counters), SIZE - 4) for place in (target, source))  # not in the text's order
+            b.load(memory, at, X, 0, [1, width], [width, 1], 1)
+            b.map(1, width, [(X, 0, "full")], [(Y, 0, "full")],
+                  lambda v: [Node("arith.addf", "f32", (v[0], constant(1.0, "f32")))])
+            b.store(Y, 0, result, to, [1, width], [width, 1], 1)
         elif kind == "loop":
             name, low, high, step, body = rest
             with b.for_(low, built(b, high, counters), step) as counter:
@@ -120,3 +124,24 @@ def test_the_machine_does_what_python_does(lab, monkeypatch, placement, overlap,
     expected = memory.copy()
     execute(statements, expected, {})
     np.testing.assert_array_equal(lab.run(text, [memory], donate=[0])[0], expected, err_msg=text)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(statements=block())
+def test_the_text_of_every_stage_gives_the_same_assembly(lab, overlap, statements):
+    def program():
+        return lab.program(lambda b: write(b, statements, {}), [("f32", [SIZE])], [("f32", [SIZE])])
+
+    machine = lab.overlapping if overlap else lab.plain
+    expected = pipeline.run(program(), machine)
+    current = program()
+    for done in range(len(PASSES) + 1):
+        text = print_tiles(current, "any")
+        back = read_tiles(text)
+        assert print_tiles(back, "any") == text
+        for step in PASSES[done:]:
+            back = step.run(back, machine)
+        assert emit(back, machine) == expected, f"read back after {done} passes:\n{text}"
+        if done < len(PASSES):
+            current = PASSES[done].run(current, machine)

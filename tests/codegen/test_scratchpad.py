@@ -4,13 +4,14 @@ import pytest
 from ftm_backend.codegen import scratchpad
 from ftm_backend.codegen.emit import CodegenError
 from ftm_backend.codegen.scratchpad import live_intervals, plan
-from ftm_backend.mlir import arith, ir
+from ftm_backend.linalg.ir import Node
+from ftm_backend.linalg.nodes import constant
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 
 def fill(b, tile, value=1.0):
-    b.map(1, 1, [], [(tile, 0, "full")], lambda v: [arith.ConstantOp(ir.F32Type.get(), value).result])
+    b.map(1, 1, [], [(tile, 0, "full")], lambda v: [constant(value, "f32")])
 
 
 def copy(b, source, target):
@@ -19,11 +20,6 @@ def copy(b, source, target):
 
 def overlap(a, b):
     return a.space == b.space and a.offset < b.offset + b.bytes and b.offset < a.offset + a.bytes
-
-
-def named(kernel):
-    """Tiles in the order in which the builder made them: it puts each at the top."""
-    return kernel.tiles[::-1]
 
 
 def test_a_chain_of_tiles_takes_the_space_of_two(lab):
@@ -35,9 +31,8 @@ def test_a_chain_of_tiles_takes_the_space_of_two(lab):
 
     kernel = lab.kernel(build)
     plan(kernel, lab.plain)
-    tiles = named(kernel)
-    assert max(tile.offset + tile.bytes for tile in tiles) == 2 * 1024
-    assert all(not overlap(a, b) for a, b in zip(tiles, tiles[1:], strict=False))
+    assert max(tile.offset + tile.bytes for tile in kernel.tiles) == 2 * 1024
+    assert all(not overlap(a, b) for a, b in zip(kernel.tiles, kernel.tiles[1:], strict=False))
 
 
 def test_what_a_loop_carries_lives_as_long_as_the_loop(lab):
@@ -53,7 +48,7 @@ def test_what_a_loop_carries_lives_as_long_as_the_loop(lab):
 
     kernel = lab.kernel(build)
     plan(kernel, lab.plain)
-    total, part, other = named(kernel)
+    total, part, other = kernel.tiles
     assert not overlap(total, part) and not overlap(total, other)
     assert overlap(part, other)
 
@@ -70,7 +65,7 @@ def test_a_tile_read_before_it_is_set_keeps_its_bytes_between_iterations(lab):
 
     kernel = lab.kernel(build)
     plan(kernel, lab.plain)
-    kept, passing = named(kernel)
+    kept, passing = kernel.tiles
     assert not overlap(kept, passing)
 
 
@@ -90,7 +85,7 @@ def test_too_much_names_the_kernel_and_its_tiles(lab):
         a, c = b.tile("f32", 512, 512), b.tile("f64", 512, 512)
         fill(b, a)
         copy(b, a, a)
-        b.map(1, 1, [(a, 0, "full")], [(c, 0, "full")], lambda v: [arith.ExtFOp(ir.F64Type.get(), v[0]).result])
+        b.map(1, 1, [(a, 0, "full")], [(c, 0, "full")], lambda v: [Node("arith.extf", "f64", (v[0],))])
 
     kernel = lab.kernel(build)
     assert not scratchpad.fits(kernel, lab.plain)

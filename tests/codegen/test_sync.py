@@ -2,8 +2,9 @@
 
 from ftm_backend.codegen.scratchpad import plan
 from ftm_backend.codegen.sync import insert_waits
-from ftm_backend.codegen.tree import Instruction, Loop
-from ftm_backend.mlir import arith, ir
+from ftm_backend.linalg.ir import Node
+from ftm_backend.linalg.nodes import constant
+from ftm_backend.tile.tree import Instruction, Loop
 
 
 def shape(block):
@@ -36,12 +37,12 @@ def store(b, tile, at=0, slot=0, to="o0"):
 
 
 def double(b, source, target, slot=0):
-    b.map(1, 1, [(source, slot, "full")], [(target, slot, "full")], lambda v: [arith.AddFOp(v[0], v[0]).result])
+    b.map(1, 1, [(source, slot, "full")], [(target, slot, "full")], lambda v: [Node("arith.addf", "f32", (v[0], v[0]))])
 
 
 def test_a_load_is_waited_for_once_and_a_store_at_the_end(lab):
     def build(b):
-        y, x = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
+        x, y = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
         load(b, x)
         double(b, x, y)
         double(b, x, y)
@@ -52,8 +53,8 @@ def test_a_load_is_waited_for_once_and_a_store_at_the_end(lab):
 
 def test_nothing_in_flight_needs_no_wait(lab):
     def build(b):
-        y, x = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
-        b.map(1, 1, [], [(x, 0, "full")], lambda v: [arith.ConstantOp(ir.F32Type.get(), 1.0).result])
+        x, y = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
+        b.map(1, 1, [], [(x, 0, "full")], lambda v: [constant(1.0, "f32")])
         double(b, x, y)
 
     assert waits(lab, build) == ["compute", "compute"]
@@ -61,7 +62,7 @@ def test_nothing_in_flight_needs_no_wait(lab):
 
 def test_a_tile_is_not_overwritten_while_its_store_is_in_flight(lab):
     def build(b):
-        y, x = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
+        x, y = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
         load(b, x)
         double(b, x, y)
         store(b, y)
@@ -73,7 +74,7 @@ def test_a_tile_is_not_overwritten_while_its_store_is_in_flight(lab):
 
 def test_reading_a_tile_while_it_is_stored_needs_no_wait(lab):
     def build(b):
-        z, y, x = (b.tile("f32", 1, 1) for _ in range(3))
+        x, y, z = (b.tile("f32", 1, 1) for _ in range(3))
         load(b, x)
         store(b, x)
         double(b, x, y)
@@ -84,7 +85,7 @@ def test_reading_a_tile_while_it_is_stored_needs_no_wait(lab):
 
 def test_the_store_of_one_iteration_is_waited_for_in_the_next(lab):
     def build(b):
-        y, x = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
+        x, y = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
         with b.for_(0, 8) as i:
             load(b, x, i)
             double(b, x, y)
@@ -95,7 +96,7 @@ def test_the_store_of_one_iteration_is_waited_for_in_the_next(lab):
 
 def test_slots_of_a_ring_are_told_apart(lab):
     def build(b):
-        y, x = b.tile("f32", 1, 1, depth=2), b.tile("f32", 1, 1, depth=2)
+        x, y = b.tile("f32", 1, 1, depth=2), b.tile("f32", 1, 1, depth=2)
         load(b, x, 0, 0)
         with b.for_(0, 8) as i:
             with b.if_(b.compare("lt", b.add(i, 1), 8)):
@@ -107,9 +108,20 @@ def test_slots_of_a_ring_are_told_apart(lab):
     assert waits(lab, build) == ["load", [(["load"], []), "wait T0", "wait T1", "compute", "store"], "waitall"]
 
 
+def test_slots_that_move_by_more_than_a_constant_step_are_waited_for(lab):
+    def build(b):
+        x, y = b.tile("f32", 1, 1, depth=3), b.tile("f32", 1, 1, depth=3)
+        with b.for_(0, 8) as i:
+            load(b, x, i, b.div(i, 2))
+            double(b, x, y, b.div(i, 2))
+            store(b, y, i, b.div(i, 2))
+
+    assert waits(lab, build) == [["load", "wait T0", "wait T1", "compute", "store"], "waitall"]
+
+
 def test_a_tile_in_the_bytes_of_one_that_is_still_stored_waits_for_it(lab):
     def build(b):
-        z, y = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
+        y, z = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
         double(b, y, y)
         store(b, y)
         double(b, z, z)
@@ -124,7 +136,7 @@ def test_a_tile_in_the_bytes_of_one_that_is_still_stored_waits_for_it(lab):
 
 def test_reading_memory_past_the_dma_waits_for_stores(lab):
     def build(b):
-        y, x = b.tile("f32", 1, 1), b.tile("i64", 1, 1)
+        x, y = b.tile("i64", 1, 1), b.tile("f32", 1, 1)
         load(b, y)
         store(b, y)
         at = b.load_index(b.buffer("b1", "i64", 8), 0)
@@ -137,7 +149,7 @@ def test_reading_memory_past_the_dma_waits_for_stores(lab):
 
 def test_a_branch_may_or_may_not_have_waited(lab):
     def build(b):
-        y, x = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
+        x, y = b.tile("f32", 1, 1), b.tile("f32", 1, 1)
         load(b, x)
         with b.if_(b.compare("eq", b.core_id(), 0)):
             double(b, x, y)

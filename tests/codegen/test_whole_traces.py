@@ -124,6 +124,31 @@ def test_programs_for_machines_whose_dma_overlaps_run_as_well(machine):
     assert f", {machine}\n" in executable.asm
 
 
+def ordered(x, y, table):
+    """What the steps above leave out: sorting, scanning, counting, random numbers, writing rows and parts of tensors."""
+    values, places = torch.sort(F.dropout(x, 0.25, True), dim=-1)
+    kept = torch.where(values.cumsum(-1) > 1, values, -math.inf).logsumexp(-1)
+    rows = table.index_add(0, y, x).clone()
+    rows[1:3, ::2] = x[0, 0]
+    return values, places, kept, rows, x.argmax(1), torch.histc(x, 7, -1, 1), (x.half() @ table.half().t()).float()
+
+
+@pytest.mark.parametrize(("name", "machine"), [("block", "m7032"), ("ordered", "host"), ("ordered", "m7032")])
+def test_the_text_of_every_stage_gives_the_same_assembly(name, machine):
+    torch.manual_seed(5)
+    if name == "block":
+        step, state = block(9, 3, 5, 7)
+        tensors = [*(torch.randint(7, (1, 5)) for _ in range(2)), *state]
+    else:
+        step, tensors = ordered, [normal(6, 40), torch.randint(7, (6,)), normal(7, 40)]
+    options = Options(machine=machine)
+    trace = str(capture.function(step, *tensors).trace)
+    expected = driver.run_from("trace", trace, "asm", options)
+    for stage in driver.STAGES[:-1]:
+        text = driver.run_from("trace", trace, stage.name, options)
+        assert driver.run_from(stage.name, text, "asm", options) == expected, stage.name
+
+
 def test_compile_time_grows_linearly():
     def chain(length):
         def step(x, w):

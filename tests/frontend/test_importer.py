@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ftm_backend import mlir
 from ftm_backend.frontend import Trace, import_trace
-from ftm_backend.frontend.strided import Strided, decompose
+from ftm_backend.linalg.strided import Strided, decompose
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

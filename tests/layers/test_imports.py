@@ -11,13 +11,18 @@ from dependencies import imported
 
 ROOT = Path(__file__).parents[2]
 
+_BELOW = ("ftm_backend.frontend", "ftm_backend.midend", "ftm_backend.codegen")
+
 FORBIDDEN = {
     "backend": ("torch", "ftm_lazy"),
-    "backend/ftm_backend/frontend": ("ftm_backend.midend", "ftm_backend.codegen", "ftm_backend.isa", "ftm_backend.machine"),
-    "backend/ftm_backend/midend": ("ftm_backend.frontend", "ftm_backend.isa"),
-    "backend/ftm_backend/codegen": ("ftm_backend.frontend",),
-    "backend/ftm_backend/isa": ("ftm_backend.frontend", "ftm_backend.midend", "ftm_backend.codegen", "ftm_backend.mlir"),
-    "backend/ftm_backend/machine": ("ftm_backend.frontend", "ftm_backend.midend", "ftm_backend.codegen", "ftm_backend.mlir"),
+    "backend/ftm_backend/linalg": (*_BELOW, "ftm_backend.tile", "ftm_backend.isa", "ftm_backend.machine"),
+    "backend/ftm_backend/frontend": ("ftm_backend.midend", "ftm_backend.codegen", "ftm_backend.tile", "ftm_backend.isa",
+                                     "ftm_backend.machine"),
+    "backend/ftm_backend/tile": (*_BELOW, "ftm_backend.isa", "ftm_backend.mlir"),
+    "backend/ftm_backend/midend": ("ftm_backend.frontend", "ftm_backend.codegen", "ftm_backend.isa"),
+    "backend/ftm_backend/codegen": ("ftm_backend.frontend", "ftm_backend.midend", "ftm_backend.mlir"),
+    "backend/ftm_backend/isa": (*_BELOW, "ftm_backend.linalg", "ftm_backend.tile", "ftm_backend.mlir"),
+    "backend/ftm_backend/machine": (*_BELOW, "ftm_backend.linalg", "ftm_backend.tile", "ftm_backend.mlir"),
     "ftm_lazy": ("torch_mlir", "ftm_backend.mlir", "ftm_backend.frontend.importer", "ftm_backend.midend"),
 }
 """Folder -> modules that nothing in it may import."""

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from ftm_backend import isa, mlir
-from ftm_backend.codegen import emit
+from ftm_backend import codegen, isa
 from ftm_backend.machine import Machine, presets
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import pipeline
-from ftm_backend.mlir import ir
 
 HOST = presets.load("host")
 SMALL = replace(HOST, am_bytes=16 * 1024, sm_bytes=4 * 1024)
@@ -31,10 +29,7 @@ def tensor(shape: Sequence[int], dtype: str = "f32") -> str:
 
 def assembly(text: str, machine: MachineParameters = HOST) -> str:
     """The assembly of linalg ``text``."""
-    with mlir.context(), ir.Location.unknown():
-        module = ir.Module.parse(text)
-        pipeline.run(module, machine)
-        return emit.emit(module, machine)
+    return codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(text, machine), machine), machine)
 
 
 def run(text: str, inputs: Sequence[np.ndarray], machine: MachineParameters = HOST, cores: int = 2) -> list[np.ndarray]:

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import reference
 
-from ftm_backend import isa, mlir
-from ftm_backend.codegen.emit import emit
+from ftm_backend import codegen, isa, mlir
 from ftm_backend.machine import Machine, presets
 from ftm_backend.midend import pipeline
 
 
 def stages(text: str, machine: presets.MachineParameters | None = None) -> dict[str, str]:
-    """The text after each pass of the midend, by the pass's name, and ``asm``."""
+    """The text after each pass, by the pass's name, and ``asm``."""
     machine = machine or presets.load("host")
-    with mlir.context(), mlir.ir.Location.unknown():
-        module = mlir.ir.Module.parse(text)
-        texts: dict[str, str] = {}
-        pipeline.run(module, machine, lambda name, m: texts.__setitem__(name, str(m)))
-        texts["asm"] = str(emit(module, machine))
+    value: Any = pipeline.FUNCTION.read(text, machine)
+    texts: dict[str, str] = {}
+    for step in (*pipeline.PASSES, *codegen.PASSES):
+        value = step.run(value, machine)
+        texts[step.name] = step.form.write(value, step.name)
+    texts["asm"] = codegen.emit(value, machine)
     return texts
 
 

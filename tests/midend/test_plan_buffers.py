@@ -28,7 +28,7 @@ def normal(*shape: int) -> np.ndarray:
 def program(text: str) -> dict:
     found = re.search(r'ftm\.program = "((?:[^"\\]|\\.)*)"', stages(text)["plan-buffers"])
     assert found is not None
-    return json.loads(found.group(1).replace("\\22", '"'))
+    return json.loads(json.loads(f'"{found.group(1)}"'))
 
 
 @pytest.mark.parametrize("seed", range(5))

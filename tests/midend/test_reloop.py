@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from ftm_backend.midend.affine import Affine
-from ftm_backend.midend.kernel import Node, Operand, Result, Statement, Store, Value
+from ftm_backend.linalg.affine import Affine
+from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Store, Value
 from ftm_backend.midend.reloop import align_all
 
 M, N, K = 6, 20, 9
@@ -47,7 +47,7 @@ def test_a_store_that_holds_loops_apart_cuts_all_statements():
     head = product()
     made = head.results[0].value
     flat = elementwise(made, (M, N), Affine(0, (N, 1)), [])
-    padded = elementwise(made, (M, 5, 2, 2), Affine(0, (N, 4, 2, 1)), [Store("o0", M * 45, Affine(0, (45, 9, 6, 2)))])
+    padded = elementwise(made, (M, 5, 2, 2), Affine(0, (N, 4, 2, 1)), [Store(Value("f32", (M * 45,)), Affine(0, (45, 9, 6, 2)))])
     for order in ([head, flat, padded], [head, padded, flat]):
         before = [accesses(s) for s in order]
         aligned = align_all(order)

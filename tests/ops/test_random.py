@@ -10,8 +10,9 @@ from ftm_backend.upstream import engine as oracle
 import pytest
 import torch
 from ftm_backend import mlir
-from ftm_backend.frontend import import_trace, lower_to_linalg
+from ftm_backend.frontend import lower
 from ftm_backend.frontend.ops import RECORDS
+from ftm_backend.linalg.printer import print_function
 from test_records import from_numpy, to_numpy
 
 aten = torch.ops.aten
@@ -52,7 +53,7 @@ def units(count: int, dtype: torch.dtype, recording: capture.Recording) -> np.nd
 def run(op: Any, *args: Any, **kwargs: Any) -> tuple[capture.Recording, list[torch.Tensor]]:
     recording, expected = capture.call(op, *args, **kwargs)
     with mlir.context():
-        program = oracle.Program(lower_to_linalg(import_trace(recording.trace)))
+        program = oracle.Program(mlir.ir.Module.parse(print_function(lower(recording.trace))))
     got = program.run("main", [to_numpy(p) for p in recording.params], recording.scalars)
     return recording, [from_numpy(g, e.dtype) for g, e in zip(got, expected, strict=True)]
 

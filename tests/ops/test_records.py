@@ -18,8 +18,9 @@ import samples_windows  # noqa: F401  (more samplers)
 import samples_order  # noqa: F401  (more samplers)
 import torch
 from ftm_backend import mlir
-from ftm_backend.frontend import Trace, import_trace, lower_to_linalg
+from ftm_backend.frontend import Trace, lower
 from ftm_backend.frontend.ops import RECORDS
+from ftm_backend.linalg.printer import print_function
 
 RANDOM_FAMILIES = {record.family for record in RECORDS.values() if record.family.startswith("random")}
 NAMES = sorted(n for n, r in RECORDS.items() if n.startswith("aten::") and r.family not in RANDOM_FAMILIES)
@@ -90,7 +91,7 @@ def test_record_agrees_with_pytorch(name: str) -> None:
         for number, (recording, _, _) in enumerate(recorded):
             assert recording.trace is not None
             trace = Trace.parse(str(recording.trace))
-            lowered = lower_to_linalg(import_trace(trace))
+            lowered = mlir.ir.Module.parse(print_function(lower(trace)))
             function = lowered.body.operations[0]
             function.attributes["sym_name"] = mlir.ir.StringAttr.get(f"call{number}")
             module.body.append(function)

@@ -11,7 +11,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from ftm_backend import mlir
-from ftm_backend.frontend import Trace, import_trace, lower_to_linalg
+from ftm_backend.frontend import Trace, import_trace, lower
+from ftm_backend.linalg.printer import print_function
 from test_records import from_numpy, to_numpy
 from torch import Tensor, nn
 
@@ -99,7 +100,7 @@ def test_training_step(name: str) -> None:
     with mlir.context():
         module = import_trace(trace)
         module.operation.verify()
-        linalg = lower_to_linalg(module)
+        linalg = mlir.ir.Module.parse(print_function(lower(trace)))
         linalg.operation.verify()
         program = oracle.Program(linalg)
     got: list[Any] = program.run("main", [to_numpy(p) for p in recording.params], recording.scalars)

@@ -14,7 +14,7 @@ TRACE = """trace
   %3 = aten::add.Tensor(self=%0, other=%1, alpha=$0) : f32[64,10]
   return %3
 """
-TEXTS = {"trace": TRACE, "torch": "module {}", "linalg": "module {}", "ftm": "module {}", "asm": "@program p, host"}
+TEXTS = {"trace": TRACE, "torch": "module {}", "linalg": "module {}", "ftm": "@stage ftm", "asm": "@program p, host"}
 
 
 def test_files_and_inputs(tmp_path):
@@ -24,7 +24,7 @@ def test_files_and_inputs(tmp_path):
         "00_trace.trace",
         "01_torch.mlir",
         "02_linalg.mlir",
-        "03_ftm.mlir",
+        "03_ftm.tiles",
         "04_asm.lan",
         "inputs.json",
     ]

@@ -13,9 +13,10 @@ from dataclasses import replace
 from math import prod
 
 from ftm_backend.codegen import scratchpad
-from ftm_backend.codegen.index import Atom, Expr, Indices
-from ftm_backend.codegen.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Tile, Transfer, Use, instructions
+from ftm_backend.tile.index import Atom, Expr, Indices
+from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Tile, Transfer, Use, instructions
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.tile.program import TileProgram
 
 __all__ = ["Places", "overlap"]
 
@@ -26,6 +27,17 @@ class Places:
     def __init__(self) -> None:
         self._group: dict[str, str] = {}
         self._regions: dict[str, tuple[int, int]] = {}
+
+    @staticmethod
+    def of(program: TileProgram) -> Places:
+        """Those of a program: outputs with the inputs that they may replace, regions of the arena."""
+        places = Places()
+        for symbol, _, _, alias in program.outputs:
+            if alias:
+                places.share(symbol, alias)
+        for symbol, offset, dtype, shape in program.arena:
+            places.region(symbol, offset, dtype, shape)
+        return places
 
     def share(self, a: str, b: str) -> None:
         """Says that ``a`` may be the same memory as ``b``."""
@@ -190,7 +202,12 @@ def _renamed(indices: Indices, load: Instruction, variable: Atom, value: Expr) -
         return part
 
     parts = [new(part) for part in load.parts]
-    return replace(load, parts=parts, writes=[new(slot) for slot in load.writes])
+    transfer = load.transfer
+    assert transfer is not None
+    moved = replace(
+        transfer, offset=indices.substitute(transfer.offset, variable, value),
+        extents=tuple(indices.substitute(e, variable, value) for e in transfer.extents))
+    return replace(load, parts=parts, writes=[new(slot) for slot in load.writes], transfer=moved)
 
 
 def _ring(loop: Loop, tile: Tile, depth: int, counter: Expr) -> None:

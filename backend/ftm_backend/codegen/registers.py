@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from ftm_backend.codegen.index import Atom, Expr
-from ftm_backend.codegen.reader import CodegenError
-from ftm_backend.codegen.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Use
+from ftm_backend.tile.index import Atom, Expr
+from ftm_backend.codegen.errors import CodegenError
+from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Use
 
 __all__ = ["write"]
 

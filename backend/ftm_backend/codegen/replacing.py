@@ -1,21 +1,17 @@
 """Checks that a program which faults has not yet written over an input.
 
 An output that may take over an input's memory must not be written before, or by, a kernel that can fault: the
-launcher gives the caller its inputs back as they were.  Kernels whose function has the attribute
-`IN_BOUNDS` were proved not to fault.
+launcher gives the caller its inputs back as they were.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ftm_backend.codegen.reader import CodegenError
-from ftm_backend.codegen.tree import Block, Branch, Instruction, Kernel, Loop, instructions
+from ftm_backend.codegen.errors import CodegenError
+from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, instructions
 
-__all__ = ["IN_BOUNDS", "check_replacing"]
-
-IN_BOUNDS = "ftm.in_bounds"
-"""Attribute of a function all of whose computed places are proved to be inside their buffers."""
+__all__ = ["check_replacing"]
 
 
 def check_replacing(kernels: Sequence[Kernel], in_bounds: Collection[str], donated: Collection[str]) -> None:

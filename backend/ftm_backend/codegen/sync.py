@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ftm_backend.codegen.index import Atom, Expr, Indices
-from ftm_backend.codegen.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Tile, instructions
+from ftm_backend.tile.index import Atom, Expr, Indices
+from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Tile, instructions
 
 __all__ = ["insert_waits"]
 

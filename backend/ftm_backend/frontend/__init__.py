@@ -1,8 +1,8 @@
-"""Front end of the compiler: trace -> torch dialect -> linalg.
+"""Front end of the compiler: trace -> linalg.
 
 In the order in which data goes through: `trace.py` (the recorded program, its text and hash), `complex_pairs.py`
-(complex tensors become real ones), `importer.py` (to the torch dialect, from the schema), `lowering.py` (to linalg, by the
-op records in `ops/`).
+(complex tensors become real ones), `lowering.py` (to linalg, by the op records in `ops/`).  Beside the way lies the torch
+dialect, a trace spelled in MLIR for other tools: `importer.py` writes it, `torch_reader.py` reads it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from ftm_backend.frontend.trace import Trace, TraceError
 
-__all__ = ["Trace", "TraceError", "import_trace", "lower_to_linalg"]
+__all__ = ["Trace", "TraceError", "import_trace", "lower"]
 
 
 def import_trace(trace: Trace, locations: Any = None) -> Any:
@@ -22,8 +22,8 @@ def import_trace(trace: Trace, locations: Any = None) -> Any:
     return importer.import_trace(trace, None if locations is None else [locations[k] for k in origins])
 
 
-def lower_to_linalg(module: Any) -> Any:
-    """Module of the torch dialect -> new module of linalg on tensors; see `lowering.lower_to_linalg`."""
+def lower(trace: Trace) -> Any:
+    """Trace -> `linalg.ir.Function`; see `lowering.lower`."""
     from ftm_backend.frontend import lowering
 
-    return lowering.lower_to_linalg(module)
+    return lowering.lower(trace)

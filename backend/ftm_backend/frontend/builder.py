@@ -1,23 +1,24 @@
-"""What lowerings build with: tensor values, and linalg operations made of scalar expressions.
+"""What lowerings build with: tensor values, and loop nests made of scalar expressions.
 
-A `Value` is a tensor of the program together with a strided access: views, permutations and broadcasts of a
-value cost no operation until something needs them as a tensor of its own; elementwise operations and
-reductions take them as indexing maps.
+A `Value` is a tensor of the program together with a strided access: views, permutations, broadcasts and copies in
+another order cost no operation; elementwise operations and reductions read through them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ftm_backend import mlir
-from ftm_backend.frontend.dtypes import compute_dtype, info, promote_operands
+from ftm_backend.frontend.dtypes import compute_dtype, info, memory, promote_operands
 from ftm_backend.frontend.elements import Elem, Emitter
-from ftm_backend.frontend.strided import Strided, contiguous_strides
 from ftm_backend.frontend.trace import TensorType
+from ftm_backend.linalg import ir
+from ftm_backend.linalg.affine import Affine, dot
+from ftm_backend.linalg.nodes import gather_place, recognise_reduction
+from ftm_backend.linalg.strided import Strided, compose, contiguous_strides
 
-__all__ = ["Builder", "Input", "LoweringError", "Output", "Value"]
+__all__ = ["Builder", "Input", "LoweringError", "Output", "Place", "Value"]
 
 
 class LoweringError(ValueError):
@@ -25,17 +26,16 @@ class LoweringError(ValueError):
 
 
 class Value:
-    """A tensor: ``access`` into the row-major buffer of the MLIR tensor ``base`` of shape ``base_shape``.
+    """A tensor: ``access`` into the flat buffer of ``base``.
 
-    shape, dtype: of the value itself.
+    shape, dtype: of the value itself; dtype is a token of `dtypes`, which tells u8 from i8.
     """
 
-    __slots__ = ("access", "base", "base_shape", "dtype", "tensor_")
+    __slots__ = ("access", "base", "dtype")
 
-    def __init__(self, base: Any, base_shape: Sequence[int], dtype: str, access: Strided | None = None) -> None:
-        self.base, self.base_shape, self.dtype = base, tuple(base_shape), dtype
-        self.access = access if access is not None else Strided.whole(self.base_shape)
-        self.tensor_ = base if access is None else None
+    def __init__(self, base: ir.Value, dtype: str, access: Strided | None = None) -> None:
+        self.base, self.dtype = base, dtype
+        self.access = access if access is not None else Strided.whole(base.shape)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -54,7 +54,7 @@ class Value:
 
     def at(self, access: Strided) -> Value:
         """The same buffer under another access."""
-        return Value(self.base, self.base_shape, self.dtype, access)
+        return Value(self.base, self.dtype, access)
 
     def permute(self, order: Sequence[int]) -> Value:
         """Dimension k of the result is dimension ``order[k]``."""
@@ -81,44 +81,60 @@ class Value:
         return self.at(Strided((*a.sizes[:dim], 1, *a.sizes[dim:]), (*a.strides[:dim], 0, *a.strides[dim:]), a.offset))
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place along a dimension as a sum of multiples of loops: ``const + sum(factor * loop)``."""
+
+    const: int
+    factors: Mapping[int, int]
+
+    def __add__(self, other: Place | int) -> Place:
+        if isinstance(other, int):
+            return Place(self.const + other, self.factors)
+        factors = dict(self.factors)
+        for loop, factor in other.factors.items():
+            factors[loop] = factors.get(loop, 0) + factor
+        return Place(self.const + other.const, factors)
+
+    def __mul__(self, factor: int) -> Place:
+        return Place(self.const * factor, {loop: f * factor for loop, f in self.factors.items()})
+
+
+Index = Sequence["int | Place | None"]
+"""For each dimension of a tensor the loop that walks it, or a place; None reads element 0 (broadcast)."""
+
+
 @dataclass(slots=True)
 class Input:
-    """An operand of a generic: ``index`` gives for each dimension of the value a loop number or an affine
-    expression; None reads element 0 (broadcast)."""
+    """An operand of a loop nest."""
 
     value: Value
-    index: Sequence[Any]
+    index: Index
 
 
 @dataclass(slots=True)
 class Output:
-    """A result of a generic: dtype, shape, the loop of each dimension, and the value it starts from.
+    """A result of a loop nest: dtype, shape, the loop of each dimension, and the value it starts from.
 
     init: None where every element is written once; a Python number for reductions; or a Value.
     """
 
     dtype: str
     shape: tuple[int, ...]
-    index: Sequence[Any]
+    index: Index
     init: Any = None
 
 
 class Builder:
-    """Builds the linalg of one function; ``results`` holds the result types of the op being lowered."""
+    """Builds one function; ``results`` holds the result types of the op being lowered."""
 
-    def __init__(self, anchor: Any) -> None:
-        ir = mlir.ir
-        self.ir = ir
-        self.emitter = Emitter(anchor)
+    def __init__(self) -> None:
+        self.emitter = Emitter()
+        self.function = ir.Function()
         self.results: tuple[TensorType | None, ...] = ()
-        self._types: dict[Any, Any] = {}
-        self._maps: dict[Any, Any] = {}
-        self._empties: dict[Any, Any] = {}
-        self._indices: dict[int, Any] = {}
-        self._i64 = self.emitter.i64_type
-        self._parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-        self._reduction = ir.Attribute.parse("#linalg.iterator_type<reduction>")
-        self._iterators: dict[tuple[bool, ...], Any] = {}
+        self._rank = 0
+        self._gathers: list[ir.Value] = []
+        self._copies: dict[tuple[int, Strided], tuple[ir.Value, Value]] = {}
 
     @property
     def result(self) -> TensorType:
@@ -126,87 +142,60 @@ class Builder:
         assert self.results[0] is not None, "the first result is an undefined tensor"
         return self.results[0]
 
-    # --- types, constants -----------------------------------------------------------------------------
+    # --- values ---------------------------------------------------------------------------------------
 
-    def tensor_type(self, dtype: str, shape: Sequence[int]) -> Any:
-        """``tensor<shape x dtype>``."""
-        key = (info(dtype).builtin, tuple(shape))
-        if key not in self._types:
-            self._types[key] = self.ir.RankedTensorType.get(list(shape), self.emitter.type(dtype))
-        return self._types[key]
+    def input(self, type_: TensorType) -> Value:
+        """The next tensor argument of the function."""
+        base = ir.Value(info(type_.dtype).builtin, type_.shape)
+        self.function.inputs.append(base)
+        self.function.input_types.append(memory(type_.dtype))
+        return Value(base, type_.dtype)
 
-    def dim(self, k: int) -> Any:
-        """The affine expression of loop ``k``."""
-        return self.ir.AffineExpr.get_dim(k)
+    def scalar(self, dtype: str) -> Elem:
+        """The next runtime number of the function, ``f64`` or ``i64``."""
+        node = ir.Node("scalar", dtype, payload=f"s{len(self.function.scalars)}")
+        self.function.scalars.append(node)
+        return Elem(self.emitter, node, dtype, True)
+
+    def dim(self, loop: int) -> Place:
+        """The counter of a loop, for places."""
+        return Place(0, {loop: 1})
 
     def constant(self, value: Any, dtype: str) -> Elem:
         """A scalar constant."""
         return self.emitter.constant(value, dtype)
 
-    def create(self, name: str, dtype: str, shape: Sequence[int], operands: Sequence[Any],
-               attributes: dict[str, Any] | None = None) -> Value:
-        """An operation on tensors with one tensor result."""
-        op = self.ir.Operation.create(name, [self.tensor_type(dtype, shape)], list(operands), attributes)
-        return Value(op.results[0], shape, dtype)
-
-    def empty(self, dtype: str, shape: Sequence[int]) -> Any:
-        """A tensor whose elements will all be written; one for each type."""
-        type_ = self.tensor_type(dtype, shape)
-        if type_ not in self._empties:
-            op = self.ir.Operation.create("tensor.empty", [type_], [], ip=self.emitter.hoist_point)
-            self._empties[type_] = op.results[0]
-        return self._empties[type_]
+    def empty(self, dtype: str, shape: Sequence[int]) -> Value:
+        """A tensor whose elements will all be written."""
+        return Value(ir.Value(info(dtype).builtin, tuple(shape)), dtype)
 
     def full(self, fill: Any, dtype: str, shape: Sequence[int]) -> Value:
         """A tensor of one number; ``fill`` is an Elem or a Python number."""
         elem = fill.to(dtype) if isinstance(fill, Elem) else self.constant(fill, dtype)
-        return Value(self._filled(elem, dtype, shape), shape, dtype)
-
-    def _filled(self, elem: Elem, dtype: str, shape: Sequence[int]) -> Any:
-        ir = self.ir
-        op = ir.Operation.create(
-            "linalg.fill",
-            [self.tensor_type(dtype, shape)],
-            [elem.value, self.empty(dtype, shape)],
-            {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])},
-            regions=1,
-        )
-        mlir.linalg.fill_builtin_region(op)
-        return op.results[0]
+        return Value(ir.Value(info(dtype).builtin, tuple(shape), splat=elem.node), dtype)
 
     def numbers(self, values: Sequence[Any], dtype: str) -> Value:
         """A one-dimensional constant tensor."""
-        ir, type_ = self.ir, self.tensor_type(dtype, (len(values),))
-        element = self.emitter.type(dtype)
-        if info(dtype).kind == "float":
-            attributes = [ir.FloatAttr.get(element, float(v)) for v in values]
-        else:
-            attributes = [ir.IntegerAttr.get(element, int(v)) for v in values]
-        dense = ir.DenseElementsAttr.get(attributes, type_)
-        return self.create("arith.constant", dtype, (len(values),), [], {"value": dense})
+        elems = [self.constant(v, dtype).node.payload for v in values]
+        if values and all(repr(v) == repr(elems[0]) for v in elems):
+            return self.full(elems[0], dtype, (len(elems),))
+        return Value(ir.constant(elems, info(dtype).builtin), dtype)
+
+    def tensor(self, x: Value) -> ir.Tensor:
+        """``x`` for an operation that reads it as a whole."""
+        return ir.Tensor(x.base, x.access)
+
+    def copy(self, x: Value) -> Value:
+        """A dense copy; one for all who ask for the same."""
+        key = id(x.base), x.access
+        found = self._copies.get(key)
+        if found is None:
+            made = ir.copy_statement(self.tensor(x))
+            self.function.body.append(made)
+            found = self._copies[key] = (x.base, Value(made.results[0].value, x.dtype))  # the key's value stays alive
+        return found[1]
 
     # --- views ----------------------------------------------------------------------------------------
-
-    def tensor(self, x: Value) -> Any:
-        """``x`` as an MLIR tensor of its own shape; an ``ftm.view`` if it is not a whole tensor already."""
-        if x.tensor_ is None:
-            if x.shape == x.base_shape and x.access.is_contiguous() and x.access.offset == 0:
-                x.tensor_ = x.base
-            else:
-                x.tensor_ = self._view(x.base, x.access, x.dtype)
-        return x.tensor_
-
-    def _view(self, base: Any, access: Strided, dtype: str) -> Any:
-        ir = self.ir
-        op = ir.Operation.create("ftm.view", [self.tensor_type(dtype, access.sizes)], [base], {
-            "offset": ir.IntegerAttr.get(self._i64, access.offset),
-            "strides": ir.DenseI64ArrayAttr.get(list(access.strides)),
-        })
-        return op.results[0]
-
-    def whole(self, x: Value) -> Value:
-        """``x`` as a value that is its own buffer."""
-        return x if x.tensor_ is x.base and x.tensor_ is not None else Value(self.tensor(x), x.shape, x.dtype)
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """Row-major reshape to ``shape`` (no -1)."""
@@ -214,29 +203,44 @@ class Builder:
         if shape == x.shape:
             return x
         access = x.access.reshape(shape)
-        return x.at(access) if access is not None else self.reshape(self.whole(x), shape)
+        return x.at(access) if access is not None else self.reshape(self.copy(x), shape)
 
     def strided(self, x: Value, access: Strided) -> Value:
         """``access`` on the row-major flattening of ``x``."""
         if x.access.is_contiguous():
             return x.at(Strided(access.sizes, access.strides, access.offset + x.access.offset))
-        return self.whole(x).at(access)
+        composed = compose(access, x.access)
+        return x.at(composed) if composed is not None else self.copy(x).at(access)
 
     def update(self, base: Value, value: Value, access: Strided) -> Value:
         """``base`` with ``value`` written at ``access`` of its flattening."""
-        ir = self.ir
-        if access.numel == 0:
-            return base
-        return self.create("ftm.update", base.dtype, base.shape, [self.tensor(base), self.tensor(value)], {
-            "offset": ir.IntegerAttr.get(self._i64, access.offset),
-            "strides": ir.DenseI64ArrayAttr.get(list(access.strides)),
-        })
+        return self.placed(base, [(value, access)])
 
-    # --- generics -------------------------------------------------------------------------------------
+    def placed(self, base: Value, parts: Sequence[tuple[Value, Strided]]) -> Value:
+        """``base`` with several parts written over it; no two of them have an element in common."""
+        written = [ir.Part(self.tensor(value), Strided(value.shape, access.strides, access.offset))
+                   for value, access in parts if access.numel]
+        if not written:
+            return base
+        result = ir.Value(base.base.dtype, base.shape)
+        result.producer = ir.Update(result, self.tensor(base), written)
+        self.function.body.append(result.producer)
+        return Value(result, base.dtype)
+
+    # --- operations on whole tensors --------------------------------------------------------------------
+
+    def create(self, name: str, dtype: str, shape: Sequence[int], operands: Sequence[ir.Tensor],
+               attributes: dict[str, Any] | None = None) -> Value:
+        """An operation that is no loop nest: ``ftm.scatter``, ``ftm.scan`` or ``ftm.sort``."""
+        result = ir.Value(info(dtype).builtin, tuple(shape))
+        self.function.body.append(ir.whole_statement(name, operands, result, attributes or {}))
+        return Value(result, dtype)
+
+    # --- loop nests -----------------------------------------------------------------------------------
 
     def generic(self, loops: Sequence[int], inputs: Sequence[Input], outputs: Sequence[Output],
                 body: Callable[..., Any], reduced: Sequence[int] = ()) -> tuple[Value, ...]:
-        """One ``linalg.generic``.
+        """One loop nest, or a view where it only moves elements.
 
         Args:
             loops: extent of each loop.
@@ -248,76 +252,81 @@ class Builder:
         Returns:
             One Value for each output.
         """
-        ir = self.ir
+        made = self._nest(tuple(loops), inputs, outputs, body, reduced)
+        statement = self.function.body[-1]
+        assert isinstance(statement, ir.Statement)
+        moved = statement.moved()
+        if moved is None:
+            return made
+        self.function.body.pop()
+        return (Value(moved.value, outputs[0].dtype, moved.view),)
+
+    def _nest(self, loops: tuple[int, ...], inputs: Sequence[Input], outputs: Sequence[Output],
+              body: Callable[..., Any], reduced: Sequence[int]) -> tuple[Value, ...]:
         rank = len(loops)
-        reading = [self._operand(i.value, i.index, loops) for i in inputs]
-        seen = {k for index in (*(i for _, i in reading), *(o.index for o in outputs)) for k in index if isinstance(k, int)}
-        hidden = [k for k in range(rank) if k not in seen]
-        if hidden:  # linalg takes a loop's extent from an operand that it indexes alone
-            reading.append((self.empty("i8", [loops[k] for k in hidden]), tuple(hidden)))
-        starts = [self._init(o) for o in outputs]
-        maps = [self._map(rank, index) for _, index in reading] + [self._map(rank, o.index) for o in outputs]
-        iterators = tuple(k in reduced for k in range(rank))
-        if iterators not in self._iterators:
-            self._iterators[iterators] = ir.ArrayAttr.get([self._reduction if r else self._parallel for r in iterators])
-        op = ir.Operation.create(
-            "linalg.generic",
-            [self.tensor_type(o.dtype, o.shape) for o in outputs],
-            [value for value, _ in reading] + starts,
-            {
-                "indexing_maps": ir.ArrayAttr.get(maps),
-                "iterator_types": self._iterators[iterators],
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(reading), len(outputs)]),
-            },
-            regions=1,
-        )
-        tokens = [i.value.dtype for i in inputs] + ["i8"] * bool(hidden) + [o.dtype for o in outputs]
-        block = op.regions[0].blocks.append(*[self.emitter.type(t) for t in tokens])
-        arguments = [Elem(self.emitter, v, t) for v, t in zip(block.arguments, tokens, strict=True)]
-        carried = [a for a, o in zip(arguments[len(reading) :], outputs, strict=True) if o.init is not None]
-        with ir.InsertionPoint(block):
-            yielded = body(*arguments[: len(inputs)], *carried)
-            elems = yielded if isinstance(yielded, tuple) else (yielded,)
-            for elem, output in zip(elems, outputs, strict=True):
-                assert elem.dtype == output.dtype, f"the body yields {elem.dtype}, the output is {output.dtype}"
-            ir.Operation.create("linalg.yield", [], [e.value for e in elems])
-        return tuple(Value(r, o.shape, o.dtype) for r, o in zip(op.results, outputs, strict=True))
+        before = self._rank, self._gathers
+        self._rank, self._gathers = rank, []
+        operands: list[ir.Operand] = []
+        elems = [self._read(i.value, i.index, loops, operands) for i in inputs]
+        marks = tuple(k in reduced for k in range(rank))
+        carried = any(marks)
+        for number, output in enumerate(outputs):
+            if output.init is None:
+                continue
+            if carried:
+                node = ir.Node("carry", info(output.dtype).builtin, payload=number)
+                elems.append(Elem(self.emitter, node, output.dtype))
+            elif isinstance(output.init, Value):
+                elems.append(self._read(output.init, output.index, loops, operands))
+            else:
+                elems.append(self.constant(output.init, output.dtype))
+        yielded = body(*elems)
+        yields = yielded if isinstance(yielded, tuple) else (yielded,)
+        results = []
+        for elem, output in zip(yields, outputs, strict=True):
+            assert elem.dtype == output.dtype, f"the body yields {elem.dtype}, the output is {output.dtype}"
+            indices = tuple(_affine(k, rank) for k in output.index)
+            value = ir.Value(info(output.dtype).builtin, tuple(output.shape))
+            result = ir.Result(value, dot(indices, contiguous_strides(output.shape), 0, rank), indices, elem.node)
+            if carried:
+                result.init = self._start(output, indices, rank)
+                recognise_reduction(result, len(results))
+            results.append(result)
+        used = {id(n.payload) for n in ir.nodes_of(results) if n.op == "in"}
+        statement = ir.Statement("linalg.generic", loops, marks, [o for o in operands if id(o) in used], results,
+                                 list(dict.fromkeys(self._gathers)))
+        for result in results:
+            result.value.producer = statement
+        self.function.body.append(statement)
+        self._rank, self._gathers = before
+        return tuple(Value(r.value, o.dtype) for r, o in zip(results, outputs, strict=True))
 
-    def _init(self, output: Output) -> Any:
-        if output.init is None:
-            return self.empty(output.dtype, output.shape)
-        if isinstance(output.init, Value):
-            return self.tensor(output.init)
-        return self._filled(self.constant(output.init, output.dtype), output.dtype, output.shape)
+    def _start(self, output: Output, indices: tuple[Affine, ...], rank: int) -> ir.Node | ir.Operand:
+        if not isinstance(output.init, Value):
+            return self.constant(output.init, output.dtype).node
+        base, access = output.init.base, output.init.access
+        return base.splat or ir.Operand(base, dot(indices, access.strides, access.offset, rank))
 
-    def _operand(self, x: Value, index: Sequence[Any], loops: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
-        """The MLIR tensor to read and its index: straight from the base where the access is a permutation
-        or broadcast of all of it.  An extent of 1 is read at 0, unless its loop has one iteration as well."""
-
-        def place(k: int | None) -> Any:
-            if k is None or index[k] is None:
-                return None
-            single = isinstance(index[k], int) and loops[index[k]] == 1
-            return index[k] if x.shape[k] != 1 or single else None
-
-        through = _through(x) if x.tensor_ is None else None
-        if through is not None:
-            return x.base, tuple(place(k) for k in through)
-        return self.tensor(x), tuple(place(k) for k in range(x.rank))
-
-    def _map(self, rank: int, index: Sequence[Any]) -> Any:
-        key: Any = (rank, *(i if i is None or isinstance(i, int) else str(i) for i in index))
-        if key not in self._maps:
-            ir = self.ir
-            exprs = [
-                ir.AffineExpr.get_constant(0) if i is None else ir.AffineExpr.get_dim(i) if isinstance(i, int) else i
-                for i in index
-            ]
-            self._maps[key] = ir.AffineMapAttr.get(ir.AffineMap.get(rank, 0, exprs))
-        return self._maps[key]
+    def _read(self, x: Value, index: Index, loops: Sequence[int], operands: list[ir.Operand]) -> Elem:
+        """The element of an operand; an extent of 1 is read at 0, unless its loop has one iteration as well."""
+        if x.base.splat is not None:
+            return Elem(self.emitter, x.base.splat, x.dtype, True)
+        const, coeffs = x.access.offset, [0] * len(loops)
+        for k, size, stride in zip(index, x.access.sizes, x.access.strides, strict=True):
+            if k is None or size == 1:
+                continue
+            if isinstance(k, int):
+                coeffs[k] += stride
+            else:
+                const += k.const * stride
+                for loop, factor in k.factors.items():
+                    coeffs[loop] += factor * stride
+        operand = ir.Operand(x.base, Affine(const, tuple(coeffs)))
+        operands.append(operand)
+        return Elem(self.emitter, ir.Node("in", x.base.dtype, payload=operand), x.dtype)
 
     def pointwise(self, body: Callable[..., Any], inputs: Sequence[Value], *outputs: TensorType) -> Any:
-        """An elementwise generic over the first output's shape; inputs broadcast to it from the right.
+        """An elementwise nest over the first output's shape; inputs broadcast to it from the right.
 
         Returns one Value, or a tuple for several outputs.
         """
@@ -338,20 +347,23 @@ class Builder:
 
     def relabel(self, x: Value, dtype: str) -> Value:
         """``x`` as a dtype that is the same type from linalg on: other signs, or bytes that mean something else."""
-        return Value(x.base, x.base_shape, dtype, x.access)
+        return Value(x.base, dtype, x.access)
 
     def index(self, loop: int) -> Elem:
         """In a body: the number of the current iteration of ``loop``, as i64."""
-        op = self.ir.Operation.create(
-            "linalg.index", [self.emitter.type("index")], [], {"dim": self.ir.IntegerAttr.get(self._i64, loop)}
-        )
-        return self.emitter.emit("arith.index_cast", "i64", Elem(self.emitter, op.results[0], "index"))
+        return Elem(self.emitter, ir.Node("index", "i64", payload=Affine.loop(loop, self._rank)), "i64")
 
     def extract(self, x: Value, indices: Sequence[Elem]) -> Elem:
         """In a body: the element of ``x`` at integer ``indices``, which must lie inside it."""
-        positions = [self.emitter.emit("arith.index_cast", "index", i).value for i in indices]
-        op = self.ir.Operation.create("tensor.extract", [self.emitter.type(x.dtype)], [self.tensor(x), *positions])
-        return Elem(self.emitter, op.results[0], x.dtype)
+        places = [i.node for i in indices]
+        if x.base.splat is not None:
+            if not _reads_data(places):
+                return Elem(self.emitter, x.base.splat, x.dtype, True)
+            x = self.copy(x)  # a place outside has to fault, even where memory holds one number throughout
+        access = x.access
+        flat = gather_place(places, access.sizes, access.strides, access.offset)
+        self._gathers.append(x.base)
+        return Elem(self.emitter, ir.Node("gather", x.base.dtype, (flat,), x.base), x.dtype)
 
     def pad(self, x: Value, low: Sequence[int], high: Sequence[int], fill: Any) -> Value:
         """``x`` with a border; see `builder_ops.pad`."""
@@ -376,25 +388,14 @@ class Builder:
         return x.to(dtype) if isinstance(x, Elem) else self.constant(x, dtype)
 
 
-def _through(x: Value) -> tuple[int | None, ...] | None:
-    """For each dimension of x's base the dimension of x that walks it (None: extent 1), or None if x does
-    not read its base whole, dimension by dimension."""
-    if x.access.offset:
-        return None
-    places = {}
-    for k, (size, stride) in enumerate(zip(x.access.sizes, x.access.strides, strict=True)):
-        if size > 1 and stride:
-            if stride in places:
-                return None
-            places[stride] = k
-    units = [k for k, size in enumerate(x.access.sizes) if size == 1]
-    through: list[int | None] = []
-    for size, stride in zip(x.base_shape, contiguous_strides(x.base_shape), strict=True):
-        if size == 1:
-            through.append(units.pop(0) if units else None)
-            continue
-        k = places.pop(stride, None)
-        if k is None or x.access.sizes[k] != size:
-            return None
-        through.append(k)
-    return None if places else tuple(through)
+def _affine(place: int | Place | None, rank: int) -> Affine:
+    if place is None:
+        return Affine.constant(0, rank)
+    if isinstance(place, int):
+        return Affine.loop(place, rank)
+    return Affine(place.const, tuple(place.factors.get(k, 0) for k in range(rank)))
+
+
+def _reads_data(nodes: Sequence[ir.Node]) -> bool:
+    """Whether any of these depends on an element of a tensor."""
+    return any(n.op in ("in", "gather", "carry") for n in ir.walk(nodes))

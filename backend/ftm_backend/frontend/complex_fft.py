@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ftm_backend.frontend.complex_pairs import PART, Rewriter, Tensor, rewrites
-from ftm_backend.frontend.strided import contiguous_strides
+from ftm_backend.linalg.strided import contiguous_strides
 from ftm_backend.frontend.trace import DType, Ref, TensorType
 
 _DIRECT = 64

@@ -7,7 +7,7 @@ from typing import Any
 
 from ftm_backend.frontend.complex_pairs import PART, Rewriter, Tensor, is_number, pair_type, rewrites
 from ftm_backend.frontend.dtypes import info
-from ftm_backend.frontend.strided import contiguous_strides
+from ftm_backend.linalg.strided import contiguous_strides
 from ftm_backend.frontend.trace import DType, Ref, TensorType
 
 # --- windows, copies, moves ------------------------------------------------------------------------------

@@ -1,9 +1,8 @@
 """Scalar expressions: what the body of an op computes for one element, written as Python arithmetic.
 
-An `Elem` is one MLIR scalar with its dtype token.  Operators and the functions below emit ``arith`` and
-``math`` operations at the current insertion point; signedness comes from the token, so that ``u8`` divides
-unsigned.  What depends on constants and runtime scalars alone is emitted once at the top of the function
-(``hoisted``), and bodies capture it.  Python numbers take the dtype of the Elem beside them.
+An `Elem` is one node of a body with its dtype token.  Operators and the functions below make ``arith`` and ``math``
+operations; signedness comes from the token, so that ``u8`` divides unsigned.  What depends on constants and runtime
+scalars alone (``uniform``) is converted once for the whole program.  Python numbers take the dtype of the Elem beside them.
 """
 
 from __future__ import annotations
@@ -11,9 +10,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ftm_backend import mlir
+import numpy as np
+
 from ftm_backend.frontend import float8
-from ftm_backend.frontend.dtypes import info, promote
+from ftm_backend.frontend.dtypes import DTYPES, info, promote
+from ftm_backend.linalg.ir import Node
+from ftm_backend.linalg.nodes import operation
 
 __all__ = ["Elem", "Emitter", "apply", "ceil", "copysign", "cos", "erf", "exp", "expm1", "floor", "fma", "highest", "info", "isnan",
            "log", "log1p", "log2", "lowest", "maximum", "minimum", "pow_", "round_even", "rsqrt", "sin", "sqrt", "tanh",
@@ -47,75 +49,66 @@ _COMPARE = {  # float (ordered; ne unordered), signed, unsigned
 }
 
 
+_BUILTIN = {token: facts.builtin for token, facts in DTYPES.items()}
+
+
 class Emitter:
-    """Creates operations, with MLIR types and constants cached for one function.
+    """Makes the nodes of one program; equal constants and conversions of uniform values are made once."""
 
-    anchor: operations on constants and runtime scalars go before this operation of the entry block.
-    """
-
-    def __init__(self, anchor: Any) -> None:
-        self.ir = mlir.ir
-        self.hoist_point = self.ir.InsertionPoint(anchor)
-        self._types: dict[str, Any] = {"index": self.ir.IndexType.get()}
+    def __init__(self) -> None:
         self._constants: dict[tuple[str, str], Elem] = {}
-        self._conversions: dict[tuple[Any, str], Elem] = {}
-        self._predicates: dict[int, Any] = {}
-        self.i64_type = self.type("i64")
+        self._conversions: dict[tuple[int, str], tuple[Elem, Elem]] = {}
 
-    def type(self, token: str) -> Any:
-        """The MLIR type of a dtype token (or ``index``)."""
-        if token not in self._types:
-            self._types[token] = self.ir.Type.parse(info(token).builtin)
-        return self._types[token]
-
-    def emit(self, name: str, token: str, *operands: Elem, attributes: dict[str, Any] | None = None) -> Elem:
-        """One operation with one result of dtype ``token``; at the top of the function if it can be."""
-        hoisted = all(o.hoisted for o in operands)
-        values = [o.value for o in operands]
-        ip = self.hoist_point if hoisted and operands else None
-        op = self.ir.Operation.create(name, [self.type(token)], values, attributes, ip=ip)
-        return Elem(self, op.results[0], token, hoisted)
+    def emit(self, name: str, token: str, *operands: Elem, payload: Any = None) -> Elem:
+        """One operation with one result of dtype ``token``."""
+        node = operation(name, _BUILTIN[token], tuple(o.node for o in operands), payload)
+        return Elem(self, node, token, all(o.uniform for o in operands))
 
     def constant(self, value: Any, token: str) -> Elem:
         """``value`` as a constant of dtype ``token``; integers wrap, bools are ``value != 0``."""
         key = (repr(value), token)
-        if key not in self._constants:
-            ir, type_, facts = self.ir, self.type(token), info(token)
+        found = self._constants.get(key)
+        if found is None:
+            facts = info(token)
             if facts.kind == "float8":
-                self._constants[key] = self.constant(value, "f32").to(token)
-                return self._constants[key]
+                found = self._constants[key] = self.constant(value, "f32").to(token)
+                return found
             if facts.kind == "float":
-                attribute = ir.FloatAttr.get(type_, float(value))
+                number: int | float = _rounded(float(value), token)
             else:
                 number = int(bool(value)) if facts.kind == "bool" else int(value) & ((1 << facts.bits) - 1)
                 if facts.kind == "int" and number >= 1 << (facts.bits - 1):
                     number -= 1 << facts.bits
-                attribute = ir.IntegerAttr.get(type_, number)
-            op = ir.Operation.create("arith.constant", [type_], [], {"value": attribute}, ip=self.hoist_point)
-            self._constants[key] = Elem(self, op.results[0], token, True)
-        return self._constants[key]
-
-    def predicate(self, number: int) -> Any:
-        """The attribute of a comparison."""
-        if number not in self._predicates:
-            self._predicates[number] = self.ir.IntegerAttr.get(self.i64_type, number)
-        return self._predicates[number]
+            found = self._constants[key] = Elem(self, Node("constant", facts.builtin, payload=number), token, True)
+        return found
 
     def converted(self, elem: Elem, token: str) -> Elem:
-        """A hoisted ``elem`` as ``token``, converted once for the function."""
-        key = (elem.value, token)
-        if key not in self._conversions:
-            self._conversions[key] = _convert(elem, token)
-        return self._conversions[key]
+        """A uniform ``elem`` as ``token``, converted once for the program."""
+        key = (id(elem.node), token)
+        found = self._conversions.get(key)
+        if found is None:
+            found = self._conversions[key] = (elem, _convert(elem, token))  # the key's node stays alive
+        return found[1]
+
+
+def _rounded(value: float, token: str) -> float:
+    """The number of type ``token`` that ``value`` is rounded to, as MLIR's attributes do."""
+    if token == "f64" or value != value or value in (math.inf, -math.inf):
+        return value
+    if token == "bf16":
+        short = np.float32(value).view(np.uint32)
+        return float(((short + 0x7FFF + ((short >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32))
+    with np.errstate(over="ignore"):
+        return float(np.float32(value) if token == "f32" else np.float16(value))
 
 
 class Elem:
     """One scalar of the body; see the module's docstring."""
 
-    __slots__ = ("dtype", "emitter", "hoisted", "value")
+    __slots__ = ("dtype", "emitter", "node", "uniform")
 
-    def __init__(self, emitter: Emitter, value: Any, dtype: str, hoisted: bool = False) -> None:
-        self.emitter, self.value, self.dtype, self.hoisted = emitter, value, dtype, hoisted
+    def __init__(self, emitter: Emitter, node: Node, dtype: str, uniform: bool = False) -> None:
+        self.emitter, self.node, self.dtype, self.uniform = emitter, node, dtype, uniform
 
     @property
     def is_float(self) -> bool:
@@ -131,7 +124,7 @@ class Elem:
         """Converted as PyTorch converts: floats truncate toward zero to integers, anything non-zero is True."""
         if token == self.dtype:
             return self
-        if self.hoisted:
+        if self.uniform:
             return self.emitter.converted(self, token)
         return _convert(self, token)
 
@@ -169,9 +162,8 @@ class Elem:
         a, b = self._pair(other)
         facts = info(a.dtype)
         column = 0 if facts.kind == "float" else 1 if facts.signed else 2
-        attributes = {"predicate": a.emitter.predicate(_COMPARE[name][column])}
         op = "arith.cmpf" if facts.kind == "float" else "arith.cmpi"
-        return a.emitter.emit(op, "i1", a, b, attributes=attributes)
+        return a.emitter.emit(op, "i1", a, b, payload=_COMPARE[name][column])
 
     def __add__(self, other: Any) -> Elem:
         return self._binary(_BINARY, "add", other)
@@ -291,7 +283,7 @@ def _convert(x: Elem, token: str) -> Elem:
         return emit("arith.extsi" if source.signed else "arith.extui", token, x)
     if target.bits < source.bits:
         return emit("arith.trunci", token, x)
-    return Elem(x.emitter, x.value, token, x.hoisted)  # signed and unsigned are the same bits
+    return Elem(x.emitter, x.node, token, x.uniform)  # signed and unsigned are the same bits
 
 
 def _unary(op: str) -> Any:

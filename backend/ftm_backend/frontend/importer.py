@@ -16,7 +16,7 @@ from typing import Any
 
 from ftm_backend import mlir
 from ftm_backend.frontend import dtypes
-from ftm_backend.frontend.strided import Strided, decompose
+from ftm_backend.linalg.strided import Strided, decompose
 from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 
 __all__ = ["ARGS_ATTRIBUTE", "MEMORY_FORMATS", "import_trace", "operand_names"]

@@ -13,17 +13,17 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from ftm_backend.codegen.builder import Index, TileBuilder
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend import bodies
 from ftm_backend.midend.contraction_blocks import Blocks, Places, TileBody
 from ftm_backend.midend.contraction_epilogue import can_fuse_epilogue
 from ftm_backend.midend.contraction_form import match
 from ftm_backend.midend.contraction_schedule import Schedule, schedule
-from ftm_backend.midend.kernel import KernelView, Node, Operand, Statement, core_share
+from ftm_backend.linalg.ir import Node, Operand, Statement
+from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.panel_plan import PanelPlan
 from ftm_backend.midend.panels import lower_panels
 from ftm_backend.midend.tiling import Cut, Plan, pitch
+from ftm_backend.tile.builder import Index, TileBuilder
 
 __all__ = ["can_fuse_epilogue", "lower", "match", "one_core"]
 
@@ -34,14 +34,14 @@ def one_core(statements: Sequence[Statement], machine: MachineParameters) -> boo
     return found is None or (found.cores == 1 if isinstance(found, PanelPlan) else found.split == "none")
 
 
-def lower(kernel: KernelView, b: TileBuilder) -> None:
+def lower(kernel: Kernel, b: TileBuilder) -> None:
     """Builds the kernel's function body at the insertion point.
 
     Raises:
         ValueError: the kernel is not a contraction with a fusible epilogue, or does not fit the scratchpads.
     """
     machine = replace(kernel.machine, cores=1) if kernel.one_core and kernel.machine.dma_overlaps else kernel.machine
-    chosen = schedule(kernel.statements, machine)
+    chosen = schedule(kernel.aligned, machine)
     if isinstance(chosen.plan, PanelPlan):
         lower_panels(kernel, chosen, b)
     elif chosen.plan is not None:
@@ -51,7 +51,7 @@ def lower(kernel: KernelView, b: TileBuilder) -> None:
 class _Nest:
     """The loop nest of one kernel."""
 
-    def __init__(self, kernel: KernelView, chosen: Schedule, b: TileBuilder) -> None:
+    def __init__(self, kernel: Kernel, chosen: Schedule, b: TileBuilder) -> None:
         assert isinstance(chosen.plan, Plan)
         self.kernel, self.b, self.chosen = kernel, b, chosen
         self.form, self.plan = chosen.form, chosen.plan
@@ -145,11 +145,8 @@ class _Nest:
         if contraction.starts_at_zero and self.k_blocks:
             return False
 
-        def scalar(node: Node) -> Any:
-            return b.scalar(node.payload, node.dtype) if node.op == "scalar" else None
-
         b.map(self.blocks.count(form.m, places), self.blocks.count(form.n, places), [], [(self.c_tile, 0, "full")],
-              lambda _: bodies.emit([init], scalar))
+              lambda _: [init])
         return True
 
     def _accumulate(self, places: Places, inner: Index, k: Index, acc: bool) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from ftm_backend.codegen.builder import Index, TileBuilder
-from ftm_backend.midend import bodies
-from ftm_backend.midend.affine import Affine
-from ftm_backend.midend.affine import volume as elements_of
-from ftm_backend.midend.kernel import Node, Operand, Store, Value
+from ftm_backend.linalg.affine import Affine
+from ftm_backend.linalg.affine import volume as elements_of
+from ftm_backend.linalg.ir import Node, Operand, Store, Value
+from ftm_backend.midend.bodies import mapped
 from ftm_backend.midend.tiling import Cut
+from ftm_backend.tile.builder import Index, TileBuilder
 
 __all__ = ["Blocks", "Places", "TileBody", "nodes_above"]
 
@@ -194,9 +194,9 @@ class TileBody:
                     return read[id(node.payload.value), node.payload.index]
                 if node.op == "index":
                     return self._position(self.access(node.payload), starts[node.payload])
-                return b.scalar(node.payload, node.dtype) if node.op == "scalar" else None
+                return None
 
-            return bodies.emit(list(self.computed.values()), leaf)
+            return mapped(b, list(self.computed.values()), leaf)
 
         rows, columns = self.blocks.count(self.rows, places), self.blocks.count(self.columns, places)
         b.map(rows, columns, ins, [(tile, 0, "full") for tile in self.tiles.values()], body)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ftm_backend.midend.affine import Affine
+from ftm_backend.linalg.affine import Affine
 from ftm_backend.midend.contraction_form import Contraction, axes_of, match
-from ftm_backend.midend.kernel import Node, Operand, Statement, Store, Value, walk
+from ftm_backend.linalg.ir import Node, Operand, Statement, Store, Value, walk
 
 __all__ = ["Epilogue", "Output", "can_fuse_epilogue", "read_epilogue"]
 
@@ -101,7 +101,7 @@ class _Rewriter:
             self.elements[id(result.value)] = done[id(result.yields)]
             self.places[id(result.value)] = self._over(result.index, loops)
             outputs.append(Output(done[id(result.yields)], tuple(
-                Store(s.symbol, s.elements, self._over(s.index, loops)) for s in result.stores)))
+                Store(s.target, self._over(s.index, loops)) for s in result.stores)))
         return outputs
 
     def _rewrite(self, node: Node, done: dict[int, Node], loops: Sequence[int | None]) -> Node:

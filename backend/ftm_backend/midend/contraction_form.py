@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ftm_backend.midend.affine import Affine
-from ftm_backend.midend.kernel import Node, Operand, Statement
+from ftm_backend.linalg.affine import Affine
+from ftm_backend.linalg.ir import Node, Operand, Statement
 from ftm_backend.midend.tiling import Operand as TiledOperand
 
 __all__ = ["Contraction", "Form", "axes_of", "match", "merge_loops", "volume"]

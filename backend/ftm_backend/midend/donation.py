@@ -10,26 +10,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ftm_backend.linalg.ir import Node, Result, Statement, Value
 from ftm_backend.midend.contraction_epilogue import read_epilogue
 from ftm_backend.midend.contraction_form import match
-from ftm_backend.midend.kernel import KernelView, Node, Result, Value
+from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nest_domain import domain_of
 
-def may_overwrite(view: KernelView, output: int, inputs: Sequence[int]) -> bool:
+
+def may_overwrite(view: Kernel, output: int, inputs: Sequence[int]) -> bool:
     """Whether output number ``output`` may lie where the inputs with these numbers (one buffer) lie."""
-    result = view.outputs[output]
+    result = view.made[output]
     if result is None or result.combine is not None or len(result.stores) != 1:
         return False
     if view.kind == "contraction":
-        return _epilogue_may_overwrite(view, result, {view.arguments[k] for k in inputs})
+        return _epilogue_may_overwrite(view, result, {view.inputs[k] for k in inputs})
     if view.kind != "nest":
         return False
     domain = domain_of(view)
     writer = result.value.producer
-    assert writer is not None
+    assert isinstance(writer, Statement)
     place = domain.coefficients(writer, result.stores[0].index)
     span = set(domain.span(writer))
-    overwritten = {view.arguments[k] for k in inputs}
+    overwritten = {view.inputs[k] for k in inputs}
     for statement in view.statements:
         if overwritten.intersection(statement.gathers):
             return False
@@ -46,9 +48,9 @@ def may_overwrite(view: KernelView, output: int, inputs: Sequence[int]) -> bool:
     return True
 
 
-def _epilogue_may_overwrite(view: KernelView, result: Result, overwritten: set[Value]) -> bool:
+def _epilogue_may_overwrite(view: Kernel, result: Result, overwritten: set[Value]) -> bool:
     """The same for what follows a contraction: it runs once for each tile of the product, when that is complete."""
-    product, *others = view.statements
+    product, *others = view.aligned
     contraction = match(product)
     if contraction is None or result.value is product.results[0].value:
         return False
@@ -56,7 +58,7 @@ def _epilogue_may_overwrite(view: KernelView, result: Result, overwritten: set[V
     if overwritten.intersection((contraction.a.value, contraction.b.value, start)):
         return False
     epilogue = read_epilogue(contraction, others)
-    stored = [r.value for s in view.statements for r in s.results if r.stores]
+    stored = [r.value for s in view.aligned for r in s.results if r.stores]
     (store,) = epilogue.outputs[stored.index(result.value)].stores
     return all(operand.index == store.index for operand in epilogue.operands if operand.value in overwritten)
 
@@ -65,7 +67,7 @@ def _epilogue_may_overwrite(view: KernelView, result: Result, overwritten: set[V
 class Made:
     """A tensor as a kernel makes it: output number ``output`` of ``view``, whose inputs are ``buffers``."""
 
-    view: KernelView
+    view: Kernel
     output: int
     buffers: Sequence[Any]
 
@@ -89,10 +91,10 @@ def donated_input(
     while stack and kernels:
         kernels -= 1
         here = stack.pop()
-        result = here.view.outputs[here.output]
+        result = here.view.made[here.output]
         further: list[Made] = []
         for value in () if result is None else _leaves(result.yields, here.view):
-            number = here.view.arguments.index(value) if value in here.view.arguments else -1
+            number = here.view.inputs.index(value) if value in here.view.inputs else -1
             if number < 0:
                 continue
             buffer = here.buffers[number]
@@ -105,7 +107,7 @@ def donated_input(
     return None
 
 
-def _leaves(root: Node, view: KernelView) -> Iterator[Value]:
+def _leaves(root: Node, view: Kernel) -> Iterator[Value]:
     """The tensors that an expression reads, leftmost first, through values computed in the kernel."""
     seen: set[int] = set()
     stack = [root]
@@ -116,7 +118,7 @@ def _leaves(root: Node, view: KernelView) -> Iterator[Value]:
         seen.add(id(node))
         if node.op == "in":
             producer = node.payload.value.producer
-            if producer is None or producer not in view.statements:
+            if not isinstance(producer, Statement) or producer not in view.statements:
                 yield node.payload.value
             else:
                 stack.append(next(r for r in producer.results if r.value is node.payload.value).yields)

@@ -6,13 +6,13 @@ bounds (an embedding's gradient after the embedding) cannot fault any more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from ftm_backend.midend.affine import Affine, volume
-from ftm_backend.midend.kernel import KernelView, Node, Operand, Result, Statement, Value, walk
+from ftm_backend.linalg.affine import Affine, volume
+from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Value, walk
+from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.ranges import Range, Ranges, whole
-from ftm_backend.mlir import ir
 
 _DEEPEST = 8
 """Statements through which the bounds of an index are followed."""
@@ -20,8 +20,8 @@ _DEEPEST = 8
 Dims = tuple[tuple[int, int], ...]
 """Stride and extent of each dimension of an access, the smallest stride first."""
 
-Arguments = Mapping[Value, ir.Value]
-"""The tensor of the function that an argument of a kernel is."""
+Inputs = Collection[Value]
+"""The values that a kernel reads from memory."""
 
 
 @dataclass(frozen=True)
@@ -54,64 +54,63 @@ class _Place:
 class Faults:
     """Kernels are visited in the order in which they run."""
 
-    _checked: dict[ir.Value, list[_Checked]] = field(default_factory=dict)
-    _made: dict[ir.Value, tuple[Result, Arguments]] = field(default_factory=dict)
+    _checked: dict[Value, list[_Checked]] = field(default_factory=dict)
+    _made: dict[Value, tuple[Result, Inputs]] = field(default_factory=dict)
 
-    def visit(self, op: ir.Operation, view: KernelView) -> bool:
+    def visit(self, kernel: Kernel) -> bool:
         """Whether the kernel can fault; what it checks is known from then on."""
-        arguments = dict(zip(view.arguments, op.operands, strict=True))
-        for ssa, result in zip(op.results, view.outputs, strict=True):
-            if result is not None and result.value.dtype.startswith("i"):
-                self._made[ssa] = (result, arguments)
-        places = [p for s in view.statements for p in _places(s)]
-        open_places = [p for p in places if not self._proved(p, arguments)]
+        inputs = set(kernel.inputs)
+        for value, result in zip(kernel.outputs, kernel.made, strict=True):
+            if result is not None and value.dtype.startswith("i"):
+                self._made[value] = (result, inputs)
+        places = [p for s in kernel.statements for p in _places(s)]
+        open_places = [p for p in places if not self._proved(p, inputs)]
         for place in open_places:
-            self._learn(place, arguments)
+            self._learn(place, inputs)
         return bool(open_places)
 
-    def _proved(self, place: _Place, arguments: Arguments) -> bool:
-        low, high = self._ranges(place.statement, arguments).of(place.node)
+    def _proved(self, place: _Place, inputs: Inputs) -> bool:
+        low, high = self._ranges(place.statement, inputs).of(place.node)
         return low >= 0 and high < place.size
 
-    def _learn(self, place: _Place, arguments: Arguments) -> None:
+    def _learn(self, place: _Place, inputs: Inputs) -> None:
         loops = place.statement.loops
-        for node, bounds in self._ranges(place.statement, arguments).demand(place.node, 0, place.size - 1).values():
+        for node, bounds in self._ranges(place.statement, inputs).demand(place.node, 0, place.size - 1).values():
             operand: Operand = node.payload
-            if operand.value in arguments:
+            if operand.value in inputs:
                 first, dims = _elements(operand.index, loops)
-                self._checked.setdefault(arguments[operand.value], []).append(_Checked(first, dims, bounds))
+                self._checked.setdefault(operand.value, []).append(_Checked(first, dims, bounds))
 
     # --- bounds ----------------------------------------------------------------------------------------
 
-    def _ranges(self, statement: Statement, arguments: Arguments, depth: int = 0) -> Ranges:
-        return Ranges(statement.loops, lambda operand: self._element(operand, statement.loops, arguments, depth))
+    def _ranges(self, statement: Statement, inputs: Inputs, depth: int = 0) -> Ranges:
+        return Ranges(statement.loops, lambda operand: self._element(operand, statement.loops, inputs, depth))
 
-    def _element(self, operand: Operand, loops: Sequence[int], arguments: Arguments, depth: int) -> Range:
+    def _element(self, operand: Operand, loops: Sequence[int], inputs: Inputs, depth: int) -> Range:
         """Bounds of the elements that an operand reads."""
         value = operand.value
         made = whole(value.dtype)
         if depth == _DEEPEST:
             return made
-        if value not in arguments:
-            return made if value.producer is None else _meet(made, self._result(_result_of(value), arguments, depth))
-        ssa = arguments[value]
-        if ssa in self._made:
-            result, outer = self._made[ssa]
+        if value not in inputs:
+            return _meet(made, self._result(_result_of(value), inputs, depth)) if isinstance(value.producer, Statement) else made
+        if value in self._made:
+            result, outer = self._made[value]
             made = _meet(made, self._result(result, outer, depth))
         first, dims = _elements(operand.index, loops) if operand.index.coeffs else (0, ((1, volume(value.shape)),))
-        for checked in self._checked.get(ssa, ()):
+        for checked in self._checked.get(value, ()):
             if checked.covers(first, dims):
                 made = _meet(made, checked.bounds)
         return made
 
-    def _result(self, result: Result, arguments: Arguments, depth: int) -> Range:
+    def _result(self, result: Result, inputs: Inputs, depth: int) -> Range:
         """Bounds of a statement's result."""
         statement = result.value.producer
-        assert statement is not None
+        assert isinstance(statement, Statement)
         anything = whole(result.value.dtype)
         if not statement.op.startswith("linalg.") or 0 in statement.loops:
             return anything
-        ranges = self._ranges(statement, arguments, depth + 1)
+        ranges = self._ranges(statement, inputs, depth + 1)
         if result.combine is None:
             return ranges.of(result.yields)
         if result.combine not in ("min", "max") or not isinstance(result.init, Node):
@@ -124,7 +123,7 @@ class Faults:
 def _places(statement: Statement) -> list[_Place]:
     """The computed places of a statement that runs at all."""
     if statement.op == "ftm.scatter":
-        dest, indices, _ = (tuple(ir.RankedTensorType(o.type).shape) for o in statement.source.operands)
+        dest, indices, _ = (t.view.sizes for t in statement.tensors)
         if not volume(dest) or not volume(indices):
             return []
         over = Statement(statement.op, indices, (False,), [], [])
@@ -136,7 +135,7 @@ def _places(statement: Statement) -> list[_Place]:
 
 
 def _result_of(value: Value) -> Result:
-    assert value.producer is not None
+    assert isinstance(value.producer, Statement)
     return next(r for r in value.producer.results if r.value is value)
 
 

@@ -16,10 +16,9 @@ from typing import TypeVar
 
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import contraction
-from ftm_backend.midend.affine import dot, volume
+from ftm_backend.linalg.affine import dot, volume
 from ftm_backend.midend.cluster import Cluster, acceptable, common_domain, place_on_cores, single
-from ftm_backend.midend.kernel import Operand, Statement, Store, Value
-from ftm_backend.midend.reader import Update
+from ftm_backend.linalg.ir import Operand, Statement, Store, Update, Value
 from ftm_backend.midend.reloop import aligned
 
 _T = TypeVar("_T")
@@ -30,39 +29,36 @@ class Fuser:
 
     Args:
         statements: in program order.
-        updates: for each value that an update gives, the update.
+        updates: those of the function.
         machine: sizes of scratchpads, number of cores.
     """
 
-    def __init__(self, statements: list[Statement], updates: Mapping[Value, Update], machine: MachineParameters):
-        self._updates, self._machine = updates, machine
+    def __init__(self, statements: list[Statement], updates: Sequence[Update], machine: MachineParameters):
+        self._machine = machine
         self._position = {s: k for k, s in enumerate(statements)}
         self._cluster: dict[Statement, Cluster] = {}
         self._reader: dict[Value, Statement] = {}  # the last statement that reads a tensor
         self._soft: dict[Statement, set[Statement]] = {}  # read element by element: may share the kernel
         self._hard: dict[Statement, set[Statement]] = {}  # must be complete in memory before
-        written: dict[Statement, list[Update]] = {}
-        for update in updates.values():
-            if update.value.value.producer is not None:
-                written.setdefault(update.value.value.producer, []).append(update)
-                _note_store(update)
+        bases: dict[Statement, list[Value]] = {}  # what a statement's results are written over
+        for update in updates:
+            for number, part in enumerate(update.parts):
+                producer = part.value.value.producer
+                assert isinstance(producer, Statement)
+                bases.setdefault(producer, []).append(update.base.value)
+                _note_store(update, number)
         for s in statements:
-            soft = {self._maker(o.value) for o in s.operands if o.value.producer is not None}
-            hard = {self._maker(o.value) for o in s.operands if o.value.producer is None}
-            hard |= {self._maker(v) for v in s.gathers}
-            hard |= {self._maker(r.init.value) for r in s.results if isinstance(r.init, Operand)}
-            hard |= {self._maker(update.base.value) for update in written.get(s, ())}
-            self._hard[s] = {m for m in hard if m is not None and m in self._position}
-            self._soft[s] = {m for m in soft if m is not None and m in self._position} - self._hard[s]
+            soft: set[Statement] = set()
+            hard: set[Statement] = set()
+            for o in s.operands:
+                (hard if isinstance(o.value.producer, Update) else soft).update(_makers(o.value))
+            for value in (*s.gathers, *(r.init.value for r in s.results if isinstance(r.init, Operand)), *bases.get(s, ())):
+                hard |= _makers(value)
+            self._hard[s] = hard
+            self._soft[s] = soft - hard
         order = _topological(statements, {s: self._soft[s] | self._hard[s] for s in statements})
         self._statements: list[Statement] = order
         self._position = {s: k for k, s in enumerate(order)}
-
-    def _maker(self, value: Value) -> Statement | None:
-        """The statement whose kernel completes a value."""
-        if value in self._updates:
-            return self._updates[value].value.value.producer
-        return value.producer
 
     def clusters(self) -> list[Cluster]:
         """The kernels, each after those that it reads."""
@@ -223,13 +219,26 @@ class Fuser:
             c: {self._cluster[m] for s in c.statements for m in self._soft[s] | self._hard[s]} - {c} for c in clusters})
 
 
-def _note_store(update: Update) -> None:
+def _makers(value: Value) -> set[Statement]:
+    """The statements whose kernels complete a value."""
+    maker = value.producer
+    if maker is None:
+        return set()
+    if isinstance(maker, Statement):
+        return {maker}
+    made = {p.value.value.producer for p in maker.parts}
+    # A base is complete before its parts are written; without parts it would be complete by itself.
+    return {m for m in made if isinstance(m, Statement)} or _makers(maker.base.value)
+
+
+def _note_store(update: Update, number: int) -> None:
     """Tells the updating statement where it will store: loops must be able to follow that address too."""
-    producer = update.value.value.producer
-    assert producer is not None
-    result = next(r for r in producer.results if r.value is update.value.value)
-    index = dot(result.indices, update.view.strides, update.view.offset, len(producer.loops))
-    result.stores.append(Store("", volume(update.base.value.shape), index))
+    part = update.parts[number]
+    producer = part.value.value.producer
+    assert isinstance(producer, Statement)
+    result = next(r for r in producer.results if r.value is part.value.value)
+    index = dot(result.indices, part.place.strides, part.place.offset, len(producer.loops))
+    result.stores.append(Store(update.result, index))
 
 
 def _with_epilogue(chain: list[Statement], s: Statement) -> list[Statement] | None:

@@ -1,39 +1,104 @@
-"""Pass ``group-kernels``: operations that share a loop nest go into one ``ftm.kernel``."""
+"""Pass ``group-kernels``: operations that share a loop nest become one kernel."""
 
 from __future__ import annotations
 
+from ftm_backend.linalg.affine import dot
+from ftm_backend.linalg.ir import Function, Result, Statement, Store, Update, Value
 from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend.cluster import Cluster
 from ftm_backend.midend.fuse import Fuser
-from ftm_backend.midend.kernel import Statement
-from ftm_backend.midend.kernel_build import KernelWriter
-from ftm_backend.midend.reader import Reader, is_scalar_type
-from ftm_backend.mlir import ir
+from ftm_backend.midend.kernel import Grouped, Kernel
+from ftm_backend.midend.reloop import align_all
+
+__all__ = ["Former", "group_kernels", "home_of"]
 
 
-def group_kernels(module: ir.Module, machine: MachineParameters) -> None:
-    """Wraps every computing operation of the function into kernels."""
-    with module.context, ir.Location.unknown():
-        for function in module.body.operations:
-            if function.operation.name == "func.func" and len(function.regions[0].blocks):
-                _group_function(function.regions[0].blocks[0], machine)
+def group_kernels(function: Function, machine: MachineParameters) -> Grouped:
+    """The kernels of a function that ``own-buffers`` has been through."""
+    statements = [s for s in function.body if isinstance(s, Statement)]
+    updates = [u for u in function.body if isinstance(u, Update)]
+    former = Former(function, updates, machine)
+    clusters = Fuser(statements, updates, machine).clusters()
+    return Grouped(function, [former.kernel(cluster) for cluster in clusters])
 
 
-def _group_function(block: ir.Block, machine: MachineParameters) -> None:
-    reader = Reader()
-    for number, argument in enumerate(block.arguments):
-        if is_scalar_type(argument.type):
-            reader.bind_scalar(argument, f"s{number}")
-        else:
-            reader.bind_tensor(argument)
-    reader.read(block.operations)
-    statements = [s for s in reader.statements if s.op != "linalg.fill" or _needs_buffer(s)]
-    writer = KernelWriter(block)
-    for cluster in Fuser(statements, reader.updates, machine).clusters():
-        writer.write(cluster)
-    writer.finish()
+def home_of(value: Value) -> Value:
+    """The value in whose memory ``value`` lies: updates and scatters happen where what they change lies."""
+    while value.producer is not None:
+        over = written_over(value.producer)
+        if over is None:
+            break
+        value = over
+    return value
 
 
-def _needs_buffer(fill: Statement) -> bool:
-    """Whether a fill is more than a constant of those who read it."""
-    buffered = ("func.return", "ftm.scatter", "ftm.update")
-    return any(use.owner.operation.name in buffered for use in fill.source.results[0].uses)
+def written_over(maker: Statement | Update) -> Value | None:
+    """The computed value that an update or a scatter is written over."""
+    if isinstance(maker, Update):
+        return maker.base.value if maker.base.value.producer is not None else None
+    return maker.tensors[0].value if maker.op == "ftm.scatter" else None
+
+
+class Former:
+    """Makes kernels of clusters: what each reads and writes, and where its results are stored."""
+
+    def __init__(self, function: Function, updates: list[Update], machine: MachineParameters) -> None:
+        self._machine = machine
+        self._count = 0
+        self._parts: dict[Value, list[tuple[Update, int]]] = {}  # a value: where it is written as a part
+        self._readers: dict[Value, list[Statement]] = {}
+        self._kept = {t.value for t in function.results} | {u.base.value for u in updates}
+        for update in updates:
+            for number, part in enumerate(update.parts):
+                self._parts.setdefault(part.value.value, []).append((update, number))
+        for item in function.body:
+            if isinstance(item, Statement):
+                for value in item.reads():
+                    self._readers.setdefault(value, []).append(item)
+
+    def kernel(self, cluster: Cluster) -> Kernel:
+        """The kernel of one cluster."""
+        kernel = Kernel(f"kernel_{self._count}", cluster.kind, self._machine, cluster.statements, cluster.one_core)
+        self._count += 1
+        members = set(cluster.statements)
+        inputs: dict[Value, None] = {}
+        outputs: dict[Value, Result | None] = {}
+        ties: dict[Value, Value] = {}  # home: the input that holds what is written over
+
+        def store(result: Result, value: Value, target: Store) -> None:
+            home = target.target
+            result.stores.append(target)
+            alone = value is home and result.value is value
+            outputs[home] = result if alone and home not in outputs else None
+            over = written_over(value.producer) if value.producer is not None else None
+            if over is not None and not members.issuperset(_makers(over)):
+                ties[home] = over
+
+        for statement in cluster.statements:
+            inputs.update((v, None) for v in statement.reads() if v.producer not in members)
+            for result in statement.results:
+                result.stores.clear()
+                value = result.value
+                outside = any(r not in members for r in self._readers.get(value, ()))
+                if outside or value in self._kept:
+                    store(result, value, Store(home_of(value), result.index))
+                for update, number in self._parts.get(value, ()):
+                    place = update.parts[number].place
+                    index = dot(result.indices, place.strides, place.offset, len(statement.loops))
+                    store(result, update.result, Store(home_of(update.result), index))
+        inputs.update((over, None) for over in ties.values())
+        kernel.inputs, kernel.outputs, kernel.made = list(inputs), list(outputs), list(outputs.values())
+        kernel.ties = [kernel.inputs.index(ties[home]) if home in ties else None for home in outputs]
+        kernel.aligned = align_all(kernel.statements) if kernel.kind == "contraction" else kernel.statements
+        kernel.domain = cluster.domain
+        return kernel
+
+
+def _makers(value: Value) -> set[Statement]:
+    """The statements that put a value's elements into memory, by its last writers."""
+    maker = value.producer
+    if isinstance(maker, Statement):
+        return {maker}
+    if maker is None:
+        return set()
+    return {p.value.value.producer for p in maker.parts} | _makers(maker.base.value)

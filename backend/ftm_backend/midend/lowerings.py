@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ftm_backend.midend import contraction, nest, rows, scan, sort
-from ftm_backend.midend.kernel import KernelView
+from ftm_backend.midend.kernel import Kernel
 
 
-def no_workspace(kernel: KernelView) -> list[tuple[str, int]]:
+def no_workspace(kernel: Kernel) -> list[tuple[str, int]]:
     """For kernels that need no DDR buffers of their own."""
     del kernel
     return []
@@ -24,8 +24,8 @@ class Lowering:
     symbols come back as ``kernel.workspaces``.
     """
 
-    lower: Callable[[KernelView, Any], None]
-    workspace: Callable[[KernelView], list[tuple[str, int]]] = no_workspace
+    lower: Callable[[Kernel, Any], None]
+    workspace: Callable[[Kernel], list[tuple[str, int]]] = no_workspace
 
 
 LOWERINGS: dict[str, Lowering] = {

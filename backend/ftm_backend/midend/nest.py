@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from ftm_backend.codegen.builder import TileBuilder
-from ftm_backend.midend.affine import Affine, volume
-from ftm_backend.midend.kernel import KernelView, Node, Operand, Result, Statement, Store
+from ftm_backend.tile.builder import TileBuilder
+from ftm_backend.linalg.affine import Affine, volume
+from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Store
+from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nest_plan import plan_tiles
 from ftm_backend.midend.nest_reduce import partial_results
 from ftm_backend.midend.nest_writer import NestWriter
 
 
-def lower(kernel: KernelView, b: TileBuilder) -> None:
+def lower(kernel: Kernel, b: TileBuilder) -> None:
     """Builds the function of a nest kernel at the insertion point."""
     for piece in _without_empty(kernel):
         NestWriter(piece, plan_tiles(piece), b).build()
 
 
-def workspace(kernel: KernelView) -> list[tuple[str, int]]:
+def workspace(kernel: Kernel) -> list[tuple[str, int]]:
     """Buffers for partial results, one for each result that the cores put together."""
     if kernel.one_core or not any(s.is_reduction for s in kernel.statements) or kernel.statements[0].volume == 0:
         return []
@@ -24,7 +25,7 @@ def workspace(kernel: KernelView) -> list[tuple[str, int]]:
     return [(r.value.dtype, plan.parts * volume(r.value.shape)) for r in partial_results(plan)]
 
 
-def _without_empty(kernel: KernelView) -> list[KernelView]:
+def _without_empty(kernel: Kernel) -> list[Kernel]:
     """The kernel, or what remains of it when its domain is empty: results get what they start from."""
     first = kernel.statements[0]
     if first.volume:
@@ -32,7 +33,7 @@ def _without_empty(kernel: KernelView) -> list[KernelView]:
     pieces = []
     for result in first.results:
         if volume(result.value.shape):
-            pieces.append(KernelView(kernel.name, kernel.kind, kernel.machine, [_start_only(first, result)], kernel.one_core))
+            pieces.append(Kernel(kernel.name, kernel.kind, kernel.machine, [_start_only(first, result)], kernel.one_core))
     return pieces
 
 
@@ -51,6 +52,6 @@ def _start_only(statement: Statement, result: Result) -> Statement:
     assert start is not None
     copy = Result(
         result.value, restricted(result.index), tuple(restricted(i) for i in result.indices), start,
-        stores=[Store(s.symbol, s.elements, restricted(s.index)) for s in result.stores])
+        stores=[Store(s.target, restricted(s.index)) for s in result.stores])
     loops = tuple(statement.loops[k] for k in kept)
     return Statement(statement.op, loops, (False,) * len(kept), operands, [copy])

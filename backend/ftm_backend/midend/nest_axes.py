@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ftm_backend.midend.affine import Affine, volume
-from ftm_backend.midend.bodies import nodes_of
-from ftm_backend.midend.kernel import KernelView, Node, Operand, Result, Statement
+from ftm_backend.linalg.affine import Affine, volume
+from ftm_backend.linalg.ir import Node, Operand, Result, Statement, nodes_of
+from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nest_domain import Dim, Domain, Shape, domain_of
 
 
@@ -35,7 +35,7 @@ class Place:
 class Axes:
     """The axes of a kernel, outermost first as its largest access walks them."""
 
-    kernel: KernelView
+    kernel: Kernel
     domain: Domain
     shape: Shape
     axes: list[Axis] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Axes:
         return Place(index.const, steps)
 
 
-def axes_of(kernel: KernelView) -> Axes:
+def axes_of(kernel: Kernel) -> Axes:
     """Analyses a nest kernel.
 
     Raises:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ftm_backend.midend.affine import Affine, volume
-from ftm_backend.midend.kernel import KernelView, Operand, Statement, Value
+from ftm_backend.linalg.affine import Affine, volume
+from ftm_backend.linalg.ir import Operand, Statement, Value
+from ftm_backend.midend.kernel import Kernel
 
 
 _SHORT = 16  # fewer columns than this leave vector code idle
@@ -282,7 +283,7 @@ def _align(extents: Sequence[int], leaves: Sequence[Dim]) -> list[list[Dim]] | N
     return groups if not remaining else None
 
 
-def domain_of(kernel: KernelView) -> Domain:
+def domain_of(kernel: Kernel) -> Domain:
     """The domain of a nest kernel, computed once.
 
     Raises:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ftm_backend import dialect
-from ftm_backend.codegen.builder import Index
-from ftm_backend.midend.affine import volume
-from ftm_backend.midend.bodies import combined, element_type, emit, identity
-from ftm_backend.midend.kernel import Node, Operand, Result, Statement, Value, walk
+from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Value, walk
+from ftm_backend.linalg.nodes import combined, identity
+from ftm_backend.midend.bodies import mapped
 from ftm_backend.midend.nest_reduce import Form, starts_at_identity
 from ftm_backend.midend.nest_stages import Stage
-from ftm_backend.mlir import arith, ir
+from ftm_backend.tile.builder import Index
 
 if TYPE_CHECKING:
     from ftm_backend.midend.nest_writer import NestWriter
@@ -64,7 +62,6 @@ class MapWriter:
                     elif n.op == "index":
                         base, down, across, added = nest.positions.parts(s, n)
                         positions[id(n)] = (base, down, across, [inputs.add(*part) for part in added])
-        buffers = {v: b.buffer(str(v.symbol), v.dtype, volume(v.shape)) for s in stage.statements for v in s.gathers}
         outputs: list[tuple[Any, int, str]] = []
         sources: list[int] = []
         after: list[tuple[Statement, Result, Any, Form]] = []
@@ -75,10 +72,10 @@ class MapWriter:
                 sources.append(position)
                 after.append((s, r, tile, form))
 
-        def body(arguments: Sequence[ir.Value]) -> list[ir.Value]:
-            known: dict[Value, ir.Value] = {}
+        def body(arguments: Sequence[Node]) -> list[Node]:
+            known: dict[Value, Node] = {}
 
-            def leaf(n: Node) -> ir.Value | None:
+            def leaf(n: Node) -> Node | None:
                 if id(n) in number:
                     return arguments[number[id(n)]]
                 if n.op == "in":
@@ -87,16 +84,13 @@ class MapWriter:
                     base, down, across, added = positions[id(n)]
                     total = b.position(base, down, across)
                     for part in added:
-                        total = arith.AddIOp(total, arguments[part]).result
+                        total = Node("arith.addi", "i64", (total, arguments[part]))
                     return total
-                return nest.uniforms.scalar(n)
-
-            def gather(n: Node, index: ir.Value) -> ir.Value:
-                return dialect.Gather(element_type(n.dtype), buffers[n.payload], index).result
+                return None
 
             values = []
             for _, r, node in elements:
-                values.append(emit([node], leaf, gather)[0])
+                values += mapped(b, [node], leaf)
                 known[r.value] = values[-1]
             return [values[k] for k in sources]
 
@@ -245,10 +239,8 @@ class MapWriter:
         node = combined(r.combine, start, reduced)
         out = make()
 
-        def body(arguments: Sequence[ir.Value]) -> list[ir.Value]:
-            def leaf(n: Node) -> ir.Value | None:
-                return arguments[number[id(n)]] if id(n) in number else self._nest.uniforms.scalar(n)
-            return emit([node], leaf)
+        def body(arguments: Sequence[Node]) -> list[Node]:
+            return mapped(self._b, [node], lambda n: arguments[number[id(n)]] if id(n) in number else None)
 
         self._b.map(rows, columns, inputs.list, [(out, 0, "full")], body)
         return out
@@ -260,7 +252,7 @@ class MapWriter:
         if known is not None:
             inputs.add(known[1], "one")
         self._b.map(rows, columns, inputs.list, [(tile, 0, "full")], lambda arguments: (
-            [arguments[0]] if known is not None else emit([node], self._nest.uniforms.scalar)))
+            [arguments[0]] if known is not None else mapped(self._b, [node], lambda _: None)))
 
 
 def _substituted(node: Node, starts: Sequence[Node]) -> Node:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ftm_backend.machine.presets import ELEMENT_BYTES
-from ftm_backend.midend.affine import volume
-from ftm_backend.midend.kernel import KernelView, Operand
+from ftm_backend.linalg.affine import volume
+from ftm_backend.linalg.ir import Operand
+from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nest_axes import Axes, Axis, Place, axes_of
 from ftm_backend.midend.nest_position import patterns
 from ftm_backend.midend.nest_stages import kept_values, stages_of
@@ -59,7 +60,7 @@ class TilePlan:
         return volume([self.cut.get(a, a.extent) for a in axes])
 
 
-def plan_tiles(kernel: KernelView) -> TilePlan:
+def plan_tiles(kernel: Kernel) -> TilePlan:
     """Chooses the tiles of a nest kernel."""
     axes = axes_of(kernel)
     if axes.shape.resident:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ftm_backend.codegen.builder import Index
-from ftm_backend.midend.kernel import Node, Statement
+from ftm_backend.linalg.ir import Node, Statement
+from ftm_backend.linalg.nodes import constant
 from ftm_backend.midend.nest_axes import Axes, Axis, Place, index_nodes
-from ftm_backend.mlir import arith, ir
+from ftm_backend.tile.builder import Index
 
 if TYPE_CHECKING:
     from ftm_backend.midend.nest_writer import NestWriter
@@ -51,15 +51,15 @@ class Positions:
         tile = nest.tile("i64", rows, not rows)
         extents = (nest.plan.row_count(), 1) if rows else (1, nest.plan.column_count())
 
-        def body(_: Sequence[ir.Value]) -> list[ir.Value]:
+        def body(_: Sequence[Node]) -> list[Node]:
             counter = b.position(0, int(rows), int(not rows))
             total, inner = None, 1
             for k, (extent, step) in reversed(list(enumerate(runs))):
                 if step:
-                    digit = counter if inner == 1 else arith.DivSIOp(counter, _integer(inner)).result
-                    digit = arith.RemSIOp(digit, _integer(extent)).result if k else digit
-                    term = arith.MulIOp(digit, _integer(step)).result
-                    total = term if total is None else arith.AddIOp(total, term).result
+                    digit = counter if inner == 1 else _of("arith.divsi", counter, inner)
+                    digit = _of("arith.remsi", digit, extent) if k else digit
+                    term = _of("arith.muli", digit, step)
+                    total = term if total is None else Node("arith.addi", "i64", (total, term))
                 inner *= extent
             assert total is not None
             return [total]
@@ -90,6 +90,5 @@ def _runs(steps: Sequence[tuple[Axis, int]]) -> Runs:
     return tuple(runs) if any(step for _, step in runs) else ()
 
 
-def _integer(value: int) -> ir.Value:
-    i64 = ir.IntegerType.get_signless(64)
-    return arith.ConstantOp(i64, ir.IntegerAttr.get(i64, value)).result
+def _of(name: str, node: Node, number: int) -> Node:
+    return Node(name, "i64", (node, constant(number, "i64")))

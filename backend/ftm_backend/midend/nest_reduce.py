@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ftm_backend.midend.bodies import identity
-from ftm_backend.midend.kernel import Node, Result, Statement
+from ftm_backend.linalg.ir import Node, Result, Statement
+from ftm_backend.linalg.nodes import identity
 from ftm_backend.midend.nest_plan import TilePlan
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ftm_backend.midend.kernel import Statement, Value
+from ftm_backend.linalg.ir import Statement, Value
 from ftm_backend.midend.nest_axes import Axes
 
 

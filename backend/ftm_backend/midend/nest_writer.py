@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ftm_backend.codegen.builder import Index, TileBuilder
-from ftm_backend.midend.affine import volume
-from ftm_backend.midend.kernel import KernelView, Operand, Result, Statement, core_share
+from ftm_backend.tile.builder import Index, TileBuilder
+from ftm_backend.linalg.affine import volume
+from ftm_backend.linalg.ir import Operand, Result, Statement
+from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.nest_axes import Axis, Place
 from ftm_backend.midend.nest_map import MapWriter
 from ftm_backend.midend.nest_plan import TilePlan
@@ -27,7 +28,7 @@ from ftm_backend.midend.uniform import Uniforms
 class NestWriter:
     """Builds one nest kernel at the insertion point."""
 
-    def __init__(self, kernel: KernelView, plan: TilePlan, b: TileBuilder):
+    def __init__(self, kernel: Kernel, plan: TilePlan, b: TileBuilder):
         self.kernel, self.plan, self.b, self.axes = kernel, plan, b, plan.axes
         self.stages = stages_of(self.axes)
         self.kept = kept_values(self.axes, self.stages)
@@ -72,12 +73,12 @@ class NestWriter:
             trips = plan.divided.trips
             self._ranges[plan.divided.axis] = (
                 b.div(b.mul(part, trips), plan.parts), b.div(b.mul(b.add(part, 1), trips), plan.parts))
-            for result, symbol in zip(results, self.kernel.workspaces, strict=True):
-                self.partial[result] = (symbol, b.mul(part, volume(result.value.shape)))
+            for result, space in zip(results, self.kernel.workspaces, strict=True):
+                self.partial[result] = (str(space.symbol), b.mul(part, volume(result.value.shape)))
             self._nest(0)
         b.barrier()
-        for result, symbol in zip(results, self.kernel.workspaces, strict=True):
-            self._combine(result, symbol)
+        for result, space in zip(results, self.kernel.workspaces, strict=True):
+            self._combine(result, str(space.symbol))
 
     def _nest(self, depth: int) -> None:
         plan, b = self.plan, self.b

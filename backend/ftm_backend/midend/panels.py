@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any, NamedTuple
 
-from ftm_backend.codegen.builder import Index, TileBuilder
-from ftm_backend.midend import bodies
+from ftm_backend.linalg.ir import Operand
 from ftm_backend.midend.contraction_blocks import Blocks, Places, TileBody
 from ftm_backend.midend.contraction_schedule import Schedule
-from ftm_backend.midend.kernel import KernelView, Node, Operand
+from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.panel_plan import PanelPlan
+from ftm_backend.tile.builder import Index, TileBuilder
 
 __all__ = ["lower_panels"]
 
@@ -45,13 +45,13 @@ class _Range(NamedTuple):
     trips: Index
 
 
-def lower_panels(kernel: KernelView, chosen: Schedule, b: TileBuilder) -> None:
+def lower_panels(kernel: Kernel, chosen: Schedule, b: TileBuilder) -> None:
     """Builds the kernel's function body at the insertion point."""
     _Panels(kernel, chosen, b).build()
 
 
 class _Panels:
-    def __init__(self, kernel: KernelView, chosen: Schedule, b: TileBuilder) -> None:
+    def __init__(self, kernel: Kernel, chosen: Schedule, b: TileBuilder) -> None:
         assert isinstance(chosen.plan, PanelPlan)
         self.b, self.kernel, self.chosen = b, kernel, chosen
         self.form, self.plan = chosen.form, chosen.plan
@@ -301,9 +301,6 @@ class _Panels:
         if contraction.starts_at_zero:
             return False
 
-        def scalar(node: Node) -> Any:
-            return b.scalar(node.payload, node.dtype) if node.op == "scalar" else None
-
         b.map(self.blocks.count(form.m, places), self.blocks.count(form.n, places), [], [(self.c_tile, slot, "full")],
-              lambda _: bodies.emit([init], scalar))
+              lambda _: [init])
         return True

@@ -1,55 +1,70 @@
-"""The midend, in order: linalg on tensors in, tile-level ftm out.
-
-Each pass changes the module in place and leaves it valid; the module is verified after each one.
-"""
+"""The midend, in order: linalg on tensors in, kernels on tiles out.  Each pass is a function of the one value before it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 
+from ftm_backend import mlir
+from ftm_backend.linalg.ir import Function
+from ftm_backend.linalg.printer import print_function
 from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend import text
 from ftm_backend.midend.group import group_kernels
-from ftm_backend.midend.lower import lower_kernels
+from ftm_backend.midend.lower_kernels import lower_kernels
+from ftm_backend.midend.order_kernels import order_kernels
+from ftm_backend.midend.own_buffers import own_buffers
 from ftm_backend.midend.plan_buffers import plan_buffers
-from ftm_backend.midend.simplify import simplify
-from ftm_backend.mlir import ir
+from ftm_backend.stages import Form, Pass
+from ftm_backend.tile.program import TileProgram
+from ftm_backend.tile.reader import read_tiles
+from ftm_backend.tile.text import print_tiles
+
+__all__ = ["FUNCTION", "PASSES", "TILES", "run"]
 
 
-@dataclass(frozen=True)
-class Pass:
-    """One named step: ``run(module, machine)`` changes ``module`` in place."""
+def _read_function(content: str, machine: MachineParameters) -> Function:
+    from ftm_backend.linalg.reader import read_module
 
-    name: str
-    run: Callable[[ir.Module, MachineParameters], None]
-    doc: str
+    del machine
+    with mlir.context(), mlir.ir.Location.unknown():
+        return read_module(content)
 
+
+FUNCTION = Form(print_function, _read_function, ".mlir")
+"""Loop nests on tensors."""
+
+GROUPED = Form(text.print_grouped, text.read_grouped, ".mlir")
+"""Kernels on tensors."""
+
+PROGRAM = Form(text.print_program, text.read_program, ".mlir")
+"""Kernels on tensors that have buffers."""
+
+TILES = Form(print_tiles, lambda content, machine: read_tiles(content), ".tiles")
+"""Kernels on tiles."""
 
 PASSES: tuple[Pass, ...] = (
-    Pass("simplify", simplify, "bring every operation into a form that the midend reads; fold views into views"),
-    Pass("group-kernels", group_kernels, "put operations that share a loop nest into ftm.kernel"),
-    Pass("plan-buffers", plan_buffers, "give each tensor between kernels its DDR buffer; place barriers"),
-    Pass("lower-kernels", lower_kernels, "turn each ftm.kernel into a function of tiles, DMA and maps"),
+    Pass("own-buffers", own_buffers, FUNCTION,
+         "give what is written in place memory that nobody else needs; drop what no result needs"),
+    Pass("group-kernels", group_kernels, GROUPED, "put operations that share a loop nest into one kernel"),
+    Pass("order-kernels", order_kernels, GROUPED,
+         "find the kernels that can fault; let kernels that write over inputs wait for them"),
+    Pass("plan-buffers", plan_buffers, PROGRAM, "give each value between kernels its DDR buffer; place barriers"),
+    Pass("lower-kernels", lower_kernels, TILES, "turn each kernel into a function of tiles, DMA and maps", alias="ftm"),
 )
 
 
-def run(
-    module: ir.Module,
-    machine: MachineParameters,
-    after: Callable[[str, ir.Module], None] | None = None,
-) -> None:
-    """Runs all passes on ``module``, verifying after each.
+def run(function: Function, machine: MachineParameters, after: Callable[[str, Any], None] | None = None) -> TileProgram:
+    """Runs all passes.
 
     Args:
-        module: linalg on tensors, as the frontend leaves it.
+        function: linalg on tensors, as the frontend makes it.
         machine: what the kernels are grouped and tiled for.
-        after: called with the pass's name and the module after each pass.
-
-    Raises:
-        ir.MLIRError: a pass left an invalid module.
+        after: called with the pass's name and its value after each pass.
     """
+    value: Any = function
     for step in PASSES:
-        step.run(module, machine)
-        module.operation.verify()
+        value = step.run(value, machine)
         if after is not None:
-            after(step.name, module)
+            after(step.name, value)
+    return value

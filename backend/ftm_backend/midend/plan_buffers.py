@@ -1,10 +1,7 @@
-"""Pass ``plan-buffers``: the DDR buffer of every tensor between kernels, and the barriers.
+"""Pass ``plan-buffers``: the DDR buffer of every value between kernels, and the barriers.
 
-Inputs, constants, outputs and the arena's regions get names; each kernel says which buffers it reads and
-writes (attributes ``inputs``, ``outputs``, ``workspaces``), whether all cores meet before it (``barrier``) and whether
-it can fault (``faults``).  A tensor lives in the arena from the kernel that computes it to the last one that reads
-it.  An output takes over an input only after the last kernel that can fault.  ``ftm.program`` on the module
-holds the signature and the arena.
+Inputs, constants, outputs and the arena's regions get names.  A value lives in the arena from the kernel that computes
+it to the last one that reads it.  An output takes over an input only after the last kernel that can fault.
 """
 
 from __future__ import annotations
@@ -12,19 +9,18 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
+from ftm_backend.linalg.affine import volume
+from ftm_backend.linalg.ir import Value
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.affine import volume
 from ftm_backend.midend.arena import Arena
 from ftm_backend.midend.donation import Made, donated_input, may_overwrite
-from ftm_backend.midend.faults import Faults
+from ftm_backend.midend.group import home_of
 from ftm_backend.midend.hazards import Barriers, Storage
-from ftm_backend.midend.kernel import KernelView
+from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.lowerings import LOWERINGS
-from ftm_backend.midend.order import Kernels
 from ftm_backend.midend.program import Program
-from ftm_backend.midend.reader import token
-from ftm_backend.midend.region import FunctionReader
-from ftm_backend.mlir import ir
+
+__all__ = ["plan_buffers"]
 
 _MOST_KERNELS = 4
 """Kernels that are looked through for the input that an output updates."""
@@ -32,14 +28,17 @@ _MOST_KERNELS = 4
 
 @dataclass(eq=False)
 class Buffer(Storage):
-    """One piece of DDR memory: an input, constant, output or arena region."""
+    """One piece of DDR memory: an input, constant, output or arena region.
+
+    first, last: numbers of the kernels that use it first and last.  offset: bytes, in the arena.
+    """
 
     dtype: str = ""
     shape: tuple[int, ...] = ()
     symbol: str = ""
     first: int = -1
     last: int = -1
-    offset: int = -1
+    offset: int | None = None
 
     @property
     def count(self) -> int:
@@ -48,101 +47,83 @@ class Buffer(Storage):
 
 
 @dataclass(eq=False)
-class Step:
+class _Step:
     """One kernel and the buffers that it reads and writes."""
 
-    op: ir.Operation
-    view: KernelView
+    kernel: Kernel
     inputs: list[Buffer]
     outputs: list[Buffer]
-    faults: bool = False
     workspaces: list[Buffer] = field(default_factory=list)
 
 
-def plan_buffers(module: ir.Module, machine: MachineParameters) -> None:
-    """Plans the memory of ``@main`` and annotates its kernels."""
-    with module.context, ir.Location.unknown():
-        for function in module.body.operations:
-            if function.operation.name == "func.func" and len(function.regions[0].blocks):
-                _Planner(module, function.operation, machine).run()
+def plan_buffers(grouped: Grouped, machine: MachineParameters) -> Program:
+    """Plans the memory of a function's kernels; every value that they touch in memory gets its symbol."""
+    del machine
+    return _Planner(grouped).run()
 
 
 class _Planner:
-    def __init__(self, module: ir.Module, function: ir.Operation, machine: MachineParameters):
-        self._module, self._function = module, function
-        self._reader = FunctionReader(function, machine)
-        self._block = function.regions[0].blocks[0]
-        self._buffers: dict[ir.Value, Buffer] = {}
-        self._program = Program()
-        self._steps: list[Step] = []
+    def __init__(self, grouped: Grouped) -> None:
+        self._function = grouped.function
+        self._buffers: dict[Value, Buffer] = {}
+        self._program = Program(grouped.function, grouped.kernels)
+        self._steps: list[_Step] = []
 
-    def run(self) -> None:
+    def run(self) -> Program:
         """All of it, in order."""
         self._declare_inputs()
-        self._declare_kernels()
+        for number, kernel in enumerate(self._program.kernels):
+            self._declare(number, kernel)
         self._declare_outputs()
         self._donate()
         self._place()
-        self._annotate()
-        self._program.attach(self._module)
+        self._name()
+        return self._program
 
     # --- buffers ---------------------------------------------------------------------------------------
 
     def _declare_inputs(self) -> None:
-        for k, ssa in enumerate(self._reader.inputs):
-            buffer = self._buffers[ssa] = _buffer_of(ssa, f"b{k}")
-            self._program.inputs.append([buffer.symbol, _told(self._function, "ftm.inputs", k, buffer.dtype), list(buffer.shape)])
-        for k, ssa in enumerate(self._reader.scalars):
-            self._program.scalars.append([f"s{k}", token(ssa.type)])
+        function = self._function
+        for number, (value, dtype) in enumerate(zip(function.inputs, function.input_types, strict=True)):
+            self._buffers[value] = Buffer(dtype=value.dtype, shape=value.shape, symbol=f"b{number}")
+            self._program.inputs.append([f"b{number}", dtype, list(value.shape)])
+        for node in function.scalars:
+            self._program.scalars.append([node.payload, node.dtype])
 
-    def _declare_kernels(self) -> None:
-        for number, (op, view, faults) in enumerate(self._ordered()):
-            inputs = [self._input(ssa) for ssa in op.operands]
-            outputs = []
-            for ssa, tie in zip(op.results, view.ties, strict=True):
-                buffer = _buffer_of(ssa, "") if tie is None else inputs[tie]
-                self._buffers[ssa] = buffer
-                outputs.append(buffer)
-            step = Step(op, view, inputs, outputs, faults)
-            for dtype, elements in LOWERINGS[view.kind].workspace(view):
-                step.workspaces.append(Buffer(dtype=dtype, shape=(elements,)))
-            for buffer in (*inputs, *outputs, *step.workspaces):
-                buffer.first = number if buffer.first < 0 else buffer.first
-                buffer.last = number
-            self._steps.append(step)
+    def _declare(self, number: int, kernel: Kernel) -> None:
+        step = _Step(kernel, [self._buffer(v) for v in kernel.inputs], [self._buffer(v) for v in kernel.outputs])
+        for dtype, elements in LOWERINGS[kernel.kind].workspace(kernel):
+            kernel.workspaces.append(Value(dtype, (elements,)))
+            step.workspaces.append(self._buffer(kernel.workspaces[-1]))
+        for buffer in (*step.inputs, *step.outputs, *step.workspaces):
+            buffer.first = number if buffer.first < 0 else buffer.first
+            buffer.last = number
+        self._steps.append(step)
 
-    def _ordered(self) -> list[tuple[ir.Operation, KernelView, bool]]:
-        """The kernels in the order in which they run, and which of them can fault."""
-        faults, kernels = Faults(), Kernels(self._block)
-        for op in self._reader.kernels:
-            view = self._reader.kernel(op)
-            kernels.add(op, view, faults.visit(op, view))
-        return kernels.arrange()
-
-    def _input(self, ssa: ir.Value) -> Buffer:
-        buffer = self._buffers.get(ssa)
+    def _buffer(self, value: Value) -> Buffer:
+        home = home_of(value)
+        buffer = self._buffers.get(home)
         if buffer is None:
-            buffer = self._buffers[ssa] = _buffer_of(ssa, f"k{len(self._program.consts)}")
-            data = _bytes_of(ssa.owner.attributes["value"], buffer.dtype)
-            self._program.consts.append([buffer.symbol, buffer.dtype, list(buffer.shape), data])
+            buffer = self._buffers[home] = Buffer(dtype=home.dtype, shape=home.shape)
+            if home.data is not None:
+                buffer.symbol = f"k{len(self._program.consts)}"
+                self._program.consts.append([buffer.symbol, home.dtype, list(home.shape), home.data.hex()])
         return buffer
 
     def _declare_outputs(self) -> None:
-        returned = self._block.operations[len(self._block.operations) - 1]
-        for k, ssa in enumerate(returned.operands):
-            dtype, shape = token(ir.RankedTensorType(ssa.type).element_type), list(ir.RankedTensorType(ssa.type).shape)
-            root = ssa if ssa in self._buffers else ssa.owner.operands[0]
-            self._buffers[root].symbol = f"o{k}"
-            self._program.outputs.append([f"o{k}", _told(self._function, "ftm.outputs", k, dtype), shape, ""])
+        function = self._function
+        for number, (tensor, dtype) in enumerate(zip(function.results, function.output_types, strict=True)):
+            self._buffer(tensor.value).symbol = f"o{number}"
+            self._program.outputs.append([f"o{number}", dtype, list(tensor.view.sizes), ""])
 
     # --- sharing ---------------------------------------------------------------------------------------
 
     def _donate(self) -> None:
         """Pairs outputs with inputs whose storage they may share: a program that faults has written none."""
-        last_fault = max((number for number, step in enumerate(self._steps) if step.faults), default=-1)
+        last_fault = max((number for number, step in enumerate(self._steps) if step.kernel.faults), default=-1)
         inputs = {i[0]: i[1] for i in self._program.inputs}  # dtype tokens tell u8 from i8
         outputs = {o[0]: o for o in self._program.outputs}
-        made = {buffer: Made(step.view, position, step.inputs) for number, step in enumerate(self._steps)
+        made = {buffer: Made(step.kernel, position, step.inputs) for number, step in enumerate(self._steps)
                 for position, buffer in enumerate(step.outputs) if buffer.first == number}
         taken: set[Buffer] = set()
         late = [buffer for buffer in made if buffer.symbol in outputs and buffer.first > last_fault]
@@ -163,13 +144,13 @@ class _Planner:
         """Gives each arena buffer its offset, best fit in order of time."""
         arena, owners = Arena(), _Owners()
         for number, step in enumerate(self._steps):
-            fresh = [b for b in dict.fromkeys((*step.outputs, *step.workspaces)) if not b.symbol and b.offset < 0]
+            fresh = [b for b in dict.fromkeys((*step.outputs, *step.workspaces)) if not b.symbol and b.offset is None]
             dying = [b for b in dict.fromkeys(step.inputs) if not b.symbol and b.last == number]
             for buffer in fresh:
                 heir = None
                 if buffer in step.outputs:
                     heir = next((b for b in dying if b.count == buffer.count and may_overwrite(
-                        step.view, step.outputs.index(buffer), [k for k, i in enumerate(step.inputs) if i is b])), None)
+                        step.kernel, step.outputs.index(buffer), [k for k, i in enumerate(step.inputs) if i is b])), None)
                 if heir is not None:
                     dying.remove(heir)
                     buffer.offset = heir.offset
@@ -177,34 +158,28 @@ class _Planner:
                     buffer.offset = arena.take(buffer.count)
                 buffer.before += owners.take(buffer)
             for buffer in (*dying, *(b for b in fresh if b.last == number)):
+                assert buffer.offset is not None
                 arena.give(buffer.offset, buffer.count)
         self._program.arena_bytes = arena.size
 
-    # --- writing ---------------------------------------------------------------------------------------
+    # --- names and barriers ----------------------------------------------------------------------------
 
-    def _annotate(self) -> None:
+    def _name(self) -> None:
         barriers, checks = Barriers(), Storage()
         donated = {symbol for symbol, *_, alias in self._program.outputs if alias}
-        named = 0
         for step in self._steps:
+            kernel = step.kernel
             for buffer in (*step.outputs, *step.workspaces):
                 if not buffer.symbol:
-                    buffer.symbol = f"t{named}"
-                    named += 1
+                    buffer.symbol = f"t{len(self._program.arena)}"
                     self._program.arena.append([buffer.symbol, buffer.offset, buffer.dtype, list(buffer.shape)])
-            attributes = step.op.attributes
-            attributes["inputs"] = _words(b.symbol for b in step.inputs)
-            attributes["outputs"] = _words(b.symbol for b in step.outputs)
-            if step.workspaces:
-                attributes["workspaces"] = _words(b.symbol for b in step.workspaces)
+            for value in (*kernel.inputs, *kernel.outputs, *kernel.workspaces):
+                value.symbol = self._buffer(value).symbol
             # Cores write over inputs when all of them are past the kernels that can fault.
             overwrites = any(b.symbol in donated for b in step.outputs)
-            if barriers.visit(
-                    (*step.inputs, *([checks] if overwrites else ())),
-                    (*step.outputs, *step.workspaces, *([checks] if step.faults else ())), step.view.one_core):
-                attributes["barrier"] = ir.UnitAttr.get()
-            if step.faults:
-                attributes["faults"] = ir.UnitAttr.get()
+            kernel.barrier = barriers.visit(
+                (*step.inputs, *([checks] if overwrites else ())),
+                (*step.outputs, *step.workspaces, *([checks] if kernel.faults else ())), kernel.one_core)
 
 
 class _Owners:
@@ -216,6 +191,7 @@ class _Owners:
 
     def take(self, buffer: Buffer) -> list[Buffer]:
         """Notes the new owner of its region; gives those who held parts of it before."""
+        assert buffer.offset is not None
         start, end = buffer.offset, buffer.offset + max(buffer.count, 1)
         low = bisect_left(self._starts, start)
         if low and self._spans[low - 1][0] > start:
@@ -235,28 +211,3 @@ class _Owners:
         self._starts[low:high] = [piece[0] for piece in pieces]
         self._spans[low:high] = [piece[1] for piece in pieces]
         return before
-
-
-def _buffer_of(ssa: ir.Value, symbol: str) -> Buffer:
-    kind = ir.RankedTensorType(ssa.type)
-    return Buffer(dtype=token(kind.element_type), shape=tuple(kind.shape), symbol=symbol)
-
-
-def _told(function: ir.Operation, name: str, position: int, default: str) -> str:
-    """The dtype token that the frontend noted for an argument or result (it tells u8 from i8)."""
-    return function.attributes[name][position].value if name in function.attributes else default
-
-
-def _words(symbols: object) -> ir.Attribute:
-    return ir.ArrayAttr.get([ir.StringAttr.get(s) for s in symbols])
-
-
-def _bytes_of(attribute: ir.Attribute, dtype: str) -> str:
-    """Little-endian bytes of a dense constant, in hex."""
-    import numpy
-
-    if dtype == "bf16":
-        values = numpy.array([float(attribute[k]) for k in range(len(attribute))], numpy.float32)
-        return (values.view(numpy.uint32) >> 16).astype("<u2").tobytes().hex()
-    types = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "i64": "<i8", "i32": "<i4", "i16": "<i2", "i8": "|i1", "i1": "|u1"}
-    return numpy.array([attribute[k] for k in range(len(attribute))], types[dtype]).tobytes().hex()

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ftm_backend.midend.affine import Affine
-from ftm_backend.midend.kernel import Node, Operand
+from ftm_backend.linalg.affine import Affine
+from ftm_backend.linalg.ir import Node, Operand
 
 Range = tuple[int, int]
 """The least and the greatest value."""
@@ -182,7 +182,7 @@ class Ranges:
 
 
 def _predicate(node: Node) -> int:
-    return int(node.payload["predicate"].value)
+    return int(node.payload)
 
 
 def _narrow(known: Bounds, node: Node, now: Range, allowed: Range) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ftm_backend.midend.affine import Affine
-from ftm_backend.midend.kernel import Node, Operand, Result, Statement, Store, walk
+from ftm_backend.linalg.affine import Affine
+from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Store, walk
 
 Piece = tuple[int, int]
 """Loop number, and which of its pieces (outer first)."""
@@ -195,7 +195,7 @@ def _rewritten(statement: Statement, splits: Sequence[Sequence[int]], groups: Se
     results = []
     for r in statement.results:
         init = Operand(r.init.value, over(r.init.index)) if isinstance(r.init, Operand) else r.init
-        stores = [Store(s.symbol, s.elements, over(s.index)) for s in r.stores]
+        stores = [Store(s.target, over(s.index)) for s in r.stores]
         results.append(Result(r.value, over(r.index), (), made[id(r.yields)], r.combine, init, stores))
     return Statement(statement.op, tuple(extents), reduced, list(operands.values()), results, statement.gathers,
-                     statement.attributes, statement.source)
+                     statement.attributes)

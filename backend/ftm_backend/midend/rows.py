@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, prod
 
-from ftm_backend.codegen.builder import TileBuilder
+from ftm_backend.tile.builder import TileBuilder
 from ftm_backend.machine.presets import ELEMENT_BYTES
-from ftm_backend.midend.affine import Affine
+from ftm_backend.linalg.affine import Affine
 from ftm_backend.midend.contraction_blocks import Blocks, Places, TileBody
 from ftm_backend.midend.contraction_form import merge_loops
-from ftm_backend.midend.kernel import KernelView, Operand, Statement, Store, core_share, walk
+from ftm_backend.linalg.ir import Operand, Statement, Store, walk
+from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.rows_gather import RowGather, match_gather
 from ftm_backend.midend.tiling import Cut, cuts
-from ftm_backend.mlir import ir
 
 __all__ = ["largest", "lower", "match_gather"]
 
@@ -28,7 +28,7 @@ _LEAST_COLUMNS = 16
 """Columns that a core must get for sharing a scatter to pay."""
 
 
-def lower(kernel: KernelView, b: TileBuilder) -> None:
+def lower(kernel: Kernel, b: TileBuilder) -> None:
     """Builds the kernel's function body at the insertion point.
 
     Raises:
@@ -52,10 +52,10 @@ def largest(extents: Sequence[int], most: int) -> Cut:
 class _Scatter:
     """``dest[indices[i], :] (reduce)= updates[i, :]``: axes 0 = rows of updates, 1 = columns, 2 = rows of dest."""
 
-    def __init__(self, kernel: KernelView, statement: Statement, b: TileBuilder) -> None:
+    def __init__(self, kernel: Kernel, statement: Statement, b: TileBuilder) -> None:
         self.kernel, self.b, self.statement = kernel, b, statement
         self.dest, self.indices, self.updates = statement.operands
-        shapes = [tuple(ir.RankedTensorType(o.type).shape) for o in statement.source.operands]
+        shapes = [t.view.sizes for t in statement.tensors]
         (self.entries, self.width), (self.moves,) = shapes[0], shapes[1]
         self.blocks = Blocks(b, (self.moves, self.width, self.entries))
 
@@ -112,7 +112,7 @@ class _Scatter:
 class _Gather:
     """Rows of a table, and the elementwise body on them."""
 
-    def __init__(self, kernel: KernelView, found: RowGather, b: TileBuilder) -> None:
+    def __init__(self, kernel: Kernel, found: RowGather, b: TileBuilder) -> None:
         self.kernel, self.found, self.b = kernel, found, b
         statement = found.statement
         self.row_reads = tuple(n.payload for n in walk([found.identity]) if n.op == "in")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ftm_backend.midend.affine import Affine
+from ftm_backend.linalg.affine import Affine
 from ftm_backend.midend.contraction_blocks import nodes_above
-from ftm_backend.midend.kernel import Node, Operand, Statement, Value, walk
+from ftm_backend.linalg.ir import Node, Operand, Statement, Value, walk
 
 __all__ = ["RowGather", "match_gather"]
 

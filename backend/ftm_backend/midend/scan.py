@@ -10,13 +10,13 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import Any
 
-from ftm_backend.codegen.builder import TileBuilder, element_type
+from ftm_backend.tile.builder import TileBuilder
 from ftm_backend.machine.presets import ELEMENT_BYTES
-from ftm_backend.midend import bodies
 from ftm_backend.midend.contraction_blocks import Blocks, Places
-from ftm_backend.midend.kernel import KernelView, Statement, core_share
+from ftm_backend.linalg.ir import Node, Statement
+from ftm_backend.linalg.nodes import constant, identity
+from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.rows import largest
-from ftm_backend.mlir import ir
 
 ONE_CORE_ELEMENTS = 20_000
 """Elements below which a scan runs on one core."""
@@ -40,7 +40,7 @@ def one_core(statement: Statement) -> bool:
     return outer * inner == 1 or outer * length * inner < ONE_CORE_ELEMENTS
 
 
-def lower(kernel: KernelView, b: TileBuilder) -> None:
+def lower(kernel: Kernel, b: TileBuilder) -> None:
     """Builds the kernel's function body at the insertion point."""
     (statement,) = kernel.statements
     if statement.volume:
@@ -50,7 +50,7 @@ def lower(kernel: KernelView, b: TileBuilder) -> None:
 class _Scan:
     """Axes 0 = O, 1 = N, 2 = I."""
 
-    def __init__(self, kernel: KernelView, statement: Statement, b: TileBuilder) -> None:
+    def __init__(self, kernel: Kernel, statement: Statement, b: TileBuilder) -> None:
         self.kernel, self.statement, self.b = kernel, statement, b
         self.source, self.result = statement.operands[0], statement.results[0]
         self.kind, self.dtype = statement.attributes["kind"], statement.results[0].value.dtype
@@ -106,8 +106,8 @@ class _Scan:
             for store in self.result.stores:
                 blocks.store(y, 0, self.dtype, store, store.index, inside, rows, columns)
 
-    def _identity(self) -> ir.Value:
+    def _identity(self) -> Node:
         if self.kind in ("min", "max"):
-            return bodies.constant_value(bodies.identity(self.kind, self.carried), self.carried)
+            return constant(identity(self.kind, self.carried), self.carried)
         number = float(_IDENTITY[self.kind]) if self.carried == "f64" else int(_IDENTITY[self.kind])
-        return bodies.constant_value(number, self.carried)
+        return constant(number, self.carried)

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from ftm_backend.codegen.builder import TileBuilder
+from ftm_backend.tile.builder import TileBuilder
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.affine import Affine
+from ftm_backend.linalg.affine import Affine
 from ftm_backend.midend.contraction_blocks import Blocks
-from ftm_backend.midend.kernel import KernelView, Statement, core_share
+from ftm_backend.linalg.ir import Statement
+from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.rows import largest
 from ftm_backend.midend.sort_merge import merge_runs
 
@@ -68,7 +69,7 @@ class _Stages:
         return _Stages(chunk, tuple(lengths), 0)
 
 
-def workspace(kernel: KernelView) -> list[tuple[str, int]]:
+def workspace(kernel: Kernel) -> list[tuple[str, int]]:
     """Where the rows of each round lie, or the runs between passes and for each core the ends of the block that it makes."""
     (statement,) = kernel.statements
     rows, length = statement.loops
@@ -81,7 +82,7 @@ def workspace(kernel: KernelView) -> list[tuple[str, int]]:
     return between
 
 
-def lower(kernel: KernelView, b: TileBuilder) -> None:
+def lower(kernel: Kernel, b: TileBuilder) -> None:
     """Builds the kernel's function body at the insertion point."""
     (statement,) = kernel.statements
     if statement.volume and statement.results[0].value.shape[1]:
@@ -91,15 +92,14 @@ def lower(kernel: KernelView, b: TileBuilder) -> None:
 class _Sort:
     """Axes 0 = rows, 1 = along them."""
 
-    def __init__(self, kernel: KernelView, statement: Statement, b: TileBuilder) -> None:
+    def __init__(self, kernel: Kernel, statement: Statement, b: TileBuilder) -> None:
         self.kernel, self.statement, self.b = kernel, statement, b
         self.rows, self.length = statement.loops
         self.kept = statement.results[0].value.shape[1]
         self.stages = _Stages.of(statement, kernel.machine)
         (store,) = statement.results[0].stores
         self.result = b.buffer(store.symbol, "i64", store.elements)
-        self.spaces = [b.buffer(symbol, "i64", elements) for symbol, (_, elements) in
-                       zip(kernel.workspaces, workspace(kernel), strict=True)]
+        self.spaces = [b.buffer(str(space.symbol), "i64", space.shape[0]) for space in kernel.workspaces]
 
     def build(self) -> None:
         """All stages; the last one writes the result."""

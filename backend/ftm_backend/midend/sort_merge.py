@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from ftm_backend.codegen.builder import TileBuilder
-from ftm_backend.midend.kernel import KernelView, core_share
+from ftm_backend.tile.builder import TileBuilder
+from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.sort_split import Split, split_runs
 
 __all__ = ["merge_runs"]
@@ -19,7 +19,7 @@ _BLOCKS_OF_CHUNK = 4
 """Blocks that make a chunk: three tiles of a block must fit where one of a chunk does."""
 
 
-def merge_runs(b: TileBuilder, kernel: KernelView, run: int, shape: tuple[int, int, int], source: Any, target: Any,
+def merge_runs(b: TileBuilder, kernel: Kernel, run: int, shape: tuple[int, int, int], source: Any, target: Any,
                ends: Any, chunk: int) -> None:
     """Merges runs of ``run`` elements, of which a row's last ones may be shorter, into ``target``.
 

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ftm_backend import dialect
-from ftm_backend.codegen.builder import Index, TileBuilder
-from ftm_backend.midend.bodies import constant_value
-from ftm_backend.mlir import arith, ir
+from ftm_backend.tile.builder import Index, TileBuilder
+from ftm_backend.linalg.ir import Node
+from ftm_backend.linalg.nodes import constant
 
 __all__ = ["Split", "split_runs"]
 
@@ -42,20 +41,20 @@ def split_runs(b: TileBuilder, split: Split, low: Any, high: Any) -> None:
 
     def start(_: Sequence[Any]) -> list[Any]:
         place = b.position(split.first, 0, split.count)
-        least = arith.MaxSIOp(arith.SubIOp(place, b.position(split.others, 0, 0)).result, _number(0)).result
-        return [least, arith.MinSIOp(place, b.position(split.mine, 0, 0)).result]
+        least = _of("maxsi", _of("subi", place, b.position(split.others, 0, 0)), _number(0))
+        return [least, _of("minsi", place, b.position(split.mine, 0, 0))]
 
     def narrow(bounds: Sequence[Any]) -> list[Any]:
         lower, upper = bounds
-        middle = arith.ShRSIOp(arith.AddIOp(lower, upper).result, _number(1)).result
+        middle = _of("shrsi", _of("addi", lower, upper), _number(1))
         place = b.position(split.first, 0, split.count)
-        mirror = arith.SubIOp(arith.SubIOp(place, _number(1)).result, middle).result
+        mirror = _of("subi", _of("subi", place, _number(1)), middle)
         before = _compare("sle", _read(b, split, split.a, middle), _read(b, split, split.b, mirror))
         open_ = _compare("slt", lower, upper)
-        up = arith.AndIOp(open_, before).result
-        down = arith.AndIOp(open_, arith.XOrIOp(before, constant_value(1, "i1")).result).result
-        after = arith.AddIOp(middle, _number(1)).result
-        return [arith.SelectOp(up, after, lower).result, arith.SelectOp(down, middle, upper).result]
+        up = _of("andi", open_, before)
+        down = _of("andi", open_, _of("xori", before, constant(1, "i1")))
+        after = _of("addi", middle, _number(1))
+        return [_of("select", up, after, lower), _of("select", down, middle, upper)]
 
     outs = [(low, 0, "full"), (high, 0, "full")]
     b.map(1, 2, [], outs, start)
@@ -65,16 +64,19 @@ def split_runs(b: TileBuilder, split: Split, low: Any, high: Any) -> None:
 
 def _read(b: TileBuilder, split: Split, run: Index, place: Any) -> Any:
     """Element ``place`` of a run; where a finished search reads beside the runs, any element of the buffer."""
-    inside = arith.MaxSIOp(place, _number(0)).result
-    at = arith.AddIOp(b.position(run, 0, 0), inside).result
-    at = arith.MinSIOp(at, _number(split.elements - 1)).result
-    return dialect.Gather(ir.IntegerType.get_signless(64), split.buffer, at).result
+    inside = _of("maxsi", place, _number(0))
+    at = _of("addi", b.position(run, 0, 0), inside)
+    at = _of("minsi", at, _number(split.elements - 1))
+    return b.gather(split.buffer, at)
 
 
 def _number(value: int) -> Any:
-    return constant_value(value, "i64")
+    return constant(value, "i64")
 
 
-def _compare(predicate: str, left: Any, right: Any) -> Any:
-    number = {"slt": 2, "sle": 3}[predicate]
-    return arith.CmpIOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number), left, right).result
+def _compare(predicate: str, left: Node, right: Node) -> Node:
+    return Node("arith.cmpi", "i1", (left, right), {"slt": 2, "sle": 3}[predicate])
+
+
+def _of(name: str, *operands: Node) -> Node:
+    return Node(f"arith.{name}", operands[-1].dtype, operands)

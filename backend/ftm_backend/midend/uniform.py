@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ftm_backend.codegen.builder import TileBuilder
-from ftm_backend.midend.bodies import emit
-from ftm_backend.midend.kernel import Node, Statement, walk
-from ftm_backend.mlir import ir
+from ftm_backend.linalg.ir import Node, Statement, walk
+from ftm_backend.midend.bodies import mapped
+from ftm_backend.tile.builder import TileBuilder
 
 
 class Uniforms:
@@ -38,12 +37,8 @@ class Uniforms:
             return
         b = self._b
         made = [(node, b.tile(node.dtype, 1, 1)) for node in self._nodes]
-        b.map(1, 1, [], [(tile, 0, "full") for _, tile in made], lambda _: emit(self._nodes, self.scalar))
+        b.map(1, 1, [], [(tile, 0, "full") for _, tile in made], lambda _: mapped(b, self._nodes, lambda _: None))
         self.tiles = {id(node): (node, tile) for node, tile in made}
-
-    def scalar(self, node: Node) -> ir.Value | None:
-        """The value of a ``scalar`` node; None for other nodes."""
-        return self._b.scalar(node.payload, node.dtype) if node.op == "scalar" else None
 
 
 def _is_operand(node: Node) -> bool:
@@ -51,5 +46,3 @@ def _is_operand(node: Node) -> bool:
     if node.op in ("constant", "scalar"):
         return True
     return node.op == "arith.truncf" and node.operands[0].op == "scalar"
-
-

@@ -1,14 +1,15 @@
-"""`ftm-opt`: reads MLIR of any stage, runs passes of this compiler or of upstream MLIR, prints MLIR."""
+"""`ftm-opt`: reads the text of any stage, runs passes of this compiler or of upstream MLIR, prints what they leave."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.stages import Form, Pass
 from ftm_backend.tools.ftm_translate import write
 
 __all__ = ["main"]
@@ -16,8 +17,9 @@ __all__ = ["main"]
 _EPILOG = """\
 examples:
   ftm-opt --list-passes
-  ftm-opt --simplify --group-kernels a.mlir              two passes, in this order
-  ftm-opt --ftm-pipeline a.mlir                          all passes of the midend
+  ftm-opt --own-buffers --group-kernels a.mlir           two passes, in this order
+  ftm-opt --insert-waits a.tiles                          one pass of the tile level
+  ftm-opt --ftm-pipeline a.mlir                          all passes, from linalg to tiles that lack registers
   ftm-opt --pass-pipeline='builtin.module(canonicalize)' a.mlir
   ftm-opt --verify a.mlir                                 parse, verify and print
 """
@@ -32,82 +34,116 @@ class _Append(argparse.Action):
 
 
 def _parser() -> argparse.ArgumentParser:
-    from ftm_backend.midend import pipeline
-
     parser = argparse.ArgumentParser(
-        prog="ftm-opt", description="Runs passes on MLIR of any stage of the compiler and prints the result.",
+        prog="ftm-opt", description="Runs passes on the text of any stage of the compiler and prints the result.",
         epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", nargs="?", default="-", help="input; - or nothing: standard input")
     parser.add_argument("-o", dest="output", default="-", metavar="FILE", help="output; - (default): standard output")
     parser.add_argument("--list-passes", action="store_true", help="print the passes in the order of the pipeline")
     parser.add_argument("--verify", action="store_true",
-                        help="verify the result, and between passes (this is the default; --no-verify turns it off)")
+                        help="verify MLIR after each pass (this is the default; --no-verify turns it off)")
     parser.add_argument("--no-verify", action="store_true", help="do not verify")
     parser.add_argument("--machine", default="host", help="machine preset that passes read (default: host)")
     parser.add_argument("--cores", type=int, default=0, help="cores to plan for (default: the preset's)")
     passes = parser.add_argument_group("passes, run in the order of the command line")
     passes.add_argument("--ftm-pipeline", dest="ftm", nargs=0, const="all", action=_Append,
-                        help="all passes of the midend")
+                        help="all passes of this compiler, from linalg on")
     passes.add_argument("--pass-pipeline", dest="upstream", metavar="PIPELINE", action=_Append,
                         help="upstream passes, e.g. 'builtin.module(canonicalize,cse)'")
-    for step in pipeline.PASSES:
+    for step in _passes():
         passes.add_argument(f"--{step.name}", dest="ftm", nargs=0, const=step.name, action=_Append, help=step.doc)
     parser.set_defaults(steps=[])
     return parser
 
 
-def _runs(given: argparse.Namespace) -> list[tuple[str, Callable[[Any], None]]]:
-    """What to run, in order: names and functions that change a module in place."""
-    from ftm_backend import mlir
-    from ftm_backend.machine import presets
+def _passes() -> tuple[Pass, ...]:
+    from ftm_backend import codegen
     from ftm_backend.midend import pipeline
 
-    machine = presets.load(given.machine)
-    if given.cores:
-        machine = replace(machine, cores=given.cores)
-    runs: list[tuple[str, Callable[[Any], None]]] = []
-    for kind, name in given.steps:
+    return (*pipeline.PASSES, *codegen.PASSES)
+
+
+class _Program:
+    """What passes work on: a text, or the value that the last pass has left."""
+
+    def __init__(self, text: str, machine: MachineParameters, verify: bool) -> None:
+        self._machine, self._verify = machine, verify
+        self._text: str | None = text
+        self._value: Any = None
+        self._last: Pass | None = None
+
+    def text(self) -> str:
+        """The program as it is now; MLIR is verified.
+
+        Raises:
+            ir.MLIRError: it is not valid.
+        """
+        if self._text is None:
+            assert self._last is not None
+            self._text = self._last.form.write(self._value, self._last.stage)
+        if self._verify and not self._text.startswith("@stage"):
+            self._upstream("")
+        return self._text
+
+    def _upstream(self, pipeline: str) -> str:
+        from ftm_backend import mlir
+
+        with mlir.context(), mlir.ir.Location.unknown():
+            module = mlir.ir.Module.parse(self._text)
+            if pipeline:
+                mlir.run_passes(module, pipeline)
+            module.operation.verify()
+            return str(module) + "\n"
+
+    def run(self, kind: str, name: str) -> None:
+        """One pass: ``upstream`` with a pipeline in MLIR's syntax, or one of ours by its name."""
         if kind == "upstream":
-            runs.append((name, lambda module, text=name: mlir.run_passes(module, text)))
-            continue
-        for step in pipeline.PASSES:
-            if name in ("all", step.name):
-                runs.append((step.name, lambda module, at=step: at.run(module, machine)))
-    return runs
+            self.text()
+            self._text, self._value = self._upstream(name), None
+            return
+        before = _input_forms()
+        step = next(p for p in _passes() if p.name == name)
+        if self._value is None or self._last is None or self._last.form is not before[name]:
+            self._value = before[name].read(self.text(), self._machine)
+        self._value, self._last, self._text = step.run(self._value, self._machine), step, None
+        if self._verify:
+            self.text()
+
+
+def _input_forms() -> dict[str, Form]:
+    """The form of what each pass takes."""
+    from ftm_backend.midend import pipeline
+
+    forms = [pipeline.FUNCTION, *(step.form for step in _passes())]
+    return {step.name: form for step, form in zip(_passes(), forms, strict=False)}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Command line; gives the exit code: 0, 1 when the input or a pass fails, 2 for wrong usage."""
     given = _parser().parse_args(arguments)
-    from ftm_backend import mlir
-    from ftm_backend.codegen.verify import verify
-    from ftm_backend.midend import pipeline
+    from ftm_backend.machine import presets
 
     if given.list_passes:
-        width = max(len(step.name) for step in pipeline.PASSES)
-        print("\n".join(f"{step.name:{width}}  {step.doc}" for step in pipeline.PASSES))
+        width = max(len(step.name) for step in _passes())
+        print("\n".join(f"{step.name:{width}}  {step.doc}" for step in _passes()))
         return 0
     try:
         text = sys.stdin.read() if given.file == "-" else Path(given.file).read_text()
-        runs = _runs(given)
+        machine = presets.load(given.machine)
     except (OSError, ValueError) as error:
         print(f"ftm-opt: {error}", file=sys.stderr)
         return 2
-    doing = "parsing"
+    if given.cores:
+        machine = replace(machine, cores=given.cores)
+    program = _Program(text, machine, not given.no_verify)
+    doing = "reading the input"
     try:
-        with mlir.context(), mlir.ir.Location.unknown():
-            module = mlir.ir.Module.parse(text)
-            if not given.no_verify:
-                doing = "verifying the input"
-                verify(module)
-            for name, run in runs:
-                doing = f"pass {name}"
-                run(module)
-                if not given.no_verify:
-                    doing = f"verifying after {name}"
-                    verify(module)
-            result = str(module) + "\n"
+        for kind, name in given.steps:
+            for single in [p.name for p in _passes()] if name == "all" else [name]:
+                doing = f"pass {single}"
+                program.run(kind, single)
+        result = program.text()
     except Exception as error:  # whatever a pass raises is its diagnosis, for the user to read
         print(f"ftm-opt: {given.file}: {doing}: {error}", file=sys.stderr)
         return 1

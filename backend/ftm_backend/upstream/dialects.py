@@ -12,7 +12,11 @@ from ftm_backend.upstream.spelling import for_upstream
 __all__ = ["DIALECTS", "DialectError", "emit", "parse", "tosa_to_linalg", "upstream_linalg"]
 
 DIALECTS = ("torch", "linalg", "tosa", "stablehlo", "ftm")
-"""What `emit` writes: ``linalg`` and ``ftm`` are stages of our own compiler."""
+"""What `emit` writes; ``linalg`` and ``ftm`` are stages of our own compiler, as it compiles for its default machine."""
+
+_OWN_STAGES = {"torch": "torch", "linalg": "linalg", "ftm": "plan-buffers"}
+"""``ftm`` is the last form in MLIR: kernels in their order, with the memory of their results."""
+
 
 _DECOMPOSED = "builtin.module(torchdynamo-export-to-torch-backend-pipeline)"
 _CONVERSIONS = {
@@ -46,8 +50,8 @@ def emit(trace: Trace, dialect: str) -> str:
     """
     if dialect not in DIALECTS:
         raise DialectError(f"there is no dialect {dialect!r}: use one of {', '.join(DIALECTS)}")
-    if dialect in ("torch", "linalg", "ftm"):
-        text = driver.run_from("trace", str(trace), dialect)
+    if dialect in _OWN_STAGES:
+        text = driver.run_from("trace", str(trace), _OWN_STAGES[dialect])
         assert isinstance(text, str), "these stages are text"
     else:
         text = _convert(trace, dialect)

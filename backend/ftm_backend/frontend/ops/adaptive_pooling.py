@@ -14,7 +14,7 @@ from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.ops.taps import Taps, resample_dims, transposed
 from ftm_backend.frontend.ops.windows import Window
-from ftm_backend.frontend.strided import contiguous_strides
+from ftm_backend.linalg.strided import contiguous_strides
 from ftm_backend.frontend.trace import TensorType
 
 
@@ -63,7 +63,7 @@ def _maximum(b: Any, planes: Any, out: Sequence[int], kernel: Sequence[int], tab
     """
     from ftm_backend.frontend.builder import Input, Output
 
-    dims, source = len(out), b.whole(planes)
+    dims, source = len(out), planes
     strides, shape = contiguous_strides(planes.shape[1:]), (planes.shape[0], *out)
     loops, kept, inner = (*shape, *kernel), range(1 + dims), range(1 + dims, 1 + 2 * dims)
     reading = [Input(value, index) for value, index in tables]

@@ -96,7 +96,7 @@ def _cross(b: Any, self: Any, other: Any, dim: int) -> Any:
 @lowering("aten::trace", FLOATS + INTS, "trace", _PRODUCTS)
 def _trace(b: Any, self: Any) -> Any:
     from ftm_backend.frontend.ops.reduce import sum_of
-    from ftm_backend.frontend.strided import Strided
+    from ftm_backend.linalg.strided import Strided
 
     length, (down, right) = min(self.shape), self.access.strides
     diagonal = self.at(Strided((length,), (down + right,), self.access.offset))

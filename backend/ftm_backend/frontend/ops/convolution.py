@@ -12,7 +12,7 @@ from typing import Any
 from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.reduce import reduce
-from ftm_backend.frontend.strided import Strided, contiguous_strides
+from ftm_backend.linalg.strided import Strided, contiguous_strides
 
 _CONV = {"f64": (1e-10, 1e-11), "f32": (1e-4, 2e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 2e-2)}
 
@@ -73,12 +73,7 @@ def correlate(b: Any, x: Any, weight: Any, stride: Sequence[int], dilation: Sequ
     if dims == 2 and groups == 1:
         from ftm_backend.frontend.builder_ops import contraction
 
-        ir = b.ir
-        i64 = ir.RankedTensorType.get([2], b.emitter.type("i64"))
-        attributes = {
-            name: ir.DenseIntElementsAttr.get([ir.IntegerAttr.get(b.emitter.type("i64"), v) for v in values], type=i64)
-            for name, values in (("strides", stride), ("dilations", dilation))
-        }
+        attributes = {"strides": tuple(stride), "dilations": tuple(dilation)}
         return contraction(b, "linalg.conv_2d_nchw_fchw", x, weight, (batch, filters, *out), dtype, attributes)
     return _window_correlation(b, x, weight, stride, dilation, groups, (batch, channels, filters, kernel, out, dtype))
 

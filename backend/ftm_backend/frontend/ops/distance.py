@@ -116,7 +116,7 @@ def _pdist_backward(b: Any, grad: Any, self: Any, p: float, pdist: Any) -> Any:
     square = b.reshape(places, (rows, rows))
 
     def spread(x: Any, diagonal: float) -> Any:
-        flat = b.whole(b.reshape(x, (x.type.numel,)))
+        flat = b.reshape(x, (x.type.numel,))
         made = b.pointwise(lambda k: e.where(b.index(0).eq(b.index(1)), diagonal, b.extract(flat, [k])), [square],
                            TensorType(self.dtype, (rows, rows)))
         return b.reshape(made, (rows, rows, 1))

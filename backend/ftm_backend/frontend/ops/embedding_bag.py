@@ -21,7 +21,7 @@ def _bag_of(b: Any, count: int, offsets: Any, bags: int) -> Any:
     """The bag of each of ``count`` indices, as i64 [count]: the last one that begins before or at it."""
     from ftm_backend.frontend.builder import Output
 
-    begins = b.whole(offsets)
+    begins = offsets
 
     def body() -> Any:
         position = b.index(0)
@@ -53,7 +53,7 @@ def _embedding_bag(b: Any, weight: Any, indices: Any, offsets: Any, scale_grad_b
                    padding_idx: int = -1) -> Any:
     """(result, bag of each index, size of each bag, for a maximum the row that it is from)."""
     count, (entries, width), (bags, _) = indices.type.numel, weight.shape, b.result.shape
-    dtype, table = compute_dtype(weight.dtype), b.whole(weight)
+    dtype, table = compute_dtype(weight.dtype), weight
     bag = _bag_of(b, count, offsets, bags) if count and bags else b.full(0, "i64", (count,))
     column = b.reshape(indices, (count, 1))
     nothing = e.lowest(dtype) if mode == _MAX else 0
@@ -91,7 +91,7 @@ def _like(b: Any, x: Any, number: int) -> Any:
 
 def _max_rows(b: Any, rows: Any, total: Any, bag: Any, column: Any) -> Any:
     """The row of the table that each maximum is from: that of the first index that has it; 0 for an empty bag."""
-    count, best = rows.shape[0], b.whole(total)
+    count, best = rows.shape[0], total
 
     def place(value: Any, home: Any) -> Any:
         most = b.extract(best, [inside(home, total.shape[0]), b.index(1)])
@@ -99,7 +99,7 @@ def _max_rows(b: Any, rows: Any, total: Any, bag: Any, column: Any) -> Any:
 
     places = b.pointwise(place, [rows, b.reshape(bag, (count, 1))], typed("i64", rows.shape))
     first = scatter_rows(b, b.full(count, "i64", total.shape), bag, places, "min")
-    flat = b.whole(b.reshape(column, (count,)))
+    flat = b.reshape(column, (count,))
 
     def index(at: Any) -> Any:
         return e.where(at.eq(count), 0, b.extract(flat, [e.where(at.eq(count), 0, at)]).to("i64"))
@@ -118,7 +118,7 @@ def _dense_backward(b: Any, grad: Any, indices: Any, offset2bag: Any, bag_size: 
         return b.cast(_max_backward(b, zeros, b.cast(grad, dtype), maximum_indices, bag_size), grad.dtype)
     if not count or not bags:
         return b.cast(zeros, grad.dtype)
-    source, sizes = b.whole(grad), b.whole(bag_size)
+    source, sizes = grad, bag_size
     column, homes = b.reshape(indices, (count, 1)), b.reshape(offset2bag, (count, 1))
     rows = b.cast(b.reshape(indices, (count,)), "i64")
     often = frequencies(b, rows, num_weights) if scale_grad_by_freq else None
@@ -158,7 +158,7 @@ def _weights_backward(b: Any, grad: Any, weight: Any, indices: Any, offsets: Any
     dtype, count, (bags, width) = compute_dtype(grad.dtype), indices.type.numel, grad.shape
     if not count:
         return b.full(0, grad.dtype, b.result.shape)
-    source, table = b.whole(grad), b.whole(weight)
+    source, table = grad, weight
     homes = offset2bag if offset2bag.type.numel == count else _bag_of(b, count, offsets, bags)
     homes = b.reshape(homes, (count, 1))
     products = b.pointwise(

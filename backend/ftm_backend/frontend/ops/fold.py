@@ -8,7 +8,7 @@ from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.ops.windows import Window, windows
-from ftm_backend.frontend.strided import Strided, contiguous_strides
+from ftm_backend.linalg.strided import Strided, contiguous_strides
 
 
 def _places(size: list[int], kernel: list[int], dilation: list[int], padding: list[int], stride: list[int]) -> list[int]:

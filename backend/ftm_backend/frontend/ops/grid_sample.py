@@ -15,7 +15,7 @@ from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.indexing import scatter_rows
 from ftm_backend.frontend.ops.layout import joined
 from ftm_backend.frontend.ops.record import lowering
-from ftm_backend.frontend.strided import contiguous_strides
+from ftm_backend.linalg.strided import contiguous_strides
 from ftm_backend.frontend.trace import TensorType
 
 _SAMPLED = {"f64": (1e-9, 1e-10), "f32": (2e-4, 2e-5), "f16": (5e-2, 5e-2), "bf16": (2e-1, 3e-1)}
@@ -126,7 +126,7 @@ class _Grid:
         count = 1
         for n in self.size:
             count *= n
-        return self.b.whole(self.b.reshape(self.x, (self.batch, self.channels, count)))
+        return self.b.reshape(self.x, (self.batch, self.channels, count))
 
 
 def _digit(number: Any, divisor: int, base: int, last: bool) -> Any:

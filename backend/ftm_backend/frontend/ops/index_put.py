@@ -12,7 +12,7 @@ from ftm_backend.frontend.ops.masks import flat_source, ranks_of
 from ftm_backend.frontend.ops.places import NOWHERE, combining, inside, scatter_rows, typed, wrapped
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.reduction import _SUMS
-from ftm_backend.frontend.strided import contiguous_strides
+from ftm_backend.linalg.strided import contiguous_strides
 
 
 @lowering("aten::index_put aten::_unsafe_index_put", ALL, "index_put", _SUMS,

@@ -19,7 +19,7 @@ from ftm_backend.frontend.ops.reduction import _SUMS
 @lowering("aten::embedding", STORED, "embedding", EXACT)
 def _embedding(b: Any, weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False,
                sparse: bool = False) -> Any:
-    table = b.whole(weight)
+    table = weight
     rank = len(b.result.shape)
 
     def body(index: Any) -> Any:
@@ -53,7 +53,7 @@ def _embedding_backward(b: Any, grad_output: Any, indices: Any, num_weights: int
 def frequencies(b: Any, rows: Any, size: int) -> Any:
     """How often each of [0, size) is among ``rows``: i64 [size, 1]."""
     ones = b.full(1, "i64", (rows.type.numel, 1))
-    return b.whole(scatter_rows(b, b.full(0, "i64", (size, 1)), rows, ones, "add"))
+    return scatter_rows(b, b.full(0, "i64", (size, 1)), rows, ones, "add")
 
 
 @lowering("aten::embedding_renorm", FLOATS + ("i64", "i32"), "embedding_renorm", _SUMS)
@@ -98,7 +98,7 @@ def _along(b: Any, self: Any, dim: int, index: Any) -> Any:
     """self[.., index[..], ..] at ``dim``."""
     if not index.type.numel:
         return b.full(0, self.dtype, index.shape)
-    source = b.whole(self)
+    source = self
 
     def body(place: Any) -> Any:
         return b.extract(source, [inside(place, self.shape[k]) if k == dim else b.index(k) for k in range(self.rank)])
@@ -109,7 +109,7 @@ def _along(b: Any, self: Any, dim: int, index: Any) -> Any:
 @lowering("aten::take", ALL, "take", EXACT)
 def _take(b: Any, self: Any, index: Any) -> Any:
     count = self.type.numel
-    flat = b.whole(b.reshape(self, (count,)))
+    flat = b.reshape(self, (count,))
     return b.pointwise(lambda place: b.extract(flat, [wrapped(place, count)]), [index], b.result)
 
 
@@ -141,7 +141,7 @@ def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
 def _index(b: Any, self: Any, indices: list[Any]) -> Any:
     check_integers(indices)
     dims, rest, front = indexed(self, indices)
-    source, chosen = b.whole(self), [i for i in indices if i is not None]
+    source, chosen = self, [i for i in indices if i is not None]
     width = len(common_shape([i.shape for i in chosen]))
     places = [b.reshape(i, (*i.shape, *[1] * (len(rest) - front))) for i in chosen]
 

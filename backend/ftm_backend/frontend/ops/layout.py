@@ -7,7 +7,7 @@ from typing import Any
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import ALL, STORED
 from ftm_backend.frontend.ops.record import EXACT, lowering
-from ftm_backend.frontend.strided import Strided, contiguous_strides
+from ftm_backend.linalg.strided import Strided, contiguous_strides
 
 
 @lowering("aten::cat", STORED, "cat", EXACT)
@@ -25,17 +25,8 @@ def _cat(b: Any, tensors: list[Any], dim: int) -> Any:
 
 def joined(b: Any, parts: list[Any], dim: int) -> Any:
     """``parts`` of one dtype, one after the other along ``dim``."""
-    from ftm_backend.frontend.builder import Value
-
-    dtype = parts[0].dtype
     shape = (*parts[0].shape[:dim], sum(part.shape[dim] for part in parts), *parts[0].shape[dim + 1 :])
-    strides = contiguous_strides(shape)
-    result = Value(b.empty(dtype, shape), shape, dtype)
-    start = 0
-    for part in parts:
-        result = b.update(result, part, Strided(part.shape, strides, start * strides[dim]))
-        start += part.shape[dim]
-    return result
+    return _placed(b, parts, dim, shape, parts[0].dtype)
 
 
 @lowering("aten::stack", STORED, "stack", EXACT)
@@ -54,7 +45,7 @@ def _flip(b: Any, self: Any, dims: list[int]) -> Any:
     turned = {d % max(1, self.rank) for d in dims}
     index = [b.dim(k) * -1 + (n - 1) if k in turned and n > 1 else k for k, n in enumerate(self.shape)]
     output = Output(self.dtype, self.shape, range(self.rank))
-    return b.generic(self.shape, [Input(b.whole(self), index)], [output], lambda v: v)[0]
+    return b.generic(self.shape, [Input(self, index)], [output], lambda v: v)[0]
 
 
 @lowering("aten::roll", STORED, "roll", EXACT)
@@ -72,14 +63,11 @@ def _roll(b: Any, self: Any, shifts: list[int], dims: list[int]) -> Any:
 
 
 def _placed(b: Any, parts: Any, dim: int, shape: tuple[int, ...], dtype: str) -> Any:
-    from ftm_backend.frontend.builder import Value
-
-    strides, start = contiguous_strides(shape), 0
-    result = Value(b.empty(dtype, shape), shape, dtype)
+    strides, start, placed = contiguous_strides(shape), 0, []
     for part in parts:
-        result = b.update(result, part, Strided(part.shape, strides, start * strides[dim]))
+        placed.append((part, Strided(part.shape, strides, start * strides[dim])))
         start += part.shape[dim]
-    return result
+    return b.placed(b.empty(dtype, shape), placed)
 
 
 def _triangle(name: str, keep: Any) -> None:

@@ -33,8 +33,8 @@ def _nll_loss(b: Any, self: Any, target: Any, weight: Any, reduction: int, ignor
     """Gathers the target's scores, so that a target that is no class is a fault, as it is an error on the CPU."""
     x, t, classes = _rows(b, self, target)
     dtype = compute_dtype(self.dtype)
-    scores, per_row = b.whole(x), TensorType(dtype, t.shape)
-    weights = None if weight is None else b.whole(weight)
+    scores, per_row = x, TensorType(dtype, t.shape)
+    weights = None if weight is None else weight
 
     def counted(label: Any, value: Any) -> Any:
         return e.where(label.ne(ignore_index), value, 0)

@@ -40,9 +40,9 @@ def _incoming(b: Any, grad: Any, rows: int, reduction: int) -> Any:
 
 def _margins(b: Any, x: Any, target: Any, weight: Any, margin: Any, dtype: str) -> tuple[list[Any], Callable[..., Any]]:
     """(operands, from their Elems to (distance to the margin, row's weight, whether this is the right class))."""
-    scores = b.whole(x)
+    scores = x
     labels = b.reshape(target, (x.shape[0], 1))
-    weights = None if weight is None else b.whole(weight)
+    weights = None if weight is None else weight
     limit = b.inline(margin, dtype)
 
     def place(label: Any) -> Any:
@@ -127,7 +127,7 @@ def _multilabel_margin(b: Any, self: Any, target: Any, reduction: int) -> Any:
         total = b.full(0, dtype, (rows, 1))
         return _finished(b, total, reduction), b.full(0, b.results[1].dtype, b.results[1].shape)
     named, is_right = _right_classes(b, _rows(b, target))
-    scores = b.whole(x)
+    scores = x
     cube = (rows, classes, classes)  # row, named class, other class
 
     def loss(t: Any, v: Any, right: Any) -> Any:
@@ -150,7 +150,7 @@ def _multilabel_margin_backward(b: Any, grad_output: Any, self: Any, target: Any
     if not x.type.numel:
         return b.full(0, self.dtype, self.shape)
     named, is_right = _right_classes(b, _rows(b, target))
-    scores = b.whole(x)
+    scores = x
     count = classes * (rows if reduction == MEAN else 1)
 
     def active(t: Any, v: Any, right: Any) -> Any:

@@ -17,7 +17,7 @@ __all__ = ["flat_source", "ranks_of"]
 def flat_source(b: Any, x: Any) -> Any:
     """``x`` flat, to be read at places that are checked; one element in place of none, so that there is a buffer
     in which to be outside."""
-    return b.whole(b.reshape(x, (x.type.numel,))) if x.type.numel else b.full(0, x.dtype, (1,))
+    return b.reshape(x, (x.type.numel,)) if x.type.numel else b.full(0, x.dtype, (1,))
 
 
 def ranks_of(b: Any, mask: Any) -> tuple[Any, Any]:
@@ -31,7 +31,7 @@ def ranks_of(b: Any, mask: Any) -> tuple[Any, Any]:
 @lowering("aten::masked_scatter", ALL, "masked_scatter", EXACT)
 def _masked_scatter(b: Any, self: Any, mask: Any, source: Any) -> Any:
     shape, flat = b.result.shape, flat_source(b, source)
-    mask = b.whole(mask.expand(shape))
+    mask = mask.expand(shape)
     if not b.result.numel:
         return self.expand(shape)
     ranks, _ = ranks_of(b, mask)
@@ -48,7 +48,7 @@ def _masked_scatter_backward(b: Any, grad_output: Any, mask: Any, sizes: list[in
     count, size = grad_output.type.numel, b.result.numel
     if not count or not size:
         return b.full(0, grad_output.dtype, sizes)
-    mask = b.whole(mask.expand(grad_output.shape))
+    mask = mask.expand(grad_output.shape)
     ranks, _ = ranks_of(b, mask)
     # What is not selected goes to an element of its own behind the others, which is cut off.
     rows = b.pointwise(lambda m, r: e.where(m, inside(r, size), size).to("i64"),

@@ -42,7 +42,7 @@ class Ordered:
 
     def at(self, b: Any, ranks: Any) -> Ordered:
         """The element whose rank ``ranks``, an i64 Value with extent 1 along ``dim``, says."""
-        packed = b.whole(self.packed)
+        packed = self.packed
 
         def body(rank: Any) -> Any:
             return b.extract(packed, [rank if k == self.dim else b.index(k) for k in range(packed.rank)])
@@ -69,7 +69,7 @@ class Ordered:
 
     def _element(self, b: Any) -> Any:
         if self.source is not None:
-            source = b.whole(self.source)
+            source = self.source
             return lambda p: b.extract(source, [p if k == self.dim else b.index(k) for k in range(source.rank)])
         return lambda p: _from_key(p, self.dtype, self.descending)
 
@@ -157,7 +157,7 @@ def _order_wide(b: Any, x: Any, dim: int, descending: bool, most: int) -> Ordere
             key = e.where(value.eq(0), 0, e.where(e.isnan(value), _NAN_WIDE, key))
         return ~key if descending else key
 
-    source = b.whole(x)
+    source = x
 
     def lower(value: Any) -> Any:
         return _packed(b, (key_of(value) & 0xFFFFFFFF) - (1 << 31), dim)
@@ -170,6 +170,6 @@ def _order_wide(b: Any, x: Any, dim: int, descending: bool, most: int) -> Ordere
 
     first = _sorted(b, lower, x, dim, x.shape[dim])
     second = _sorted(b, upper, first, dim, most)
-    whole = b.whole(first)
+    whole = first
     places = b.pointwise(lambda p: _place(extract(whole, _place(p))), [second], TensorType("i64", second.shape))
     return Ordered(places, x.dtype, dim, descending, source)

@@ -41,7 +41,7 @@ def scatter_rows(b: Any, dest: Any, rows: Any, updates: Any, kind: str) -> Any:
     if not rows.type.numel or not dest.type.numel:
         return dest
     return b.create("ftm.scatter", dest.dtype, dest.shape, [b.tensor(dest), b.tensor(rows), b.tensor(updates)],
-                    {"reduce": b.ir.StringAttr.get(kind)})
+                    {"reduce": kind})
 
 
 def to_rows(b: Any, x: Any, dim: int) -> Any:

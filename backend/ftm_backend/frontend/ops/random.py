@@ -14,7 +14,7 @@ from ftm_backend.frontend.dtypes import ALL, BOOL, FLOATS, NUMBERS, compute_dtyp
 from ftm_backend.frontend.ops.places import inside, typed
 from ftm_backend.frontend.ops.record import EXACT, TOLERANCE, lowering
 from ftm_backend.frontend.ops.reduce import reduce
-from ftm_backend.frontend.strided import contiguous_strides
+from ftm_backend.linalg.strided import contiguous_strides
 
 
 def element_number(b: Any, shape: tuple[int, ...]) -> Any:
@@ -22,7 +22,7 @@ def element_number(b: Any, shape: tuple[int, ...]) -> Any:
 
     Also where there is one element only: what is computed from its number stays in the body.
     """
-    number = e.Elem(b.emitter, b.constant(0, "i64").value, "i64")
+    number = e.Elem(b.emitter, b.constant(0, "i64").node, "i64")
     for k, stride in enumerate(contiguous_strides(shape)):
         if shape[k] > 1:
             number = b.index(k) * stride + number

@@ -55,7 +55,7 @@ def _with_replacement(b: Any, weights: Any, count: int, seed: Any, offset: Any) 
     from ftm_backend.frontend.builder import Input, Output
 
     rows, columns = weights.shape
-    sums = b.whole(scan(b, "sum", b.cast(weights, "f64"), 1))
+    sums = scan(b, "sum", b.cast(weights, "f64"), 1)
 
     def draw(total: Any) -> Any:
         return unit(b, element_number(b, (rows, count)), seed, offset, "f64") * total

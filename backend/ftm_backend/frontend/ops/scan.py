@@ -27,7 +27,7 @@ def scan(b: Any, kind: str, x: Any, dim: int) -> Any:
         return b.cast(scan(b, kind, b.cast(x, "i16"), dim), "u8")
     dim %= x.rank
     shape = (math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
-    made = b.create("ftm.scan", x.dtype, shape, [b.tensor(b.reshape(x, shape))], {"kind": b.ir.StringAttr.get(_KINDS[kind])})
+    made = b.create("ftm.scan", x.dtype, shape, [b.tensor(b.reshape(x, shape))], {"kind": _KINDS[kind]})
     return b.reshape(made, x.shape)
 
 

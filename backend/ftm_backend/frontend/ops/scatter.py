@@ -9,7 +9,7 @@ from ftm_backend.frontend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.places import averaged, combining, from_rows, inside, scatter_rows, to_rows, typed, wrapped
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.reduction import _SUMS
-from ftm_backend.frontend.strided import contiguous_strides
+from ftm_backend.linalg.strided import contiguous_strides
 
 # --- along a dimension, place by place -----------------------------------------------------------------------
 

@@ -42,8 +42,8 @@ def search_sorted(b: Any, rows: Any, values: Any, right: bool, dtype: str = "i64
     size, shape = rows.shape[-1], values.shape if hasattr(values, "rank") else ()
     if not size:
         return b.full(0, dtype, shape)
-    table = b.whole(rows)
-    order = None if sorter is None else b.whole(sorter)
+    table = rows
+    order = None if sorter is None else sorter
     lead = rows.rank - 1
 
     def body(*value: Any) -> Any:

@@ -46,7 +46,7 @@ class _Segments:
         b, count, n = self.b, self.count, self.n
         if not self.batch or not n or not count:
             return b.full(self.shape[0] - 1, "i64", (self.batch * n,))
-        ends, begins = b.whole(ends), b.whole(begins)
+        ends, begins = ends, begins
         from ftm_backend.frontend.builder import Output
 
         def body() -> Any:
@@ -69,7 +69,7 @@ class _Segments:
 
     def spread(self, x: Any) -> Any:
         """In a body over [batch * n, inner]: what reads ``x`` [segments, inner or 1] at the element's segment."""
-        b, table = self.b, self.b.whole(x)
+        b, table = self.b, x
 
         def read(row: Any) -> Any:
             return b.extract(table, [inside(row, self.shape[0]), b.index(1) if x.shape[1] != 1 else b.index(1) * 0])

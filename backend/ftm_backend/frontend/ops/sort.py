@@ -89,7 +89,7 @@ def _mode(b: Any, self: Any, dim: int = -1, keepdim: bool = False) -> tuple[Any,
         return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
     dim %= self.rank
     ordered = order(b, self, dim)
-    values = b.whole(ordered.values(b))
+    values = ordered.values(b)
     counts = TensorType("i64", self.shape)
 
     def start(value: Any) -> Any:
@@ -115,7 +115,7 @@ def _is_in(b: Any, elements: Any, tests: Any, invert: bool) -> Any:
     if not count:
         return b.full(invert, "i1", elements.shape)
     few = count <= _FEW
-    table = b.whole(tests if few else order(b, tests, 0).values(b))
+    table = tests if few else order(b, tests, 0).values(b)
 
     def test(place: Any) -> Any:
         return b.extract(table, [place]).to(common)

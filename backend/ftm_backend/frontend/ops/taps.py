@@ -33,7 +33,7 @@ def pick(b: Any, x: Any, places: Sequence[Sequence[int] | None]) -> Any:
     shape = tuple(n if p is None else len(p) for n, p in zip(x.shape, places, strict=True))
     if 0 in shape:
         return b.full(0, x.dtype, shape)
-    source, rank = b.whole(x), x.rank
+    source, rank = x, x.rank
     tables = [b.reshape(b.numbers(p, "i64"), (len(p), *[1] * (rank - 1 - k))).expand(shape)
               for k, p in enumerate(places) if p is not None]
 
@@ -59,7 +59,7 @@ def resample(b: Any, x: Any, dim: int, taps: Taps, dtype: str) -> Any:
         padded = row + [(-1, 0.0)] * (most - len(row))
         places += [place for place, _ in padded]
         weights += [weight for _, weight in padded]
-    source, rank = b.whole(x), x.rank
+    source, rank = x, x.rank
     table = [Input(b.reshape(b.numbers(v, t), (len(taps), most)), [dim, rank])
              for v, t in ((places, "i64"), (weights, dtype))]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from ftm_backend.frontend.dtypes import STORED, info
 from ftm_backend.frontend.ops.record import EXACT, lowering
-from ftm_backend.frontend.strided import Strided, contiguous_strides
 from ftm_backend.frontend.trace import TensorType
+from ftm_backend.linalg.strided import Strided, contiguous_strides
 
 
 @lowering("aten::view aten::_unsafe_view aten::reshape aten::_reshape_alias aten::unsqueeze aten::squeeze "

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ftm_backend.frontend.strided import Strided, contiguous_strides
+from ftm_backend.linalg.strided import Strided, contiguous_strides
 
 __all__ = ["Window", "gather_windows", "positions", "windows"]
 

@@ -1,7 +1,7 @@
 """A kernel as a tree of loops and instructions: what the last passes before the text rewrite.
 
-It is read from the tile level of the ``ftm`` dialect (``reader.py``), changed by ``multibuffer.py`` and
-``sync.py``, laid out by ``scratchpad.py``, and written as text by ``registers.py``.
+Lowerings write it (``builder.py``); codegen overlaps its transfers, lays its tiles out, inserts waits and allocates
+registers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from ftm_backend.codegen.index import Atom, Expr, Indices
+from ftm_backend.tile.index import Atom, Expr, Indices
 
 __all__ = [
     "Block", "Branch", "Instruction", "Kernel", "Loop", "Parts", "Slot", "Tile", "Transfer", "Use", "instructions",
@@ -144,8 +144,6 @@ class Kernel:
     indices: Indices
     tiles: list[Tile]
     body: Block
-    about: str = ""
-    """One line for the reader of the text."""
 
 
 def instructions(block: Block) -> Iterator[Instruction]:

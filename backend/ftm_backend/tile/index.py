@@ -18,24 +18,22 @@ class Atom:
     """A variable (``operation == "var"``) or an operation on expressions.
 
     level: nesting depth of the scope that defines it; 0 is the function.
-    low, high: bounds of its value.
+    low, high: bounds of its value.  name: its text.
     """
 
-    __slots__ = ("args", "high", "level", "low", "name", "number", "operation")
+    __slots__ = ("args", "high", "key", "level", "low", "name", "operation")
 
-    def __init__(self, operation: str, args: tuple[Expr, ...], level: int, low: float, high: float, number: int,
-                 name: str = "") -> None:
+    def __init__(self, operation: str, args: tuple[Expr, ...], level: int, low: float, high: float, name: str) -> None:
         self.operation, self.args, self.level = operation, args, level
-        self.low, self.high, self.number, self.name = low, high, number, name
+        self.low, self.high, self.name = low, high, name
+        self.key = level, name  # the order of the terms of a sum, which a text must give again
 
     def __repr__(self) -> str:
-        if self.operation == "var":
-            return self.name
-        return f"{self.operation}({', '.join(map(repr, self.args))})"
+        return self.name
 
 
 class Expr:
-    """``const + sum(coefficient * atom)``, atoms in order of creation."""
+    """``const + sum(coefficient * atom)``, atoms of outer scopes first."""
 
     __slots__ = ("const", "level", "terms")
 
@@ -83,7 +81,6 @@ class Indices:
     def __init__(self) -> None:
         self._exprs: dict[tuple[int, tuple[tuple[Atom, int], ...]], Expr] = {}
         self._atoms: dict[tuple[str, tuple[Expr, ...]], Atom] = {}
-        self._count = 0
         self.core = self.variable("core", 0, 0, inf)
         self.cores = self.variable("cores", 0, 1, inf)
 
@@ -91,8 +88,7 @@ class Indices:
 
     def variable(self, name: str, level: int, low: float, high: float) -> Atom:
         """A new variable."""
-        self._count += 1
-        return Atom("var", (), level, low, high, self._count, name)
+        return Atom("var", (), level, low, high, name)
 
     def constant(self, value: int) -> Expr:
         """The expression of a number."""
@@ -113,16 +109,15 @@ class Indices:
         key = operation, args
         atom = self._atoms.get(key)
         if atom is None:
-            self._count += 1
             level = max(e.level for e in args)
-            atom = self._atoms[key] = Atom(operation, args, level, low, high, self._count)
+            atom = self._atoms[key] = Atom(operation, args, level, low, high, f"{operation}({', '.join(map(repr, args))})")
         return self.of(atom)
 
     # --- arithmetic -------------------------------------------------------------------------------------
 
     def linear(self, const: int, terms: dict[Atom, int]) -> Expr:
         """``const + sum(coefficient * atom)``"""
-        kept = sorted(((a, c) for a, c in terms.items() if c), key=lambda term: term[0].number)
+        kept = sorted(((a, c) for a, c in terms.items() if c), key=lambda term: term[0].key)
         return self._intern(const, tuple(kept))
 
     def add(self, a: Expr, b: Expr, sign: int = 1) -> Expr:
@@ -254,6 +249,8 @@ class Indices:
             return table[operation](*args)
         if operation in ("and", "or"):
             return self.logic(operation, *args)
+        if operation not in ("lt", "le", "eq", "ne"):
+            raise ValueError(f"there is no index operation {operation!r}")
         return self.compare(operation, *args)
 
     def substitute(self, expr: Expr, atom: Atom, value: Expr) -> Expr:

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ftm_backend.codegen.elements import BodyWriter, Operand, suffix
-from ftm_backend.mlir import ir
+from ftm_backend.linalg.ir import Node
+from ftm_backend.tile.map_body import BodyWriter, Operand, suffix
+from ftm_backend.tile.tree import Use
 
 __all__ = ["RULES"]
 
-Rule = Callable[[BodyWriter, Any], Operand]
+Rule = Callable[[BodyWriter, Node], Operand]
 FLOATS = ("F64", "F32", "F16", "BF16")
 BITS = {"I64": 64, "I32": 32, "I16": 16, "I8": 8, "B1": 1}
 
@@ -52,43 +53,43 @@ _CMPF = {  # predicate -> (operation, negate), or two operations combined
 _CMPI = ("EQ", "NE", "LT", "LE", "GT", "GE", "LT", "LE", "GT", "GE")
 
 
-def _type(operation: Any) -> str:
-    return suffix(operation.results[0].type)
+def _type(node: Node) -> str:
+    return suffix(node.dtype)
 
 
-def _operands(w: BodyWriter, operation: Any) -> list[Operand]:
-    return [w.operand(value) for value in operation.operands]
+def _operands(w: BodyWriter, node: Node) -> list[Operand]:
+    return [w.operand(value) for value in node.operands]
 
 
-def _unary(w: BodyWriter, operation: Any) -> Operand:
-    return w.emit(f"{_UNARY[operation.name]}.{_type(operation)}", w.operand(operation.operands[0]))
+def _unary(w: BodyWriter, node: Node) -> Operand:
+    return w.emit(f"{_UNARY[node.op]}.{_type(node)}", w.operand(node.operands[0]))
 
 
-def _binary(w: BodyWriter, operation: Any) -> Operand:
-    kind = _type(operation)
-    name = _BINARY[operation.name]
+def _binary(w: BodyWriter, node: Node) -> Operand:
+    kind = _type(node)
+    name = _BINARY[node.op]
     if kind == "B1":
-        name = _BOOLEAN.get(operation.name, name)
-    return w.emit(f"{name}.{kind}", *_operands(w, operation))
+        name = _BOOLEAN.get(node.op, name)
+    return w.emit(f"{name}.{kind}", *_operands(w, node))
 
 
 # --- float sums: fused with a product where that is safe ------------------------------------------------
 
 
-def _product(w: BodyWriter, value: ir.Value, kind: str) -> list[Operand] | None:
+def _product(w: BodyWriter, value: Node, kind: str) -> list[Operand] | None:
     """The factors of ``value`` if it is a product that nothing else needs; its line is taken back."""
-    if kind not in ("F64", "F32") or w.uses.get(value, 0) != 1:
+    if kind not in ("F64", "F32") or w.uses.get(id(value), 0) != 1:
         return None
     return w.take(w.operand(value), f"VMUL.{kind}")
 
 
-def _is_product(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.mulf"
+def _is_product(value: Node) -> bool:
+    return value.op == "arith.mulf"
 
 
-def _addf(w: BodyWriter, operation: Any) -> Operand:
-    kind = _type(operation)
-    a, b = operation.operands
+def _addf(w: BodyWriter, node: Node) -> Operand:
+    kind = _type(node)
+    a, b = node.operands
     for value, other in ((a, b), (b, a)):
         if _is_product(value) and not _is_product(other):
             addend = w.operand(other)
@@ -106,9 +107,9 @@ def _negated(operand: Operand) -> Operand | None:
     return Operand(text[1:] if text.startswith("-") else "-" + text, "immediate")
 
 
-def _subf(w: BodyWriter, operation: Any) -> Operand:
-    kind = _type(operation)
-    a, b = operation.operands
+def _subf(w: BodyWriter, node: Node) -> Operand:
+    kind = _type(node)
+    a, b = node.operands
     if _is_product(a) and not _is_product(b):
         addend = _negated(w.operand(b))
         factors = _product(w, a, kind) if addend else None
@@ -117,49 +118,49 @@ def _subf(w: BodyWriter, operation: Any) -> Operand:
     return w.emit(f"VSUB.{kind}", w.operand(a), w.operand(b))
 
 
-def _divf(w: BodyWriter, operation: Any) -> Operand:
-    kind = _type(operation)
-    a, b = _operands(w, operation)
+def _divf(w: BodyWriter, node: Node) -> Operand:
+    kind = _type(node)
+    a, b = _operands(w, node)
     if a.text == "1.0":
         return w.emit(f"VRCP.{kind}", b)
     return w.emit(f"VDIV.{kind}", a, b)
 
 
-def _fma(w: BodyWriter, operation: Any) -> Operand:
-    return w.emit(f"VFMA.{_type(operation)}", *_operands(w, operation))
+def _fma(w: BodyWriter, node: Node) -> Operand:
+    return w.emit(f"VFMA.{_type(node)}", *_operands(w, node))
 
 
-def _round(w: BodyWriter, operation: Any) -> Operand:
-    kind, x = _type(operation), w.operand(operation.operands[0])
+def _round(w: BodyWriter, node: Node) -> Operand:
+    kind, x = _type(node), w.operand(node.operands[0])
     whole = w.emit(f"VTRUNC.{kind}", x)
     rest = w.emit(f"VABS.{kind}", w.emit(f"VSUB.{kind}", x, whole))
     away = w.emit(f"VADD.{kind}", whole, w.emit(f"VCOPYSIGN.{kind}", "1.0", x))
     return w.emit(f"VSEL.{kind}", w.emit(f"VCMPGE.{kind}", rest, "0.5"), away, whole)
 
 
-def _fpowi(w: BodyWriter, operation: Any) -> Operand:
-    kind, exponent = _type(operation), operation.operands[1]
-    power = convert(w, w.operand(exponent), suffix(exponent.type), kind)
-    return w.emit(f"VPOW.{kind}", w.operand(operation.operands[0]), power)
+def _fpowi(w: BodyWriter, node: Node) -> Operand:
+    kind, exponent = _type(node), node.operands[1]
+    power = convert(w, w.operand(exponent), suffix(exponent.dtype), kind)
+    return w.emit(f"VPOW.{kind}", w.operand(node.operands[0]), power)
 
 
-def _classify(w: BodyWriter, operation: Any) -> Operand:
-    kind, x = suffix(operation.operands[0].type), w.operand(operation.operands[0])
-    if operation.name == "math.isnan":
+def _classify(w: BodyWriter, node: Node) -> Operand:
+    kind, x = suffix(node.operands[0].dtype), w.operand(node.operands[0])
+    if node.op == "math.isnan":
         return w.emit(f"VCMPNE.{kind}", x, x)
-    relation = "EQ" if operation.name == "math.isinf" else "LT"
+    relation = "EQ" if node.op == "math.isinf" else "LT"
     return w.emit(f"VCMP{relation}.{kind}", w.emit(f"VABS.{kind}", x), "inf")
 
 
 # --- comparison and selection ---------------------------------------------------------------------------
 
 
-def _cmpf(w: BodyWriter, operation: Any) -> Operand:
-    kind = suffix(operation.operands[0].type)
-    predicate = operation.attributes["predicate"].value
+def _cmpf(w: BodyWriter, node: Node) -> Operand:
+    kind = suffix(node.operands[0].dtype)
+    predicate = node.payload
     if predicate in (0, 15):
         return w.immediate(predicate == 15, "B1")
-    a, b = _operands(w, operation)
+    a, b = _operands(w, node)
     if predicate in _CMPF:
         relation, negate = _CMPF[predicate]
         result = w.emit(f"VCMP{relation}.{kind}", a, b)
@@ -180,10 +181,10 @@ def _unsigned(w: BodyWriter, operand: Operand, kind: str) -> tuple[str, Operand]
     return kind, w.emit(f"VXOR.{kind}", operand, str(-(2 ** (BITS[kind] - 1))))
 
 
-def _cmpi(w: BodyWriter, operation: Any) -> Operand:
-    kind = suffix(operation.operands[0].type)
-    predicate = operation.attributes["predicate"].value
-    a, b = _operands(w, operation)
+def _cmpi(w: BodyWriter, node: Node) -> Operand:
+    kind = suffix(node.operands[0].dtype)
+    predicate = node.payload
+    a, b = _operands(w, node)
     if kind == "B1" and 2 <= predicate <= 5:
         a, b = b, a
     if predicate >= 6:
@@ -191,41 +192,41 @@ def _cmpi(w: BodyWriter, operation: Any) -> Operand:
     return w.emit(f"VCMP{_CMPI[predicate]}.{kind}", a, b)
 
 
-def _min_max_unsigned(w: BodyWriter, operation: Any) -> Operand:
-    kind = _type(operation)
-    a, b = _operands(w, operation)
+def _min_max_unsigned(w: BodyWriter, node: Node) -> Operand:
+    kind = _type(node)
+    a, b = _operands(w, node)
     if kind == "B1":
-        return w.emit(f"{_BOOLEAN[operation.name]}.B1", a, b)
+        return w.emit(f"{_BOOLEAN[node.op]}.B1", a, b)
     (_, x), (compared, y) = _unsigned(w, a, kind), _unsigned(w, b, kind)
-    relation = "GE" if operation.name == "arith.maxui" else "LE"
+    relation = "GE" if node.op == "arith.maxui" else "LE"
     return w.emit(f"VSEL.{kind}", w.emit(f"VCMP{relation}.{compared}", x, y), a, b)
 
 
-def _select(w: BodyWriter, operation: Any) -> Operand:
-    return w.emit(f"VSEL.{_type(operation)}", *_operands(w, operation))
+def _select(w: BodyWriter, node: Node) -> Operand:
+    return w.emit(f"VSEL.{_type(node)}", *_operands(w, node))
 
 
 # --- integer division -----------------------------------------------------------------------------------
 
 
-def _rounded_division(w: BodyWriter, operation: Any) -> Operand:
+def _rounded_division(w: BodyWriter, node: Node) -> Operand:
     """``arith.floordivsi`` and ``arith.ceildivsi``: the truncated quotient, corrected by one where it is off."""
-    kind = _type(operation)
-    a, b = _operands(w, operation)
+    kind = _type(node)
+    a, b = _operands(w, node)
     quotient = w.emit(f"VDIV.{kind}", a, b)
     rest = w.emit(f"VREM.{kind}", a, b)
     inexact = w.emit(f"VCMPNE.{kind}", rest, "0")
     signs = w.emit(f"VCMPLT.{kind}", w.emit(f"VXOR.{kind}", a, b), "0")
-    down = operation.name == "arith.floordivsi"
+    down = node.op == "arith.floordivsi"
     off = w.emit("VAND.B1", inexact, signs if down else w.emit("VNOT.B1", signs))
     return w.emit(f"VSEL.{kind}", off, w.emit(f"V{'SUB' if down else 'ADD'}.{kind}", quotient, "1"), quotient)
 
 
-def _divide_unsigned(w: BodyWriter, operation: Any) -> Operand:
+def _divide_unsigned(w: BodyWriter, node: Node) -> Operand:
     """``arith.divui`` and ``arith.remui``."""
-    kind = _type(operation)
-    a, b = _operands(w, operation)
-    name = "VDIV" if operation.name == "arith.divui" else "VREM"
+    kind = _type(node)
+    a, b = _operands(w, node)
+    name = "VDIV" if node.op == "arith.divui" else "VREM"
     if kind != "I64":
         wide = "U8" if kind == "I8" else "I64"
         x, y = (extend_unsigned(w, operand, kind, wide) for operand in (a, b))
@@ -261,8 +262,8 @@ def extend_unsigned(w: BodyWriter, operand: Operand, source: str, target: str) -
     return w.emit(f"VAND.{target}", convert(w, operand, source, target), str(2 ** BITS[source] - 1))
 
 
-def _types(operation: Any) -> tuple[str, str]:
-    return suffix(operation.operands[0].type), _type(operation)
+def _types(node: Node) -> tuple[str, str]:
+    return suffix(node.operands[0].dtype), _type(node)
 
 
 def _scalar_converts_itself(operand: Operand, source: str, target: str) -> bool:
@@ -272,37 +273,37 @@ def _scalar_converts_itself(operand: Operand, source: str, target: str) -> bool:
     )
 
 
-def _convert(w: BodyWriter, operation: Any) -> Operand:
-    source, target = _types(operation)
-    operand = w.operand(operation.operands[0])
+def _convert(w: BodyWriter, node: Node) -> Operand:
+    source, target = _types(node)
+    operand = w.operand(node.operands[0])
     if _scalar_converts_itself(operand, source, target):
         return operand
     return convert(w, operand, source, target)
 
 
-def _signed_from_bool(w: BodyWriter, operation: Any) -> Operand:
+def _signed_from_bool(w: BodyWriter, node: Node) -> Operand:
     """``arith.extsi`` and ``arith.sitofp``: true is -1."""
-    source, target = _types(operation)
+    source, target = _types(node)
     if source != "B1":
-        return _convert(w, operation)
-    return w.emit(f"VNEG.{target}", convert(w, w.operand(operation.operands[0]), source, target))
+        return _convert(w, node)
+    return w.emit(f"VNEG.{target}", convert(w, w.operand(node.operands[0]), source, target))
 
 
-def _extui(w: BodyWriter, operation: Any) -> Operand:
-    return extend_unsigned(w, w.operand(operation.operands[0]), *_types(operation))
+def _extui(w: BodyWriter, node: Node) -> Operand:
+    return extend_unsigned(w, w.operand(node.operands[0]), *_types(node))
 
 
-def _trunci(w: BodyWriter, operation: Any) -> Operand:
-    source, target = _types(operation)
-    operand = w.operand(operation.operands[0])
+def _trunci(w: BodyWriter, node: Node) -> Operand:
+    source, target = _types(node)
+    operand = w.operand(node.operands[0])
     if target == "B1":
         return w.emit(f"VCVT.B1.{source}", w.emit(f"VAND.{source}", operand, "1"))
-    return _convert(w, operation)
+    return _convert(w, node)
 
 
-def _uitofp(w: BodyWriter, operation: Any) -> Operand:
-    source, target = _types(operation)
-    operand = w.operand(operation.operands[0])
+def _uitofp(w: BodyWriter, node: Node) -> Operand:
+    source, target = _types(node)
+    operand = w.operand(node.operands[0])
     if source == "B1":
         return convert(w, operand, source, target)
     if source != "I64":
@@ -314,45 +315,47 @@ def _uitofp(w: BodyWriter, operation: Any) -> Operand:
     return w.emit(f"VSEL.{target}", w.emit("VCMPLT.I64", operand, "0"), twice, w.emit(f"VCVT.{target}.I64", operand))
 
 
-def _fptoui(w: BodyWriter, operation: Any) -> Operand:
-    source, target = _types(operation)
-    wide = w.emit(f"VCVT.I64.{source}", w.operand(operation.operands[0]))
+def _fptoui(w: BodyWriter, node: Node) -> Operand:
+    source, target = _types(node)
+    wide = w.emit(f"VCVT.I64.{source}", w.operand(node.operands[0]))
     return convert(w, wide, "I64", target)
 
 
-def _bitcast(w: BodyWriter, operation: Any) -> Operand:
-    source, target = _types(operation)
-    operand = w.operand(operation.operands[0])
+def _bitcast(w: BodyWriter, node: Node) -> Operand:
+    source, target = _types(node)
+    operand = w.operand(node.operands[0])
     return operand if source == target else w.emit(f"VBITC.{target}.{source}", operand)
 
 
 # --- leaves ---------------------------------------------------------------------------------------------
 
 
-def _constant(w: BodyWriter, operation: Any) -> Operand:
-    kind, attribute = _type(operation), operation.attributes["value"]
-    value = attribute.value
-    return w.immediate(int(bool(value)) if kind == "B1" else value, kind)
+def _constant(w: BodyWriter, node: Node) -> Operand:
+    return w.immediate(node.payload, _type(node))
 
 
-def _scalar(w: BodyWriter, operation: Any) -> Operand:
-    return Operand(operation.attributes["symbol"].value, "s")
+def _scalar(w: BodyWriter, node: Node) -> Operand:
+    return Operand(node.payload, "s")
 
 
-def _position(w: BodyWriter, operation: Any) -> Operand:
-    return w.emit("VIDX", *_operands(w, operation))
+def _position(w: BodyWriter, node: Node) -> Operand:
+    return w.emit("VIDX", *(_index(use) for use in node.payload))
 
 
-def _gather(w: BodyWriter, operation: Any) -> Operand:
-    buffer, index = operation.operands
-    symbol = buffer.owner.attributes["symbol"].value
-    w.gathers.append(symbol)
-    position = convert(w, w.operand(index), suffix(index.type), "I64")
-    return w.emit(f"VGA.{_type(operation)}", f"{symbol}[0]", position)
+def _index(use: Use) -> Operand:
+    """An index expression as an operand: a number, or the register that will hold it."""
+    return Operand(use, "r") if use.expr.terms else Operand(str(use.expr.const), "immediate")
 
 
-def _philox(w: BodyWriter, operation: Any) -> Operand:
-    return w.emit("VPHILOX", *_operands(w, operation))
+def _gather(w: BodyWriter, node: Node) -> Operand:
+    (index,) = node.operands
+    w.gathers.append(node.payload.symbol)
+    position = convert(w, w.operand(index), suffix(index.dtype), "I64")
+    return w.emit(f"VGA.{_type(node)}", f"{node.payload.symbol}[0]", position)
+
+
+def _philox(w: BodyWriter, node: Node) -> Operand:
+    return w.emit("VPHILOX", *_operands(w, node))
 
 
 RULES: dict[str, Rule] = {
@@ -363,9 +366,9 @@ RULES: dict[str, Rule] = {
     "arith.cmpf": _cmpf, "arith.cmpi": _cmpi, "arith.maxui": _min_max_unsigned, "arith.minui": _min_max_unsigned,
     "arith.select": _select, "arith.floordivsi": _rounded_division, "arith.ceildivsi": _rounded_division,
     "arith.divui": _divide_unsigned, "arith.remui": _divide_unsigned,
-    "arith.extf": _convert, "arith.truncf": _convert, "arith.fptosi": _convert, "arith.index_cast": _convert,
+    "arith.extf": _convert, "arith.truncf": _convert, "arith.fptosi": _convert,
     "arith.extsi": _signed_from_bool, "arith.sitofp": _signed_from_bool, "arith.extui": _extui,
-    "arith.index_castui": _extui, "arith.trunci": _trunci, "arith.uitofp": _uitofp, "arith.fptoui": _fptoui,
-    "arith.bitcast": _bitcast, "arith.constant": _constant,
-    "ftm.scalar": _scalar, "ftm.position": _position, "ftm.gather": _gather, "ftm.philox": _philox,
+    "arith.trunci": _trunci, "arith.uitofp": _uitofp, "arith.fptoui": _fptoui,
+    "arith.bitcast": _bitcast, "constant": _constant,
+    "scalar": _scalar, "position": _position, "gather": _gather, "ftm.philox": _philox,
 }

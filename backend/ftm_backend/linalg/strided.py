@@ -1,7 +1,8 @@
 """Strided views of contiguous data: (sizes, strides, offset) over a flat buffer, and what can be done to them.
 
-Plain integers only; the importer uses it to name a view in PyTorch's words (reshape, slice, permute,
-expand), the lowering to fold such words back into one access.
+The importer uses them to name a view in PyTorch's words (reshape, slice, permute, expand), the lowering to fold such
+words back into one access.  A view of a view is again one view exactly when the flat index of the inner one never
+carries in a way that its strides cannot follow (`compose`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Slicing", "Strided", "contiguous_strides", "decompose"]
+__all__ = ["Slicing", "Strided", "compose", "contiguous_strides", "decompose"]
 
 
 def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -47,6 +48,17 @@ class Strided:
             return True
         expected = contiguous_strides(self.sizes)
         return all(
+            size == 1 or stride == want
+            for size, stride, want in zip(self.sizes, self.strides, expected, strict=True)
+        )
+
+    @property
+    def is_dense(self) -> bool:
+        """Consecutive elements from element 0, in order."""
+        if self.offset:
+            return False
+        expected = contiguous_strides(self.sizes)
+        return self.numel <= 1 or all(
             size == 1 or stride == want
             for size, stride, want in zip(self.sizes, self.strides, expected, strict=True)
         )
@@ -109,6 +121,56 @@ class Strided:
             if filled != extent:
                 return None
         return Strided(sizes, tuple(strides), self.offset)
+
+
+def _merged(view: Strided) -> list[tuple[int, int]]:
+    """``(extent, stride)`` pairs with neighbours merged where one stride walks through both."""
+    merged: list[tuple[int, int]] = []
+    for extent, stride in zip(view.sizes, view.strides, strict=True):
+        if extent == 1:
+            continue
+        if merged and merged[-1][1] == stride * extent:
+            merged[-1] = (merged[-1][0] * extent, stride)
+        else:
+            merged.append((extent, stride))
+    return merged
+
+
+def compose(outer: Strided, inner: Strided) -> Strided | None:
+    """The view that reads ``outer`` of the elements of ``inner`` directly from the buffer under ``inner``.
+
+    Returns:
+        None when no single strided view does: the flat index of ``inner`` carries across its dimensions.
+    """
+    if outer.numel == 0:
+        return Strided(outer.sizes, outer.strides, 0)
+    if inner.is_dense:
+        return outer
+    dims = _merged(inner)
+    flat = contiguous_strides([n for n, _ in dims])
+    position = _digits(outer.offset, flat)
+    highest, lowest = list(position), list(position)
+    strides = []
+    for extent, stride in zip(outer.sizes, outer.strides, strict=True):
+        step = _digits(abs(stride), flat)
+        sign = 1 if stride >= 0 else -1
+        strides.append(sign * sum(d * s for d, (_, s) in zip(step, dims, strict=True)))
+        for k, digit in enumerate(step):
+            if sign > 0:
+                highest[k] += digit * (extent - 1)
+            else:
+                lowest[k] -= digit * (extent - 1)
+    if not all(low >= 0 and high < n for low, high, (n, _) in zip(lowest, highest, dims, strict=True)):
+        return None
+    return Strided(outer.sizes, tuple(strides), inner.offset + sum(d * s for d, (_, s) in zip(position, dims, strict=True)))
+
+
+def _digits(flat_index: int, flat_strides: Sequence[int]) -> list[int]:
+    digits = []
+    for stride in flat_strides:
+        digits.append(flat_index // stride)
+        flat_index %= stride
+    return digits
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,13 @@
 """Affine functions of loop counters: how every address of the midend is written.
 
 ``Affine(3, (8, 1))`` over loops ``(i, j)`` is ``3 + 8*i + j``.  Indexing maps, views and updates compose
-into one such function per access, so no later pass looks at a map again.
+into one such function per access, so no pass looks at a map again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from ftm_backend.mlir import ir
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +36,11 @@ class Affine:
     def at(self, point: Sequence[int]) -> int:
         """Its value at one point of the loops."""
         return self.const + sum(c * p for c, p in zip(self.coeffs, point, strict=True))
+
+    @staticmethod
+    def loop(number: int, rank: int) -> Affine:
+        """The counter of one of ``rank`` loops."""
+        return Affine(0, tuple(int(k == number) for k in range(rank)))
 
     @staticmethod
     def constant(value: int, rank: int) -> Affine:
@@ -70,39 +73,3 @@ def dot(indices: Sequence[Affine], strides: Sequence[int], offset: int, rank: in
             if c:
                 coeffs[k] += c * stride
     return Affine(const, tuple(coeffs))
-
-
-class MapReader:
-    """Reads ``affine_map`` attributes, each distinct map once."""
-
-    def __init__(self) -> None:
-        self._maps: dict[ir.AffineMap, tuple[Affine, ...]] = {}
-
-    def __call__(self, affine_map: ir.AffineMap) -> tuple[Affine, ...]:
-        """The results of ``affine_map`` as functions of its dimensions.
-
-        Raises:
-            ValueError: a result is not affine with constant coefficients (floordiv, mod or a symbol).
-        """
-        known = self._maps.get(affine_map)
-        if known is None:
-            rank = affine_map.n_dims
-            known = tuple(_expression(e, rank) for e in affine_map.results)
-            self._maps[affine_map] = known
-        return known
-
-
-def _expression(expr: ir.AffineExpr, rank: int) -> Affine:
-    if isinstance(expr, ir.AffineDimExpr):
-        return Affine(0, tuple(int(k == expr.position) for k in range(rank)))
-    if isinstance(expr, ir.AffineConstantExpr):
-        return Affine.constant(expr.value, rank)
-    if isinstance(expr, ir.AffineAddExpr):
-        return _expression(expr.lhs, rank) + _expression(expr.rhs, rank)
-    if isinstance(expr, ir.AffineMulExpr):
-        left, right = _expression(expr.lhs, rank), _expression(expr.rhs, rank)
-        if left.is_constant:
-            return right.scaled(left.const)
-        if right.is_constant:
-            return left.scaled(right.const)
-    raise ValueError(f"indexing map with {expr}: only sums of constant multiples of loops are allowed at this stage")

@@ -1,20 +1,18 @@
-"""Writes the body of ``ftm.map`` as map operations on virtual vector registers.
+"""Writes the body of a map as map operations on virtual vector registers.
 
 Registers are numbered in order of definition, each written once; equal operations are written once; what no
-result needs is left out.  Scalars captured from outside become operands (``s0``, ``r3``, immediates); scalar
-arithmetic outside of the map that the body captures is repeated inside it.
+result needs is left out.  Runtime scalars, positions and constants become operands (``s0``, ``r3``, immediates).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ftm_backend.codegen.index import Expr
-from ftm_backend.codegen.tree import Use
-from ftm_backend.mlir import ir
+from ftm_backend.linalg.ir import Node
+from ftm_backend.tile.tree import Use
 
 __all__ = ["BodyWriter", "ElementError", "Operand", "suffix"]
 
@@ -23,7 +21,7 @@ REGISTERS = 1024
 
 _SUFFIXES = {
     "f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "i64": "I64", "i32": "I32", "i16": "I16",
-    "i8": "I8", "i1": "B1", "index": "I64",
+    "i8": "I8", "i1": "B1",
 }
 
 
@@ -41,9 +39,9 @@ class Operand(NamedTuple):
     kind: str
 
 
-def suffix(kind: Any) -> str:
-    """The type suffix of a map operation for an MLIR element type."""
-    found = _SUFFIXES.get(str(kind))
+def suffix(kind: str) -> str:
+    """The type suffix of a map operation for a builtin dtype token."""
+    found = _SUFFIXES.get(kind)
     if found is None:
         raise ElementError(f"map bodies have no elements of type {kind}: use {', '.join(_SUFFIXES)}")
     return found
@@ -61,19 +59,15 @@ def _shortest(value: float, kind: str) -> str:
 
 
 class BodyWriter:
-    """Collects the lines of one map body.
+    """Collects the lines of one map body; ``rules`` say how an operation is written."""
 
-    index_of: gives the index expression of an ``index`` value defined outside of the map, or None.
-    """
-
-    def __init__(self, index_of: Callable[[ir.Value], Expr | None], rules: dict[str, Callable[..., Operand]]) -> None:
-        self._index_of = index_of
+    def __init__(self, rules: Mapping[str, Callable[..., Operand]]) -> None:
         self._rules = rules
-        self._values: dict[ir.Value, Operand] = {}
+        self._values: dict[int, Operand] = {}
         self._lines: dict[tuple[Any, ...], Operand] = {}
         self._keys: dict[Operand, tuple[Any, ...]] = {}
         self._registers = 0
-        self.uses: dict[ir.Value, int] = {}
+        self.uses: dict[int, int] = {}
         self.gathers: list[str] = []
         """Symbols of the buffers that the body reads element by element."""
 
@@ -86,9 +80,9 @@ class BodyWriter:
         self._registers += 1
         return Operand(f"v{self._registers - 1}", "v")
 
-    def bind(self, value: ir.Value, operand: Operand) -> None:
-        """Says where ``value`` is."""
-        self._values[value] = operand
+    def bind(self, node: Node, operand: Operand) -> None:
+        """Says where the value of ``node`` is."""
+        self._values[id(node)] = operand
 
     def emit(self, mnemonic: str, *sources: Operand | str) -> Operand:
         """One operation; gives its result, or that of an equal one before."""
@@ -117,53 +111,42 @@ class BodyWriter:
         text = _shortest(value, kind) if kind in ("F64", "F32", "F16", "BF16") else str(int(value))
         return Operand(text, "immediate")
 
-    def operand(self, value: ir.Value) -> Operand:
-        """Where ``value`` is; captured scalar arithmetic is written into the body first."""
-        found = self._values.get(value)
-        if found is None:
-            found = self._values[value] = self._capture(value)
-        return found
-
-    def _capture(self, value: ir.Value) -> Operand:
-        if isinstance(value.type, ir.IndexType):
-            expr = self._index_of(value)
-            if expr is not None:
-                if expr.constant is not None:
-                    return self.immediate(expr.constant, "I64")
-                return Operand(Use(expr), "r")
-        if isinstance(value.owner, ir.Block):
-            raise ElementError("a map body may capture scalars and indices only, not an argument of a block")
-        return self.write(value.owner)
-
-    def write(self, operation: Any) -> Operand:
-        """Writes one element operation and gives its result."""
-        rule = self._rules.get(operation.name)
-        if rule is None:
-            raise ElementError(f"no map operation computes {operation.name!r}: lower it to arith or math before")
-        result = self._values[operation.results[0]] = rule(self, operation)
-        return result
+    def operand(self, node: Node) -> Operand:
+        """Where the value of ``node``, which has been written, is."""
+        return self._values[id(node)]
 
     # --- a whole body -----------------------------------------------------------------------------------
 
-    def run(self, block: ir.Block) -> list[Operand]:
-        """Writes the body of a map; gives the registers of its results, in order."""
-        operations = list(block.operations)
-        results = list(operations.pop().operands)
-        for value in results:
-            self.uses[value] = self.uses.get(value, 0) + 1
-        needed = []
-        for operation in reversed(operations):
-            if any(result in self.uses for result in operation.results):
-                needed.append(operation)
-                for value in operation.operands:
-                    self.uses[value] = self.uses.get(value, 0) + 1
-        for operation in reversed(needed):
-            self.write(operation)
-        return [self._placed(value) for value in results]
+    def run(self, results: list[Node]) -> tuple[list[Node], list[Operand]]:
+        """Writes what ``results`` need; gives them and their registers."""
+        order = self._order(results)
+        for node in (*results, *(o for n in order for o in n.operands)):
+            self.uses[id(node)] = self.uses.get(id(node), 0) + 1
+        for node in order:
+            rule = self._rules.get(node.op)
+            if rule is None:
+                raise ElementError(f"no map operation computes {node.op!r}")
+            self._values[id(node)] = rule(self, node)
+        return results, [self._placed(node) for node in results]
 
-    def _placed(self, value: ir.Value) -> Operand:
-        operand = self.operand(value)
-        return operand if operand.kind == "v" else self.emit(f"VMOV.{suffix(value.type)}", operand)
+    def _order(self, results: list[Node]) -> list[Node]:
+        """The nodes to be written, operands before their users."""
+        order: list[Node] = []
+        seen = set(self._values)
+        stack: list[tuple[Node, bool]] = [(n, False) for n in reversed(results)]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                order.append(node)
+            elif id(node) not in seen:
+                seen.add(id(node))
+                stack.append((node, True))
+                stack.extend((n, False) for n in reversed(node.operands))
+        return order
+
+    def _placed(self, node: Node) -> Operand:
+        operand = self.operand(node)
+        return operand if operand.kind == "v" else self.emit(f"VMOV.{suffix(node.dtype)}", operand)
 
     def parts(self, indent: str) -> list[str | Use]:
         """The lines as text with open index expressions."""

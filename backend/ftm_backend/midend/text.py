@@ -1,0 +1,157 @@
+"""Text of kernels: MLIR in which each kernel is an ``ftm.kernel`` around its operations.
+
+Attributes of a kernel: ``kind``, and as far as passes have decided them ``one_core``, ``faults``, ``barrier``, and the
+symbols of the buffers that it reads, writes and works in (``inputs``, ``outputs``, ``workspaces``).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ftm_backend import mlir
+from ftm_backend.linalg.ir import Function, Statement, Tensor, Update, Value
+from ftm_backend.linalg.printer import FunctionPrinter, tensor_type
+from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend.cluster import Cluster, common_domain
+from ftm_backend.midend.group import Former
+from ftm_backend.midend.kernel import Grouped, Kernel
+from ftm_backend.midend.program import Program
+
+__all__ = ["print_grouped", "print_program", "read_grouped", "read_program"]
+
+
+class _Printer(FunctionPrinter):
+    """Prints kernels in their order; updates follow the kernels that make their parts."""
+
+    def __init__(self, function: Function, kernels: list[Kernel], attributes: dict[str, str]) -> None:
+        super().__init__(function, attributes)
+        self._kernels = kernels
+        self._users: dict[Value, list[Statement | Update | None]] = {t.value: [None] for t in function.results}
+        for item in function.body:
+            for value in item.reads():
+                self._users.setdefault(value, []).append(item)
+
+    def body(self) -> None:
+        waiting = [u for u in self.function.body if isinstance(u, Update)]
+        done: set[Value] = set()
+        for kernel in self._kernels:
+            self._kernel(kernel)
+            done.update(r.value for s in kernel.statements for r in s.results)
+            for update in list(waiting):
+                base = update.base.value
+                if all(p.value.value in done for p in update.parts) and (base.producer is None or base in done):
+                    self.operation(update)
+                    done.add(update.result)
+                    waiting.remove(update)
+
+    def _kernel(self, kernel: Kernel) -> None:
+        members = set(kernel.statements)
+        for statement in kernel.statements:
+            for value in statement.reads():
+                if value.producer not in members:
+                    self.value(value)
+        yielded = [r.value for s in kernel.statements for r in s.results
+                   if any(user not in members for user in self._users.get(r.value, ()))]
+        lines, self.lines = self.lines, []
+        self.indent += "  "
+        shared = dict(self._once), dict(self._uniform)
+        for statement in kernel.statements:
+            self.operation(statement)
+        self._once, self._uniform = shared
+        names = ", ".join(self._names[v] for v in yielded)
+        types = ", ".join(tensor_type(v.shape, v.dtype) for v in yielded)
+        self.line(f'"ftm.yield"({names}) : ({types}) -> ()')
+        self.indent = self.indent[:-2]
+        inside, self.lines = self.lines, lines
+        count = len(yielded)
+        name = f"%{self._count}" + (f":{count}" if count > 1 else "")
+        for k, value in enumerate(yielded):
+            self._names[value] = f"%{self._count}" + (f"#{k}" if count > 1 else "")
+        self._count += 1
+        self.line(f'{name} = "ftm.kernel"() ({{')
+        self.lines += inside
+        self.line(f"}}) {{{_words(kernel)}}} : () -> ({types})")
+
+
+def _words(kernel: Kernel) -> str:
+    words = [f'kind = "{kernel.kind}"']
+    words += [name for name in ("one_core", "faults", "barrier") if getattr(kernel, name)]
+    for name in ("inputs", "outputs", "workspaces"):
+        symbols = [v.symbol for v in getattr(kernel, name)]
+        if symbols and all(symbols):
+            words.append(f"{name} = [{', '.join(f'{chr(34)}{s}{chr(34)}' for s in symbols)}]")
+    return ", ".join(words)
+
+
+def print_grouped(grouped: Grouped, stage: str) -> str:
+    """The text of a function whose statements have become kernels."""
+    return _Printer(grouped.function, grouped.kernels, {"ftm.stage": f'"{stage}"'}).text()
+
+
+def print_program(program: Program, stage: str) -> str:
+    """The text of a planned program: with the symbols of all buffers."""
+    facts = {name: getattr(program, name) for name in ("inputs", "scalars", "outputs", "consts", "arena", "arena_bytes")}
+    attributes = {"ftm.stage": f'"{stage}"', "ftm.program": json.dumps(json.dumps(facts))}
+    return _Printer(program.function, program.kernels, attributes).text()
+
+
+def read_grouped(text: str, machine: MachineParameters) -> Grouped:
+    """The reverse of `print_grouped`.
+
+    Raises:
+        ValueError, ir.MLIRError: text that holds no kernels.
+    """
+    with mlir.context(), mlir.ir.Location.unknown():
+        return _read(mlir.ir.Module.parse(text), machine)[0]
+
+
+def read_program(text: str, machine: MachineParameters) -> Program:
+    """The reverse of `print_program`."""
+    with mlir.context(), mlir.ir.Location.unknown():
+        module = mlir.ir.Module.parse(text)
+        if "ftm.program" not in module.operation.attributes:
+            raise ValueError("the module has no attribute ftm.program: it has not been through plan-buffers")
+        facts = json.loads(module.operation.attributes["ftm.program"].value)
+        grouped, operations = _read(module, machine)
+        program = Program(grouped.function, grouped.kernels, **facts)
+        for kernel, op in zip(program.kernels, operations, strict=True):
+            if "workspaces" in op.attributes:
+                buffers = {a[0]: (a[2], tuple(a[3])) for a in program.arena}
+                kernel.workspaces = [Value(*buffers[a.value]) for a in op.attributes["workspaces"]]
+            for name in ("inputs", "outputs", "workspaces"):
+                symbols = [a.value for a in op.attributes[name]] if name in op.attributes else []
+                for value, symbol in zip(getattr(kernel, name), symbols, strict=True):
+                    value.symbol = symbol
+        return program
+
+
+def _read(module: Any, machine: MachineParameters) -> tuple[Grouped, list[Any]]:
+    from ftm_backend.linalg.reader import FunctionReader
+
+    groups: list[tuple[Any, list[Statement]]] = []
+
+    def kernel(reader: FunctionReader, op: Any) -> None:
+        before = len(reader.function.body)
+        operations = list(op.regions[0].blocks[0].operations)
+        for inner in operations[:-1]:
+            reader.read(inner)
+        made = reader.function.body[before:]
+        if any(isinstance(item, Update) for item in made):
+            raise ValueError("updates lie outside of kernels")
+        groups.append((op.operation, [s for s in made if isinstance(s, Statement)]))
+        for outer, ssa in zip(op.results, operations[-1].operands, strict=True):
+            tensor = reader.tensors[ssa]
+            reader.tensors[outer] = tensor if tensor.value.producer is not None else Tensor.whole(tensor.value)
+
+    reader = FunctionReader(module, {"ftm.kernel": kernel})
+    function = reader.function
+    former = Former(function, [u for u in function.body if isinstance(u, Update)], machine)
+    kernels = []
+    for op, statements in groups:
+        cluster = Cluster(op.attributes["kind"].value, statements, one_core="one_core" in op.attributes)
+        if cluster.kind == "nest":
+            cluster.domain = common_domain(statements, machine)
+        kernels.append(former.kernel(cluster))
+        kernels[-1].faults, kernels[-1].barrier = "faults" in op.attributes, "barrier" in op.attributes
+    return Grouped(function, kernels), [op for op, _ in groups]

@@ -1,0 +1,335 @@
+"""Writes kernels at the tile level: the helper that every lowering uses.
+
+Wherever an index is wanted it takes a Python integer or an ``Expr``, folds what it can, and gives the same kind back.
+Map bodies are written in ``linalg.ir.Node``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import inf
+from typing import NamedTuple
+
+from ftm_backend.linalg.ir import Node
+from ftm_backend.machine.presets import ELEMENT_BYTES
+from ftm_backend.tile.index import Expr, Indices
+from ftm_backend.tile.map_body import BodyWriter, ElementError
+from ftm_backend.tile.map_rules import RULES
+from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Parts, Slot, Tile, Transfer, Use
+
+__all__ = ["Buffer", "Index", "Mapped", "TileBuilder"]
+
+Index = int | Expr
+"""A Python integer, or an expression of loop counters."""
+
+SPACES = ("am", "sm", "gsm")
+
+_ACCESS = {"full": "", "row": ".row", "col": ".col", "one": ".one"}
+
+
+class Buffer(NamedTuple):
+    """A DDR buffer of the program, of ``elements`` elements."""
+
+    symbol: str
+    dtype: str
+    elements: int
+
+
+Mapped = tuple[Tile, Index, str]
+"""A tile of a map, its slot, and how it is accessed: an input's ``full row col one``, or an output's result."""
+
+
+class TileBuilder:
+    """Builds the kernel ``kernel``, statement after statement."""
+
+    def __init__(self, name: str) -> None:
+        self.kernel = Kernel(name, Indices(), [], [])
+        self._indices = self.kernel.indices
+        self._block: Block = self.kernel.body
+        self._level = 0
+        self._loaded = 0
+
+    # --- declarations -----------------------------------------------------------------------------------
+
+    def buffer(self, symbol: str, dtype: str, elements: int) -> Buffer:
+        """The DDR buffer ``symbol``."""
+        return Buffer(symbol, dtype, elements)
+
+    def tile(self, dtype: str, rows: int, cols: int, space: str = "am", depth: int = 1) -> Tile:
+        """A new ring of ``depth`` tiles of at most ``rows`` x ``cols`` in ``am``, ``sm`` or ``gsm``."""
+        if space not in SPACES:
+            raise ValueError(f"a tile cannot lie in {space!r}: use am, sm or gsm")
+        if rows < 1 or cols < 1 or depth < 1:
+            raise ValueError(f"a tile needs at least one row, column and slot, not {rows}x{cols}, depth {depth}")
+        made = Tile(f"T{len(self.kernel.tiles)}", space, dtype, rows, cols, depth, ELEMENT_BYTES[dtype])
+        self.kernel.tiles.append(made)
+        return made
+
+    def scalar(self, symbol: str, dtype: str) -> Node:
+        """The runtime scalar ``symbol`` (``f64`` or ``i64``), for map bodies."""
+        return Node("scalar", dtype, payload=symbol)
+
+    def core_id(self) -> Expr:
+        """The number of this core, from 0."""
+        return self._indices.of(self._indices.core)
+
+    def num_cores(self) -> Expr:
+        """How many cores run the program."""
+        return self._indices.of(self._indices.cores)
+
+    # --- index arithmetic -------------------------------------------------------------------------------
+
+    def expr(self, value: Index) -> Expr:
+        """``value`` as an expression."""
+        return self._indices.constant(value) if isinstance(value, int) else value
+
+    def add(self, a: Index, b: Index) -> Index:
+        """``a + b``"""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        return _known(self._indices.add(self.expr(a), self.expr(b)))
+
+    def sub(self, a: Index, b: Index) -> Index:
+        """``a - b``"""
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return _known(self._indices.sub(self.expr(a), self.expr(b)))
+
+    def mul(self, a: Index, b: Index) -> Index:
+        """``a * b``"""
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        return _known(self._indices.mul(self.expr(a), self.expr(b)))
+
+    def div(self, a: Index, b: Index) -> Index:
+        """``a / b``, rounded towards minus infinity; by zero gives 0."""
+        return _known(self._indices.div(self.expr(a), self.expr(b)))
+
+    def ceildiv(self, a: Index, b: int) -> Index:
+        """``a / b``, rounded towards plus infinity; ``b`` positive."""
+        return self.div(self.add(a, b - 1), b)
+
+    def rem(self, a: Index, b: Index) -> Index:
+        """``a`` modulo ``b``; ``a`` must not be negative."""
+        return _known(self._indices.rem(self.expr(a), self.expr(b)))
+
+    def min(self, a: Index, b: Index) -> Index:
+        """The smaller of two signed indices."""
+        return _known(self._indices.min(self.expr(a), self.expr(b)))
+
+    def max(self, a: Index, b: Index) -> Index:
+        """The larger of two signed indices."""
+        return _known(self._indices.max(self.expr(a), self.expr(b)))
+
+    def compare(self, predicate: str, a: Index, b: Index) -> Expr:
+        """``a <predicate> b`` as 0 or 1; predicate: eq ne lt le gt ge."""
+        if predicate in ("gt", "ge"):
+            return self.compare({"gt": "lt", "ge": "le"}[predicate], b, a)
+        return self._indices.compare(predicate, self.expr(a), self.expr(b))
+
+    def load_index(self, buffer: Buffer, offset: Index) -> Expr:
+        """The integer at ``buffer[offset]`` as an index, for addresses that depend on data."""
+        self._loaded += 1
+        loaded = self._indices.variable(f"m{self._loaded}", self._level, -inf, inf)
+        parts = ["SLDI ", *self._address(buffer, offset), ", "]
+        self._block.append(Instruction("index", parts, result=loaded, from_memory=(buffer.symbol,)))
+        return self._indices.of(loaded)
+
+    # --- control ----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def for_(self, lower: Index, upper: Index, step: Index = 1) -> Iterator[Index]:
+        """A loop; gives its counter.  A loop of one known trip is its body, with an integer for counter.
+
+        step: at least 1.
+        """
+        known = isinstance(lower, int) and isinstance(upper, int) and isinstance(step, int)
+        if known and lower < upper <= lower + step:
+            yield lower
+            return
+        first, end = self.expr(lower), self.expr(upper)
+        if step != 1:  # counters count iterations, so that their bounds are exact
+            end = self.expr(self.div(self.add(self.sub(upper, lower), self.sub(step, 1)), step))
+            first = self.expr(0)
+        outside = self._block
+        self._level += 1
+        counter = self._indices.variable(f"i{self._level}", self._level, first.low, max(first.low, end.high - 1))
+        loop = Loop(counter, first, end, [])
+        self._block = loop.body
+        value: Index = self._indices.of(counter)
+        yield value if step == 1 else self.add(lower, self.mul(value, step))
+        self._block = outside
+        self._level -= 1
+        outside.append(loop)
+
+    @contextmanager
+    def if_(self, condition: Expr) -> Iterator[None]:
+        """What is built inside happens only where ``condition`` is not 0."""
+        outside = self._block
+        branch = Branch(condition, [], [])
+        self._block = branch.body
+        self._level += 1
+        yield
+        self._block = outside
+        self._level -= 1
+        outside.append(branch)
+
+    def barrier(self) -> None:
+        """All cores wait here for each other and for their DMA."""
+        self._block.append(Instruction("barrier", ["BARRIER"]))
+
+    def call(self, function: str) -> None:
+        """Runs another function."""
+        self._block.append(Instruction("call", [f"@call {function}"]))
+
+    # --- data movement ----------------------------------------------------------------------------------
+
+    def load(self, buffer: Buffer, offset: Index, tile: Tile, slot: Index, extents: Sequence[Index],
+             strides: Sequence[int], row_dims: int) -> None:
+        """DMA of a strided block into ``tile[slot]``.
+
+        offset, strides: in elements of the buffer.  The first ``row_dims`` extents make the tile's rows, the
+        others its columns; a stride of 0 repeats.
+        """
+        target = self._slot(tile, slot)
+        dims, transfer = self._dims(buffer, offset, extents, strides, row_dims)
+        parts = ["DLD ", *self._address(buffer, offset), ", ", *dims, ", ", target]
+        self._block.append(Instruction("load", parts, writes=[target], transfer=transfer))
+
+    def store(self, tile: Tile, slot: Index, buffer: Buffer, offset: Index, extents: Sequence[Index],
+              strides: Sequence[int], row_dims: int, accumulate: bool = False) -> None:
+        """DMA of ``tile[slot]`` into a strided block; ``accumulate`` adds to what the buffer holds."""
+        source = self._slot(tile, slot)
+        dims, transfer = self._dims(buffer, offset, extents, strides, row_dims)
+        name = "DST.ADD " if accumulate else "DST "
+        parts = [name, source, ", ", *self._address(buffer, offset), ", ", *dims]
+        self._block.append(Instruction("store", parts, reads=[source], transfer=transfer))
+
+    def load_rows(self, buffer: Buffer, offset: Index, indices: Tile, indices_slot: Index, tile: Tile, slot: Index,
+                  row_stride: int, columns: Index) -> None:
+        """DMA gather: row i is the ``columns`` elements at ``offset + indices[i] * row_stride``."""
+        index, target = self._slot(indices, indices_slot), self._slot(tile, slot)
+        parts = ["DGA ", *self._address(buffer, offset), ", ", index, f", {row_stride} | ", Use(self.expr(columns)),
+                 "@1, ", target]
+        self._block.append(Instruction("gather", parts, reads=[index], writes=[target], transfer=self._anywhere(buffer)))
+
+    def store_rows(self, tile: Tile, slot: Index, indices: Tile, indices_slot: Index, buffer: Buffer, offset: Index,
+                   row_stride: int, columns: Index, reduce: str = "set") -> None:
+        """DMA scatter of ``columns`` elements of each row, in row order; ``reduce``: set, add, mul, min or max."""
+        index, source = self._slot(indices, indices_slot), self._slot(tile, slot)
+        name = "DSC" + ("" if reduce == "set" else f".{reduce.upper()}")
+        parts = [f"{name} ", source, ", ", index, ", ", *self._address(buffer, offset), f", {row_stride} | ",
+                 Use(self.expr(columns)), "@1"]
+        self._block.append(Instruction("scatter", parts, reads=[source, index], transfer=self._anywhere(buffer)))
+
+    # --- computing --------------------------------------------------------------------------------------
+
+    def mm(self, a: Tile, a_slot: Index, b: Tile, b_slot: Index, c: Tile, c_slot: Index, *, acc: bool = False,
+           trans_a: bool = False, trans_b: bool = False) -> None:
+        """``c (+)= a . b`` on the current extents of the tiles; ``acc`` accumulates."""
+        x, y, z = self._slot(a, a_slot), self._slot(b, b_slot), self._slot(c, c_slot)
+        name = "MM" + ".TA" * trans_a + ".TB" * trans_b + ".ACC" * acc
+        self._compute([f"{name} ", x, ", ", y, ", ", z], [x, y, z] if acc else [x, y], [z])
+
+    def copy(self, x: Tile, x_slot: Index, y: Tile, y_slot: Index) -> None:
+        """DMA of one tile into another of the same element type, as from GSM to AM."""
+        source, target = self._slot(x, x_slot), self._slot(y, y_slot)
+        self._block.append(Instruction("copy", ["DCP ", source, ", ", target], reads=[source], writes=[target]))
+
+    def transpose(self, x: Tile, x_slot: Index, y: Tile, y_slot: Index) -> None:
+        """``y[j][i] = x[i][j]`` over the current extents of ``x``, which must not share memory with ``y``."""
+        source, target = self._slot(x, x_slot), self._slot(y, y_slot)
+        self._compute(["TRANS ", source, ", ", target], [source], [target])
+
+    def scan(self, kind: str, x: Tile, x_slot: Index, carry: Tile, carry_slot: Index, y: Tile, y_slot: Index,
+             *, down: bool = False) -> None:
+        """Running combination of the rows (``down``: columns) of ``x`` into ``y``, which may be ``x``, from ``carry`` on.
+
+        ``carry`` is a tile of f64 for floats and of i64 for others; it is left with the totals.
+        """
+        source, total, target = self._slot(x, x_slot), self._slot(carry, carry_slot), self._slot(y, y_slot)
+        name = f"SCAN.{kind.upper()}" + ".DOWN" * down
+        self._compute([f"{name} ", source, ", ", total, ", ", target], [source, total], [target, total])
+
+    def sort(self, x: Tile, x_slot: Index, y: Tile, y_slot: Index) -> None:
+        """Sorts each row of ``x``, of i64, into ``y``, which may be ``x``; a narrower ``y`` takes the least elements."""
+        source, target = self._slot(x, x_slot), self._slot(y, y_slot)
+        self._compute(["SORT ", source, ", ", target], [source], [target])
+
+    def merge(self, a: Tile, a_slot: Index, b: Tile, b_slot: Index, y: Tile, y_slot: Index) -> None:
+        """Merges the sorted rows of ``a`` and ``b``, of i64, into ``y``."""
+        first, second, target = self._slot(a, a_slot), self._slot(b, b_slot), self._slot(y, y_slot)
+        self._compute(["MERGE ", first, ", ", second, ", ", target], [first, second], [target])
+
+    def map(self, rows: Index, columns: Index, ins: Sequence[Mapped], outs: Sequence[Mapped],
+            body: Callable[[Sequence[Node]], Sequence[Node]]) -> None:
+        """An elementwise body over ``rows`` x ``columns``.
+
+        ins: tiles read, whole (``full``), one row repeated (``row``), one column repeated (``col``), or one element.  outs:
+        ``full``, or a reduction such as ``rsum`` (along each row), ``csum`` (down each column) or ``asum`` (all), with
+        ``.acc`` to combine with what the tile holds.  ``body`` is called once with the elements of ``ins`` and gives one
+        node for each of ``outs``.
+        """
+        read, written = [self._slot(t, s) for t, s, _ in ins], [self._slot(t, s) for t, s, _ in outs]
+        writer = BodyWriter(RULES)
+        arguments = [Node("element", tile.dtype) for tile, _, _ in ins]
+        parts: Parts = ["@map ", Use(self.expr(rows)), " x ", Use(self.expr(columns))]
+        for slot, argument, (_, _, access) in zip(read, arguments, ins, strict=True):
+            register = writer.register()
+            writer.bind(argument, register)
+            parts += [", ", slot, f":{register.text}{_ACCESS[access]}"]
+        arrow = " -> "
+        try:
+            results = writer.run(list(body(arguments)))
+        except ElementError as error:
+            raise ElementError(f"{error}, in @{self.kernel.name}") from error
+        for slot, (tile, _, word), node, register in zip(written, outs, *results, strict=True):
+            if node.dtype != tile.dtype:
+                raise ValueError(f"a result of type {node.dtype} does not fit into a tile of {tile.dtype}")
+            parts += [arrow, slot, f":{register.text}" + ("" if word == "full" else f".{word}")]
+            arrow = ", "
+        parts += ["\n", *writer.parts("      "), "    @endmap"]
+        combined = [slot for slot, (_, _, word) in zip(written, outs, strict=True) if word.endswith(".acc")]
+        self._block.append(Instruction("compute", parts, [*read, *combined], written, from_memory=tuple(writer.gathers)))
+
+    def position(self, base: Index, row_step: Index, column_step: Index) -> Node:
+        """In a map body: ``base + row * row_step + column * column_step`` as ``i64``."""
+        return Node("position", "i64", payload=tuple(Use(self.expr(x)) for x in (base, row_step, column_step)))
+
+    def gather(self, buffer: Buffer, index: Node) -> Node:
+        """In a map body: ``buffer[index]``, element by element; an index outside the buffer is a fault of the program."""
+        return Node("gather", buffer.dtype, (index,), buffer)
+
+    # --- pieces of instructions -------------------------------------------------------------------------
+
+    def _compute(self, parts: Parts, reads: list[Slot], writes: list[Slot]) -> None:
+        self._block.append(Instruction("compute", parts, reads, writes))
+
+    def _slot(self, tile: Tile, index: Index) -> Slot:
+        return Slot(tile, self.expr(0 if tile.depth == 1 else index))
+
+    def _address(self, buffer: Buffer, offset: Index) -> Parts:
+        return [f"{buffer.symbol}[", Use(self.expr(offset), address=True), "]"]
+
+    def _dims(self, buffer: Buffer, offset: Index, extents: Sequence[Index], strides: Sequence[int],
+              row_dims: int) -> tuple[Parts, Transfer]:
+        if len(extents) != len(strides) or not 0 < row_dims < len(extents):
+            raise ValueError(
+                f"a transfer needs one stride for each extent and at least one row and one column dimension: "
+                f"{len(extents)} extents, {len(strides)} strides, {row_dims} row dimensions"
+            )
+        sizes = tuple(map(self.expr, extents))
+        parts: Parts = []
+        for position, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+            parts += [" | " if position == row_dims else " " if position else "", Use(size), f"@{stride}"]
+        return parts, Transfer(buffer.symbol, self.expr(offset), sizes, tuple(strides))
+
+    def _anywhere(self, buffer: Buffer) -> Transfer:
+        """A transfer whose addresses depend on data."""
+        unknown = self._indices.variable("anywhere", 0, 0, inf)
+        return Transfer(buffer.symbol, self.expr(0), (self._indices.of(unknown),), (1,))
+
+
+def _known(expr: Expr) -> Index:
+    return expr if expr.terms else expr.const
