@@ -357,7 +357,7 @@ class Builder:
         """In a body: the element of ``x`` at integer ``indices``, which must lie inside it."""
         places = [i.node for i in indices]
         if x.base.splat is not None:
-            if not _reads_data(places):
+            if all(_stays_inside(place, extent) for place, extent in zip(places, x.access.sizes, strict=True)):
                 return Elem(self.emitter, x.base.splat, x.dtype, True)
             x = self.copy(x)  # a place outside has to fault, even where memory holds one number throughout
         access = x.access
@@ -396,6 +396,9 @@ def _affine(place: int | Place | None, rank: int) -> Affine:
     return Affine(place.const, tuple(place.factors.get(k, 0) for k in range(rank)))
 
 
-def _reads_data(nodes: Sequence[ir.Node]) -> bool:
-    """Whether any of these depends on an element of a tensor."""
-    return any(n.op in ("in", "gather", "carry") for n in ir.walk(nodes))
+def _stays_inside(place: ir.Node, extent: int) -> bool:
+    """Whether a place is known to lie inside: a number that does, or one that the lowering itself has counted."""
+    if place.op == "constant":
+        return 0 <= place.payload < extent
+    found = {n.op for n in ir.walk([place])}
+    return "index" in found and not found & {"in", "gather", "carry", "scalar"}

@@ -69,7 +69,7 @@ def gather_place(places: list[Node], extents: tuple[int, ...], strides: tuple[in
     """The flat element at ``places`` of a view, one for each dimension; a place outside of its extent must fault."""
     flat = constant(offset, "i64")
     for place, extent, stride in zip(places, extents, strides, strict=True):
-        if place.op in ("index", "constant"):
+        if place.op == "index" or (place.op == "constant" and 0 <= place.payload < extent):
             flat = _add(flat, _scale(place, stride)) if extent != 1 else flat
         elif extent == 1:
             flat = _add(flat, place)  # 0, unless it is a place outside, which has to fault
