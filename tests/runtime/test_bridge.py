@@ -125,7 +125,7 @@ def test_the_process_starts_early_only_where_nothing_is_cached(bridge):
 def test_stages(bridge):
     one = bridge()
     stages = one.texts(TRACE)
-    assert list(stages) == ["trace", "torch", "linalg", "ftm", "asm"] and stages["trace"] == TRACE
+    assert tuple(stages) == ftm_lazy.debug.STAGES and stages["trace"] == TRACE
     assert bridge().texts(TRACE) == stages
     assert counted("compiles", "cache_hits_disk") == (0, 0)
 
@@ -137,7 +137,7 @@ def test_dump_of_compiled_and_of_found_programs(bridge, tmp_path):
     bridge(dump=tmp_path / "dump").compile(WIDER)
     places = sorted((tmp_path / "dump").iterdir())
     assert [place.name[:3] for place in places] == ["000", "001", "002"]
-    assert all((place / "04_asm.lan").read_text().startswith("@program") for place in places)
+    assert all(next(place.glob("*_asm.lan")).read_text().startswith("@program") for place in places)
     assert counted("compiles", "cache_hits_disk") == (2, 2)
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import ftm_lazy
 import pytest
 from ftm_backend.service import pack, source_hash, unpack
 from ftm_lazy.worker import CompileError, Worker
@@ -44,7 +45,7 @@ def test_compiles(service):
 
     program, seconds = service.compile(TRACE, REQUEST)
     executable = Executable.from_bytes(program)
-    assert list(executable.texts) == ["trace", "torch", "linalg", "ftm", "asm"]
+    assert tuple(executable.texts) == ftm_lazy.debug.STAGES
     assert executable.texts["trace"] == TRACE
     assert executable.texts["asm"] == executable.asm and "@func main" in executable.asm
     assert executable.image and seconds > 0
