@@ -20,6 +20,7 @@ import torch
 
 import ftm_lazy
 from ftm_lazy import settings
+from ftm_lazy.torch_xla import _environment, _table
 
 DOCS = Path(__file__).parent
 sys.path.insert(1, str(DOCS.parent / "tests"))
@@ -68,6 +69,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "layers-recorder": drawing(dependencies.folder_edges()),
     "layers-python": drawing(dependencies.import_edges()),
     "settings": lambda: settings.table(),
+    "torch-xla-names": _table.table,
+    "torch-xla-environment": _environment.table,
     "ops-totals": table.totals,
     "ops-entries": table.ops,
     "ops-fallbacks": table.fallbacks,

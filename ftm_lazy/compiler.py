@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -40,6 +41,8 @@ class Bridge:
         self._history = History()
         self._recompiles: list[str] = []
         self._dumped: dict[str, Path] = {}
+        self.watchers: list[Callable[[str], object]] = []
+        """Called with each trace that is new to this process, where it is cut."""
         self._worker = Worker(
             values.compile_timeout, echo="worker" in values.debug, progress="compile" in values.debug
         )
@@ -63,6 +66,8 @@ class Bridge:
 
         Counts ``compiles`` or ``cache_hits_disk``, and ``recompiles``.
         """
+        for watch in self.watchers:
+            watch(text)
         begin = time.perf_counter()
         executable = self._find(text)
         if executable is not None:
@@ -72,6 +77,7 @@ class Bridge:
         else:
             executable = self._compile(text, texts=self._settings.dump is not None)
             _C._count("compiles")
+            _C._add_time("CompileTime", time.perf_counter() - begin)
             self._explain(text)
             how = "compiled"
         if self._settings.dump is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ftm_lazy import _C, compiler, settings
+from ftm_lazy.device_name import NAME
 
 if TYPE_CHECKING:
     from ftm_backend.machine.cycles import Profile
@@ -52,6 +53,6 @@ def profile(tensors: torch.Tensor | Sequence[torch.Tensor]) -> Profile:
 def _trace(tensors: torch.Tensor | Sequence[torch.Tensor]) -> str:
     listed = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
     for tensor in listed:
-        if tensor.device.type != "ftm":
-            raise ValueError(f"expected tensors on ftm, but got one on {tensor.device}")
+        if tensor.device.type != NAME:
+            raise ValueError(f"expected tensors on {NAME}, but got one on {tensor.device}")
     return _C._trace_text(listed)

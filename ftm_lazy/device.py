@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ftm_lazy import _C
+from ftm_lazy.device_name import NAME
 from ftm_lazy.registration import initialize, is_initialized
 from ftm_lazy.streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
 
@@ -75,11 +76,11 @@ def _index(device: Device) -> int:
     if isinstance(device, str):
         device = torch.device(device)
     if isinstance(device, torch.device):
-        if device.type != "ftm":
-            raise ValueError(f"expected an ftm device, but got: {device}")
+        if device.type != NAME:
+            raise ValueError(f"expected an {NAME} device, but got: {device}")
         device = 0 if device.index is None else device.index
     if not 0 <= device < device_count():
-        raise RuntimeError(f"ftm has {device_count()} device, with index 0; there is no device {device}")
+        raise RuntimeError(f"{NAME} has {device_count()} device, with index 0; there is no device {device}")
     return device
 
 
@@ -178,7 +179,7 @@ def initial_seed() -> int:
     return _C._initial_seed()
 
 
-def get_rng_state(device: Device = "ftm") -> torch.Tensor:
+def get_rng_state(device: Device = NAME) -> torch.Tensor:
     """The state of the device's generator, as a uint8 tensor on the CPU."""
     _index(device)
     return torch.frombuffer(bytearray(_C._get_rng_state()), dtype=torch.uint8)
@@ -189,7 +190,7 @@ def get_rng_state_all() -> list[torch.Tensor]:
     return [get_rng_state()]
 
 
-def set_rng_state(new_state: torch.Tensor, device: Device = "ftm") -> None:
+def set_rng_state(new_state: torch.Tensor, device: Device = NAME) -> None:
     """Puts back a state that `get_rng_state` gave."""
     _index(device)
     _C._set_rng_state(bytes(new_state.cpu().to(torch.uint8).tolist()))

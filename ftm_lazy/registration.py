@@ -10,21 +10,23 @@ from __future__ import annotations
 
 import atexit
 import threading
+from typing import Any
 
 import torch
 
-__all__ = ["TORCH", "initialize", "is_initialized", "register"]
+__all__ = ["TORCH", "end_step", "hold_steps", "initialize", "is_initialized", "register"]
 
 TORCH = "2.13.0"
 """The version of PyTorch that the recorder is built against, as pinned in pyproject.toml."""
 
 _registered = False
 _initialized = False
+_held = 0  # see hold_steps
 _initializing = threading.RLock()
 
 
 def register() -> None:
-    """Registers the device ``ftm`` with PyTorch; the second call does nothing.
+    """Registers the device ``ftm`` (or FTM_DEVICE_NAME) with PyTorch; the second call does nothing.
 
     Raises ImportError if the recorder is not built, or is built for another version of PyTorch.
     """
@@ -36,7 +38,9 @@ def register() -> None:
             f"this ftm is built for PyTorch {TORCH}, but PyTorch {torch.__version__} is installed:"
             f" run `pip install torch=={TORCH}`, or install the ftm that belongs to your PyTorch"
         )
-    torch.utils.rename_privateuse1_backend("ftm")
+    from ftm_lazy.device_name import NAME, add_methods
+
+    torch.utils.rename_privateuse1_backend(NAME)
     try:
         from ftm_lazy import _C  # noqa: F401  (loading it registers the kernels)
     except ModuleNotFoundError as error:
@@ -45,11 +49,27 @@ def register() -> None:
         ) from error
     from ftm_lazy import device, sharing
 
-    torch._register_device_module("ftm", device)
-    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    torch._register_device_module(NAME, device)
+    torch.ftm = device  # whatever the device's name
+    add_methods()
+    _register_process_groups(NAME)
     _print_from_the_cpu()
     sharing.send_by_value()
     _registered = True
+
+
+def _register_process_groups(device: str) -> None:
+    """Makes ``ftm`` a backend of torch.distributed, the one for tensors on the device."""
+    if not torch.distributed.is_available():
+        return
+
+    def create(*args: Any) -> Any:
+        from ftm_lazy import distributed
+
+        return distributed.create(*args)
+
+    for name in dict.fromkeys(("ftm", device)):
+        torch.distributed.Backend.register_backend(name, create, devices=[device, "cpu"])
 
 
 def _print_from_the_cpu() -> None:
@@ -60,10 +80,12 @@ def _print_from_the_cpu() -> None:
     """
     from torch import _tensor_str
 
+    from ftm_lazy.device_name import NAME
+
     format_elements = _tensor_str._tensor_str
 
     def format_from_the_cpu(tensor: torch.Tensor, indent: int) -> str:
-        return format_elements(tensor.cpu() if tensor.device.type == "ftm" else tensor, indent)
+        return format_elements(tensor.cpu() if tensor.device.type == NAME else tensor, indent)
 
     _tensor_str._tensor_str = format_from_the_cpu
 
@@ -120,8 +142,19 @@ def _shut_down() -> None:
         _C._shutdown()
 
 
+def hold_steps(by: int) -> None:
+    """Keeps the ends of optimizers' steps from cutting the trace, between a call with +1 and one with -1."""
+    global _held
+    _held += by
+
+
 def _end_of_step(optimizer: torch.optim.Optimizer, args: tuple, kwargs: dict) -> None:
+    end_step(optimizer)
+
+
+def end_step(optimizer: torch.optim.Optimizer) -> None:
     """Cuts the trace where a training step ends, so that cuts fall at the same place in each step."""
     from ftm_lazy import _C
 
-    _C._end_step(id(optimizer))
+    if _held == 0:
+        _C._end_step(id(optimizer))

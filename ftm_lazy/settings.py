@@ -149,6 +149,12 @@ class Settings:
     program_limit: int = _setting(
         "FTM_PROGRAM_LIMIT", _count, 256, "256", "programs kept in memory; the longest unused goes first, and is found on disk"
     )
+    device_name: str = _setting(
+        "FTM_DEVICE_NAME", str, "ftm", "ftm", "what PyTorch calls the device, said when torch is imported; xla for programs of torch_xla"
+    )
+    xla_lax: bool = _setting(
+        "FTM_XLA_LAX", _switch, False, "0", "where the device is named xla: what torch_xla takes and eager PyTorch refuses is taken"
+    )
 
     @property
     def preset(self) -> str:

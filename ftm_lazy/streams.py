@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from ftm_lazy.device_name import NAME
+
 __all__ = ["Event", "Stream", "StreamContext", "current_stream", "default_stream", "set_stream", "stream"]
 
 
@@ -18,7 +20,7 @@ class _OfDevice(type):
     """Makes PyTorch's own objects of device ftm instances of our classes, which only have other defaults."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, cls.__mro__[1]) and instance.device.type == "ftm"
+        return isinstance(instance, cls.__mro__[1]) and instance.device.type == NAME
 
 
 class Stream(torch.Stream, metaclass=_OfDevice):
@@ -32,12 +34,12 @@ class Event(torch.Event, metaclass=_OfDevice):
     """A mark on the stream; `torch.Event` with ``device="ftm"``."""
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> torch.Event:
-        return torch.Event("ftm", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+        return torch.Event(NAME, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
 
 def _device(device: torch.device | str | int | None) -> torch.device:
     if device is None or isinstance(device, int):
-        return torch.device("ftm", device or 0)
+        return torch.device(NAME, device or 0)
     return torch.device(device)
 
 
@@ -56,8 +58,8 @@ def set_stream(stream: torch.Stream) -> None:
 
     Raises ValueError for a stream of another device.
     """
-    if stream.device.type != "ftm":
-        raise ValueError(f"expected a stream of device ftm, but got one of {stream.device}")
+    if stream.device.type != NAME:
+        raise ValueError(f"expected a stream of device {NAME}, but got one of {stream.device}")
 
 
 class StreamContext:

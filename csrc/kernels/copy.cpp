@@ -1,6 +1,7 @@
 // Copies: between dtypes on the device (recorded), from the CPU (a new value in memory), and to the CPU
 // (an observation: what is pending runs).
 #include "ops/call_on_values.h"
+#include "process/measured.h"
 #include "recorder/record.h"
 #include "run/cut.h"
 #include "tensor/views.h"
@@ -92,16 +93,22 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
   begin_recording();
   if (!self.is_privateuseone()) {
     at::Tensor seen = observed(source);
+    TORCH_LAZY_TIMED("TransferFromDeviceTime");
     seen._set_conj(source.is_conj());
     seen._set_neg(source.is_neg());
     self.copy_(seen);
+    static auto* bytes = new torch::lazy::Metric("InboundData", torch::lazy::MetricFnBytes);
+    bytes->AddSample(static_cast<double>(self.nbytes()));
   } else if (source.is_privateuseone()) {
     at::assert_no_internal_overlap(self);
     at::assert_no_partial_overlap(self, source);
     copy_on_device(self, as_stored(source, self));
   } else {
+    TORCH_LAZY_TIMED("TransferToDeviceTime");
     at::assert_no_internal_overlap(self);
     copy_from_cpu(self, as_stored(source.is_cpu() ? source : source.cpu(), self));
+    static auto* bytes = new torch::lazy::Metric("OutboundData", torch::lazy::MetricFnBytes);
+    bytes->AddSample(static_cast<double>(self.nbytes()));
   }
   return self;
 }
@@ -121,6 +128,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& targ
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   at::Tensor seen = observed(self);
+  TORCH_LAZY_TIMED("TransferFromDeviceTime");
   seen._set_conj(self.is_conj());
   seen._set_neg(self.is_neg());
   return at::_local_scalar_dense(seen.resolve_conj().resolve_neg());

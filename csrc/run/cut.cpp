@@ -7,6 +7,7 @@
 #include "run/first_run.h"
 #include "run/last_step.h"
 #include "run/launcher.h"
+#include "run/launches.h"
 #include "run/program.h"
 
 #include <algorithm>
@@ -167,9 +168,15 @@ void launch_pending(bool observed) {
   Cut cut;
   {
     const RecorderLock lock(recorder_mutex());
+    if (first_pending() != nullptr) {
+      check_launch();
+    }
     note_launch(observed);
     cut = take_pending();
     reset_pending_length();
+    if (cut.job) {
+      count_launch(cut.hash);
+    }
   }
   cut.settled.clear();
   if (!cut.job) {

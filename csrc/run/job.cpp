@@ -1,6 +1,7 @@
 #include "run/job.h"
 
 #include "process/counters.h"
+#include "process/measured.h"
 #include "run/reference.h"
 
 #include <c10/util/Exception.h>
@@ -163,6 +164,7 @@ Outcome run(Job& job) {
 } // namespace
 
 Outcome run_job(Job& job) {
+  TORCH_LAZY_TIMED("ExecuteTime");
   try {
     return run(job);
   } catch (const std::exception& error) {

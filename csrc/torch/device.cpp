@@ -14,7 +14,9 @@
 namespace ftm {
 
 void register_device() {
-  c10::register_privateuse1_backend("ftm");
+  if (!c10::is_privateuse1_backend_registered()) { // else ftm_lazy has named it, by FTM_DEVICE_NAME
+    c10::register_privateuse1_backend("ftm");
+  }
   register_device_guard();
   register_allocator();
   register_host_allocator();

@@ -4,6 +4,7 @@
 #include "memory/pool.h"
 #include "ops/native_ops.h"
 #include "process/counters.h"
+#include "process/measured.h"
 #include "random/generator.h"
 #include "recorder/fallback.h"
 #include "recorder/library_ops.h"
@@ -12,6 +13,7 @@
 #include "run/cut.h"
 #include "run/first_run.h"
 #include "run/launcher.h"
+#include "run/launches.h"
 #include "run/machine.h"
 #include "run/program.h"
 #include "run/step_end.h"
@@ -117,6 +119,18 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       "_count", [](const std::string& name, int64_t n) { counter(name).fetch_add(n); }, py::arg("name"),
       py::arg("n") = 1);
   m.def("_reset_counters", &reset_counters);
+
+  m.def("_metric_names", &metric_names);
+  m.def("_metric_data", &metric_samples);
+  m.def("_metric_report", &metric_report);
+  m.def("_add_time", [](const std::string& name, double seconds) {
+    add_sample(name, Measure::time, seconds * 1e9);
+  });
+  m.def("_reset_metrics", &reset_metrics);
+  m.def("_forbid_launch", &forbid_launch);
+  m.def("_forbidden_launch", &forbidden_launch);
+  m.def("_launches", &launches);
+  m.def("_last_program", &last_program);
 
   m.def("_seed", [] {
     auto generator = default_generator();

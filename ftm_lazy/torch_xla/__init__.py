@@ -3,37 +3,60 @@
     import ftm_lazy.torch_xla as torch_xla
     import ftm_lazy.torch_xla.core.xla_model as xm
 
-Nothing called ``torch_xla`` becomes importable, because other libraries change their behaviour when it is.
+Programs that must stay as they are run by ``python -m ftm_lazy.torch_xla script.py``; see docs/torch_xla.md.  Importing
+this makes nothing importable as ``torch_xla``, because other libraries change their behaviour when it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 
-import ftm_lazy
-from ftm_lazy.torch_xla import core
+from ftm_lazy.torch_xla import _refusals
 
-__all__ = ["core", "device", "step", "sync"]
+_refusals.install()  # before any submodule: modules that are refused whole have no file
+
+from ftm_lazy.torch_xla import _XLAC, _environment, _internal, _unchanged, amp, core, debug, distributed, experimental, runtime  # noqa: E402
+from ftm_lazy.torch_xla import stablehlo, utils, version  # noqa: E402
+from ftm_lazy.torch_xla._devices import device, device_count, devices, real_devices  # noqa: E402
+from ftm_lazy.torch_xla._internal import neuron, tpu, xpu  # noqa: E402
+from ftm_lazy.torch_xla._steps import compile, step, sync  # noqa: E402
+from ftm_lazy.torch_xla.distributed.xla_multiprocessing import launch  # noqa: E402
+from ftm_lazy.torch_xla.experimental import eager_mode  # noqa: E402
+from ftm_lazy.torch_xla.stablehlo import save_as_stablehlo, save_torch_model_as_stablehlo  # noqa: E402
+from ftm_lazy.torch_xla.version import __version__  # noqa: E402
+
+__all__ = [
+    "amp",
+    "compile",
+    "core",
+    "debug",
+    "device",
+    "device_count",
+    "devices",
+    "distributed",
+    "eager_mode",
+    "experimental",
+    "launch",
+    "manual_seed",
+    "neuron",
+    "real_devices",
+    "runtime",
+    "save_as_stablehlo",
+    "save_torch_model_as_stablehlo",
+    "stablehlo",
+    "step",
+    "sync",
+    "tpu",
+    "utils",
+    "xpu",
+]
+
+__getattr__ = _refusals.getter(__name__)
+
+_environment.warn_of_variables()
+_unchanged.prepare()
 
 
-def device(index: int | None = None) -> torch.device:
-    """The device ftm; there is one, with index 0."""
-    return core.xla_model.xla_device(index)
-
-
-def sync(wait: bool = False) -> None:
-    """Launches everything that is recorded; with `wait`, also waits until it has run."""
-    ftm_lazy.sync(wait)
-
-
-@contextmanager
-def step() -> Iterator[None]:
-    """Context of one training step: what is recorded in it runs as programs of its own."""
-    sync()
-    try:
-        yield
-    finally:
-        sync()
+def manual_seed(seed: int, device: torch.device | str | None = None) -> None:
+    """Seeds the device's generator, as `core.xla_model.set_rng_state` does."""
+    core.xla_model.set_rng_state(seed, device)

@@ -1,4 +1,4 @@
-"""torch_xla.core: see `xla_model`."""
+"""torch_xla.core: `xla_model`, commonly ``xm``, and what lies beside it."""
 
 from ftm_lazy.torch_xla.core import xla_model
 

@@ -1,90 +1,410 @@
-"""torch_xla.core.xla_model, commonly imported as ``xm``: device, steps, saving."""
+"""torch_xla.core.xla_model, commonly imported as ``xm``: device, steps, collectives, saving, random numbers."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, BinaryIO
+import io
+import os
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO, TypedDict
 
 import torch
+from typing_extensions import deprecated
 
-import ftm_lazy
+from ftm_lazy import _C
+from ftm_lazy import device as ftm
+from ftm_lazy.device_name import NAME
+from ftm_lazy.torch_xla import _closures, _devices, _refusals, _steps, _world
+from ftm_lazy.torch_xla._inert import inert
+from ftm_lazy.torch_xla.core._collectives import (
+    REDUCE_AND,
+    REDUCE_MAX,
+    REDUCE_MIN,
+    REDUCE_MUL,
+    REDUCE_OR,
+    REDUCE_SUM,
+    CoalescingBuckets,
+    all_gather,
+    all_gather_bucketized,
+    all_reduce,
+    all_reduce_bucketized_gradients,
+    all_to_all,
+    broadcast_master_param,
+    collective_broadcast,
+    collective_permute,
+    reduce_scatter,
+    reduce_scatter_bucketized,
+)
+from ftm_lazy.torch_xla.core._data import ToXlaTensorArena, check_view_sharing, on_cpu, save, send_cpu_data_to_device
 
-__all__ = ["mark_step", "optimizer_step", "save", "wait_device_ops", "xla_device"]
+__all__ = [
+    "REDUCE_AND",
+    "REDUCE_MAX",
+    "REDUCE_MIN",
+    "REDUCE_MUL",
+    "REDUCE_OR",
+    "REDUCE_SUM",
+    "CoalescingBuckets",
+    "DeviceContext",
+    "MemoryInfo",
+    "RateTracker",
+    "ToXlaTensorArena",
+    "add_step_closure",
+    "all_gather",
+    "all_gather_bucketized",
+    "all_reduce",
+    "all_reduce_bucketized_gradients",
+    "all_to_all",
+    "broadcast_master_param",
+    "check_view_sharing",
+    "collective_broadcast",
+    "collective_permute",
+    "do_on_ordinals",
+    "fork_rng",
+    "get_local_ordinal",
+    "get_memory_info",
+    "get_ordinal",
+    "get_rng_state",
+    "get_stablehlo",
+    "get_stablehlo_bytecode",
+    "get_xla_supported_devices",
+    "is_master_ordinal",
+    "is_xla_tensor",
+    "mark_step",
+    "master_print",
+    "mesh_reduce",
+    "optimization_barrier_",
+    "optimizer_step",
+    "parse_xla_device",
+    "reduce_gradients",
+    "reduce_scatter",
+    "reduce_scatter_bucketized",
+    "rendezvous",
+    "save",
+    "send_cpu_data_to_device",
+    "set_replication",
+    "set_rng_state",
+    "unlazy",
+    "wait_device_ops",
+    "xla_device",
+    "xla_device_hw",
+    "xla_device_kind",
+    "xla_real_devices",
+    "xla_rendezvous",
+    "xla_replication_devices",
+    "xrt_world_size",
+]
+
+__getattr__ = _refusals.getter(__name__)
+
+Device = torch.device | str | None
 
 
+class DeviceContext:
+    """A device, by its name."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+
+
+# --- the device ---------------------------------------------------------------------------------------------
+
+
+@deprecated("Use torch_xla.device instead")
 def xla_device(n: int | None = None, devkind: str | None = None) -> torch.device:
-    """The device ftm.
+    """The device, as `torch_xla.device` gives it.
 
     Args:
-        n: index of the device; there is only 0.
-        devkind: accepted as torch_xla does; there is one kind of device here.
+        n: its index; there is only 0.
+        devkind: accepted; there is one kind of device here.
     """
-    index = 0 if n is None else n
-    if index not in range(torch.ftm.device_count()):
-        raise RuntimeError(f"there is no device {index}; the devices are ftm:0")
-    return torch.device("ftm", index)
+    return _devices.device(n)
 
 
+def is_xla_tensor(tensor: torch.Tensor) -> bool:
+    """Whether `tensor` is on the device."""
+    return tensor.device.type == NAME
+
+
+def get_xla_supported_devices(max_devices: int | None = None) -> list[str]:
+    """The names of this process's devices, at most `max_devices` of them."""
+    return [str(device) for device in _devices.devices()][:max_devices]
+
+
+def xla_real_devices(devices: list[torch.device] | None = None) -> list[str]:
+    """What `devices` (all by default) really are, such as ``["FTM:0"]``."""
+    names = devices or get_xla_supported_devices()
+    for name in names:
+        ftm._index(name)
+    return _devices.real_devices() * len(names)
+
+
+def xla_device_hw(device: Device) -> str:
+    """What kind of machine `device` is: `runtime.device_type`."""
+    from ftm_lazy.torch_xla import runtime
+
+    ftm._index(device)
+    return runtime.device_type()
+
+
+def xla_device_kind(device: Device = None) -> str:
+    """The name of the machine."""
+    return ftm.get_device_name(device)
+
+
+def xla_replication_devices(local_devices: list[torch.device] | None = None) -> list[str]:
+    """The devices of all processes, by ordinal."""
+    return [f"FTM:{ordinal}" for ordinal in range(_world.size())]
+
+
+@inert("the processes that work together are known from how they were started")
+def set_replication(device: Device, devices: list[torch.device] | None) -> None:
+    """Says which devices work together."""
+
+
+class MemoryInfo(TypedDict):
+    """Bytes, as `get_memory_info` gives them."""
+
+    bytes_used: int
+    bytes_limit: int
+    peak_bytes_used: int
+
+
+def get_memory_info(device: Device = None) -> MemoryInfo:
+    """Bytes of the tensors that are alive, of the host's memory, and the most that were alive at once."""
+    return {
+        "bytes_used": ftm.memory_allocated(device),
+        "bytes_limit": ftm.get_device_properties(device).total_memory,
+        "peak_bytes_used": ftm.max_memory_allocated(device),
+    }
+
+
+# --- which process this is ----------------------------------------------------------------------------------
+
+
+def get_local_ordinal() -> int:
+    """Which process of this host this is."""
+    return _world.local_ordinal()
+
+
+@deprecated("Use torch_xla.runtime.global_ordinal instead")
+def get_ordinal(defval: int = 0) -> int:
+    """Which process this is; `defval` is accepted as earlier versions did."""
+    return _world.ordinal()
+
+
+@deprecated("Use torch_xla.runtime.world_size instead")
+def xrt_world_size(defval: int = 1) -> int:
+    """The number of processes; `defval` is accepted as earlier versions did."""
+    return _world.size()
+
+
+@deprecated("Use torch.device(device) and its index instead")
+def parse_xla_device(device: str) -> tuple[str, int] | None:
+    """A name such as ``"FTM:0"`` as its parts; None if it is none."""
+    kind, _, number = device.partition(":")
+    return (kind, int(number)) if kind and number.isdecimal() else None
+
+
+def is_master_ordinal(local: bool = True) -> bool:
+    """Whether this is process 0: of this host, or with ``local=False`` of all."""
+    return (_world.local_ordinal() if local else _world.ordinal()) == 0
+
+
+_STDOUT = sys.stdout
+
+
+def master_print(*args: Any, fd: TextIO = _STDOUT, local: bool = False, flush: bool = False) -> None:
+    """`print` in process 0 only: of all, or with ``local=True`` of this host."""
+    if is_master_ordinal(local=local):
+        print(*args, file=None if fd is _STDOUT else fd, flush=flush)  # None: what sys.stdout is by now
+
+
+# --- steps --------------------------------------------------------------------------------------------------
+
+
+@deprecated("Use torch_xla.sync instead")
 def mark_step(wait: bool = False, reset_scope: bool = True) -> None:
-    """Cuts the trace and launches what is recorded; with `wait`, also waits until it has run.
+    """`torch_xla.sync`."""
+    _steps.sync(wait, reset_scope)
 
-    `reset_scope` is accepted as torch_xla does, and means nothing here.
+
+def add_step_closure(closure: Callable[..., Any], args: tuple[Any, ...] = (), run_async: bool = False) -> None:
+    """Queues ``closure(*args)`` for the end of the step (`sync`); `run_async`: on a thread, beside the next steps."""
+    _closures.add(closure, args, run_async)
+
+
+def wait_device_ops(devices: list[str] = []) -> None:  # noqa: B006  (torch_xla's default)
+    """Runs everything that is recorded and waits for it."""
+    ftm.synchronize()
+
+
+def unlazy(tensors: list[torch.Tensor]) -> None:
+    """Runs everything that is recorded, `tensors` among it, and waits for it."""
+    ftm.synchronize()
+
+
+def reduce_gradients(
+    optimizer: torch.optim.Optimizer, groups: list[list[int]] | None = None, pin_layout: bool = True
+) -> None:
+    """The gradients of the optimizer's parameters become their means over the processes.
+
+    ``ALLREDUCE_GRADIENTS_BUCKET_SIZE_MB`` limits how much travels at once.
     """
-    ftm_lazy.sync(wait)
+    if _world.size() == 1:
+        return
+    gradients = [
+        parameter.grad for group in optimizer.param_groups for parameter in group["params"] if parameter.grad is not None
+    ]
+    scale = 1.0 / _world.size()
+    limit = int(os.environ.get("ALLREDUCE_GRADIENTS_BUCKET_SIZE_MB", 0))
+    if limit > 0:
+        all_reduce_bucketized_gradients(gradients[::-1], scale, groups, pin_layout, limit)
+    else:
+        all_reduce(REDUCE_SUM, gradients, scale, groups, pin_layout)
 
 
 def optimizer_step(
     optimizer: torch.optim.Optimizer,
     barrier: bool = False,
-    optimizer_args: Mapping[str, Any] | None = None,
-    groups: Any = None,
+    optimizer_args: dict[str, Any] = {},  # noqa: B006  (torch_xla's default)
+    groups: list[list[int]] | None = None,
     pin_layout: bool = True,
 ) -> Any:
-    """Calls `optimizer.step(**optimizer_args)` and returns its result; its end cuts the trace.
+    """`reduce_gradients`, then ``optimizer.step(**optimizer_args)``, whose result it returns.
 
-    There is one device, so there are no gradients to reduce, and `barrier`, `groups` and `pin_layout` mean nothing.
+    Args:
+        optimizer: any of PyTorch's.
+        barrier: also end the step, by `torch_xla.sync`, which runs the closures.
+        optimizer_args: for `step`.
+        groups: as in `all_reduce`.
+        pin_layout: accepted; it means nothing here.
     """
-    return optimizer.step(**(optimizer_args or {}))
+    reduce_gradients(optimizer, groups, pin_layout)
+    result = optimizer.step(**(optimizer_args or {}))
+    if barrier:
+        _steps.sync()
+    return result
 
 
-def wait_device_ops(devices: list[str] | None = None) -> None:
-    """Runs everything that is recorded and waits for it."""
-    ftm_lazy.sync(wait=True)
+@inert("nothing moves work across the end of a checkpointed segment here")
+def optimization_barrier_(tensors: list[torch.Tensor]) -> None:
+    """Keeps the compiler from merging what is before and after."""
 
 
-def save(data: Any, file_or_path: str | Path | BinaryIO, master_only: bool = True, global_master: bool = False) -> None:
-    """`torch.save` of `data` with its tensors moved to the CPU, so that the file loads anywhere.
+class RateTracker:
+    """Items in a second: smoothed, and since the start.
 
-    Tensors that share storage still do in the file.  There is one process, which is the master.
+    Args:
+        smooth_factor: weight of earlier rates in `rate`; ``RATE_TRACKER_SMOOTHING`` or 0.4 if None.
     """
-    torch.save(_on_cpu(data, {}), file_or_path)
+
+    def __init__(self, smooth_factor: float | None = None) -> None:
+        self._smooth = float(os.environ.get("RATE_TRACKER_SMOOTHING", 0.4)) if smooth_factor is None else smooth_factor
+        self._start = self._last = time.time()
+        self._total = self._since = 0.0
+        self._rate: float | None = None
+
+    def add(self, count: float) -> None:
+        """Counts `count` more items."""
+        self._since += count
+
+    def rate(self) -> float:
+        """Items in a second since the last call of `rate`, smoothed with what it returned then."""
+        now = time.time()
+        passed = now - self._last
+        if passed <= 0:
+            return 0.0
+        rate = self._since / passed
+        if self._rate is not None:
+            rate = (1 - self._smooth) * rate + self._smooth * self._rate
+        self._total, self._since, self._last, self._rate = self._total + self._since, 0.0, now, rate
+        return rate
+
+    def global_rate(self) -> float:
+        """Items in a second since the start."""
+        passed = time.time() - self._start
+        return (self._total + self._since) / passed if passed > 0 else 0.0
 
 
-def _on_cpu(data: Any, moved: dict[tuple[int, torch.dtype], torch.Tensor]) -> Any:
-    """`data` with its tensors on the CPU; `moved` holds the storages that are there already, flat."""
-    if isinstance(data, torch.Tensor) and data.device.type == "ftm":
-        return _tensor_on_cpu(data, moved)
-    if isinstance(data, Mapping):
-        result = copy.copy(data)  # keeps the metadata of a state_dict
-        for key, value in data.items():
-            result[key] = _on_cpu(value, moved)
-        return result
-    if isinstance(data, tuple) and hasattr(data, "_fields"):
-        return type(data)(*(_on_cpu(value, moved) for value in data))
-    if isinstance(data, (list, tuple, set)):
-        return type(data)(_on_cpu(value, moved) for value in data)
-    return data
+# --- all processes together ---------------------------------------------------------------------------------
 
 
-def _tensor_on_cpu(tensor: torch.Tensor, moved: dict[tuple[int, torch.dtype], torch.Tensor]) -> torch.Tensor:
-    storage = tensor.untyped_storage()
-    key = (storage._cdata, tensor.dtype)
-    if key not in moved:
-        elements = storage.nbytes() // tensor.element_size()
-        moved[key] = tensor.detach().as_strided((elements,), (1,), 0).cpu()
-    result = moved[key].as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
-    if isinstance(tensor, torch.nn.Parameter):
-        return torch.nn.Parameter(result, tensor.requires_grad)
-    return result.requires_grad_(tensor.requires_grad)
+def xla_rendezvous(payload: bytes = b"", ordinals: list[int] | None = None, tag: str | None = None) -> list[bytes]:
+    """The payloads of all processes, by ordinal; waits for them.
+
+    Raises ValueError if `ordinals` are not all processes, TypeError if `payload` is not bytes.
+    """
+    if ordinals and len(ordinals) != _world.size():
+        raise ValueError("Only global rendezvous is supported")
+    if not isinstance(payload, bytes):
+        raise TypeError(f"`payload` must be bytes, not {type(payload)}")
+    _steps.sync()
+    return _world.collective(payload)
+
+
+def rendezvous(tag: str, payload: bytes = b"", replicas: list[int] = []) -> list[bytes]:  # noqa: B006
+    """`xla_rendezvous` under a name for logs."""
+    return xla_rendezvous(payload, replicas or None, tag)
+
+
+def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> Any:
+    """``reduce_fn([data of process 0, data of process 1, ...])``, with their tensors on the CPU; waits for all."""
+    stream = io.BytesIO()
+    torch.save(on_cpu(data), stream)
+    payloads = rendezvous(tag, stream.getvalue())
+    return reduce_fn([torch.load(io.BytesIO(payload), weights_only=False) for payload in payloads])
+
+
+def do_on_ordinals(
+    target: Callable[..., Any], data: Any = (), ordinals: Collection[int] | int = (0,)
+) -> Any:
+    """``target(*data)``, tensors on the CPU, in the processes `ordinals`; None in the others. Waits for all."""
+    chosen = (ordinals,) if isinstance(ordinals, int) else ordinals
+    result = target(*on_cpu(data)) if _world.ordinal() in chosen else None
+    rendezvous("torch_xla.core.xla_model.do_on_ordinals")
+    return result
+
+
+# --- random numbers -----------------------------------------------------------------------------------------
+
+
+def set_rng_state(seed: int, device: Device = None) -> None:
+    """Sets the state of the device's generator: a seed, or what `get_rng_state` gave."""
+    state = (int(seed) % 2**128).to_bytes(16, sys.byteorder)
+    _C._set_rng_state(state)
+
+
+def get_rng_state(device: Device = None) -> int:
+    """The state of the device's generator: its seed, plus 2**64 for each number that was drawn."""
+    return int.from_bytes(_C._get_rng_state(), sys.byteorder)
+
+
+@contextmanager
+def fork_rng(device: Device = None, enabled: bool = True) -> Iterator[None]:
+    """A context that puts the state of the device's generator back at its end; nothing if not `enabled`."""
+    state = get_rng_state(device)
+    try:
+        yield
+    finally:
+        if enabled:
+            set_rng_state(state, device)
+
+
+# --- looking inside -----------------------------------------------------------------------------------------
+
+
+def get_stablehlo(tensors: list[torch.Tensor] | None = None) -> str:
+    """StableHLO of what would compute `tensors`; of all that is pending if None or empty."""
+    from ftm_lazy.torch_xla import stablehlo
+
+    return stablehlo.text_of(list(tensors or []))
+
+
+def get_stablehlo_bytecode(tensors: list[torch.Tensor] | None = None) -> bytes:
+    """As `get_stablehlo`, as MLIR bytecode."""
+    from ftm_lazy.torch_xla import stablehlo
+
+    return stablehlo.bytecode_of(list(tensors or []))

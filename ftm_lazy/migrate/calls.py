@@ -1,0 +1,280 @@
+"""The rewrite of expressions and statements; imports stay as they are."""
+
+from __future__ import annotations
+
+import libcst as cst
+from libcst.metadata import ParentNodeProvider, PositionProvider, QualifiedNameProvider
+
+from ftm_lazy.migrate.lines import GONE, without_empty
+from ftm_lazy.migrate.names import CALLS, DEVICE, REFERENCES, REMOVED, UNWRAPPED, Rule
+
+__all__ = ["Calls"]
+
+_DEVICE_KEYWORDS = ("device", "device_type", "map_location", "backend")
+_DEVICE_FUNCTIONS = ("torch.device", "torch.autocast", "torch.amp.autocast", "torch.amp.GradScaler", "torch.set_default_device")
+_GROUP = "torch.distributed.init_process_group"
+_START = ("torch_xla.launch", "torch_xla.distributed.xla_multiprocessing.spawn")
+
+
+class _Unfit(Exception):
+    """A call that its rule does not cover; the message says why."""
+
+
+class Calls(cst.CSTTransformer):
+    """Rewrites what `names` has rules for; `left` is what it could not, and what the user should know."""
+
+    METADATA_DEPENDENCIES = (QualifiedNameProvider, PositionProvider, ParentNodeProvider)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: list[tuple[int, str]] = []
+        self.helpers: set[str] = set()
+        self.written: list[str] = []
+
+    # --- expressions ---------------------------------------------------------------------------------------
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:  # noqa: N802
+        name = self._name(original_node.func)
+        if name in _START:
+            return self._start(original_node, updated_node)
+        if name == _GROUP:
+            return self._group(updated_node)
+        if name in UNWRAPPED and self._is_value(original_node):
+            return self._compiled(original_node, updated_node)
+        if name in REMOVED and self._waits(original_node):
+            return self._write(f"torch.{DEVICE}.synchronize()")
+        rule = CALLS.get(name)
+        if rule is None:
+            return self._device_strings(name, updated_node)
+        try:
+            text = self._filled(rule, updated_node)
+        except _Unfit as error:
+            self._leave(original_node, f"{name}: {error}")
+            return updated_node
+        if rule.note:
+            self._leave(original_node, f"{name}: {rule.note}")
+        return self._write(text, rule)
+
+    def _filled(self, rule: Rule, call: cst.Call) -> str:
+        """The template with the call's arguments."""
+        if "{*}" in rule.template:
+            arguments = ", ".join(_text(argument.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for argument in call.args)
+            return rule.template.replace(", {*}", f", {arguments}" if arguments else "").replace("{*}", arguments)
+        given: dict[str, str] = {}
+        for position, argument in enumerate(call.args):
+            if argument.star or (argument.keyword is None and position >= len(rule.parameters)):
+                raise _Unfit("its arguments cannot be told apart")
+            key = argument.keyword.value if argument.keyword else rule.parameters[position]
+            given[key] = _operand(argument.value) if f"{{{key}}}(" in rule.template else _text(argument.value)
+            if key in ("args", "optimizer_args"):
+                given[key] = _unpacked(argument.value)
+        filled = rule.template
+        for key in dict.fromkeys((*rule.parameters, *given)):
+            if f"{{{key}}}" in filled:
+                if key not in given and key not in dict(rule.optional):
+                    raise _Unfit(f"the argument {key} is missing")
+                filled = filled.replace(f"{{{key}}}", given.get(key, dict(rule.optional).get(key, "")))
+            elif key in given and key not in rule.dropped:
+                raise _Unfit(f"there is nothing for the argument {key}")
+        return filled
+
+    def _write(self, text: str, rule: Rule | None = None) -> cst.BaseExpression:
+        self.written.append(text)
+        if rule is not None and rule.helper:
+            self.helpers.add(rule.helper)
+        return cst.parse_expression(text)
+
+    def _compiled(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """``torch_xla.compile(f)`` is `f`."""
+        functions = [each.value for each in updated.args if each.keyword is None or each.keyword.value == "f"]
+        if len(functions) != 1:
+            self._leave(original, "torch_xla.compile: used as a value without a function")
+            return updated
+        return functions[0]
+
+    def _start(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """One process is a call; several are `torch.multiprocessing.spawn`."""
+        given = {each.keyword.value: each.value for each in updated.args if each.keyword}
+        positional = [each.value for each in updated.args if not each.keyword and not each.star]
+        given |= dict(zip(("fn", "args", "nprocs"), positional, strict=False))
+        if "fn" not in given or any(each.star for each in updated.args):
+            self._leave(original, f"{self._name(original.func)}: its arguments cannot be told apart")
+            return updated
+        function = _text(given["fn"])
+        number = _text(given["nprocs"]) if "nprocs" in given and "launch" not in self._name(original.func) else "1"
+        if number in ("1", "None"):
+            arguments = _unpacked(given["args"]) if "args" in given else ""
+            self._leave(original, "one process now; for several, start the program by torchrun and wrap the model in DDP")
+            return self._write(f"{function}(0, {arguments})" if arguments else f"{function}(0)")
+        arguments = f", args={_text(given['args'])}" if "args" in given else ""
+        self._leave(original, f"each process has to call torch.distributed.init_process_group('{DEVICE}', ...) itself")
+        return self._write(f"torch.multiprocessing.spawn({function}{arguments}, nprocs={number})")
+
+    def _group(self, call: cst.Call) -> cst.Call:
+        """The process group ``ftm``, which finds the others by the environment as torchrun sets it."""
+        kept = []
+        for argument in call.args:
+            if argument.keyword and argument.keyword.value == "init_method" and _string(argument.value) == "xla://":
+                continue
+            kept.append(argument.with_changes(value=_device_string(argument.value)))
+        if kept and len(kept) < len(call.args):
+            kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return call.with_changes(args=kept)
+
+    def _device_strings(self, name: str, call: cst.Call) -> cst.Call:
+        """``"xla"`` where it is a device: in ``.to("xla")``, ``device="xla"`` and the like."""
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        takes = method in ("to", "type_as") or name in _DEVICE_FUNCTIONS
+        arguments = []
+        for argument in call.args:
+            wanted = argument.keyword.value in _DEVICE_KEYWORDS if argument.keyword else takes
+            arguments.append(argument.with_changes(value=_device_string(argument.value)) if wanted else argument)
+        return call if all(a is b or a.value is b.value for a, b in zip(arguments, call.args, strict=True)) else call.with_changes(args=arguments)
+
+    def leave_Comparison(  # noqa: N802
+        self, original_node: cst.Comparison, updated_node: cst.Comparison
+    ) -> cst.BaseExpression:
+        """``x.device.type == "xla"``."""
+        if not (isinstance(updated_node.left, cst.Attribute) and updated_node.left.attr.value in ("type", "device_type")):
+            return updated_node
+        targets = [each.with_changes(comparator=_device_string(each.comparator)) for each in updated_node.comparisons]
+        return updated_node.with_changes(comparisons=targets)
+
+    def leave_Attribute(  # noqa: N802
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.BaseExpression:
+        return self._reference(original_node, updated_node)
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:  # noqa: N802
+        if isinstance(self.get_metadata(ParentNodeProvider, original_node, None), (cst.ImportAlias, cst.AsName)):
+            return updated_node
+        return self._reference(original_node, updated_node)
+
+    def _reference(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
+        parent = self.get_metadata(ParentNodeProvider, original, None)
+        if isinstance(parent, (cst.Attribute, cst.ImportFrom, cst.ImportAlias, cst.Param)) or (
+            isinstance(parent, cst.Arg) and parent.keyword is original
+        ):
+            return updated
+        name = self._name(original)
+        if name in REFERENCES:
+            return self._write(REFERENCES[name])
+        called = isinstance(parent, (cst.Call, cst.Decorator)) and name in {*CALLS, *REMOVED, *UNWRAPPED, *_START}
+        if name.startswith("torch_xla.") and not called:
+            self._leave(original, f"{name}: stays, from ftm_lazy.torch_xla")
+        return updated
+
+    # --- statements ----------------------------------------------------------------------------------------
+
+    def leave_SimpleStatementLine(  # noqa: N802
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine:
+        """``xm.mark_step()`` goes; the line stays, for its comments, until its block is left."""
+        body = [
+            statement
+            for statement, before in zip(updated_node.body, original_node.body, strict=True)
+            if not self._goes(before)
+        ]
+        if len(body) == len(updated_node.body):
+            return updated_node
+        if body:
+            body[-1] = body[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+        return updated_node.with_changes(body=body or [GONE])
+
+    def _goes(self, statement: cst.BaseSmallStatement) -> bool:
+        call = statement.value if isinstance(statement, cst.Expr) else None
+        return isinstance(call, cst.Call) and self._name(call.func) in REMOVED and not self._waits(call)
+
+    def _waits(self, call: cst.Call) -> bool:
+        """Whether ``xm.mark_step(wait=True)`` is said."""
+        name = REMOVED[self._name(call.func)]
+        given = [each.value for each in call.args if name and (each.keyword is None or each.keyword.value == name)]
+        return bool(given) and _text(given[0]) != "False"
+
+    def leave_IndentedBlock(  # noqa: N802
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        body, footer = without_empty(updated_node.body)
+        if len(body) == len(updated_node.body):
+            return updated_node
+        body = body or [cst.SimpleStatementLine([cst.Pass()])]
+        return updated_node.with_changes(body=body, footer=[*footer, *updated_node.footer])
+
+    def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:  # noqa: N802
+        body, footer = without_empty(updated_node.body)
+        if len(body) == len(updated_node.body):
+            return updated_node
+        return updated_node.with_changes(body=body, footer=[*footer, *updated_node.footer])
+
+    def leave_With(  # noqa: N802
+        self, original_node: cst.With, updated_node: cst.With
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+        """``with torch_xla.step():`` leaves its body."""
+        items = [
+            item
+            for item, before in zip(updated_node.items, original_node.items, strict=True)
+            if not (isinstance(before.item, cst.Call) and self._name(before.item.func) in UNWRAPPED and before.asname is None)
+        ]
+        if len(items) == len(updated_node.items):
+            return updated_node
+        if items:
+            return updated_node.with_changes(items=[*items[:-1], items[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
+        block = updated_node.body
+        if not isinstance(block, cst.IndentedBlock):
+            self._leave(original_node, "a step in one line")
+            return original_node
+        first, *others = block.body
+        first = first.with_changes(leading_lines=[*updated_node.leading_lines, *first.leading_lines])
+        below = cst.SimpleStatementLine([GONE], leading_lines=block.footer)  # its comments go to what follows
+        return cst.FlattenSentinel([first, *others, below])
+
+    def leave_Decorator(  # noqa: N802
+        self, original_node: cst.Decorator, updated_node: cst.Decorator
+    ) -> cst.Decorator | cst.RemovalSentinel:
+        decorator = original_node.decorator
+        name = self._name(decorator.func if isinstance(decorator, cst.Call) else decorator)
+        return cst.RemoveFromParent() if name in UNWRAPPED else updated_node
+
+    # --- what is asked about nodes -------------------------------------------------------------------------
+
+    def _is_value(self, node: cst.Call) -> bool:
+        """Whether a call is neither a context nor a decorator."""
+        parent = self.get_metadata(ParentNodeProvider, node)
+        return not isinstance(parent, (cst.WithItem, cst.Decorator))
+
+    def _name(self, node: cst.CSTNode) -> str:
+        found = self.get_metadata(QualifiedNameProvider, node, None)
+        names = sorted(each.name for each in (found() if callable(found) else found or ()))
+        return names[0] if names else ""
+
+    def _leave(self, node: cst.CSTNode, reason: str) -> None:
+        self.left.append((self.get_metadata(PositionProvider, node).start.line, reason))
+
+
+def _text(node: cst.CSTNode) -> str:
+    return cst.Module([]).code_for_node(node)
+
+
+def _operand(node: cst.BaseExpression) -> str:
+    """An expression that is called."""
+    plain = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or node.lpar
+    return _text(node) if plain else f"({_text(node)})"
+
+
+def _unpacked(node: cst.BaseExpression) -> str:
+    """A tuple or a dict as arguments of a call."""
+    if isinstance(node, cst.Tuple):
+        return ", ".join(_text(each.value) for each in node.elements)
+    return f"**{_text(node)}" if isinstance(node, cst.Dict) else f"*{_text(node)}"
+
+
+def _string(node: cst.BaseExpression) -> str | None:
+    return node.evaluated_value if isinstance(node, cst.SimpleString) else None
+
+
+def _device_string(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``"xla"`` and ``"xla:0"`` by ftm's name; everything else as it is."""
+    value = _string(node)
+    if not isinstance(value, str) or not (value == "xla" or (value.startswith("xla:") and value[4:].isdecimal())):
+        return node
+    return node.with_changes(value=node.value.replace("xla", DEVICE, 1))

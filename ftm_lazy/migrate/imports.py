@@ -1,0 +1,168 @@
+"""Imports of torch_xla: those that nothing uses any more go, the others import from ftm_lazy.torch_xla."""
+
+from __future__ import annotations
+
+import libcst as cst
+from libcst.helpers import get_full_name_for_node
+from libcst.metadata import ParentNodeProvider, QualifiedNameProvider, QualifiedNameSource
+
+from ftm_lazy.migrate.helpers import HELPERS
+from ftm_lazy.migrate.lines import GONE, without_empty
+
+__all__ = ["Imports", "Uses"]
+
+
+class Uses(cst.CSTVisitor):
+    """The local names, such as ``xm``, by which something of torch_xla is still used."""
+
+    METADATA_DEPENDENCIES = (QualifiedNameProvider, ParentNodeProvider)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def visit_Import(self, node: cst.Import) -> bool:  # noqa: N802
+        return False
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:  # noqa: N802
+        return False
+
+    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
+        parent = self.get_metadata(ParentNodeProvider, node)
+        if isinstance(parent, cst.Attribute) and parent.attr is node:
+            return
+        for found in self.get_metadata(QualifiedNameProvider, node, ()):
+            if found.source is QualifiedNameSource.IMPORT and found.name.partition(".")[0] == "torch_xla":
+                self.names.add(node.value)
+
+
+class Imports(cst.CSTTransformer):
+    """Rewrites the imports.
+
+    Args:
+        used: local names that are still used.
+        wanted: modules that the new code needs.
+        helpers: names of `helpers.HELPERS` that it needs, in order.
+    """
+
+    def __init__(self, used: set[str], wanted: list[str], helpers: list[str]) -> None:
+        super().__init__()
+        self._used, self._wanted, self._helpers = used, wanted, helpers
+
+    def leave_IndentedBlock(  # noqa: N802
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        """Without the imports that have gone."""
+        body, footer = without_empty(updated_node.body)
+        if len(body) == len(updated_node.body):
+            return updated_node
+        body = body or [cst.SimpleStatementLine([cst.Pass()])]
+        return updated_node.with_changes(body=body, footer=[*footer, *updated_node.footer])
+
+    def leave_SimpleStatementLine(  # noqa: N802
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
+        if len(updated_node.body) != 1 or not isinstance(updated_node.body[0], (cst.Import, cst.ImportFrom)):
+            return updated_node
+        statement = updated_node.body[0]
+        if isinstance(statement, cst.Import):
+            replaced = self._import(statement)
+        else:
+            replaced = self._import_from(statement)
+        if replaced is None:
+            return updated_node
+        if replaced:
+            first, *others = [updated_node.with_changes(body=[each]) for each in replaced]
+            return cst.FlattenSentinel([first, *(each.with_changes(leading_lines=[]) for each in others)])
+        return updated_node.with_changes(body=[GONE])
+
+    def _import(self, statement: cst.Import) -> list[cst.BaseSmallStatement] | None:
+        """The statements that take the place of an ``import``; None: it stays."""
+        kept, moved, touched = [], [], False
+        for alias in statement.names:
+            name = get_full_name_for_node(alias.name)
+            if name.partition(".")[0] != "torch_xla":
+                kept.append(alias)
+                continue
+            touched = True
+            local = alias.asname.name.value if alias.asname else "torch_xla"
+            if local not in self._used:
+                continue
+            if alias.asname or name == "torch_xla":
+                moved.append(f"import ftm_lazy.{name} as {local}")
+            else:
+                moved += ["import ftm_lazy.torch_xla as torch_xla", f"import ftm_lazy.{name}"]
+        if not touched:
+            return None
+        result: list[cst.BaseSmallStatement] = [cst.parse_statement(text).body[0] for text in dict.fromkeys(moved)]
+        if kept:
+            kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+            result.insert(0, statement.with_changes(names=kept))
+        return result
+
+    def _import_from(self, statement: cst.ImportFrom) -> list[cst.BaseSmallStatement] | None:
+        """The statements that take the place of a ``from ... import``; None: it stays."""
+        name = get_full_name_for_node(statement.module) if statement.module else ""
+        if statement.relative or (name or "").partition(".")[0] != "torch_xla":
+            return None
+        module = cst.parse_expression(f"ftm_lazy.{name}")
+        if isinstance(statement.names, cst.ImportStar):
+            return [statement.with_changes(module=module)]
+        kept = [
+            alias
+            for alias in statement.names
+            if (alias.asname.name.value if alias.asname else alias.name.value) in self._used
+        ]
+        if not kept:
+            return []
+        kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return [statement.with_changes(module=module, names=kept)]
+
+    def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:  # noqa: N802
+        """Adds what the new code needs, behind the last import at the top."""
+        body, footer = without_empty(updated_node.body)
+        if len(body) != len(updated_node.body):
+            updated_node = updated_node.with_changes(body=body, footer=[*footer, *updated_node.footer])
+        missing = [name for name in self._wanted if not _imports(updated_node, name)]
+        if not missing and not self._helpers:
+            return updated_node
+        place = 1 + max((i for i, each in enumerate(body) if _is_import(each) or (i == 0 and _is_docstring(each))), default=-1)
+        added: list[cst.BaseStatement] = [cst.parse_statement(f"import {name}\n") for name in missing]
+        newline = updated_node.default_newline
+        for name in self._helpers:
+            definition = cst.parse_module(HELPERS[name][1].lstrip("\n").replace("\n", newline)).body[0]
+            added.append(definition.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * 2))
+        if self._helpers and place < len(body):
+            follower = body[place]
+            blank = [line for line in follower.leading_lines if not line.comment]
+            body[place] = follower.with_changes(
+                leading_lines=[*[cst.EmptyLine(indent=False)] * max(0, 2 - len(blank)), *follower.leading_lines]
+            )
+        return updated_node.with_changes(body=[*body[:place], *added, *body[place:]])
+
+
+def _is_import(statement: cst.CSTNode) -> bool:
+    return isinstance(statement, cst.SimpleStatementLine) and any(
+        isinstance(each, (cst.Import, cst.ImportFrom)) for each in statement.body
+    )
+
+
+def _is_docstring(statement: cst.CSTNode) -> bool:
+    return (
+        isinstance(statement, cst.SimpleStatementLine)
+        and isinstance(statement.body[0], cst.Expr)
+        and isinstance(statement.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
+    )
+
+
+def _imports(module: cst.Module, name: str) -> bool:
+    """Whether the module imports `name` under that name, at its top."""
+    for statement in module.body:
+        if isinstance(statement, cst.SimpleStatementLine):
+            for each in statement.body:
+                if isinstance(each, cst.Import) and any(
+                    get_full_name_for_node(alias.name).partition(".")[0] == name and alias.asname is None
+                    for alias in each.names
+                ):
+                    return True
+    return False

@@ -1,0 +1,136 @@
+"""What calls and names of torch_xla become, as data.
+
+A rule is a template: ``{0}``, ``{1}`` stand for positional arguments, ``{name}`` for a named one (or the positional in its
+place, by the signature that is given), ``{*}`` for all arguments.  An argument that the template does not use is dropped if
+the rule says so; otherwise the call stays, and is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CALLS", "DEVICE", "REFERENCES", "REMOVED", "UNWRAPPED", "Rule"]
+
+DEVICE = "ftm"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One call.
+
+    Args:
+        template: of the expression that takes its place.
+        parameters: of the call, in order.
+        optional: those with defaults, and what stands for them in the template when they are not given.
+        dropped: those that mean nothing on ftm.
+        helper: the name of a definition in `helpers` that the template uses.
+        note: what the user should know about it.
+    """
+
+    template: str
+    parameters: tuple[str, ...] = ()
+    optional: tuple[tuple[str, str], ...] = ()
+    dropped: tuple[str, ...] = ()
+    helper: str | None = None
+    note: str | None = None
+
+
+XM, XR, MET = "torch_xla.core.xla_model", "torch_xla.runtime", "torch_xla.debug.metrics"
+
+_DEVICE = Rule(f'torch.device("{DEVICE}")', ("n", "devkind"), dropped=("n", "devkind"))
+_SIZE = Rule("process_count()", ("defval",), dropped=("defval",), helper="process_count")
+_RANK = Rule("process_rank()", ("defval",), dropped=("defval",), helper="process_rank")
+_WAIT = Rule(f"torch.{DEVICE}.synchronize()", ("devices",), dropped=("devices",))
+_SEED = Rule(f"torch.{DEVICE}.manual_seed({{seed}})", ("seed", "device"), dropped=("device",))
+_CHECKPOINT = "torch_xla.utils.checkpoint.checkpoint"
+
+CALLS: dict[str, Rule] = {
+    "torch_xla.device": Rule(f'torch.device("{DEVICE}")', ("index",), dropped=("index",)),
+    "torch_xla.devices": Rule(f'[torch.device("{DEVICE}")]'),
+    "torch_xla.device_count": Rule(f"torch.{DEVICE}.device_count()"),
+    "torch_xla.manual_seed": _SEED,
+    f"{XM}.xla_device": _DEVICE,
+    f"{XM}.get_xla_supported_devices": Rule(f'["{DEVICE}:0"]', ("max_devices",), dropped=("max_devices",)),
+    f"{XM}.is_xla_tensor": Rule(f'({{tensor}}.device.type == "{DEVICE}")', ("tensor",)),
+    f"{XM}.wait_device_ops": _WAIT,
+    f"{XM}.unlazy": Rule(f"torch.{DEVICE}.synchronize()", ("tensors",), dropped=("tensors",)),
+    f"{XM}.optimizer_step": Rule(
+        "{optimizer}.step({optimizer_args})",
+        ("optimizer", "barrier", "optimizer_args", "groups", "pin_layout"),
+        optional=(("optimizer_args", ""),),
+        dropped=("barrier", "groups", "pin_layout"),
+        note="gradients are no longer reduced over processes: with several, wrap the model in DistributedDataParallel",
+    ),
+    f"{XM}.set_rng_state": _SEED,
+    f"{XM}.xrt_world_size": _SIZE,
+    f"{XM}.get_ordinal": _RANK,
+    f"{XM}.get_local_ordinal": _RANK,
+    f"{XM}.is_master_ordinal": Rule("(process_rank() == 0)", ("local",), dropped=("local",), helper="process_rank"),
+    f"{XM}.master_print": Rule("print_once({*})", helper="print_once"),
+    f"{XM}.save": Rule(
+        "save_once({data}, {file_or_path})",
+        ("data", "file_or_path", "master_only", "global_master"),
+        dropped=("global_master",),
+        helper="save_once",
+    ),
+    f"{XM}.add_step_closure": Rule(
+        "{closure}({args})",
+        ("closure", "args", "run_async"),
+        optional=(("args", ""),),
+        dropped=("run_async",),
+    ),
+    f"{XM}.mesh_reduce": Rule("{reduce_fn}(gather_all({data}))", ("tag", "data", "reduce_fn"), dropped=("tag",), helper="gather_all"),
+    f"{XM}.rendezvous": Rule("gather_all({payload})", ("tag", "payload"), (("payload", 'b""'),), ("tag",), "gather_all"),
+    f"{XR}.world_size": _SIZE,
+    f"{XR}.global_device_count": _SIZE,
+    f"{XR}.process_count": _SIZE,
+    f"{XR}.global_ordinal": _RANK,
+    f"{XR}.local_ordinal": _RANK,
+    f"{XR}.process_index": _RANK,
+    f"{XR}.is_bf16_supported": Rule(f"torch.{DEVICE}.is_bf16_supported()"),
+    f"{MET}.metrics_report": Rule("ftm_lazy.metrics.report()"),
+    f"{MET}.clear_all": Rule("ftm_lazy.metrics.reset()"),
+    "torch_xla.distributed.parallel_loader.MpDeviceLoader": Rule(
+        "DeviceLoader({loader}, {device})",
+        ("loader", "device"),
+        dropped=(
+            "batchdim",
+            "batches_per_execution",
+            "loader_prefetch_size",
+            "device_prefetch_size",
+            "host_to_device_transfer_threads",
+            "input_sharding",
+        ),
+        helper="DeviceLoader",
+    ),
+    "torch_xla.amp.autocast": Rule(
+        f'torch.autocast("{DEVICE}", dtype={{dtype}}, enabled={{enabled}})',
+        ("device", "enabled", "dtype", "cache_enabled"),
+        (("dtype", "torch.bfloat16"), ("enabled", "True")),
+        ("device", "cache_enabled"),
+    ),
+    "torch_xla.amp.GradScaler": Rule(f'torch.amp.GradScaler("{DEVICE}", {{*}})'),
+}
+"""A call, to what takes its place."""
+
+REFERENCES: dict[str, str] = {
+    _CHECKPOINT: "torch.utils.checkpoint.checkpoint",
+    "torch_xla.amp.syncfree.SGD": "torch.optim.SGD",
+    "torch_xla.amp.syncfree.Adam": "torch.optim.Adam",
+    "torch_xla.amp.syncfree.AdamW": "torch.optim.AdamW",
+    f"{XM}.REDUCE_SUM": '"sum"',
+    f"{XM}.REDUCE_MUL": '"mul"',
+    f"{XM}.REDUCE_MIN": '"min"',
+    f"{XM}.REDUCE_MAX": '"max"',
+}
+"""A name, to what takes its place."""
+
+REMOVED = {
+    "torch_xla.sync": "wait",
+    f"{XM}.mark_step": "wait",
+    f"{XM}.optimization_barrier_": None,
+}
+"""Calls that go, where they are statements; the name of the argument that makes them wait instead."""
+
+UNWRAPPED = ("torch_xla.step", "torch_xla.compile")
+"""Contexts and decorators that go and leave what they wrap."""

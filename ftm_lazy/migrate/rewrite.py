@@ -1,0 +1,62 @@
+"""A program's source to its migrated source: calls first, then the imports that nothing uses any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper
+
+from ftm_lazy.migrate.calls import Calls
+from ftm_lazy.migrate.helpers import HELPERS, needed
+from ftm_lazy.migrate.imports import Imports, Uses
+
+__all__ = ["MigrateError", "Migrated", "migrate"]
+
+
+class MigrateError(ValueError):
+    """A source that cannot be read; the message says where."""
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """What became of a source.
+
+    Args:
+        code: the new source, in the encoding of the old one.
+        left: (line of the old source, reason) of what is left to the user.
+    """
+
+    code: bytes
+    left: list[tuple[int, str]] = field(default_factory=list)
+
+
+def migrate(source: bytes) -> Migrated:
+    """Rewrites a program for torch_xla as plain PyTorch on ftm; raises MigrateError if it is no Python."""
+    if b"xla" not in source:
+        return Migrated(source)
+    try:
+        module = cst.parse_module(source)
+    except (cst.ParserSyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise MigrateError(f"not Python: {error}") from error
+    calls = Calls()
+    rewritten = MetadataWrapper(module, unsafe_skip_copy=False).visit(calls)
+    taken = sorted(calls.helpers & _definitions(module))
+    if taken:
+        raise MigrateError(f"it has definitions of its own named {', '.join(taken)}, which helpers are named: rename them")
+    uses = Uses()
+    MetadataWrapper(rewritten).visit(uses)
+    imports = Imports(uses.names, _wanted(rewritten, calls), needed(calls.helpers))
+    finished = rewritten.visit(imports)
+    return Migrated(finished.bytes, sorted(calls.left))
+
+
+def _definitions(module: cst.Module) -> set[str]:
+    """The functions and classes at the top of the module."""
+    return {each.name.value for each in module.body if isinstance(each, (cst.FunctionDef, cst.ClassDef))}
+
+
+def _wanted(module: cst.Module, calls: Calls) -> list[str]:
+    """The modules that the new expressions name."""
+    text = "".join(calls.written) + "".join(HELPERS[name][1] for name in needed(calls.helpers))
+    return [name for name in ("torch", "ftm_lazy") if f"{name}." in text]

@@ -1,0 +1,72 @@
+"""Makes ``torch_xla`` an importable name of these modules: ``torch_xla.X`` is the module ``ftm_lazy.torch_xla.X``.
+
+Called by the package ``torch_xla`` that ``python -m ftm_lazy.torch_xla`` and the distribution ftm-torch-xla put on the path.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from types import CodeType, ModuleType
+
+__all__ = ["install"]
+
+_HEADS = {"torch_xla": "ftm_lazy.torch_xla", "_XLAC": "ftm_lazy.torch_xla._XLAC"}
+_ITSELF = "torch_xla.torch_xla"  # a module of torch_xla's own, whose names torch_xla has too
+
+
+def _real(name: str) -> str | None:
+    """What `name` stands for; None if it is none of torch_xla's names."""
+    head, dot, rest = name.partition(".")
+    if head not in _HEADS:
+        return None
+    return _HEADS[head] if name == _ITSELF else _HEADS[head] + dot + rest
+
+
+class _Aliases(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Finds the modules by their real names."""
+
+    def __init__(self) -> None:
+        self._specs: dict[str, importlib.machinery.ModuleSpec] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of a module of torch_xla, if there is such a one."""
+        real = _real(fullname)
+        found = importlib.util.find_spec(real) if real else None
+        if found is None:
+            return None
+        package = found.submodule_search_locations is not None
+        return importlib.machinery.ModuleSpec(fullname, self, origin=found.origin, is_package=package)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """The real module, so that both names are one."""
+        module = importlib.import_module(_real(spec.name))
+        self._specs[spec.name] = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Gives the module its own description back, which the import by another name has written over."""
+        module.__spec__ = self._specs.pop(module.__spec__.name)
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """For ``python -m torch_xla.X``."""
+        real = importlib.util.find_spec(_real(fullname))
+        return real.loader.get_code(real.name)
+
+    def get_source(self, fullname: str) -> str | None:
+        """For tracebacks."""
+        real = importlib.util.find_spec(_real(fullname))
+        return real.loader.get_source(real.name)
+
+
+def install() -> None:
+    """Makes the names importable; the second call does nothing."""
+    if not any(isinstance(finder, _Aliases) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Aliases())
+    sys.modules["torch_xla"] = importlib.import_module(_HEADS["torch_xla"])

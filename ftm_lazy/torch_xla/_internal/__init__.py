@@ -1,0 +1,1 @@
+"""torch_xla._internal: what other libraries look up there."""

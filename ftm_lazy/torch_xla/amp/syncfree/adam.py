@@ -1,0 +1,11 @@
+"""torch_xla.amp.syncfree.adam: see `Skipping`."""
+
+import torch
+
+from ftm_lazy.torch_xla.amp.syncfree._skipping import Skipping
+
+__all__ = ["Adam"]
+
+
+class Adam(Skipping, torch.optim.Adam):
+    """`torch.optim.Adam` whose `step` takes `found_inf`."""

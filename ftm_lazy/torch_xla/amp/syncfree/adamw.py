@@ -1,0 +1,11 @@
+"""torch_xla.amp.syncfree.adamw: see `Skipping`."""
+
+import torch
+
+from ftm_lazy.torch_xla.amp.syncfree._skipping import Skipping
+
+__all__ = ["AdamW"]
+
+
+class AdamW(Skipping, torch.optim.AdamW):
+    """`torch.optim.AdamW` whose `step` takes `found_inf`."""

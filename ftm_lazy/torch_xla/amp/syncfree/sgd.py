@@ -1,0 +1,11 @@
+"""torch_xla.amp.syncfree.sgd: see `Skipping`."""
+
+import torch
+
+from ftm_lazy.torch_xla.amp.syncfree._skipping import Skipping
+
+__all__ = ["SGD"]
+
+
+class SGD(Skipping, torch.optim.SGD):
+    """`torch.optim.SGD` whose `step` takes `found_inf`."""

@@ -1,0 +1,117 @@
+"""Structures of tensors: moved to the device, moved to the CPU, saved."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+
+from ftm_lazy.device_name import NAME
+from ftm_lazy.torch_xla import _world
+from ftm_lazy.torch_xla.utils import utils
+
+__all__ = ["ToXlaTensorArena", "check_view_sharing", "on_cpu", "save", "send_cpu_data_to_device"]
+
+
+class ToXlaTensorArena:
+    """Replaces the tensors of a structure, all in one call.
+
+    Args:
+        convert_fn: a list of tensors to the list of their replacements.
+        select_fn: whether a tensor is to be replaced.
+    """
+
+    def __init__(
+        self, convert_fn: Callable[[list[Any]], list[Any]], select_fn: Callable[[Any], bool]
+    ) -> None:
+        self._convert_fn, self._select_fn = convert_fn, select_fn
+
+    def transform(self, inputs: Any) -> Any:
+        """A copy of `inputs` with the replacements; tuples become lists, as in torch_xla."""
+        found: list[Any] = []
+        utils.for_each_instance(inputs, self._select_fn, found.append)
+        converted = iter(self._convert_fn(found) if found else [])
+        return utils.for_each_instance_rewrite(inputs, self._select_fn, lambda _: next(converted))
+
+
+def check_view_sharing(obj: Any) -> None:
+    """Raises RuntimeError if two different tensors in `obj` share a storage."""
+    seen: dict[int, torch.Tensor] = {}
+
+    def check(tensor: torch.Tensor) -> None:
+        other = seen.setdefault(tensor.untyped_storage()._cdata, tensor)
+        if other is not tensor:
+            raise RuntimeError(
+                f"Tensor ID {id(tensor)} ({tensor.dtype}{list(tensor.shape)}) is sharing a view with tensor ID"
+                f" {id(other)} ({other.dtype}{list(other.shape)})"
+            )
+
+    utils.for_each_instance(obj, lambda value: type(value) is torch.Tensor, check)
+
+
+def send_cpu_data_to_device(datas: Any, device: torch.device | str, input_sharding: Any = None) -> Any:
+    """A copy of `datas` whose CPU tensors are on `device`.
+
+    Args:
+        datas: tensors in lists, tuples, dicts and objects; one tensor counts as a list of it.
+        device: where to.
+        input_sharding: accepted; each process has one device, so there is nothing to divide.
+    """
+    listed = [datas] if type(datas) is torch.Tensor else datas
+    move = ToXlaTensorArena(
+        lambda tensors: [tensor.to(device) for tensor in tensors],
+        lambda value: type(value) is torch.Tensor and value.device.type == "cpu",
+    )
+    return move.transform(listed)
+
+
+def save(data: Any, file_or_path: str | Path | BinaryIO, master_only: bool = True, global_master: bool = False) -> None:
+    """`torch.save` of `data` with its tensors moved to the CPU, so that the file loads anywhere.
+
+    Tensors that share storage still do in the file.
+
+    Args:
+        data: any structure.
+        file_or_path: where to; another in each process that writes.
+        master_only: only the first process writes.
+        global_master: the first of all hosts, rather than the first of each.
+    """
+    first = _world.ordinal() if global_master else _world.local_ordinal()
+    if not master_only or first == 0:
+        torch.save(on_cpu(data), file_or_path)
+
+
+def on_cpu(data: Any) -> Any:
+    """`data` with its tensors on the CPU; those that share storage still do."""
+    return _on_cpu(data, {})
+
+
+def _on_cpu(data: Any, moved: dict[tuple[int, torch.dtype], torch.Tensor]) -> Any:
+    """`moved` holds the storages that are there already, flat."""
+    if isinstance(data, torch.Tensor) and data.device.type == NAME:
+        return _tensor_on_cpu(data, moved)
+    if isinstance(data, Mapping):
+        result = copy.copy(data)  # keeps the metadata of a state_dict
+        for key, value in data.items():
+            result[key] = _on_cpu(value, moved)
+        return result
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*(_on_cpu(value, moved) for value in data))
+    if isinstance(data, (list, tuple, set)):
+        return type(data)(_on_cpu(value, moved) for value in data)
+    return data
+
+
+def _tensor_on_cpu(tensor: torch.Tensor, moved: dict[tuple[int, torch.dtype], torch.Tensor]) -> torch.Tensor:
+    storage = tensor.untyped_storage()
+    key = (storage._cdata, tensor.dtype)
+    if key not in moved:
+        elements = storage.nbytes() // tensor.element_size()
+        moved[key] = tensor.detach().as_strided((elements,), (1,), 0).cpu()
+    result = moved[key].as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(result, tensor.requires_grad)
+    return result.requires_grad_(tensor.requires_grad)

@@ -1,0 +1,118 @@
+"""torch_xla.debug.model_comparator: saves tensors of two runs of a model, and compares them.
+
+    python -m ftm_lazy.torch_xla -m torch_xla.debug.model_comparator FIRST SECOND
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import torch
+
+from ftm_lazy.torch_xla import _world
+
+__all__ = ["compare", "compare_tensors", "configure", "save", "tensor_file_compare"]
+
+_directory: str | None = None
+_step: int | None = None
+_saved: Counter[str] = Counter()
+
+
+def configure(save_dir: str | None) -> None:
+    """Says where `save` writes; None: nowhere.  ``MODELCMP_SAVEDIR`` does so too."""
+    global _directory, _step
+    _directory, _step = save_dir, None
+    _saved.clear()
+
+
+def save(name: str | None, tensor: torch.Tensor, step: int | None = None) -> torch.Tensor:
+    """Writes `tensor` as NAME.N, in step-STEP if there is one, and returns it; without a name, the caller's line."""
+    global _step
+    directory = _directory or os.environ.get("MODELCMP_SAVEDIR")
+    if directory is None:
+        return tensor
+    value = tensor.detach().cpu()
+    if _world.local_ordinal() == 0:
+        frame = sys._getframe(1)
+        name = name or f"{Path(frame.f_code.co_filename).name}.l{frame.f_lineno}"
+        if step is not None and step != _step:
+            _step = step
+            _saved.clear()
+        place = Path(directory) if step is None else Path(directory, f"step-{step}")
+        place.mkdir(exist_ok=True)
+        torch.save(value, place / f"{name}.{_saved[name]}")
+        _saved[name] += 1
+    return tensor
+
+
+def compare_tensors(
+    tensor1: torch.Tensor, tensor2: torch.Tensor, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25
+) -> str:
+    """The greatest `max_diffs` differences above the tolerances, a line each; empty if there are none."""
+    if tensor1.shape != tensor2.shape:
+        return f"Tensors have different shape: {list(tensor1.shape)} vs. {list(tensor2.shape)}\n"
+    first, second = tensor1.double().flatten(), tensor2.double().flatten()
+    error = (first - second).abs()
+    error[error.isnan()] = float("inf")
+    error[(first == second) | (first.isnan() & second.isnan())] = 0
+    bound = torch.maximum(first.abs(), second.abs()).mul(rtol).clamp(min=atol)
+    places = (~(error <= bound) & (error > 0)).nonzero().flatten()
+    worst = places[error[places].argsort(descending=True)][:max_diffs]
+    lines = []
+    for place in worst.tolist():
+        index = [int(i) for i in torch.unravel_index(torch.tensor(place), tensor1.shape)]
+        lines.append(f"{index}: {first[place].item()} vs. {second[place].item()}\terror={error[place].item()}\n")
+    if len(places) > max_diffs:
+        lines.append(f"... aborting after {max_diffs} differences\n")
+    return "".join(lines)
+
+
+def tensor_file_compare(
+    path1: str, path2: str, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25
+) -> str:
+    """`compare_tensors` of two files that `save` wrote."""
+    report = compare_tensors(torch.load(path1), torch.load(path2), rtol, atol, max_diffs)
+    if not report:
+        return ""
+    name, _, number = Path(path1).name.rpartition(".")
+    step = re.fullmatch(r"step-(\d+)", Path(path1).parent.name)
+    head = f'Changes in saved tensor "{name}" with id={number}' + (f" at step={step[1]}" if step else "")
+    return head + "\n" + "".join(f"  {line}\n" for line in report.splitlines())
+
+
+def compare(save_dir1: str, save_dir2: str, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25) -> str:
+    """What differs between the tensors of two directories; empty if nothing does."""
+    first, second = _files(save_dir1), _files(save_dir2)
+    lines = [f"Mismatch: {name} not in {save_dir2}\n" for name in first if name not in second]
+    for name in first:
+        if name in second:
+            lines.append(tensor_file_compare(str(first[name]), str(second[name]), rtol, atol, max_diffs))
+    lines += [f"Mismatch: {name} not in {save_dir1}\n" for name in second if name not in first]
+    return "".join(lines)
+
+
+def _files(directory: str) -> dict[str, Path]:
+    root = Path(directory)
+    return {str(path.relative_to(root)): path for path in sorted(root.rglob("*")) if re.search(r"\.\d+$", path.name)}
+
+
+def _main() -> int:
+    parser = argparse.ArgumentParser(description="Compares the tensors that two runs of a model have saved.")
+    parser.add_argument("--rtol", type=float, default=1e-05)
+    parser.add_argument("--atol", type=float, default=1e-08)
+    parser.add_argument("--max_diffs", type=int, default=25)
+    parser.add_argument("savedir1", help="directory of the first run")
+    parser.add_argument("savedir2", help="directory of the second run")
+    given = parser.parse_args()
+    report = compare(given.savedir1, given.savedir2, given.rtol, given.atol, given.max_diffs)
+    print(report, file=sys.stderr, end="")
+    return 1 if report else 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

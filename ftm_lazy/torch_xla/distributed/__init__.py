@@ -1,0 +1,1 @@
+"""torch_xla.distributed: several processes, device loaders, sharded parameters."""

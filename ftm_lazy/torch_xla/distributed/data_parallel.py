@@ -1,0 +1,88 @@
+"""torch_xla.distributed.data_parallel: a loop for each device, in threads; there is one device in a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from typing import Any
+
+import torch
+
+from ftm_lazy.torch_xla import _devices
+from ftm_lazy.torch_xla.core import xla_model
+from ftm_lazy.torch_xla.distributed import parallel_loader
+
+__all__ = ["Context", "DataParallel", "ThreadResult"]
+
+
+class Context:
+    """What a loop may keep for the next call, as attributes.
+
+    Args:
+        device: of the loop.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def getattr_or(self, name: str, defval: Any) -> Any:
+        """The attribute `name`; at first `defval`, or what it returns."""
+        if not hasattr(self, name):
+            setattr(self, name, defval() if callable(defval) else defval)
+        return getattr(self, name)
+
+
+class ThreadResult:
+    """What a loop has returned."""
+
+    def __init__(self) -> None:
+        self.result: Any = None
+
+
+class DataParallel:
+    """Runs training loops on copies of a model; several processes (`torch_xla.launch`) are the way to use several cores.
+
+    Args:
+        network: a module, or a function that makes one.
+        device_ids: where copies go; None: the device of this process; an empty list: the CPU.
+        kwargs: for `ParallelLoader`.
+
+    Raises ValueError for more than one device.
+    """
+
+    def __init__(
+        self, network: Any, device_ids: Iterable[torch.device | str] | None = None, **kwargs: Any
+    ) -> None:
+        module = network if isinstance(network, torch.nn.Module) else network()
+        chosen = [torch.device(each) for each in (_devices.devices() if device_ids is None else device_ids)]
+        if len(chosen) > 1:
+            raise ValueError(f"a process has one device, not {chosen}; torch_xla.launch starts several processes")
+        self._native = not chosen
+        self._device = chosen[0] if chosen else next((p.device for p in module.parameters()), torch.device("cpu"))
+        self._models = [module if self._native else deepcopy(module).to(self._device)]
+        self._context = Context(self._device)
+        self._arguments = kwargs
+
+    @property
+    def devices(self) -> list[str]:
+        """The names of the devices."""
+        return [str(self._device)]
+
+    @property
+    def models(self) -> list[torch.nn.Module]:
+        """The copies."""
+        return self._models
+
+    def __call__(
+        self, loop_fn: Callable[..., Any], loader: Iterable[Any], batchdim: int = 0, **kwargs: Any
+    ) -> list[Any]:
+        """``[loop_fn(model, device_loader, device, context, **kwargs)]``: one epoch over `loader`."""
+        if self._native:
+            return [loop_fn(self._models[0], enumerate(loader), self._device, self._context, **kwargs)]
+        xla_model.wait_device_ops()
+        batches = parallel_loader.ParallelLoader(loader, [self._device], batchdim=batchdim, **self._arguments)
+        try:
+            own = batches.per_device_loader(self._device)
+            return [loop_fn(self._models[0], own, self._device, self._context, **kwargs)]
+        finally:
+            batches.close()

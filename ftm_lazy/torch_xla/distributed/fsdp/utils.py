@@ -1,0 +1,35 @@
+"""torch_xla.distributed.fsdp.utils: modules that compute again what they do not keep."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+import torch.utils.checkpoint
+
+from ftm_lazy.torch_xla import _refusals
+
+__all__ = ["apply_xla_patch_to_nn_linear", "checkpoint_module"]
+
+__getattr__ = _refusals.getter(__name__)
+
+
+def checkpoint_module(module: torch.nn.Module) -> torch.nn.Module:
+    """`module`, whose intermediate values are computed again in the backward pass."""
+    forward = module.forward
+
+    @functools.wraps(forward)
+    def again(*args: Any, **kwargs: Any) -> Any:
+        return torch.utils.checkpoint.checkpoint(forward, *args, use_reentrant=False, **kwargs)
+
+    module.forward = again
+    return module
+
+
+def apply_xla_patch_to_nn_linear(module: torch.nn.Module, patched_function: Any = None) -> torch.nn.Module:
+    """`module`: linear layers need no patch."""
+    return module
+
+
+apply_xla_patch_to_nn_linear._inert = "linear layers need no patch here"  # type: ignore[attr-defined]

@@ -1,0 +1,218 @@
+"""torch_xla.distributed.parallel_loader, commonly imported as ``pl``: batches that are on the device when they are needed.
+
+One thread reads the DataLoader, others move batches; a batch that is asked for ends the step before it (`torch_xla.sync`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from ftm_lazy.torch_xla import _steps
+from ftm_lazy.torch_xla.core._data import send_cpu_data_to_device
+from ftm_lazy.torch_xla.debug import profiler
+from ftm_lazy.torch_xla.utils import keyd_queue
+
+__all__ = ["MpDeviceLoader", "ParallelLoader", "PerDeviceLoader", "PerDeviceQueue"]
+
+
+class PerDeviceQueue:
+    """What waits for a device: batches on the CPU and batches on the device.
+
+    Args:
+        device: whose they are.
+        loader_prefetch_size: batches on the CPU.
+        device_prefetch_size: batches on the device.
+    """
+
+    def __init__(self, device: torch.device, loader_prefetch_size: int, device_prefetch_size: int) -> None:
+        self.device = device
+        self.cpu_loader_queue = keyd_queue.Queue(maxsize=loader_prefetch_size)
+        self.queue = keyd_queue.Queue(maxsize=device_prefetch_size)
+        self.close_queue_count = itertools.count()
+
+
+class PerDeviceLoader:
+    """Iterates over the batches of a device; each that is asked for ends the step before it.
+
+    Args:
+        loader: whose batches.
+        device: of the loader's.
+    """
+
+    def __init__(self, loader: ParallelLoader, device: torch.device) -> None:
+        self._loader, self._device = loader, device
+        self._since = 0  # batches since the last end of a step
+
+    def __iter__(self) -> PerDeviceLoader:
+        return self
+
+    def __len__(self) -> int:
+        return self._loader.per_device_samples()
+
+    def __next__(self) -> Any:
+        return self.next()
+
+    def next(self) -> Any:
+        """The next batch; raises StopIteration at the end, or what the DataLoader raised."""
+        if profiler.get_tracer_marked_step():  # a StepTrace has ended it
+            profiler.set_tracer_marked_step(False)
+            self._since += 1
+        elif self._since + 1 >= self._loader.batches_per_execution:
+            self._since = 0
+            _steps.sync()
+        else:
+            self._since += 1
+        item = self._loader.next_item(self._device)
+        if item is None:
+            self._loader.raise_failure()
+            _steps.sync()
+            raise StopIteration
+        return item
+
+
+class ParallelLoader:
+    """Moves the batches of a DataLoader to devices, in the background.
+
+    Args:
+        cpu_loader: gives batches on the CPU.
+        devices: the i-th batch goes to device ``i % len(devices)``.
+        batchdim: accepted; the dimension of the batch does not matter here.
+        batches_per_execution: how many batches are one step.
+        loader_prefetch_size: batches that may wait on the CPU, for each device.
+        device_prefetch_size: batches that may wait on the device.
+        host_to_device_transfer_threads: how many threads move batches to a device; with several their order may change.
+        input_sharding: accepted; each process has one device.
+    """
+
+    def __init__(
+        self,
+        cpu_loader: Iterable[Any],
+        devices: Iterable[torch.device | str],
+        batchdim: int = 0,
+        batches_per_execution: int = 1,
+        loader_prefetch_size: int = 16,
+        device_prefetch_size: int = 8,
+        host_to_device_transfer_threads: int = 1,
+        input_sharding: Any = None,
+    ) -> None:
+        self._cpu_loader = cpu_loader
+        self._batches_per_execution = batches_per_execution
+        self._failure: BaseException | None = None
+        self._done = False
+        self._queues = {
+            torch.device(device): PerDeviceQueue(torch.device(device), loader_prefetch_size, device_prefetch_size)
+            for device in devices
+        }
+        self._threads = [threading.Thread(target=self._read, name="ftm loader", daemon=True)]
+        for queue in self._queues.values():
+            for _ in range(host_to_device_transfer_threads):
+                arguments = (queue, host_to_device_transfer_threads)
+                self._threads.append(threading.Thread(target=self._move, args=arguments, name="ftm upload", daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def batches_per_execution(self) -> int:
+        """How many batches are one step."""
+        return self._batches_per_execution
+
+    def per_device_loader(self, device: torch.device | str) -> PerDeviceLoader:
+        """The batches of `device`."""
+        return PerDeviceLoader(self, torch.device(device))
+
+    def per_device_samples(self) -> int:
+        """The number of batches of each device."""
+        return len(self._cpu_loader) // len(self._queues)
+
+    def next_item(self, device: torch.device) -> Any:
+        """The next batch of `device`; waits for it.  None at the end."""
+        return self._queues[device].queue.get()
+
+    def raise_failure(self) -> None:
+        """Raises what the threads raised, if anything."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._done = True
+        for queue in self._queues.values():
+            queue.queue.close()
+            queue.cpu_loader_queue.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _read(self) -> None:
+        """The thread that reads the DataLoader; an incomplete round over the devices is dropped."""
+        queues, round_ = list(self._queues.values()), []
+        try:
+            for batch in self._traced(iter(self._cpu_loader)):
+                round_.append(batch)
+                if len(round_) == len(queues):
+                    for queue, each in zip(queues, round_, strict=True):
+                        queue.cpu_loader_queue.put(each)
+                    round_ = []
+                if self._done:
+                    break
+        except BaseException as error:  # noqa: BLE001  (raised where the batch is asked for)
+            self._failure = error
+        finally:
+            for queue in queues:
+                queue.cpu_loader_queue.close_write()
+
+    @staticmethod
+    def _traced(batches: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            with profiler.Trace("cpu_loader.next"):
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    return
+            yield batch
+
+    def _move(self, queue: PerDeviceQueue, threads: int) -> None:
+        """A thread that moves batches to a device."""
+        try:
+            while (batch := queue.cpu_loader_queue.get()) is not None:
+                with profiler.Trace("cpu_data_to_xla_device"), torch.no_grad():
+                    moved = self.send_cpu_data_to_device([batch], queue.device)
+                for each in moved:
+                    queue.queue.put(each)
+        except BaseException as error:  # noqa: BLE001  (raised where the batch is asked for)
+            self._failure = error
+        finally:
+            if next(queue.close_queue_count) == threads - 1:
+                queue.queue.close_write()
+
+    def send_cpu_data_to_device(self, batches: list[Any], device: torch.device) -> list[Any]:
+        """Copies of `batches` on `device`."""
+        return send_cpu_data_to_device(batches, device)
+
+
+class MpDeviceLoader:
+    """A DataLoader whose batches are on the device.
+
+    Args:
+        loader: gives batches on the CPU.
+        device: where they go.
+        kwargs: for `ParallelLoader`.
+    """
+
+    def __init__(self, loader: Iterable[Any], device: torch.device | str, **kwargs: Any) -> None:
+        self._loader, self._device, self._arguments = loader, device, kwargs
+        self._running: ParallelLoader | None = None
+
+    def __iter__(self) -> PerDeviceLoader:
+        if self._running is not None:
+            self._running.close()
+        self._running = ParallelLoader(self._loader, [self._device], **self._arguments)
+        return self._running.per_device_loader(self._device)
+
+    def __len__(self) -> int:
+        return len(self._loader)

@@ -1,0 +1,252 @@
+"""torch_xla.distributed.spmd.xla_sharding: meshes of size one, and marks that say how a tensor would be divided."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ftm_lazy.torch_xla import _refusals
+from ftm_lazy.torch_xla._inert import inert
+from ftm_lazy.torch_xla.distributed.spmd.xla_sharded_tensor import XLAShardedTensor
+
+__all__ = [
+    "HybridMesh",
+    "Mesh",
+    "PartitionSpec",
+    "ShardingSpec",
+    "ShardingType",
+    "annotate_custom_sharding",
+    "apply_backward_optimization_barrier",
+    "clear_sharding",
+    "get_1d_mesh",
+    "get_global_mesh",
+    "mark_sharding",
+    "mark_sharding_with_gradients",
+    "set_global_mesh",
+    "shard_as",
+    "unwrap_sharded_tensor",
+    "wrap_as_sharded_tensor",
+    "wrap_if_sharded",
+]
+
+__getattr__ = _refusals.getter(__name__)
+
+PartitionSpec = tuple[tuple[int | str, ...] | int | str | None, ...]
+"""For each dimension of a tensor the axes of the mesh that divide it, or None."""
+
+_ONE = "a tensor lies whole on the one device of this process"
+
+
+class ShardingType(enum.IntEnum):
+    """How a tensor lies on a mesh; here it is always whole."""
+
+    REPLICATED = 0
+    MAXIMAL = 1
+    TUPLE = 2
+    TILED = 3
+    MANUAL = 4
+    PARTIAL = 5
+    UNKNOWN = 6
+
+
+class Mesh:
+    """The devices as an array.
+
+    Args:
+        device_ids: their numbers: [0].
+        mesh_shape: the shape of the array: ones.
+        axis_names: of its dimensions.
+
+    Raises NotImplementedError for more than one device, ValueError where the arguments do not fit.
+    """
+
+    def __init__(
+        self,
+        device_ids: np.ndarray | Sequence[int],
+        mesh_shape: tuple[int, ...],
+        axis_names: tuple[str, ...] | None = None,
+    ) -> None:
+        ids = np.asarray(device_ids)
+        if ids.size > 1:
+            raise NotImplementedError(
+                f"torch_xla.distributed.spmd.Mesh of {ids.size} devices is not served on ftm: a process has one device."
+                " Instead: run several processes (torch_xla.launch) with DistributedDataParallel or FSDP."
+            )
+        if ids.size != int(np.prod(mesh_shape)):
+            raise ValueError(f"Number of device IDs ({ids.size}) must match mesh size ({int(np.prod(mesh_shape))})")
+        if axis_names is not None and (len(axis_names) != len(mesh_shape) or len(set(axis_names)) != len(axis_names)):
+            raise ValueError(f"axis names {axis_names} do not name the {len(mesh_shape)} dimensions")
+        self.device_ids, self.mesh_shape, self.axis_names = ids, tuple(mesh_shape), axis_names
+
+    def size(self) -> int:
+        """The number of devices."""
+        return int(np.prod(self.mesh_shape))
+
+    def shape(self) -> OrderedDict[Any, int]:
+        """Name, or number, of each dimension, to its size."""
+        names = self.axis_names or range(len(self.mesh_shape))
+        return OrderedDict(zip(names, self.mesh_shape, strict=True))
+
+    def get_logical_mesh(self) -> np.ndarray:
+        """The numbers of the devices, as the array."""
+        return self.device_ids.reshape(self.mesh_shape)
+
+    def get_axis_name_idx(self, name: str) -> int | None:
+        """The dimension called `name`."""
+        return self.axis_names.index(name) if self.axis_names and name in self.axis_names else None
+
+    def get_op_sharding(self, partition_spec: PartitionSpec) -> ShardingType:
+        """How a tensor lies that is marked so: whole."""
+        _check(self, partition_spec)
+        return ShardingType.REPLICATED
+
+    def get_jax_mesh(self) -> Any:
+        """Refused: there is no JAX below ftm."""
+        raise NotImplementedError("torch_xla.distributed.spmd.Mesh.get_jax_mesh is not served on ftm: there is no JAX below it")
+
+    @staticmethod
+    def from_str(mesh_str: str) -> Mesh | None:
+        """The mesh that `str` shows; None if it shows none."""
+        try:
+            fields = ast.literal_eval(mesh_str)
+            return Mesh(fields["device_ids"], fields["mesh_shape"], fields["axis_names"])
+        except (ValueError, SyntaxError, KeyError, TypeError):
+            return None
+
+    def __str__(self) -> str:
+        shown = {"device_ids": self.device_ids.tolist(), "mesh_shape": self.mesh_shape, "axis_names": self.axis_names}
+        return str(shown)
+
+
+class HybridMesh(Mesh):
+    """A mesh whose outer part is over hosts.
+
+    Args:
+        ici_mesh_shape: within a host.
+        dcn_mesh_shape: over hosts; ones if None.
+        axis_names: of the dimensions.
+    """
+
+    def __init__(
+        self,
+        *,
+        ici_mesh_shape: tuple[int, ...],
+        dcn_mesh_shape: tuple[int, ...] | None = None,
+        axis_names: tuple[str, ...] | None = None,
+    ) -> None:
+        shape = tuple(np.multiply(ici_mesh_shape, dcn_mesh_shape or (1,) * len(ici_mesh_shape)).tolist())
+        super().__init__(np.arange(int(np.prod(shape))), shape, axis_names)
+
+
+_global_mesh: Mesh | None = None
+
+
+def set_global_mesh(mesh: Mesh) -> None:
+    """Keeps `mesh` for `get_global_mesh`."""
+    global _global_mesh
+    _global_mesh = mesh
+
+
+def get_global_mesh() -> Mesh | None:
+    """What `set_global_mesh` was given."""
+    return _global_mesh
+
+
+def get_1d_mesh(axis_name: str | None = None) -> Mesh:
+    """The mesh of all devices in one dimension."""
+    return Mesh(np.arange(1), (1,), None if axis_name is None else (axis_name,))
+
+
+def _check(mesh: Mesh, spec: PartitionSpec, dims: int | None = None) -> None:
+    """Raises ValueError if `spec` does not fit the mesh, or a tensor of `dims` dimensions."""
+    if dims is not None and len(spec) != dims:
+        raise ValueError(f"Partition spec length ({len(spec)}) should be equal to the tensor's dimensions ({dims})")
+    axes = [axis for each in spec if each is not None for axis in (each if isinstance(each, tuple) else (each,))]
+    numbers = [mesh.get_axis_name_idx(axis) if isinstance(axis, str) else axis for axis in axes if axis is not None]
+    if any(number is None or not 0 <= number < len(mesh.mesh_shape) for number in numbers):
+        raise ValueError(f"partition_spec {spec} names axes that the mesh {mesh} does not have")
+    if len(set(numbers)) != len(numbers):
+        raise ValueError(f"Each device mesh dimension should appear at most once in partition_spec {spec}.")
+
+
+@dataclass
+class ShardingSpec:
+    """A mesh, and how tensors would be divided on it; for device loaders."""
+
+    mesh: Mesh
+    partition_spec: PartitionSpec
+    minibatch: bool | None = False
+
+    def can_apply(self, t: torch.Tensor) -> bool:
+        """Whether `t` has the dimensions of the spec."""
+        return t.dim() == len(self.partition_spec)
+
+    def xla_spec(self, t: torch.Tensor) -> PartitionSpec | None:
+        """The spec, if it fits `t`."""
+        return self.partition_spec if self.can_apply(t) else None
+
+    def apply(self, t: torch.Tensor) -> None:
+        """`mark_sharding`."""
+        mark_sharding(t, self.mesh, self.partition_spec)
+
+
+@inert(_ONE)
+def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> XLAShardedTensor:
+    """`t`, as a tensor that knows its mark; raises ValueError where the mark does not fit."""
+    _check(mesh, partition_spec, t.dim())
+    return wrap_as_sharded_tensor(t, mesh.mesh_shape, partition_spec)
+
+
+@inert(_ONE)
+def mark_sharding_with_gradients(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> torch.Tensor:
+    """`t`, whose gradient would be divided as well."""
+    _check(mesh, partition_spec, t.dim())
+    return t
+
+
+@inert(_ONE)
+def annotate_custom_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> XLAShardedTensor:
+    """`mark_sharding`."""
+    return mark_sharding(t, mesh, partition_spec)
+
+
+@inert(_ONE)
+def shard_as(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both, which would be divided alike."""
+    return a, b
+
+
+@inert(_ONE)
+def clear_sharding(t: torch.Tensor) -> torch.Tensor:
+    """`t` without its mark."""
+    return unwrap_sharded_tensor(t)
+
+
+@inert("nothing moves work across the end of a checkpointed segment here")
+def apply_backward_optimization_barrier(m: torch.nn.Module) -> None:
+    """Keeps the backward passes of modules apart."""
+
+
+def wrap_as_sharded_tensor(
+    t: torch.Tensor, mesh_shape: tuple[int, ...] | None = None, partition_spec: PartitionSpec | None = None
+) -> XLAShardedTensor:
+    """`t` as a tensor that knows its mark; they share their storage."""
+    return XLAShardedTensor._of(t, mesh_shape, partition_spec)
+
+
+@inert(_ONE)
+def wrap_if_sharded(x: Any) -> Any:
+    """`x`: none is divided."""
+    return x
+
+
+def unwrap_sharded_tensor(t: torch.Tensor) -> torch.Tensor:
+    """The plain tensor in `t`."""
+    return t.global_tensor if isinstance(t, XLAShardedTensor) else t

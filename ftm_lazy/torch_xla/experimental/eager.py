@@ -1,0 +1,37 @@
+"""torch_xla.experimental.eager: each operation is launched at once, but for those in `torch_xla.compile`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ftm_lazy import _C, settings
+from ftm_lazy.torch_xla import _steps
+
+__all__ = ["eager_mode", "eager_mode_context", "is_eager_mode"]
+
+_enabled = False
+
+
+def eager_mode(enable: bool) -> None:
+    """Launches each operation as a program of its own, so that an error is raised near its line; slow."""
+    global _enabled
+    _enabled = enable
+    _steps.sync()
+    _C._set_trace_limit(1 if enable else settings.current().trace_limit)
+
+
+def is_eager_mode() -> bool:
+    """Whether operations are launched at once."""
+    return _enabled
+
+
+@contextmanager
+def eager_mode_context(enable: bool) -> Iterator[bool]:
+    """`eager_mode` for a while; yields what it was before."""
+    before = _enabled
+    eager_mode(enable)
+    try:
+        yield before
+    finally:
+        eager_mode(before)

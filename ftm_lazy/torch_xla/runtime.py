@@ -1,0 +1,177 @@
+"""torch_xla.runtime, commonly imported as ``xr``: processes, devices, the cache of compiled programs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from typing_extensions import deprecated
+
+from ftm_lazy import device as ftm
+from ftm_lazy import metrics, registration
+from ftm_lazy.torch_xla import _devices, _world
+from ftm_lazy.torch_xla.utils import utils
+
+__all__ = [
+    "addressable_device_count",
+    "addressable_runtime_device_count",
+    "device_type",
+    "get_master_ip",
+    "get_num_cached_compilation_graph",
+    "global_device_count",
+    "global_ordinal",
+    "global_runtime_device_attributes",
+    "global_runtime_device_count",
+    "host_index",
+    "initialize_cache",
+    "is_bf16_supported",
+    "is_spmd",
+    "local_device_count",
+    "local_ordinal",
+    "local_process_count",
+    "process_count",
+    "process_index",
+    "runtime_device_attributes",
+    "set_device_type",
+    "use_spmd",
+    "using_pjrt",
+    "world_size",
+]
+
+
+def set_device_type(pjrt_device: str) -> None:
+    """Sets what `device_type` says; raises RuntimeError once the device has been used."""
+    if registration.is_initialized() and device_type() != pjrt_device:
+        raise RuntimeError("Can't change device type after XLA runtime is initialized")
+    os.environ["PJRT_DEVICE"] = pjrt_device
+
+
+def device_type() -> str | None:
+    """``PJRT_DEVICE`` if it is set, as programs and libraries ask for it; else FTM.  The device is the same."""
+    return os.environ.get("PJRT_DEVICE", "FTM").partition("_")[0]
+
+
+def is_bf16_supported() -> bool:
+    """Whether bfloat16 tensors compute on the device: yes."""
+    return ftm.is_bf16_supported()
+
+
+@deprecated("There is no other runtime than PJRT since torch_xla 2.1; remove the question")
+def using_pjrt() -> bool:
+    """True, as torch_xla's last versions said."""
+    return True
+
+
+# --- processes and their devices ----------------------------------------------------------------------------
+
+
+def world_size() -> int:
+    """The number of processes that work together."""
+    return _world.size()
+
+
+def global_ordinal() -> int:
+    """Which of them this is."""
+    return _world.ordinal()
+
+
+def local_ordinal() -> int:
+    """Which of those on this host this is."""
+    return _world.local_ordinal()
+
+
+def local_process_count() -> int:
+    """How many of them are on this host."""
+    return _world.local_size()
+
+
+def process_index() -> int:
+    """Which process this is: each has one device, so `global_ordinal`."""
+    return _world.ordinal()
+
+
+def process_count() -> int:
+    """The number of processes: each has one device, so `world_size`."""
+    return _world.size()
+
+
+def host_index() -> int:
+    """Which host this is, by torchrun."""
+    return int(os.environ.get("GROUP_RANK", 0))
+
+
+def global_device_count() -> int:
+    """The number of devices of all processes."""
+    return _world.size() * addressable_device_count()
+
+
+def local_device_count() -> int:
+    """The number of devices of this host's processes."""
+    return _world.local_size() * addressable_device_count()
+
+
+def addressable_device_count() -> int:
+    """The number of devices of this process: 1."""
+    return _devices.device_count()
+
+
+def global_runtime_device_count() -> int:
+    """`global_device_count`."""
+    return global_device_count()
+
+
+def addressable_runtime_device_count() -> int:
+    """`addressable_device_count`."""
+    return addressable_device_count()
+
+
+def runtime_device_attributes(device: str) -> dict[str, Any]:
+    """What `torch.ftm.get_device_properties` says."""
+    return dict(vars(ftm.get_device_properties()))
+
+
+def global_runtime_device_attributes() -> list[dict[str, Any]]:
+    """`runtime_device_attributes` for each process."""
+    return [runtime_device_attributes(name) for name in (f"FTM:{i}" for i in range(world_size()))]
+
+
+def get_master_ip() -> str:
+    """The address of the host of process 0, by torchrun."""
+    return os.environ.get("MASTER_ADDR", "127.0.0.1")
+
+
+# --- SPMD ---------------------------------------------------------------------------------------------------
+
+
+def use_spmd(auto: bool | None = False) -> None:
+    """Lets programs for one device of many parts run: here with a mesh of size one (`distributed.spmd`)."""
+    os.environ["XLA_USE_SPMD"] = "1"
+
+
+def is_spmd() -> bool:
+    """Whether `use_spmd` was called, or ``XLA_USE_SPMD`` is set."""
+    return utils.check_env_flag("XLA_USE_SPMD")
+
+
+# --- compiled programs --------------------------------------------------------------------------------------
+
+
+def initialize_cache(path: str, readonly: bool = False) -> None:
+    """Says where compiled programs are kept: FTM_CACHE_DIR.
+
+    Args:
+        path: a directory.
+        readonly: find programs there but store none.
+
+    Raises AssertionError once the device has been used, as torch_xla does.
+    """
+    assert not registration.is_initialized(), "Computation cache has already been initialized"
+    os.environ["FTM_CACHE_DIR"] = os.fspath(path)
+    if readonly:
+        os.environ["FTM_CACHE_SIZE"] = "0"  # nothing fits, and nothing is removed where nothing is stored
+
+
+def get_num_cached_compilation_graph() -> int:
+    """The number of programs that this process has compiled or loaded."""
+    values = metrics.counters()
+    return values["compiles"] + values["cache_hits_disk"]

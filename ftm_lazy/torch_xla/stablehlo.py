@@ -1,0 +1,260 @@
+"""torch_xla.stablehlo: exported programs as StableHLO, by torch-mlir's conversion.
+
+ftm itself does not run StableHLO: what is saved is for other compilers, with the exported program beside it, which is what a
+`StableHLOGraphModule` runs when it is called.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ftm_lazy.torch_xla import _refusals
+
+__all__ = [
+    "StableHLOExportOptions",
+    "StableHLOFunc",
+    "StableHLOFunctionMeta",
+    "StableHLOGraphModule",
+    "StableHLOModelBundle",
+    "VariableSignature",
+    "exported_program_to_stablehlo",
+    "save_as_stablehlo",
+    "save_torch_model_as_stablehlo",
+]
+
+__getattr__ = _refusals.getter(__name__)
+
+_METHOD = "forward"
+
+
+@dataclass
+class StableHLOExportOptions:
+    """How to export.
+
+    Args:
+        include_human_readable_text: also save the text, beside the bytecode.
+        override_tracing_arguments: arguments of `save_torch_model_as_stablehlo`, instead of its own.
+        override_tracing_kwargs: named ones.
+        save_weights: accepted; the weights are constants of the program.
+        inline_all_constant: accepted; they always are.
+        export_node_metadata: accepted; locations name the lines of the model.
+        custom_ops_allowed_in_graph: accepted; an operation without a conversion is an error.
+        export_weights: as save_weights.
+    """
+
+    include_human_readable_text: bool = True
+    override_tracing_arguments: tuple[Any, ...] | None = None
+    override_tracing_kwargs: Mapping[str, Any] | None = None
+    save_weights: bool = True
+    inline_all_constant: bool = True
+    export_node_metadata: bool = False
+    custom_ops_allowed_in_graph: set[str] = field(default_factory=set)
+    export_weights: bool | None = None
+
+
+@dataclass
+class VariableSignature:
+    """Shape and dtype of an argument or a result; `dynamic_dims` are those that may vary."""
+
+    shape: list[int]
+    dtype: str
+    dynamic_dims: list[int] = field(default_factory=list)
+
+
+@dataclass
+class StableHLOFunctionMeta:
+    """What a function takes and gives."""
+
+    name: str
+    stablehlo_version: str
+    input_signature: list[VariableSignature]
+    output_signature: list[VariableSignature]
+
+
+@dataclass
+class StableHLOFunc:
+    """One function, as MLIR bytecode and as text."""
+
+    meta: StableHLOFunctionMeta
+    bytecode: bytes
+    text: str | None
+
+
+@dataclass
+class StableHLOModelBundle:
+    """The functions of a model, and the exported program that they were made of."""
+
+    stablehlo_funcs: list[StableHLOFunc]
+    program: torch.export.ExportedProgram
+
+
+class StableHLOGraphModule:
+    """An exported program and its StableHLO."""
+
+    def __init__(self, bundle: StableHLOModelBundle) -> None:
+        self._bundle = bundle
+        self._module: torch.nn.Module | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        """What the model gives, on the device that the arguments are on."""
+        return self.evaluate(_METHOD, args)
+
+    def evaluate(self, method_name: str, args: tuple[Any, ...]) -> Any:
+        """What the method gives; the exported program runs it."""
+        self._function(method_name)
+        if self._module is None:
+            self._module = self._bundle.program.module()
+        device = next((each.device for each in args if isinstance(each, torch.Tensor)), None)
+        return self._module.to(device)(*args)
+
+    def get_stablehlo_bytecode(self, method_name: str | None = None) -> bytes:
+        """The method as MLIR bytecode."""
+        return self._function(method_name).bytecode
+
+    def get_stablehlo_text(self, method_name: str | None = None) -> str | None:
+        """The method as text; None if it was saved without."""
+        return self._function(method_name).text
+
+    def _function(self, name: str | None) -> StableHLOFunc:
+        for function in self._bundle.stablehlo_funcs:
+            if name in (None, function.meta.name):
+                return function
+        raise KeyError(name)
+
+    def save(self, directory_path: str | os.PathLike[str], options: StableHLOExportOptions | None = None) -> None:
+        """Writes ``functions/NAME.bytecode``, ``.mlir`` and ``.meta``, and ``program.pt2``."""
+        functions = Path(directory_path, "functions")
+        functions.mkdir(parents=True, exist_ok=True)
+        for function in self._bundle.stablehlo_funcs:
+            place = functions / function.meta.name
+            place.with_suffix(".bytecode").write_bytes(function.bytecode)
+            meta = vars(function.meta) | {
+                key: [vars(each) for each in getattr(function.meta, key)] for key in ("input_signature", "output_signature")
+            }
+            place.with_suffix(".meta").write_text(json.dumps(meta, indent=1))
+            if function.text is not None and (options or StableHLOExportOptions()).include_human_readable_text:
+                place.with_suffix(".mlir").write_text(function.text)
+        torch.export.save(self._bundle.program, Path(directory_path, "program.pt2"))
+
+    @classmethod
+    def load(cls, directory_path: str | os.PathLike[str]) -> StableHLOGraphModule:
+        """What `save` wrote."""
+        functions = []
+        for place in sorted(Path(directory_path, "functions").glob("*.meta")):
+            meta = json.loads(place.read_text())
+            for key in ("input_signature", "output_signature"):
+                meta[key] = [VariableSignature(**each) for each in meta[key]]
+            text = place.with_suffix(".mlir")
+            functions.append(
+                StableHLOFunc(
+                    StableHLOFunctionMeta(**meta),
+                    place.with_suffix(".bytecode").read_bytes(),
+                    text.read_text() if text.is_file() else None,
+                )
+            )
+        return cls(StableHLOModelBundle(functions, torch.export.load(Path(directory_path, "program.pt2"))))
+
+
+def exported_program_to_stablehlo(
+    exported_model: torch.export.ExportedProgram, options: StableHLOExportOptions | None = None
+) -> StableHLOGraphModule:
+    """StableHLO of an exported program, whose weights become constants.
+
+    Raises NotImplementedError if torch-mlir has no conversion for something in it; the message names it.
+    """
+    from torch_mlir import fx
+
+    module = _or_say(lambda: fx.export_and_import(exported_model, output_type="stablehlo", func_name=_METHOD))
+    values = {node.name: node.meta.get("val") for node in exported_model.graph.nodes}
+    signature = exported_model.graph_signature
+    meta = StableHLOFunctionMeta(
+        _METHOD,
+        "",
+        [_variable(values[name]) for name in signature.user_inputs if isinstance(name, str)],
+        [_variable(values[name]) for name in signature.user_outputs if isinstance(name, str)],
+    )
+    text = str(module) if (options or StableHLOExportOptions()).include_human_readable_text else None
+    return StableHLOGraphModule(
+        StableHLOModelBundle([StableHLOFunc(meta, _bytecode(module), text)], exported_model)
+    )
+
+
+def save_as_stablehlo(
+    exported_model: torch.export.ExportedProgram,
+    stablehlo_dir: str | os.PathLike[str],
+    options: StableHLOExportOptions | None = None,
+) -> None:
+    """`exported_program_to_stablehlo`, saved in a directory; see `StableHLOGraphModule.save`."""
+    exported_program_to_stablehlo(exported_model, options).save(stablehlo_dir, options)
+
+
+def save_torch_model_as_stablehlo(
+    torchmodel: torch.nn.Module,
+    args: tuple[Any, ...],
+    path: str | os.PathLike[str],
+    options: StableHLOExportOptions | None = None,
+) -> None:
+    """`torch.export.export` of a module with `args`, then `save_as_stablehlo`."""
+    chosen = options or StableHLOExportOptions()
+    exported = torch.export.export(
+        torchmodel, chosen.override_tracing_arguments or args, kwargs=dict(chosen.override_tracing_kwargs or {})
+    )
+    save_as_stablehlo(exported, path, chosen)
+
+
+# --- what is pending on the device --------------------------------------------------------------------------
+
+
+def text_of(tensors: list[torch.Tensor]) -> str:
+    """StableHLO of what would compute `tensors`, or of all that is pending."""
+    return str(_pending(tensors))
+
+
+def bytecode_of(tensors: list[torch.Tensor]) -> bytes:
+    """As `text_of`, as MLIR bytecode."""
+    return _bytecode(_pending(tensors))
+
+
+def _pending(tensors: list[torch.Tensor]) -> Any:
+    from torch_mlir import ir
+    from torch_mlir.compiler_utils import OutputType, lower_mlir_module
+    from torch_mlir.dialects import torch as torch_dialect
+
+    from ftm_lazy import _C, compiler
+
+    context = ir.Context()
+    torch_dialect.register_dialect(context)
+    with context:
+        module = ir.Module.parse(compiler.bridge().texts(_C._trace_text(tensors))["torch"])
+        return _or_say(lambda: lower_mlir_module(False, OutputType.STABLEHLO, module))
+
+
+def _or_say(convert: Callable[[], Any]) -> Any:
+    from torch_mlir.compiler_utils import TorchMlirCompilerError
+
+    try:
+        return convert()
+    except (TorchMlirCompilerError, NotImplementedError) as error:
+        raise NotImplementedError(
+            f"torch-mlir does not convert this to StableHLO: {error}\nInstead: ftm_lazy.debug.text(tensors, 'linalg')"
+        ) from error
+
+
+def _bytecode(module: Any) -> bytes:
+    stream = io.BytesIO()
+    module.operation.write_bytecode(stream)
+    return stream.getvalue()
+
+
+def _variable(value: Any) -> VariableSignature:
+    dynamic = [i for i, size in enumerate(value.shape) if not isinstance(size, int)]
+    shape = [size if isinstance(size, int) else -1 for size in value.shape]
+    return VariableSignature(shape, str(value.dtype).removeprefix("torch."), dynamic)

@@ -1,0 +1,1 @@
+"""torch_xla.utils: small helpers that programs import."""

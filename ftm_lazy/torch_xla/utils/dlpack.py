@@ -1,0 +1,29 @@
+"""torch_xla.utils.dlpack: the exchange with other libraries, by copies on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.utils.dlpack
+
+from ftm_lazy.device_name import NAME
+
+__all__ = ["from_dlpack", "to_dlpack"]
+
+
+def to_dlpack(xla_tensor: torch.Tensor) -> Any:
+    """A capsule with a copy of the tensor on the CPU."""
+    return torch.utils.dlpack.to_dlpack(xla_tensor.detach().cpu())
+
+
+def from_dlpack(ext_tensor: Any) -> torch.Tensor:
+    """A copy on the device of another library's tensor, or of a capsule.
+
+    Raises ValueError if it does not lie on the CPU.
+    """
+    if hasattr(ext_tensor, "__dlpack_device__"):
+        kind, _ = ext_tensor.__dlpack_device__()
+        if kind != torch.utils.dlpack.DLDeviceType.kDLCPU:
+            raise ValueError("PyTorch/XLA DLPack implementation currently only supports CPU.")
+    return torch.utils.dlpack.from_dlpack(ext_tensor).to(torch.device(NAME, 0))

@@ -1,0 +1,324 @@
+"""torch_xla.utils.utils: structures of tensors, data for tests, small helpers."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent import futures
+from types import TracebackType
+from typing import Any
+
+__all__ = [
+    "Cleaner",
+    "DataWrapper",
+    "FnDataGenerator",
+    "LazyProperty",
+    "SampleGenerator",
+    "TimedScope",
+    "TmpFolder",
+    "as_list",
+    "check_env_flag",
+    "eprint",
+    "flatten_nested_tuple",
+    "for_each_instance",
+    "for_each_instance_rewrite",
+    "get_free_tcp_ports",
+    "get_print_fn",
+    "getenv_as",
+    "list_copy_append",
+    "null_print",
+    "parallel_work",
+    "shape",
+    "timed",
+]
+
+
+class Cleaner:
+    """Calls `func` when it goes."""
+
+    def __init__(self, func: Callable[[], object]) -> None:
+        self.func = func
+
+    def __del__(self) -> None:
+        self.func()
+
+
+class LazyProperty:
+    """A value that `gen_fn` computes when it is first asked for."""
+
+    def __init__(self, gen_fn: Callable[[], Any]) -> None:
+        self._make: Callable[[], Any] | None = gen_fn
+
+    @property
+    def value(self) -> Any:
+        """The value."""
+        if self._make is not None:
+            self._value, self._make = self._make(), None
+        return self._value
+
+
+class TmpFolder:
+    """A directory, `name`, that is removed with this object."""
+
+    def __init__(self) -> None:
+        self.name = name = tempfile.mkdtemp()
+        self.cleaner = Cleaner(lambda: shutil.rmtree(name, ignore_errors=True))
+
+
+# --- data ---------------------------------------------------------------------------------------------------
+
+
+class SampleGenerator:
+    """An iterator that gives the same data `sample_count` times; takes the place of a DataLoader."""
+
+    def __init__(self, data: Any, sample_count: int) -> None:
+        self._data, self._count, self._given = data, sample_count, 0
+
+    def __iter__(self) -> SampleGenerator:
+        return SampleGenerator(self._data, self._count)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __next__(self) -> Any:
+        return self.next()
+
+    def next(self) -> Any:
+        """The data; raises StopIteration at the end."""
+        if self._given >= self._count:
+            raise StopIteration
+        self._given += 1
+        return self._data
+
+
+class FnDataGenerator:
+    """An iterator of pairs ``data, func(data)``.
+
+    Args:
+        func: makes the target of a batch.
+        batch_size: its first dimension.
+        gen_tensor: makes a tensor of given sizes, as `torch.randn`.
+        dims: the other dimensions; one of 1 if None.
+        count: the number of batches.
+    """
+
+    def __init__(
+        self,
+        func: Callable[[Any], Any],
+        batch_size: int,
+        gen_tensor: Callable[..., Any],
+        dims: Iterable[int] | None = None,
+        count: int = 1,
+    ) -> None:
+        self._arguments = (func, batch_size, gen_tensor, list(dims) if dims else [1], count)
+        self._given = 0
+
+    def __iter__(self) -> FnDataGenerator:
+        return FnDataGenerator(*self._arguments)
+
+    def __len__(self) -> int:
+        return self._arguments[-1]
+
+    def __next__(self) -> Any:
+        return self.next()
+
+    def next(self) -> Any:
+        """The next pair; raises StopIteration at the end."""
+        func, batch_size, gen_tensor, dims, count = self._arguments
+        if self._given >= count:
+            raise StopIteration
+        self._given += 1
+        data = gen_tensor(batch_size, *dims)
+        return data, func(data)
+
+
+class DataWrapper:
+    """Base of classes that say which tensors of theirs are to be moved to the device."""
+
+    def get_tensors(self) -> list[Any]:
+        """The CPU tensors to move."""
+        raise NotImplementedError("The method is missing an implementation")
+
+    def from_tensors(self, tensors: list[Any]) -> Any:
+        """An instance with `tensors` in the place of those of `get_tensors`."""
+        raise NotImplementedError("The method is missing an implementation")
+
+
+# --- structures ---------------------------------------------------------------------------------------------
+
+
+def as_list(t: Any) -> Any:
+    """`t` if it is a tuple or a list, else a list of it."""
+    return t if isinstance(t, (tuple, list)) else [t]
+
+
+def _members(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield item
+    elif isinstance(value, (list, tuple, set)):
+        yield from value
+    elif isinstance(value, DataWrapper):
+        yield from value.get_tensors()
+    elif hasattr(value, "__dict__"):
+        yield from vars(value).values()
+
+
+def for_each_instance(value: Any, select_fn: Callable[[Any], bool], fn: Callable[[Any], object]) -> None:
+    """Calls `fn` once on each object in the structure `value` that `select_fn` selects, in order."""
+    seen: set[int] = set()
+
+    def visit(part: Any) -> None:
+        if id(part) in seen:
+            return
+        seen.add(id(part))
+        if select_fn(part):
+            fn(part)
+        else:
+            for member in _members(part):
+                visit(member)
+
+    visit(value)
+
+
+def for_each_instance_rewrite(value: Any, select_fn: Callable[[Any], bool], fn: Callable[[Any], Any]) -> Any:
+    """A copy of the structure `value` with `fn(x)` in the place of each x that `select_fn` selects.
+
+    What occurs twice is replaced once; tuples become lists.
+    """
+    done: dict[int, Any] = {}
+    kept: list[Any] = []  # keeps what is made on the way alive, so that no id returns
+
+    def rewrite(part: Any) -> Any:
+        if id(part) in done:
+            return done[id(part)]
+        kept.append(part)
+        if select_fn(part):
+            result = fn(part)
+        elif isinstance(part, dict):
+            result = done[id(part)] = {}
+            result.update((rewrite(key), rewrite(item)) for key, item in part.items())
+        elif isinstance(part, set):
+            result = done[id(part)] = set()
+            result.update(rewrite(item) for item in part)
+        elif isinstance(part, (list, tuple)):
+            result = done[id(part)] = []
+            result.extend(rewrite(item) for item in part)
+        elif isinstance(part, DataWrapper):
+            result = part.from_tensors([rewrite(tensor) for tensor in part.get_tensors()])
+        elif hasattr(part, "__dict__"):
+            result = done[id(part)] = copy.copy(part)
+            if result is not part:
+                vars(result).update({key: rewrite(item) for key, item in vars(part).items()})
+        else:
+            result = part
+        done[id(part)] = result
+        return result
+
+    return rewrite(value)
+
+
+def shape(inputs: Any) -> list[int]:
+    """The sizes of nested lists and tuples, which must all have the same."""
+    if not isinstance(inputs, (list, tuple)):
+        return []
+    inner = [shape(each) for each in inputs]
+    if any(each != inner[0] for each in inner):
+        raise AssertionError("the lists have different lengths")
+    return [len(inputs), *(inner[0] if inner else [])]
+
+
+def flatten_nested_tuple(inputs: Any) -> tuple[Any, ...]:
+    """What is in nested lists and tuples, in order."""
+    if not isinstance(inputs, (list, tuple)):
+        return (inputs,)
+    return tuple(leaf for each in inputs for leaf in flatten_nested_tuple(each))
+
+
+def list_copy_append(ilist: Iterable[Any], item: Any) -> list[Any]:
+    """A list of `ilist`'s items and `item`."""
+    return [*ilist, item]
+
+
+# --- environment, printing, time ----------------------------------------------------------------------------
+
+
+def getenv_as(name: str, type: Callable[[str], Any], defval: Any = None) -> Any:
+    """The environment variable `name` as a `type`; booleans are 0 and 1.  `defval` if it is not set."""
+    value = os.environ.get(name)
+    if value is None:
+        return defval
+    return bool(int(value)) if type is bool else type(value)
+
+
+def check_env_flag(name: str, default: str = "") -> bool:
+    """Whether the environment variable `name` is "true" or a number above 0."""
+    value = os.environ.get(name, default)
+    return value == "true" or (value.isdigit() and int(value) > 0)
+
+
+def null_print(*args: Any, **kwargs: Any) -> None:
+    """Prints nothing."""
+
+
+def eprint(*args: Any, **kwargs: Any) -> None:
+    """Prints to stderr."""
+    print(*args, file=sys.stderr, **kwargs)
+
+
+def get_print_fn(debug: Any = None) -> Callable[..., None]:
+    """`eprint` if `debug`, or ``DEBUG`` of the environment, else `null_print`."""
+    wanted = int(os.environ.get("DEBUG", "0")) if debug is None else debug
+    return eprint if wanted else null_print
+
+
+def timed(fn: Callable[[], Any], msg: str = "", printfn: Callable[..., Any] | None = eprint) -> Any:
+    """`fn()`, after which `printfn` gets `msg` and the time it took."""
+    begin = time.time()
+    result = fn()
+    (printfn or get_print_fn())(f"{msg}{1000.0 * (time.time() - begin):.3f}ms")
+    return result
+
+
+class TimedScope:
+    """A context at whose end `printfn` gets `msg` and the time it took, unless `set_error` was called."""
+
+    def __init__(self, msg: str = "", printfn: Callable[..., Any] | None = eprint) -> None:
+        self._message, self._print, self._error = msg, printfn or get_print_fn(), None
+
+    def __enter__(self) -> TimedScope:
+        self._start = time.time()
+        return self
+
+    def __exit__(
+        self, type: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._error is None:
+            self._print(f"{self._message}{1000.0 * (time.time() - self._start):.3f}ms")
+
+    def set_error(self, error: Any) -> None:
+        """Keeps the end quiet."""
+        self._error = error
+
+
+def get_free_tcp_ports(n: int = 1) -> list[int]:
+    """`n` ports that nobody listens on at the moment."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(contextlib.closing(socket.socket())) for _ in range(n)]
+        for each in sockets:
+            each.bind(("", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def parallel_work(num_workers: int, fn: Callable[..., Any], *args: Iterable[Any]) -> list[Any]:
+    """``map(fn, *args)`` on `num_workers` threads; raises what one of them raised."""
+    with futures.ThreadPoolExecutor(max_workers=num_workers) as executor:
+        return list(executor.map(fn, *args))

@@ -1,0 +1,92 @@
+"""Programs run unchanged: ``python -m ftm_lazy.torch_xla script.py``."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+UNCHANGED = ("-m", "ftm_lazy.torch_xla")
+
+NAMES = """
+import importlib.metadata, importlib.util, sys
+import torch
+import torch_xla
+import torch_xla.core.xla_model as xm
+import torch_xla.distributed.parallel_loader as pl
+from torch_xla import runtime as xr
+from torch_xla.core import xla_builder
+import ftm_lazy.torch_xla.core.xla_model as same
+
+assert xm is same and xm.__spec__.name == "ftm_lazy.torch_xla.core.xla_model"
+assert sys.modules["torch_xla"] is torch_xla and torch_xla.core.xla_model is xm
+assert importlib.metadata.version("torch_xla") == "2.9.0" == torch_xla.__version__
+assert importlib.util.find_spec("torch_xla.no_such_module") is None
+x = torch.ones(2, 3, device="xla")
+assert x.device == torch.device("xla", 0) == torch_xla.device() and str(x.device) == "xla:0"
+assert x.is_xla and x.to("cpu").xla().is_xla and xm.is_xla_tensor(x) and not x.cpu().is_xla
+assert torch.nn.Linear(3, 2).xla().weight.is_xla and x.sum().item() == 6
+with torch.autocast("xla"):
+    assert (x @ x.t()).dtype == torch.bfloat16
+print(sys.argv[1:], __name__)
+"""
+
+
+def test_names_and_the_device(run):
+    assert run(NAMES, *UNCHANGED, arguments=("--flag", "x")) == "['--flag', 'x'] __main__\n"
+
+
+def test_as_a_module_and_in_children(tmp_path):
+    (tmp_path / "program.py").write_text(NAMES)
+    parent = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'program', 'child'], check=True)"
+    (tmp_path / "parent.py").write_text(parent)
+    for arguments, said in (
+        (["-m", "program", "a"], "['a'] __main__\n"),
+        (["parent.py"], "['child'] __main__\n"),
+    ):
+        done = subprocess.run(
+            [sys.executable, *UNCHANGED, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == said
+
+
+def test_nothing_is_called_torch_xla_elsewhere():
+    assert importlib.util.find_spec("torch_xla") is None
+
+
+def test_the_string_xla_is_explained_where_it_is_not_the_name(run):
+    program = "import torch, ftm_lazy.torch_xla\ntorch.ones(2, device='xla')"
+    assert "python -m ftm_lazy.torch_xla script.py" in run(program, code=1)
+
+
+def test_calls_that_torch_xla_takes(run):
+    program = """
+import torch, torch_xla, warnings
+x, i = torch.zeros(4, device="xla"), torch.tensor([1], dtype=torch.int32, device="xla")
+y = torch.ones(1, device="xla")
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    print((x + torch.ones(4)).tolist(), x.index_copy_(0, i, y).tolist(), len(said))
+"""
+    assert run(program, *UNCHANGED, FTM_XLA_LAX="1") == "[1.0, 1.0, 1.0, 1.0] [0.0, 1.0, 0.0, 0.0] 2\n"
+    assert "same device" in run(program, *UNCHANGED, code=1)
+
+
+def test_environment_variables(run):
+    program = """
+import warnings
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    import torch_xla, torch_xla.runtime as xr
+print(xr.device_type(), [str(w.message).split(":")[0] for w in said if "torch_xla" in str(w.message)])
+"""
+    assert run(program, *UNCHANGED, PJRT_DEVICE="TPU", XLA_FLAGS="--x") == "TPU ['XLA_FLAGS']\n"
+
+
+def test_the_distribution_has_the_same_package():
+    own = ROOT / "packaging" / "ftm-torch-xla" / "torch_xla" / "__init__.py"
+    here = ROOT / "ftm_lazy" / "torch_xla" / "importable" / "torch_xla" / "__init__.py"
+    assert own.read_text() == here.read_text()
