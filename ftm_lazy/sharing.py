@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.multiprocessing import reductions
 
+from ftm_lazy.device_name import NAME
+
 __all__ = ["send_by_value"]
 
 Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -25,7 +27,7 @@ def send_by_value() -> None:
 
 
 def _reduce(tensor: torch.Tensor) -> Reduced:
-    if tensor.device.type != "ftm":
+    if tensor.device.type != NAME:
         return reductions.reduce_tensor(tensor)
     if tensor.requires_grad and not tensor.is_leaf:
         return _fail, (
@@ -45,7 +47,7 @@ def _fail(message: str) -> None:
 
 
 def _rebuild(kind: type, value: torch.Tensor, requires_grad: bool) -> torch.Tensor:
-    tensor = value.to("ftm")
+    tensor = value.to(NAME)
     if issubclass(kind, torch.nn.Parameter):
         return torch.nn.Parameter(tensor, requires_grad)
     return tensor.requires_grad_(requires_grad)

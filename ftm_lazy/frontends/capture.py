@@ -14,11 +14,12 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ftm_lazy import _C
+from ftm_lazy.device_name import NAME
 from ftm_lazy.registration import initialize
 
 __all__ = ["DEVICE", "CaptureError", "capture", "capturing", "placeholder_like"]
 
-DEVICE = torch.device("ftm", 0)
+DEVICE = torch.device(NAME, 0)
 
 
 class CaptureError(RuntimeError):

@@ -9,6 +9,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from ftm_lazy.device_name import NAME
 from ftm_lazy.frontends.steps import CpuCall, Environment, Program
 
 __all__ = ["CompiledGraph"]
@@ -61,7 +62,7 @@ class CompiledGraph:
 
     def _first_run(self, environment: Environment) -> None:
         """Finds the steps, and runs each when it is found: later ones depend on what earlier ones give."""
-        on_cpu = not any(isinstance(x, torch.Tensor) and x.device.type == "ftm" for x in environment.values())
+        on_cpu = not any(isinstance(x, torch.Tensor) and x.device.type == NAME for x in environment.values())
         steps: list[Program | CpuCall] = []
         lasts: list[list[Node]] = []
         begin, fixed = 0, self._fixed
