@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ftm_backend.frontend.builder import Builder, Value
+from ftm_backend.frontend.dtypes import info
 from ftm_backend.linalg import ir
 from ftm_backend.linalg.named import named_statement
 from ftm_backend.linalg.strided import Strided, contiguous_strides
@@ -20,7 +21,7 @@ def contraction(b: Builder, name: str, x: Value, y: Value, shape: Sequence[int],
     Returns:
         Value of ``shape`` and dtype ``accumulator``.
     """
-    result = ir.Value(accumulator, tuple(shape))
+    result = ir.Value(info(accumulator).builtin, tuple(shape))
     start = b.constant(0, accumulator).node
     b.function.body.append(named_statement(name, (b.tensor(x), b.tensor(y)), result, start, attributes or {}))
     return Value(result, accumulator)
