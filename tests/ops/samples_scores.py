@@ -88,3 +88,34 @@ def logit_backward(op: Any, dtype: torch.dtype, source: Source) -> Calls:
         for shape in ((3, 4), (), (0, 2)):
             yield (source.tensor(shape, dtype), source.tensor(shape, dtype, -0.2, 1.2), eps), {}
     yield (torch.tensor([1.0, 2.0, -1.0], dtype=dtype), torch.tensor([0.0, 1.0, math.nan], dtype=dtype)), {}
+
+
+@sampler("int_mm")
+def int_mm(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    for rows, inner, columns in ((17, 8, 16), (32, 24, 8)):
+        yield (source.tensor((rows, inner), dtype, -100, 100), source.tensor((inner, columns), torch.int8, -100, 100)), {}
+
+
+@sampler("weight_int8")
+def weight_int8(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    if dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        return
+    weight = source.tensor((16, 32), torch.int8, -100, 100)
+    yield (source.tensor((4, 32), dtype), weight, source.tensor((16,), dtype, 0.01, 0.1)), {}
+
+
+@sampler("fake_quantize")
+def fake_quantize(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    if not dtype.is_floating_point:
+        return
+    x = source.tensor((3, 5), dtype, -4, 4)
+    if "per_channel" in name_of(op):
+        for axis in (0, 1, -1):
+            scale = source.tensor((x.shape[axis],), torch.float32, 0.01, 0.3)
+            yield (x, scale, source.tensor((x.shape[axis],), torch.int32, -3, 3), axis, -128, 127), {}
+    elif "qparams" in name_of(op):
+        for on in (0, 1):
+            yield (x, torch.tensor([0.07]), torch.tensor([3], dtype=torch.int32), torch.tensor([on]), 0, 15), {}
+    else:
+        for shape in ((3, 5), (), (0, 2)):
+            yield (source.tensor(shape, dtype, -4, 4), 0.07, 3, -8, 7), {}
