@@ -20,7 +20,7 @@ void set_strict(bool strict) {
   strict_mode = strict;
 }
 
-void run_fallback(const Op& op, torch::jit::Stack* stack) {
+void count_fallback(const Op& op) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       !capturing, op.called_name, " is not compiled for device ftm (for these dtypes)");
   TORCH_CHECK_NOT_IMPLEMENTED(
@@ -32,6 +32,10 @@ void run_fallback(const Op& op, torch::jit::Stack* stack) {
         op.called_name, " is not compiled for device ftm (for these dtypes): it runs on the CPU. This ",
         "cuts the program in two and copies its operands. (Said once; ftm_lazy.metrics counts.)");
   }
+}
+
+void run_fallback(const Op& op, torch::jit::Stack* stack) {
+  count_fallback(op);
   std::optional<CpuStream> stream;
   if (op.random) {
     const auto& generator = op.generator < 0 ? c10::IValue() : torch::jit::peek(*stack, op.generator, op.arguments.size());

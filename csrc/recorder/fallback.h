@@ -7,6 +7,8 @@
 
 namespace ftm {
 
+// Says and counts that the op runs on the CPU; throws in strict mode.
+void count_fallback(const Op& op);
 // Cuts, runs the call that is on the stack on the CPU, and brings the results back.
 void run_fallback(const Op& op, torch::jit::Stack* stack);
 // With strict, a fallback is an error.

@@ -1,0 +1,348 @@
+// Sparse tensors: their indices and values are dense tensors of the device, so what makes and takes them apart is ATen's
+// own code. Products gather and add up by segments, arithmetic works on the values; how many elements remain when equal
+// places are joined is looked at on the CPU. All else runs there, counted.
+#include "eager/masks.h"
+#include "recorder/fallback.h"
+
+#include <ATen/ATen.h>
+#include <ATen/ops/_coalesced_native.h>
+#include <ATen/ops/_indices_native.h>
+#include <ATen/ops/_nnz_native.h>
+#include <ATen/ops/_sparse_coo_tensor_with_dims_and_tensors_native.h>
+#include <ATen/ops/_sparse_coo_tensor_with_dims_native.h>
+#include <ATen/ops/_to_dense_native.h>
+#include <ATen/ops/_to_sparse_native.h>
+#include <ATen/ops/_values_native.h>
+#include <ATen/ops/ccol_indices_native.h>
+#include <ATen/ops/clone_native.h>
+#include <ATen/ops/col_indices_native.h>
+#include <ATen/ops/copy_native.h>
+#include <ATen/ops/copy_sparse_to_sparse_native.h>
+#include <ATen/ops/crow_indices_native.h>
+#include <ATen/ops/dense_dim_native.h>
+#include <ATen/ops/empty_native.h>
+#include <ATen/ops/indices_native.h>
+#include <ATen/ops/is_coalesced_native.h>
+#include <ATen/ops/resize_as_sparse_native.h>
+#include <ATen/ops/row_indices_native.h>
+#include <ATen/ops/sparse_dim_native.h>
+#include <ATen/ops/sparse_resize_and_clear_native.h>
+#include <ATen/ops/sparse_resize_native.h>
+#include <ATen/ops/values_native.h>
+#include <ATen/ops/zero_native.h>
+#include <torch/library.h>
+
+namespace ftm {
+namespace {
+
+at::Tensor with_values(const at::Tensor& self, const at::Tensor& values) {
+  return at::_sparse_coo_tensor_unsafe(self._indices(), values, self.sizes(), values.options().layout(at::kSparse), self.is_coalesced());
+}
+
+bool is_number(const at::Tensor& tensor) {
+  return !tensor.is_sparse() && tensor.dim() == 0;
+}
+
+// The CPU's kernels by the layouts of the operands, which the dense fallback does not look at.
+void run_on_cpu(const Op& op, torch::jit::Stack& stack) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      op.written.empty(), op.called_name, " of sparse tensors writes to an argument, which device ftm does not do: compute a new "
+      "tensor, or compute it on the CPU.");
+  count_fallback(op);
+  const size_t base = stack.size() - op.arguments.size();
+  for (size_t i = base; i < stack.size(); ++i) {
+    if (stack[i].isTensor() && stack[i].toTensor().defined()) {
+      stack[i] = stack[i].toTensor().cpu();
+    } else if (stack[i].isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& tensor : stack[i].toTensorVector()) {
+        list.push_back(tensor.cpu());
+      }
+      stack[i] = std::move(list);
+    } else if (stack[i].isDevice()) {
+      stack[i] = c10::Device(c10::kCPU);
+    }
+  }
+  op.handle.callBoxed(stack);
+  for (size_t i = base; i < stack.size(); ++i) {
+    if (stack[i].isTensor() && stack[i].toTensor().defined()) {
+      stack[i] = stack[i].toTensor().to(c10::Device(c10::kPrivateUse1, 0));
+    }
+  }
+}
+
+// Not one of the calls below.
+template <typename... Arguments>
+at::Tensor on_the_cpu(const char* name, Arguments... arguments) {
+  torch::jit::Stack stack{arguments...};
+  run_on_cpu(op_named(name), stack);
+  return stack.back().toTensor();
+}
+
+// --- joining equal places ------------------------------------------------------------------------------------------
+
+// The place of each element in the row-major order of the sparse dimensions.
+at::Tensor flat_places(const at::Tensor& indices, at::IntArrayRef sizes) {
+  at::Tensor flat = at::zeros({indices.size(1)}, indices.options());
+  for (int64_t i = 0; i < indices.size(0); ++i) {
+    flat = flat.mul(sizes[i]).add(indices.select(0, i));
+  }
+  return flat;
+}
+
+at::Tensor coalesce(const at::Tensor& self) {
+  TORCH_CHECK(!self.is_coalesced(), "coalesce: the tensor is coalesced");
+  const at::Tensor seen = seen_elements(self._indices(), "aten::_coalesce");
+  const auto [places, inverse, counts] = at::_unique2(flat_places(seen, self.sizes()), /*sorted=*/true, /*return_inverse=*/true);
+  const int64_t count = places.numel();
+  at::Tensor indices = at::empty({self.sparse_dim(), count}, seen.options());
+  at::Tensor rest = places;
+  for (int64_t i = self.sparse_dim(); i-- > 0;) {
+    indices.select(0, i).copy_(at::remainder(rest, std::max<int64_t>(self.size(i), 1)));
+    rest = at::floor_divide(rest, std::max<int64_t>(self.size(i), 1));
+  }
+  c10::DimVector sizes(self._values().sizes());
+  sizes[0] = count;
+  const at::Tensor values = at::zeros(sizes, self._values().options()).index_add(0, inverse.to(self.device()), self._values());
+  return at::_sparse_coo_tensor_unsafe(
+      indices.to(self.device()), values, self.sizes(), values.options().layout(at::kSparse), /*is_coalesced=*/true);
+}
+
+// --- arithmetic ----------------------------------------------------------------------------------------------------
+
+// dense + alpha * sparse
+at::Tensor added_to_dense(const at::Tensor& dense, const at::Tensor& sparse, const at::Scalar& alpha) {
+  TORCH_CHECK(
+      dense.sizes() == sparse.sizes(), "add: expected 'self' and 'other' to have same size, but self has size ",
+      dense.sizes(), " while other has size ", sparse.sizes(), " (FYI: dense-sparse addition does not currently support broadcasting)");
+  const auto dtype = at::result_type(dense, sparse);
+  const int64_t sparse_dim = sparse.sparse_dim();
+  at::Tensor values = sparse._values().to(dtype);
+  values = alpha.equal(1) ? values : values.mul(alpha);
+  if (sparse_dim == 0) {
+    return dense.to(dtype).add(values.sum(0));
+  }
+  c10::DimVector rows(values.sizes());
+  rows[0] = 1;
+  for (int64_t i = 0; i < sparse_dim; ++i) {
+    rows[0] *= sparse.size(i);
+  }
+  return dense.to(dtype).reshape(rows).index_add(0, flat_places(sparse._indices(), sparse.sizes()), values).view(dense.sizes());
+}
+
+at::Tensor added(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  if (!self.is_sparse()) {
+    return added_to_dense(self, other, alpha);
+  }
+  const bool alike = other.is_sparse() && self.sizes() == other.sizes() && self.sparse_dim() == other.sparse_dim();
+  if (!alike) {
+    return on_the_cpu("aten::add.Tensor", self, other, alpha);
+  }
+  const auto dtype = at::result_type(self, other);
+  const at::Tensor addend = alpha.equal(1) ? other._values() : other._values().mul(alpha);
+  const at::Tensor sum = at::_sparse_coo_tensor_unsafe(
+      at::cat({self._indices(), other._indices()}, 1), at::cat({self._values().to(dtype), addend.to(dtype)}, 0), self.sizes(),
+      self.options().dtype(dtype), /*is_coalesced=*/false);
+  return self.is_coalesced() && other.is_coalesced() ? sum.coalesce() : sum;
+}
+
+at::Tensor& add_in_place(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  return self.copy_(added(self, other, alpha));
+}
+
+at::Tensor subtracted(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  return added(self, other, -alpha);
+}
+
+at::Tensor& sub_in_place(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  return self.copy_(added(self, other, -alpha));
+}
+
+at::Tensor scaled(const at::Tensor& self, const at::Tensor& other) {
+  if (is_number(other)) {
+    return with_values(self, self._values().mul(other));
+  }
+  if (is_number(self)) {
+    return with_values(other, other._values().mul(self));
+  }
+  return on_the_cpu("aten::mul.Tensor", self, other);
+}
+
+at::Tensor& mul_in_place(at::Tensor& self, const at::Tensor& other) {
+  return self.copy_(scaled(self, other));
+}
+
+at::Tensor divided(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(
+      is_number(other), "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape ", other.sizes(),
+      " for divisor)");
+  return with_values(self, self._values().div(other));
+}
+
+at::Tensor& div_in_place(at::Tensor& self, const at::Tensor& other) {
+  return self.copy_(divided(self, other));
+}
+
+at::Tensor negated(const at::Tensor& self) {
+  return with_values(self, self._values().neg());
+}
+
+// The elements of a dense tensor at the places of a sparse one.
+at::Tensor sparse_mask(const at::Tensor& self, const at::Tensor& mask) {
+  TORCH_CHECK(
+      self.sizes() == mask.sizes(), "sparse_mask(): operands have incompatible sizes; self has size ", self.sizes(),
+      " but mask has size ", mask.sizes());
+  if (self.is_sparse()) {
+    return on_the_cpu("aten::sparse_mask", self, mask);
+  }
+  const at::Tensor indices = mask._indices();
+  c10::List<std::optional<at::Tensor>> places;
+  for (int64_t i = 0; i < indices.size(0); ++i) {
+    places.push_back(indices.select(0, i));
+  }
+  const at::Tensor values = at::index(self, places);
+  return at::_sparse_coo_tensor_unsafe(indices, values, self.sizes(), values.options().layout(at::kSparse), mask.is_coalesced());
+}
+
+// --- products with dense matrices ----------------------------------------------------------------------------------
+
+// A sparse matrix as rows, columns and values.
+struct Places {
+  at::Tensor rows, columns, values;
+};
+
+Places places_of(const at::Tensor& matrix) {
+  if (matrix.is_sparse()) {
+    TORCH_CHECK(matrix.sparse_dim() == 2, "mm: Expected a sparse matrix, got ", matrix.sparse_dim(), " sparse dimensions");
+    const at::Tensor indices = matrix._indices();
+    return {indices.select(0, 0), indices.select(0, 1), matrix._values()};
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      matrix.layout() == at::kSparseCsr, "device ftm multiplies sparse COO and CSR matrices, not ", matrix.layout());
+  const at::Tensor numbers = at::arange(matrix._nnz(), matrix.crow_indices().options());
+  const at::Tensor rows = at::searchsorted(matrix.crow_indices(), numbers, /*out_int32=*/false, /*right=*/true).sub(1);
+  return {rows, matrix.col_indices(), matrix.values()};
+}
+
+bool is_sparse(const at::Tensor& tensor) {
+  return tensor.layout() != at::kStrided;
+}
+
+// Each row of the product is the sum of the rows of `dense` that the row's elements choose and scale.
+at::Tensor product(const Places& sparse, int64_t rows, const at::Tensor& dense) {
+  const at::Tensor chosen = dense.index_select(0, sparse.columns).mul(sparse.values.unsqueeze(1));
+  return at::zeros({rows, dense.size(1)}, dense.options()).index_add(0, sparse.rows, chosen);
+}
+
+at::Tensor multiplied(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(
+      self.dim() == 2 && other.dim() == 2 && self.size(1) == other.size(0), "mm: Argument #3 (dense): Expected dim 0 size ",
+      self.size(1), ", got ", other.size(0));
+  TORCH_CHECK(
+      self.scalar_type() == other.scalar_type(), "expected m1 and m2 to have the same dtype, but got: ", self.scalar_type(),
+      " != ", other.scalar_type());
+  if (is_sparse(self) && is_sparse(other)) {
+    return on_the_cpu("aten::mm", self, other);
+  }
+  if (is_sparse(self)) {
+    return product(places_of(self), self.size(0), other);
+  }
+  Places turned = places_of(other);
+  std::swap(turned.rows, turned.columns);
+  return product(turned, other.size(1), self.t()).t();
+}
+
+at::Tensor multiplied_and_added(
+    const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta, const at::Scalar& alpha) {
+  if (is_sparse(self)) {
+    return on_the_cpu("aten::addmm", self, mat1, mat2, beta, alpha);
+  }
+  at::Tensor made = multiplied(mat1, mat2);
+  made = alpha.equal(1) ? made : made.mul(alpha);
+  return beta.equal(0) ? made : made.add(self, beta);
+}
+
+at::Tensor applied(const at::Tensor& self, const at::Tensor& vector) {
+  return multiplied(self, vector.unsqueeze(1)).squeeze(1);
+}
+
+// --- what remains --------------------------------------------------------------------------------------------------
+
+void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const auto& name = op.operator_name();
+  run_on_cpu(op_named(name.overload_name.empty() ? name.name : name.name + "." + name.overload_name), *stack);
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, library) {
+  library.impl("_sparse_coo_tensor_with_dims_and_tensors", TORCH_FN(at::native::new_with_dims_and_tensor_sparse_symint));
+  library.impl("_sparse_coo_tensor_with_dims", TORCH_FN(at::native::new_with_dims_sparse));
+  library.impl("empty.memory_format", TORCH_FN(at::native::empty_sparse_symint));
+  library.impl("sparse_dim", TORCH_FN(at::native::sparse_dim_sparse));
+  library.impl("dense_dim", TORCH_FN(at::native::dense_dim_sparse));
+  library.impl("_nnz", TORCH_FN(at::native::_nnz_sparse));
+  library.impl("is_coalesced", TORCH_FN(at::native::is_coalesced_sparse));
+  library.impl("_coalesced_", TORCH_FN(at::native::_coalesced_sparse_));
+  library.impl("_indices", TORCH_FN(at::native::_indices_sparse));
+  library.impl("_values", TORCH_FN(at::native::_values_sparse));
+  library.impl("indices", TORCH_FN(at::native::indices_sparse));
+  library.impl("values", TORCH_FN(at::native::values_sparse));
+  library.impl("clone", TORCH_FN(at::native::clone_sparse));
+  library.impl("copy_", TORCH_FN(at::native::copy_sparse_wrapper_));
+  library.impl("copy_sparse_to_sparse_", TORCH_FN(at::native::copy_sparse_));
+  library.impl("sparse_resize_", TORCH_FN(at::native::sparse_resize_));
+  library.impl("sparse_resize_and_clear_", TORCH_FN(at::native::sparse_resize_and_clear_));
+  library.impl("resize_as_sparse_", TORCH_FN(at::native::resize_as_sparse_));
+  library.impl("zero_", TORCH_FN(at::native::zero_sparse_));
+  library.impl("_to_dense", TORCH_FN(at::native::sparse_to_dense));
+  library.impl("_coalesce", TORCH_FN(coalesce));
+  library.impl("add.Tensor", TORCH_FN(added));
+  library.impl("add_.Tensor", TORCH_FN(add_in_place));
+  library.impl("sub.Tensor", TORCH_FN(subtracted));
+  library.impl("sub_.Tensor", TORCH_FN(sub_in_place));
+  library.impl("mul.Tensor", TORCH_FN(scaled));
+  library.impl("mul_.Tensor", TORCH_FN(mul_in_place));
+  library.impl("div.Tensor", TORCH_FN(divided));
+  library.impl("div_.Tensor", TORCH_FN(div_in_place));
+  library.impl("neg", TORCH_FN(negated));
+  library.impl("sparse_mask", TORCH_FN(sparse_mask));
+  library.impl("mm", TORCH_FN(multiplied));
+  library.impl("addmm", TORCH_FN(multiplied_and_added));
+  library.impl("mv", TORCH_FN(applied));
+}
+
+TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, library) {
+  library.impl("empty.memory_format", TORCH_FN(at::native::empty_sparse_compressed_symint));
+  library.impl("sparse_dim", TORCH_FN(at::native::sparse_dim_sparse_csr));
+  library.impl("dense_dim", TORCH_FN(at::native::dense_dim_sparse_csr));
+  library.impl("_nnz", TORCH_FN(at::native::_nnz_sparse_csr));
+  library.impl("crow_indices", TORCH_FN(at::native::crow_indices_sparse_csr));
+  library.impl("col_indices", TORCH_FN(at::native::col_indices_sparse_csr));
+  library.impl("ccol_indices", TORCH_FN(at::native::ccol_indices_sparse_csr));
+  library.impl("row_indices", TORCH_FN(at::native::row_indices_sparse_csr));
+  library.impl("values", TORCH_FN(at::native::values_sparse_csr));
+  library.impl("clone", TORCH_FN(at::native::clone_sparse_compressed));
+  library.impl("copy_", TORCH_FN(at::native::copy_sparse_compressed_));
+  library.impl("mm", TORCH_FN(multiplied));
+  library.impl("addmm", TORCH_FN(multiplied_and_added));
+  library.impl("mv", TORCH_FN(applied));
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("_to_sparse.sparse_dim", static_cast<at::Tensor (*)(const at::Tensor&, int64_t)>(at::native::dense_to_sparse));
+  library.impl(
+      "_to_sparse",
+      static_cast<at::Tensor (*)(
+          const at::Tensor&, std::optional<at::Layout>, at::OptionalIntArrayRef, std::optional<int64_t>)>(at::native::dense_to_sparse));
+}
+
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());
+}
+
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());
+}
+
+} // namespace ftm
