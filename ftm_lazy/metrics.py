@@ -11,6 +11,7 @@
 | cache_hits_disk | programs found in the cache directory |
 | compile_failures | programs that did not compile and ran operation by operation on the CPU |
 | fallback::<op> | operations that ran on the CPU, by name |
+| sync::<op> | operations that had to see what the device computes, to know how large their results are (masks), by name |
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ NAMES = (
     "cache_hits_disk",
     "compile_failures",
 )
-"""The counters that are always there, beside one ``fallback::<op>`` for each operation that fell back."""
+"""The counters that are always there, beside one ``fallback::<op>`` for each operation that fell back, and
+one ``sync::<op>`` for each that waited."""
 
 
 _RECOMPILES = 5  # that a report shows

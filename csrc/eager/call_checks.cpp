@@ -40,6 +40,10 @@ bool wants_one_dtype(const std::string& name) {
   return names.count(name) != 0;
 }
 
+bool is_real(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().defined() && value.toTensor().is_floating_point();
+}
+
 // Searches for extreme and middle elements, and orders: empty operands are looked at by kernels.
 bool searches(const std::string& name) {
   static const std::unordered_set<std::string> names = {
@@ -89,7 +93,7 @@ bool has_many_dims(const c10::IValue& value) {
 // The call may be one that eager refuses, which its kernel is asked for. That costs a run on the CPU, so it is not done
 // for the calls that programs are made of.
 bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  const bool mixed = wants_one_dtype(op.name) && has_mixed_dtypes(arguments);
+  const bool mixed = (wants_one_dtype(op.name) && has_mixed_dtypes(arguments)) || mixes_dtypes_of_gradients(op, arguments);
   if (mixed || has_bad_dim(op, arguments) || std::any_of(arguments.begin(), arguments.end(), has_many_dims)) {
     return true;
   }
@@ -108,6 +112,9 @@ bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   }
   if (name == "aten::sub" || name == "aten::rsub") {
     return std::any_of(arguments.begin(), arguments.end(), is_bool);
+  }
+  if (name == "aten::convolution" && arguments[6].toBool() && !is_real(arguments[0])) {
+    return true; // transposed, of few integers
   }
   return name == "aten::convolution" && std::any_of(arguments.begin(), arguments.end(), has_negatives);
 }
@@ -171,6 +178,25 @@ bool fits(const at::Scalar& number, at::ScalarType dtype) {
 
 } // namespace
 
+bool mixes_dtypes_of_gradients(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (op.functional.operator_name().name.find("_backward") == std::string::npos || arguments.empty() ||
+      !arguments[0].isTensor() || !has_mixed_dtypes(arguments)) {
+    return false;
+  }
+  // Beside real numbers there may be indices and masks.
+  std::optional<at::ScalarType> first;
+  for (const auto& argument : arguments) {
+    if (is_real(argument)) {
+      const auto dtype = argument.toTensor().scalar_type();
+      if (first.value_or(dtype) != dtype) {
+        return true;
+      }
+      first = dtype;
+    }
+  }
+  return first && !is_real(arguments[0]);
+}
+
 bool may_overflow(at::ScalarType dtype) {
   // Bool takes any number; complex numbers are filled in by the CPU.
   return at::isIntegralType(dtype, /*includeBool=*/false) || dtype == at::kFloat || dtype == at::kDouble ||
@@ -184,7 +210,8 @@ void check_results(
   if (name == "aten::add" || name == "aten::sub" || name == "aten::rsub") {
     at::native::alpha_check(results[0].type.dtype, own[2].toScalar());
   }
-  if (is_range_of_bools(name, results) || (!op.random && !divides(name) && converts(op, arguments, results))) {
+  const bool may_convert = divides(name) || (op.random && name != "aten::multinomial");
+  if (is_range_of_bools(name, results) || (!may_convert && converts(op, arguments, results))) {
     throw_as_eager(op, arguments);
   }
 }

@@ -5,6 +5,9 @@
 
 namespace ftm {
 
+// Whether a gradient and what it is of are of several dtypes: what becomes of them is known to the kernels alone.
+bool mixes_dtypes_of_gradients(const Op& op, c10::ArrayRef<c10::IValue> arguments);
+
 // Throws what the eager op throws where its meta kernel doesn't look.
 void check_call(const Op& op, c10::ArrayRef<c10::IValue> arguments);
 // The same with the results known; `own`: the arguments of the functional form.

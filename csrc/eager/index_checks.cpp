@@ -39,11 +39,7 @@ Indices on_meta(const at::Tensor& self, const Indices& indices, const at::Tensor
       result.push_back(meta_like(*index));
     } else {
       const auto front = static_cast<int64_t>(result.size());
-      for (int64_t i = 0; i < index->dim(); ++i) {
-        TORCH_CHECK_INDEX(
-            index->size(i) == self.size(front + i), "The shape of the mask ", index->sizes(), " at index ", i,
-            " does not match the shape of the indexed tensor ", self.sizes(), " at index ", front + i);
-      }
+      check_mask(self, front, *index);
       const int64_t count = supposed_count(self, front, *index, values);
       for (int64_t i = 0; i < index->dim(); ++i) {
         result.push_back(at::empty({count}, self.options().device(at::kMeta).dtype(at::kLong)));
@@ -54,6 +50,16 @@ Indices on_meta(const at::Tensor& self, const Indices& indices, const at::Tensor
 }
 
 } // namespace
+
+void check_mask(const at::Tensor& self, int64_t front, const at::Tensor& mask) {
+  TORCH_CHECK_INDEX(
+      front + mask.dim() <= self.dim(), "too many indices for tensor of dimension ", self.dim());
+  for (int64_t i = 0; i < mask.dim(); ++i) {
+    TORCH_CHECK_INDEX(
+        mask.size(i) == self.size(front + i), "The shape of the mask ", mask.sizes(), " at index ", i,
+        " does not match the shape of the indexed tensor ", self.sizes(), " at index ", front + i);
+  }
+}
 
 void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   const auto& self = arguments[0].toTensor();
@@ -68,7 +74,7 @@ void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     throw_as_eager(op, arguments);
   }
   if (masks != 0 && (!writes || chosen != 1)) {
-    return; // runs on the CPU, which looks itself
+    return; // becomes a call without masks, or one on the CPU
   }
   const at::Tensor values = writes ? arguments[2].toTensor() : at::Tensor();
   TORCH_CHECK_INDEX(

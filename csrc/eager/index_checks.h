@@ -5,6 +5,9 @@
 
 namespace ftm {
 
+// That a mask which is index `front` of a list has the shape of what it masks.
+void check_mask(const at::Tensor& self, int64_t front, const at::Tensor& mask);
+
 // `op`: aten::index, aten::index_put and their like, which take indices on the CPU (op.cpu_indices).
 void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments);
 

@@ -47,10 +47,10 @@ BufferPtr known_buffer(const at::Tensor& tensor) {
     return nullptr;
   }
   const auto& buffer = static_cast<const DataNode&>(trace_node(value)).buffer();
-  if (!buffer->is_from_cpu() || !may_be_index(buffer->shape().scalar_type())) {
+  if (!buffer->is_from_cpu()) {
     return nullptr;
   }
-  if (buffer->info() == nullptr) {
+  if (may_be_index(buffer->shape().scalar_type()) && buffer->info() == nullptr) {
     buffer->SetInfo(std::make_shared<IndexRange>());
   }
   return buffer;
@@ -127,16 +127,20 @@ bool all_may_hold(const IndexRule& rule, c10::ArrayRef<c10::IValue> arguments) {
   return true;
 }
 
-at::Tensor known_or_zeros(const at::Tensor& tensor) {
-  if (is_index(tensor)) {
-    if (const BufferPtr buffer = known_buffer(tensor)) {
-      return known_elements(buffer, tensor).clone();
-    }
+} // namespace
+
+at::Tensor elements_from_cpu(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_privateuseone() || tensor.numel() == 0) {
+    return {};
   }
-  return cpu_like(tensor);
+  const BufferPtr buffer = known_buffer(tensor);
+  return buffer ? known_elements(buffer, tensor) : at::Tensor();
 }
 
-} // namespace
+at::Tensor known_or_zeros(const at::Tensor& tensor) {
+  const at::Tensor known = elements_from_cpu(tensor);
+  return known.defined() ? known.clone() : cpu_like(tensor);
+}
 
 void check_known_indices(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (!all_may_hold(*op.index_rule, arguments)) {

@@ -19,8 +19,7 @@ using Results = std::vector<ResultType>;
 
 void lay_out(ResultType& result, c10::IntArrayRef strides) {
   result.strides = strides;
-  const auto tensor = at::detail::empty_strided_meta(result.type.sizes, strides, result.type.dtype);
-  result.contiguous = tensor.is_contiguous();
+  result.contiguous = strides == c10::IntArrayRef(c10::contiguous_strides(result.type.sizes));
 }
 
 void lay_out(ResultType& result, at::MemoryFormat format) {
@@ -55,6 +54,26 @@ void contiguous(Arguments, Results& results) {
 void as_product(Arguments arguments, Results& results) {
   const auto product = at::mul(meta_like(arguments[0].toTensor()), meta_like(arguments[1].toTensor()));
   lay_out(results[0], product.strides());
+}
+
+// A volume without a batch has the format of a batch of one.
+void max_pool3d(Arguments arguments, Results& results) {
+  const at::Tensor& input = arguments[0].toTensor();
+  if (input.dim() != 4) {
+    return;
+  }
+  c10::DimVector batch_sizes(input.sizes()), batch_strides(input.strides());
+  batch_sizes.insert(batch_sizes.begin(), 1);
+  batch_strides.insert(batch_strides.begin(), input.numel());
+  const auto batch = at::detail::empty_strided_meta(batch_sizes, batch_strides, input.scalar_type());
+  if (batch.suggest_memory_format() != at::MemoryFormat::ChannelsLast3d) {
+    return;
+  }
+  for (auto& result : results) {
+    c10::DimVector sizes(result.type.sizes);
+    sizes.insert(sizes.begin(), 1);
+    lay_out(result, c10::IntArrayRef(c10::get_channels_last_strides_3d(sizes)).slice(1));
+  }
 }
 
 // Made of two slices, joined; without dims the elements are rolled as one row.
@@ -120,6 +139,7 @@ const std::unordered_map<std::string, Rule>& rules() {
       {"aten::native_group_norm_backward", as_suggested_by<1>},
       {"aten::native_dropout_backward", as_product},
       {"aten::glu_backward", contiguous},
+      {"aten::max_pool3d_with_indices", max_pool3d},
       {"aten::max_unpool2d", as_suggested_by<0>},
       {"aten::roll", roll},
   };

@@ -37,6 +37,12 @@ bool has_permissive_meta(const std::string& op) {
   return names.count(op) != 0;
 }
 
+bool refuses_values(const std::string& op) {
+  static const Names names = {
+      "aten::div", "aten::floor_divide", "aten::fmod", "aten::multinomial", "aten::remainder"};
+  return names.count(op) != 0;
+}
+
 const IndexRule* find_index_rule(const std::string& name) {
   using Extent = IndexRule::Extent;
   static const std::unordered_map<std::string, IndexRule> rules = {

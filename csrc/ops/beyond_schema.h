@@ -21,6 +21,9 @@ bool forbids_overlap(const std::string& op);
 // Whether the meta kernel takes calls that eager refuses.
 bool has_permissive_meta(const std::string& op);
 
+// Whether eager refuses elements of an operand: a divisor of integers that is 0, weights that are no distribution.
+bool refuses_values(const std::string& op);
+
 // Where the indices are that an op takes, and what they lie in: always in its first argument.
 struct IndexRule {
   enum class Extent : uint8_t { first, dim, classes, all, each };

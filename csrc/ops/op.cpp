@@ -127,6 +127,7 @@ Op::Op(c10::OperatorHandle op)
   cpu_indices = takes_cpu_indices(base_name);
   forbids_overlap = ftm::forbids_overlap(base_name);
   permissive_meta = has_permissive_meta(base_name);
+  refuses_values = ftm::refuses_values(base_name);
   index_rule = find_index_rule(base_name);
   // Indexing has the tag for masks only: those are found call by call.
   data_dependent = !cpu_indices &&

@@ -61,6 +61,7 @@ struct Op {
   bool forbids_overlap = false; // eager refuses to write over what the op still reads
   bool permissive_meta = false; // the meta kernel takes calls that eager refuses
   bool has_numbers = false; // takes Scalars
+  bool refuses_values = false; // eager looks at elements of an operand
   const IndexRule* index_rule = nullptr; // an argument says where in another one elements are
 
   // Not under the recorder's lock alone: threads record at once.

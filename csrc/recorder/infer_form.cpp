@@ -8,6 +8,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/ScalarType.h>
+#include <c10/util/strides.h>
 
 #include <unordered_set>
 
@@ -15,13 +16,17 @@ namespace ftm {
 namespace {
 
 // Meta kernels say what CUDA does, or less; the CPU saves the statistics of normalizations of half types in those types,
-// the loss of one sample has no dimension there, and a sum over no dimensions is one over all.
+// the loss of one sample has no dimension there, a sum over no dimensions is one over all, and bags say less of themselves.
 bool differs_on_the_cpu(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   static const std::unordered_set<std::string> norms = {
       "aten::native_layer_norm", "aten::native_group_norm", "aten::_native_batch_norm_legit_functional",
       "aten::_native_batch_norm_legit.no_stats"};
   static const std::unordered_set<std::string> losses = {
       "aten::multi_margin_loss", "aten::multilabel_margin_loss_forward"};
+  if (mixes_dtypes_of_gradients(op, arguments) || op.name == "aten::_embedding_bag" ||
+      op.name == "aten::_embedding_bag_forward_only") {
+    return true;
+  }
   if (norms.count(op.name) != 0) {
     return at::isReducedFloatingType(arguments[0].toTensor().scalar_type());
   }
@@ -37,14 +42,24 @@ FormPtr fallback_form() {
   return form;
 }
 
-ResultType result_type(const at::Tensor& tensor) {
+// Kernels do not look at the strides of dimensions of one element where all operands lie as the result does.
+bool lie_alike(c10::ArrayRef<c10::IValue> arguments, const at::Tensor& result) {
+  return std::all_of(arguments.begin(), arguments.end(), [&](const c10::IValue& argument) {
+    return !argument.isTensor() || !argument.toTensor().defined() ||
+        (argument.toTensor().sizes() == result.sizes() && argument.toTensor().is_contiguous());
+  });
+}
+
+ResultType result_type(const at::Tensor& tensor, c10::ArrayRef<c10::IValue> arguments) {
   ResultType result;
   if (!tensor.defined()) {
     return result;
   }
   result.type = {tensor.scalar_type(), c10::DimVector(tensor.sizes())};
   result.strides = tensor.strides();
-  result.contiguous = tensor.is_contiguous() || !tensor.is_non_overlapping_and_dense();
+  // A dimension of one element has a stride as well, which tells memory formats apart.
+  result.contiguous = tensor.strides() == c10::IntArrayRef(c10::contiguous_strides(tensor.sizes())) ||
+      !tensor.is_non_overlapping_and_dense() || (tensor.is_contiguous() && lie_alike(arguments, tensor));
   return result;
 }
 
@@ -217,13 +232,13 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   std::vector<int32_t> list_lengths;
   for (const auto& value : stack) {
     if (value.isTensor() || value.isNone()) {
-      results.push_back(result_type(value.isNone() ? at::Tensor() : value.toTensor()));
+      results.push_back(result_type(value.isNone() ? at::Tensor() : value.toTensor(), arguments));
       list_lengths.push_back(-1);
     } else if (value.isTensorList() && op.written.empty()) {
       const auto tensors = value.toTensorVector();
       list_lengths.push_back(static_cast<int32_t>(tensors.size()));
       for (const auto& tensor : tensors) {
-        results.push_back(result_type(tensor));
+        results.push_back(result_type(tensor, arguments));
       }
     } else {
       return fallback_form(); // returns a number: that is an observation

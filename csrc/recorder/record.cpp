@@ -2,6 +2,8 @@
 
 #include "eager/call_checks.h"
 #include "eager/known_indices.h"
+#include "eager/known_values.h"
+#include "eager/masks.h"
 #include "graph/location.h"
 #include "graph/lock.h"
 #include "graph/pending.h"
@@ -147,6 +149,10 @@ void record(Op& op, torch::jit::Stack* stack) {
   if (op.forbids_overlap) {
     check_overlaps(op, *stack, base);
   }
+  if (form->fallback && op.cpu_indices && replace_masks(op, *stack)) {
+    record(op, stack);
+    return;
+  }
   if (form->fallback) {
     op.composite ? op.handle.callBoxedForDispatchKey(*op.composite, *stack) : run_fallback(op, stack);
     return;
@@ -156,6 +162,9 @@ void record(Op& op, torch::jit::Stack* stack) {
   }
   if (op.index_rule != nullptr) {
     check_known_indices(op, arguments);
+  }
+  if (op.refuses_values) {
+    check_known_values(op, arguments);
   }
   if (op.random) {
     const auto draw = next_random_draw(op.generator < 0 ? c10::IValue() : arguments[op.generator]);

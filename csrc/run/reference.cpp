@@ -2,6 +2,7 @@
 
 #include "run/reference_random.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/from_blob.h>
@@ -10,6 +11,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <bit>
+#include <unordered_set>
 
 namespace ftm {
 namespace {
@@ -44,6 +46,23 @@ void fit_bags(const Form& form, torch::jit::Stack& results, int64_t count, const
       results[i] = at::constant_pad_nd(given, {0, wanted[0] - given.size(0)});
     }
   }
+}
+
+// Where a place is written twice the last value stays, as in compiled programs.
+bool writes_by_index(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::index_add", "aten::index_copy",  "aten::index_put",      "aten::index_reduce",
+      "aten::put",       "aten::scatter",     "aten::scatter_add",    "aten::scatter_reduce"};
+  return names.count(name) != 0;
+}
+
+// By one thread: kernels do not divide their work where it is a part of work that is divided.
+void call_in_order(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  at::parallel_for(0, 2, 1, [&](int64_t begin, int64_t) {
+    if (begin == 0) {
+      op.callBoxed(stack);
+    }
+  });
 }
 
 class ReferenceRun {
@@ -145,6 +164,8 @@ class ReferenceRun {
       const uint64_t seed = scalars_[next_scalar_++];
       const uint64_t offset = scalars_[next_scalar_++];
       run_random_reference(form, stack, seed, offset);
+    } else if (writes_by_index(form.op->operator_name().name)) {
+      call_in_order(*form.op, stack);
     } else {
       form.op->callBoxed(stack);
     }

@@ -135,6 +135,7 @@ class Builder:
         self._rank = 0
         self._gathers: list[ir.Value] = []
         self._copies: dict[tuple[int, Strided], tuple[ir.Value, Value]] = {}
+        self.pooled: dict[ir.Value, Any] = {}  # places of maxima that this function finds -> the windows that they lie in
 
     @property
     def result(self) -> TensorType:

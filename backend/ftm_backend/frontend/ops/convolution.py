@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.linalg.strided import Strided, contiguous_strides
@@ -131,7 +131,7 @@ def _forward(b: Any, x: Any, weight: Any, g: _Geometry, transposed: bool, size: 
     return correlate(b, padded, weight, g.stride, g.dilation, g.groups)
 
 
-@lowering("aten::convolution", (*FLOATS, "i64"), "convolution", _CONV)
+@lowering("aten::convolution", FLOATS + INTS, "convolution", _CONV)
 def _convolution(b: Any, input: Any, weight: Any, bias: Any, stride: list[int], padding: list[int], dilation: list[int],
                  transposed: bool, output_padding: list[int], groups: int) -> Any:
     g = _Geometry(len(b.result.shape) - 2, stride, padding, dilation, output_padding, groups)
@@ -147,6 +147,8 @@ def _convolution(b: Any, input: Any, weight: Any, bias: Any, stride: list[int], 
 def _convolution_backward(b: Any, grad_output: Any, input: Any, weight: Any, stride: list[int], padding: list[int],
                           dilation: list[int], transposed: bool, output_padding: list[int], groups: int,
                           output_mask: list[bool], bias_sizes: Any = None) -> Any:
+    if not input.type.numel or not weight.type.numel or not grad_output.type.numel:
+        return tuple(None if r is None else b.full(0, r.dtype, r.shape) for r in b.results)
     g = _Geometry(input.rank - 2, stride, padding, dilation, output_padding, groups)
     grads: list[Any] = [None, None, None]
     x, w, grad = g.lift(input), g.lift(weight), g.lift(grad_output)

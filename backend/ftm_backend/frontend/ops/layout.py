@@ -147,7 +147,7 @@ def _repeat(b: Any, self: Any, repeats: list[int]) -> Any:
 def _slice_scatter(b: Any, self: Any, src: Any, dim: int, start: int | None = None, end: int | None = None, step: int = 1,
                    index: int | None = None) -> Any:
     dim %= self.rank
-    whole = Strided.whole(self.shape)
+    whole, src = Strided.whole(self.shape), b.cast(src, self.dtype)
     if index is not None:
         return b.update(self, src, whole.select(dim, index % self.shape[dim]))
     size = self.shape[dim]

@@ -50,9 +50,10 @@ def _nll_loss(b: Any, self: Any, target: Any, weight: Any, reduction: int, ignor
         return counted(label, value if weights is None else value * share(label))
 
     losses = b.pointwise(score, [t], per_row)
-    if reduction == NONE:
+    if reduction == NONE and self.rank != 1:
         made = b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
         return made, b.full(0, b.results[1].dtype, b.results[1].shape)
+    # One sample without a batch is its own sum, whose weight is known whatever the reduction.
     total = reduce(b, "sum", [losses], [0, 1, 2], dtype)
     shares = b.pointwise(lambda label: counted(label, share(label)), [t], per_row)
     weight_sum = reduce(b, "sum", [shares], [0, 1, 2], dtype)

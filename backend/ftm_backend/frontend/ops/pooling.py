@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import FLOATS, INTS, compute_dtype
+from ftm_backend.frontend.ops.places import inside, scatter_rows, typed
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.ops.windows import Window, gather_windows, positions, windows
@@ -101,12 +103,23 @@ def _divided(b: Any, x: Any, divisors: list[list[int]] | int, dtype: str) -> Any
     return b.pointwise(body, [x, *rows], type_)
 
 
+def _scattered(b: Any, grad: Any, places: Any, w: Window, dtype: str) -> Any:
+    """Each gradient at its place of the plane: for places of which nobody knows that they lie in their windows."""
+    extent = math.prod(w.size)
+    count = grad.type.numel
+    rows = b.pointwise(lambda place: inside(place, extent) + b.index(0) * extent, [places], typed("i64", places.shape))
+    made = scatter_rows(b, b.full(0, dtype, (w.planes * extent, 1)), b.reshape(rows, (count,)),
+                        b.reshape(b.cast(grad, dtype), (count, 1)), "add")
+    return b.reshape(made, (w.planes, *w.size))
+
+
 def _records(dims: int) -> None:
     @lowering(f"aten::max_pool{dims}d_with_indices", FLOATS + INTS, "max_pool", EXACT)
     def max_pool(b: Any, self: Any, kernel_size: list[int], stride: list[int], padding: list[int], dilation: list[int],
                  ceil_mode: bool) -> Any:
         w = Window(dims, self.shape, b.result.shape, kernel_size, stride, padding, dilation)
         values, places = maximum_of_windows(b, self, w)
+        b.pooled[places.base] = w
         return b.reshape(values, b.result.shape), b.reshape(places, b.result.shape)
 
     @lowering(f"aten::max_pool{dims}d_with_indices_backward", (*FLOATS, "i64"), "max_pool_backward", _SUMS)
@@ -114,12 +127,14 @@ def _records(dims: int) -> None:
                           padding: list[int], dilation: list[int], ceil_mode: bool, indices: Any) -> Any:
         w = Window(dims, self.shape, grad_output.shape, kernel_size, stride, padding, dilation)
         dtype, shape = compute_dtype(self.dtype), (w.planes, *w.out)
+        grad, places = b.reshape(grad_output, shape), b.reshape(indices, shape)
+        if b.pooled.get(indices.base) != w:
+            return b.cast(b.reshape(_scattered(b, grad, places, w, dtype), self.shape), self.dtype)
 
         def element(grad: Any, chosen: Any, position: Any) -> Any:
             return e.where(chosen.eq(position), grad.to(dtype), 0)
 
-        inputs = [(b.reshape(grad_output, shape), 0), (b.reshape(indices, shape), -1)]
-        made = gather_windows(b, w, inputs, dtype, element, numbered=True)
+        made = gather_windows(b, w, [(grad, 0), (places, -1)], dtype, element, numbered=True)
         return b.cast(b.reshape(made, self.shape), self.dtype)
 
     @lowering(f"aten::avg_pool{dims}d", FLOATS + ("i64",), "avg_pool", _SUMS)

@@ -27,6 +27,11 @@ class Window:
         self.size, self.out = tuple(x_shape[-dims:]), tuple(out_shape[-dims:])
         self.planes = math.prod(x_shape[:-dims])
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Window) and vars(self) == vars(other)
+
+    __hash__ = None
+
     def _spread(self, values: list[int]) -> list[int]:
         return values * self.dims if len(values) == 1 else values
 

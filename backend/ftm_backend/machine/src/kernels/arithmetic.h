@@ -66,19 +66,19 @@ struct Rem {
         else return T(a % b);
     }
 };
-// A NaN on either side comes through.
+// A NaN on either side comes through. Of equals, which zeros of either sign are, the first is taken.
 struct Min {
-    template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return (a < b) | (a != a) ? a : b; }
+    template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return (b < a) | (b != b) ? b : a; }
 };
 struct Max {
-    template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return (a > b) | (a != a) ? a : b; }
+    template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return (b > a) | (b != b) ? b : a; }
 };
 // A NaN gives way to a number.
 struct MinN {
-    template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return (a < b) | (b != b) ? a : b; }
+    template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return (b < a) | (a != a) ? b : a; }
 };
 struct MaxN {
-    template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return (a > b) | (b != b) ? a : b; }
+    template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return (b > a) | (a != a) ? b : a; }
 };
 struct And {
     template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return T(a & b); }

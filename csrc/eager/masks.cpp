@@ -1,0 +1,56 @@
+#include "eager/masks.h"
+
+#include "eager/index_checks.h"
+#include "eager/known_indices.h"
+#include "process/counters.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/nonzero.h>
+
+namespace ftm {
+namespace {
+
+bool selects(const std::optional<at::Tensor>& index) {
+  return index && index->defined() && (index->scalar_type() == at::kBool || index->scalar_type() == at::kByte);
+}
+
+} // namespace
+
+at::Tensor seen_elements(const at::Tensor& tensor, const std::string& name) {
+  const at::Tensor known = elements_from_cpu(tensor);
+  if (known.defined()) {
+    return known;
+  }
+  if (tensor.numel() != 0) {
+    counter("sync::" + name).fetch_add(1, std::memory_order_relaxed);
+  }
+  return tensor.cpu();
+}
+
+bool replace_masks(const Op& op, torch::jit::Stack& stack) {
+  const size_t base = stack.size() - op.arguments.size();
+  const at::Tensor self = stack[base].toTensor();
+  c10::List<std::optional<at::Tensor>> indices;
+  bool found = false;
+  for (const std::optional<at::Tensor>& index : stack[base + 1].toOptionalTensorVector()) {
+    if (!selects(index)) {
+      indices.push_back(index);
+      continue;
+    }
+    found = true;
+    check_mask(self, static_cast<int64_t>(indices.size()), *index);
+    const at::Tensor places = at::nonzero(index->is_cpu() ? *index : seen_elements(*index, op.called_name));
+    for (int64_t i = 0; i < index->dim(); ++i) {
+      indices.push_back(places.select(1, i).contiguous().to(self.device()));
+    }
+    if (index->dim() == 0) { // selects all, or nothing
+      return false;
+    }
+  }
+  if (found) {
+    stack[base + 1] = std::move(indices);
+  }
+  return found;
+}
+
+} // namespace ftm

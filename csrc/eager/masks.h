@@ -1,0 +1,15 @@
+// Places where elements are not 0: how many there are is known when the elements are. A tensor that came from the CPU is
+// looked at as it is; what the device computes has to be run first, which is counted as `sync::<op>`.
+#pragma once
+
+#include "ops/op.h"
+
+namespace ftm {
+
+// The elements of `tensor` on the CPU; if the device has to run for it, `name` is what asked.
+at::Tensor seen_elements(const at::Tensor& tensor, const std::string& name);
+
+// Replaces masks among a call's indices by the indices that they stand for. False if there are none.
+bool replace_masks(const Op& op, torch::jit::Stack& stack);
+
+} // namespace ftm

@@ -1,0 +1,65 @@
+"""Elements chosen by masks: gathered on the device; what a computed mask costs is a synchronization, which is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from counting import fallbacks
+from torch import Tensor
+
+import ftm_lazy
+
+
+def grid(device: str) -> Tensor:
+    return (torch.arange(8.0) - 3).view(4, 2).to(device)
+
+
+def known(device: str) -> Tensor:
+    return torch.tensor([True, False, True, True]).to(device)
+
+
+def replaced(device: str) -> Tensor:
+    x = grid(device)
+    x[x > 0] = torch.tensor([9.0, 8, 7, 6]).to(device)
+    x[known(device), 0] = 5.0
+    return x
+
+
+def gradient(device: str) -> Tensor:
+    x = grid(device).requires_grad_()
+    x[x[:, 0] > 0].square().sum().backward()
+    return x.grad
+
+
+CHOICES: dict[str, tuple[Callable[[str], Tensor], bool]] = {  # and whether the device has to be waited for
+    "rows that came from the CPU": (lambda d: grid(d)[known(d)], False),
+    "beside indices": (lambda d: grid(d)[known(d), torch.tensor([0, 1, 1]).to(d)], False),
+    "bytes": (lambda d: grid(d)[known(d).to(torch.uint8)], True),
+    "computed rows": (lambda d: grid(d)[grid(d)[:, 0] * 2 > 0], True),
+    "computed elements": (lambda d: grid(d)[grid(d) > 0], True),
+    "no row": (lambda d: grid(d)[grid(d)[:, 0] > 100], True),
+    "masked_select": (lambda d: grid(d).masked_select(grid(d) > 0), True),
+    "nonzero": (lambda d: (grid(d) > 0).nonzero(), True),
+    "nonzero of data": (lambda d: grid(d).nonzero(), False),
+    "replaced": (replaced, False),
+    "gradient": (gradient, True),
+}
+
+
+@pytest.mark.filterwarnings("ignore:indexing with dtype torch.uint8")
+@pytest.mark.parametrize("name", CHOICES)
+def test_choices(name: str) -> None:
+    choose, waits = CHOICES[name]
+    got, want = choose("ftm"), choose("cpu")
+    assert torch.equal(got.cpu(), want)
+    counters = ftm_lazy.metrics.counters()
+    assert not fallbacks(counters)
+    assert any(n for counter, n in counters.items() if counter.startswith("sync::")) == waits
+
+
+def test_a_mask_of_another_shape_is_refused_as_on_the_cpu() -> None:
+    for device in ("cpu", "ftm"):
+        with pytest.raises(IndexError, match="The shape of the mask \\[2\\] at index 0 does not match"):
+            grid(device)[torch.tensor([True, False]).to(device)]
