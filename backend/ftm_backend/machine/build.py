@@ -1,5 +1,8 @@
 """Builds the emulator's shared library next to this file: ``python -m ftm_backend.machine.build``.
 
+With ``--sanitize`` another one in ``build/sanitized``, for tests: it stops the process at the first access outside of an
+object, and at undefined behaviour.
+
 ``sources.txt`` lists one source per line with its extra compiler flags.  A line that starts with
 ``[x86]`` is for x86-64 only.  An object is compiled again when its flags, its source or any header of the
 machine have changed; the library is linked when an object was.
@@ -21,14 +24,21 @@ FLAGS = (
     " -Wall -Wextra -Wno-psabi -pthread"
 ).split()
 # -ffast-math stays off: NaN, infinities and signed zeros are part of the instructions' meaning.
+SANITIZE = (
+    "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+    " -fno-sanitize=alignment,float-cast-overflow"
+).split()
+# Alignment: elements may lie anywhere in memory of the caller.  Floats out of an integer's range: see VCVT.
+SANITIZED = HERE / "build" / "sanitized" / LIBRARY.name
 
-__all__ = ["LIBRARY", "build"]
+__all__ = ["LIBRARY", "SANITIZED", "build", "build_sanitized"]
 
 
-def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, force: bool = False) -> Path:
+def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, force: bool = False,
+          more: list[str] = []) -> Path:  # noqa: B006
     """Compiles what has changed and returns the library's path.
 
-    Objects are kept in ``objects`` (default: ``build/`` beside this file).  Raises ``RuntimeError`` with
+    Objects are kept in ``objects`` (default: ``build/`` beside this file).  ``more``: flags of compiler and linker.  Raises ``RuntimeError`` with
     the compiler's message when a source does not compile or no compiler is found.
     """
     objects = objects or HERE / "build"
@@ -37,7 +47,7 @@ def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, fo
                        *sorted(HERE.glob("*.h"))])
     units = []
     for source, flags in _sources():
-        command = [_compiler(), *FLAGS, *flags, f"-I{HERE}", f"-I{HERE / 'include'}", f"-I{HERE / 'src'}",
+        command = [_compiler(), *FLAGS, *more, *flags, f"-I{HERE}", f"-I{HERE / 'include'}", f"-I{HERE / 'src'}",
                    "-c", str(source)]
         stamp = _digest([source], " ".join(command), headers)[:16]
         units.append((command, objects / f"{source.stem}.{stamp}.o"))
@@ -50,9 +60,16 @@ def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, fo
     link_stamp = objects / f"{output.name}.linked"
     link_key = _digest([], *[str(target) for target in wanted])
     if stale or not output.exists() or not link_stamp.exists() or link_stamp.read_text() != link_key:
-        _write([_compiler(), "-shared", "-pthread", *map(str, wanted)], output)
+        _write([_compiler(), "-shared", "-pthread", *more, *map(str, wanted)], output)
         link_stamp.write_text(link_key)
     return output
+
+
+def build_sanitized() -> Path:
+    """The library under address and undefined-behaviour sanitizers; a process that loads it needs libasan first, see
+    ``LD_PRELOAD`` in ``tests/fuzz/run.py``."""
+    SANITIZED.parent.mkdir(parents=True, exist_ok=True)
+    return build(SANITIZED, SANITIZED.parent, more=SANITIZE)
 
 
 def _sources() -> list[tuple[Path, list[str]]]:
@@ -97,4 +114,4 @@ def _digest(files: list[Path], *texts: str) -> str:
 
 
 if __name__ == "__main__":
-    print(build(force="--force" in sys.argv[1:]))
+    print(build_sanitized() if "--sanitize" in sys.argv[1:] else build(force="--force" in sys.argv[1:]))

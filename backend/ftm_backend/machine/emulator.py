@@ -16,7 +16,7 @@ import numpy as np
 
 from ftm_backend.machine.build import LIBRARY, build
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 DTYPES = tuple(
     np.dtype(name)
@@ -27,12 +27,18 @@ DTYPES = tuple(
 TOKENS = ("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "i1")
 
 _MESSAGE_BYTES = 4096
+_TICK = 50  # milliseconds after which a waiting thread sees to Python's signals
+_INTERRUPTED = 3
 
-__all__ = ["DTYPES", "Job", "Machine", "MachineError", "Program", "Stats", "Tensor"]
+__all__ = ["DTYPES", "Interrupted", "Job", "Machine", "MachineError", "Program", "Stats", "Tensor"]
 
 
 class MachineError(RuntimeError):
     """The machine refused a program, or a program did something that it must not."""
+
+
+class Interrupted(MachineError):
+    """`Job.interrupt` stopped the program; what it would have written over is as before."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,7 @@ class _Config(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_uint32), ("cores", ctypes.c_int32), ("checked", ctypes.c_int32),
         ("am_bytes", ctypes.c_uint64), ("sm_bytes", ctypes.c_uint64), ("gsm_bytes", ctypes.c_uint64),
+        ("instructions", ctypes.c_uint64),
     ]
 
 
@@ -101,7 +108,8 @@ def _library(path: Path) -> Any:
         "ftm_submit": (pointer, [pointer, pointer, ctypes.POINTER(pointer), ctypes.POINTER(pointer), pointer, pointer,
                                  _DONE, pointer, text, size]),
         "ftm_wait": (ctypes.c_int, [pointer, text, size]),
-        "ftm_poll": (ctypes.c_int, [pointer]),
+        "ftm_poll": (ctypes.c_int, [pointer, ctypes.c_uint32]),
+        "ftm_interrupt": (None, [pointer]),
         "ftm_release": (None, [pointer]),
         "ftm_stats": (None, [pointer, ctypes.POINTER(_Stats)]),
     }
@@ -121,15 +129,16 @@ class Machine:
 
     ``library``: a machine of your own; default is the emulator, which is built when it is missing.
     The byte limits of the scratchpads are 0 for none; a program that needs more is refused by ``load``.
+    ``instructions``: a run in which one core executes more of them is a fault; 0 for any number.
     """
 
     def __init__(self, cores: int = 0, checked: bool = False, *, library: Path | str | None = None,
-                 am_bytes: int = 0, sm_bytes: int = 0, gsm_bytes: int = 0) -> None:
+                 am_bytes: int = 0, sm_bytes: int = 0, gsm_bytes: int = 0, instructions: int = 0) -> None:
         self._handle = None
         if library is None:
             library = LIBRARY if LIBRARY.exists() else build()
         self._library = _library(Path(library))
-        config = _Config(ctypes.sizeof(_Config), cores, int(checked), am_bytes, sm_bytes, gsm_bytes)
+        config = _Config(ctypes.sizeof(_Config), cores, int(checked), am_bytes, sm_bytes, gsm_bytes, instructions)
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         self._handle = self._library.ftm_open(ctypes.byref(config), message, _MESSAGE_BYTES)
         if not self._handle:
@@ -200,7 +209,8 @@ class Program:
 
         inputs: dense arrays of the declared shapes and dtypes.  ``donate`` lists outputs that are written
         into the storage of the input that they alias.  Raises ``MachineError`` with the line of assembly when
-        the program faults, ``ValueError`` for arguments that do not fit.
+        the program faults, ``ValueError`` for arguments that do not fit.  An exception of a signal handler, such as
+        ``KeyboardInterrupt``, stops the program first.
         """
         return self.submit(inputs, scalars, donate=donate).wait()
 
@@ -254,19 +264,41 @@ class Job:
 
     def done(self) -> bool:
         """Whether it has ended."""
-        return self._handle is None or bool(self._program._library.ftm_poll(self._handle))
+        return self._handle is None or bool(self._program._library.ftm_poll(self._handle, 0))
+
+    def interrupt(self) -> None:
+        """Asks it to stop at the next kernel, loop or barrier; one that has written over an input goes on."""
+        if self._handle is not None:
+            self._program._library.ftm_interrupt(self._handle)
 
     def wait(self) -> list[np.ndarray[Any, Any]]:
-        """Waits for the end and returns the outputs; raises ``MachineError`` for a fault."""
-        handle, self._handle = self._handle, None
-        if handle and self._program._library.ftm_wait(handle, self._message, _MESSAGE_BYTES):
-            raise MachineError(self._message.value.decode(errors="replace"))
+        """Waits for the end and returns the outputs; raises ``MachineError`` for a fault.
+
+        An exception of a signal handler interrupts the job, and is raised when it has ended.
+        """
+        if self._handle is None:
+            return self._outputs
+        try:
+            while not self._program._library.ftm_poll(self._handle, _TICK):
+                pass
+        except BaseException:
+            self.interrupt()
+            self._end()
+            raise
+        status = self._end()
+        if status:
+            text = self._message.value.decode(errors="replace")
+            raise Interrupted(text) if status == _INTERRUPTED else MachineError(text)
         return self._outputs
+
+    def _end(self) -> int:
+        handle, self._handle = self._handle, None
+        return int(self._program._library.ftm_wait(handle, self._message, _MESSAGE_BYTES))
 
     def __del__(self) -> None:
         if self._handle:
-            self._program._library.ftm_wait(self._handle, self._message, _MESSAGE_BYTES)
-            self._handle = None
+            self.interrupt()
+            self._end()
 
 
 def _addresses(arrays: list[np.ndarray[Any, Any]]) -> Any:

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows with every incompatible change of this file.  Compare with ftm_abi_version() after loading. */
-#define FTM_ABI_VERSION 2
+#define FTM_ABI_VERSION 3
 
 typedef struct ftm_machine ftm_machine; /* cores, scratchpads, a queue of jobs                    */
 typedef struct ftm_program ftm_program; /* a loaded image                                         */
@@ -56,6 +56,7 @@ typedef struct {
     uint64_t am_bytes;    /* scratchpad limits; a program that needs more is refused at ftm_load. */
     uint64_t sm_bytes;    /*   0: no limit of the machine's own                                   */
     uint64_t gsm_bytes;
+    uint64_t instructions; /* that one core may execute in one run, after which the run is a fault; 0: no limit */
 } ftm_config;
 
 /* NULL on failure.  The cores are threads that sleep while there is no job. */
@@ -109,11 +110,17 @@ FTM_API ftm_job *ftm_submit(ftm_machine *machine, ftm_program *program, void *co
 
 /* Waits for the job's end and frees the handle: call exactly once, or ftm_release instead.
  * 0: it ran.  1 or 2: fault of the program; err has the message with the line of assembly.  2: it had not yet
- * written any output that has an input's address, so all inputs are whole. */
+ * written any output that has an input's address, so all inputs are whole.  3: ftm_interrupt stopped it, and all
+ * inputs are whole; err has the message. */
 FTM_API int ftm_wait(ftm_job *job, char *err, size_t err_size);
 
-/* 1 when the job has ended, else 0; the handle stays valid. */
-FTM_API int ftm_poll(const ftm_job *job);
+/* Waits for at most so many milliseconds; 1 when the job has ended, else 0.  The handle stays valid. */
+FTM_API int ftm_poll(const ftm_job *job, uint32_t milliseconds);
+
+/* Asks a job to stop where it next begins a kernel, repeats a loop or meets a barrier, and returns at once; the
+ * handle stays valid.  A job that has written over an input goes on to its end, since stopping would lose that
+ * input; so does one that has no such place left. */
+FTM_API void ftm_interrupt(ftm_job *job);
 
 /* Gives the handle up without waiting; the job runs all the same. */
 FTM_API void ftm_release(ftm_job *job);

@@ -39,28 +39,10 @@ Checker::Checker(Core& core, Shadow& shadow) : core_(core), shadow_(shadow) {
     for (int space = 1; space <= 2; ++space) owner_[space].assign(size_t(core.program->space_bytes[space]), 0);
 }
 
-std::string Checker::name(int32_t tile, int32_t number) const {
-    const TileDecl& t = core_.tile(tile);
-    return t.depth == 1 ? t.name : t.name + "[" + std::to_string(number - t.first_slot) + "]";
-}
-
-int64_t Checker::start(int32_t tile, int32_t number) const {
-    const TileDecl& t = core_.tile(tile);
-    return t.offset + (number - t.first_slot) * t.slot_bytes;
-}
-
-// Whether two slots share bytes.
-bool Checker::touch(int32_t tile, int32_t number, int32_t other_tile, int32_t other) const {
-    const TileDecl& a = core_.tile(tile);
-    const TileDecl& b = core_.tile(other_tile);
-    const int64_t sa = start(tile, number), sb = start(other_tile, other);
-    return a.space == b.space && sa < sb + b.slot_bytes && sb < sa + a.slot_bytes;
-}
-
 // No transfer in flight forbids reading (or writing) the slot.
 void Checker::idle(int32_t tile, int32_t number, bool writes) const {
     for (const Flight& f : flights_)
-        if ((writes || f.into) && touch(tile, number, f.tile, f.number))
+        if ((writes || f.into) && core_.touch(tile, number, f.tile, f.number))
             throw Fault((writes ? "writes " : "reads ") + name(tile, number) + " while the transfer of line " +
                         std::to_string(f.line) + (f.into ? " into " : " from ") + name(f.tile, f.number) +
                         " is in flight: put `DWAIT " + name(f.tile, f.number) + "` before");
@@ -172,8 +154,8 @@ void Checker::write_buffer(int32_t buffer, const CopyDim* dims, int count, int64
     });
 }
 
-void Checker::gather_elements(int32_t buffer, const int64_t* index, int64_t first, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) read_element(buffer, first + index[i]);
+void Checker::gather_elements(int32_t buffer, const uint64_t* places, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) read_element(buffer, int64_t(places[i]));
 }
 
 void Checker::load(const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at) {
@@ -218,8 +200,6 @@ void Checker::matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, in
     const Slot& sb = core_.slot(operands.b.tile, b);
     read_tile(operands.a.tile, a, sa.rows, sa.columns);
     read_tile(operands.b.tile, b, sb.rows, sb.columns);
-    if (touch(operands.c.tile, c, operands.a.tile, a) || touch(operands.c.tile, c, operands.b.tile, b))
-        throw Fault("C, " + name(operands.c.tile, c) + ", overlaps an operand");
     if (acc) read_tile(operands.c.tile, c, m, n);
     write_tile(operands.c.tile, c, m, n);
 }
@@ -227,20 +207,14 @@ void Checker::matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, in
 void Checker::transpose(const Matrix& operands, int32_t from, int32_t to) {
     const Slot& slot = core_.slot(operands.a.tile, from);
     read_tile(operands.a.tile, from, slot.rows, slot.columns);
-    if (touch(operands.a.tile, from, operands.b.tile, to)) throw Fault("the two slots overlap");
     write_tile(operands.b.tile, to, slot.columns, slot.rows);
 }
 
-// Y may be X itself, as every element is read before it is written, but must not overlap it otherwise.
 void Checker::scan(const Matrix& operands, int32_t x, int32_t carry, int32_t y) {
     const Slot& slot = core_.slot(operands.a.tile, x);
     const Slot& held = core_.slot(operands.b.tile, carry);
     read_tile(operands.a.tile, x, slot.rows, slot.columns);
     read_tile(operands.b.tile, carry, held.rows, held.columns);
-    const bool same = operands.a.tile == operands.c.tile && x == y;
-    if (!same && touch(operands.a.tile, x, operands.c.tile, y)) throw Fault("Y overlaps X");
-    if (touch(operands.b.tile, carry, operands.a.tile, x) || touch(operands.b.tile, carry, operands.c.tile, y))
-        throw Fault("the carry overlaps X or Y");
     write_tile(operands.c.tile, y, slot.rows, slot.columns);
     write_tile(operands.b.tile, carry, held.rows, held.columns);
 }
@@ -248,8 +222,6 @@ void Checker::scan(const Matrix& operands, int32_t x, int32_t carry, int32_t y) 
 void Checker::sort(const Matrix& operands, int32_t from, int32_t to, int32_t kept) {
     const Slot& slot = core_.slot(operands.a.tile, from);
     read_tile(operands.a.tile, from, slot.rows, slot.columns);
-    const bool same = operands.a.tile == operands.b.tile && from == to;
-    if (!same && touch(operands.a.tile, from, operands.b.tile, to)) throw Fault("the two slots overlap");
     write_tile(operands.b.tile, to, slot.rows, kept);
 }
 
@@ -258,8 +230,6 @@ void Checker::merge(const Matrix& operands, int32_t a, int32_t b, int32_t y) {
     const Slot& sb = core_.slot(operands.b.tile, b);
     read_tile(operands.a.tile, a, sa.rows, sa.columns);
     read_tile(operands.b.tile, b, sb.rows, sb.columns);
-    if (touch(operands.c.tile, y, operands.a.tile, a) || touch(operands.c.tile, y, operands.b.tile, b))
-        throw Fault("Y, " + name(operands.c.tile, y) + ", overlaps an operand");
     write_tile(operands.c.tile, y, sa.rows, sa.columns + sb.columns);
 }
 
@@ -268,8 +238,8 @@ void Checker::map_input(int32_t tile, int32_t number, int64_t rows, int64_t colu
 void Checker::map_output(const MapPlan& plan, int32_t tile, int32_t number, int64_t rows, int64_t columns, bool accumulate) {
     if (accumulate) read_tile(tile, number, rows, columns);
     for (const MapInput& in : plan.inputs) {
-        const int32_t other = core_.slot_number(in.tile, core_.r[in.slot_register] + in.slot_immediate);
-        if ((in.tile != tile || other != number) && touch(tile, number, in.tile, other))
+        const int32_t other = core_.slot_number(in.tile, core_.value({in.slot_immediate, in.slot_register}));
+        if ((in.tile != tile || other != number) && core_.touch(tile, number, in.tile, other))
             throw Fault("output " + name(tile, number) + " overlaps input " + name(in.tile, other));
     }
     write_tile(tile, number, rows, columns);

@@ -47,7 +47,7 @@ public:
     // One row of a row transfer; dims: `from` steps in the buffer for a read, `to` for a write.
     void read_buffer(int32_t buffer, const CopyDim* dims, int count, int64_t at);
     void write_buffer(int32_t buffer, const CopyDim* dims, int count, int64_t at, bool combine);
-    void gather_elements(int32_t buffer, const int64_t* index, int64_t first, int64_t n);
+    void gather_elements(int32_t buffer, const uint64_t* places, int64_t n);
     void tile_copy(const Matrix& operands, int32_t from, int32_t to);
     void matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, int64_t m, int64_t n, bool acc);
     void transpose(const Matrix& operands, int32_t from, int32_t to);
@@ -64,9 +64,8 @@ private:
         uint32_t line;
     };
 
-    std::string name(int32_t tile, int32_t number) const;
-    int64_t start(int32_t tile, int32_t number) const;
-    bool touch(int32_t tile, int32_t number, int32_t other_tile, int32_t other) const;
+    std::string name(int32_t tile, int32_t number) const { return core_.name(tile, number); }
+    int64_t start(int32_t tile, int32_t number) const { return core_.start(tile, number); }
     void idle(int32_t tile, int32_t number, bool writes) const;
     void fly(int32_t tile, int32_t number, bool into);
     void read_tile(int32_t tile, int32_t number, int64_t rows, int64_t columns);

@@ -97,7 +97,9 @@ int simplify(CopyDim* dims, int count) {
         if (d.extent == 0) return -1;
         if (d.extent == 1) continue;
         CopyDim* outer = kept ? &dims[kept - 1] : nullptr;
-        if (outer && outer->to == d.to * d.extent && outer->from == d.from * d.extent) {
+        // Modulo 2^64: strides that are as large as that lead outside of the buffer, which is found elsewhere.
+        const auto spans = [&](int64_t step) { return int64_t(uint64_t(step) * uint64_t(d.extent)); };
+        if (outer && outer->to == spans(d.to) && outer->from == spans(d.from)) {
             *outer = {outer->extent * d.extent, d.to, d.from};
             continue;
         }

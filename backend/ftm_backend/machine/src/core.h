@@ -21,6 +21,15 @@ struct Fault : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// The run was stopped from outside.
+struct Interrupted : Fault {
+    Interrupted() : Fault("was interrupted") {}
+};
+
+// How far a run has gone.  It leaves `whole` once, whoever is first: the program, by writing over an input, or the
+// user, by an interrupt.
+enum class Phase : uint8_t { whole, overwritten, stopping };
+
 // One slot of a tile's ring: where it lies, and its current extents.
 struct Slot {
     uint8_t* base;
@@ -48,6 +57,9 @@ private:
     int64_t size_ = 0;
 };
 
+// As the scalar unit adds: modulo 2^64.
+inline int64_t wrapping_add(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
+
 struct Core {
     Core();
     ~Core();
@@ -57,7 +69,8 @@ struct Core {
     int64_t* r = nullptr;              // the register file, see Source
     uint8_t* const* buffers = nullptr;  // address of each buffer of the program
     const uint8_t* donated = nullptr;   // for each buffer: an output that has the address of an input
-    std::atomic<bool>* wrote_donated = nullptr;
+    std::atomic<Phase>* phase = nullptr;
+    uint64_t most_instructions = 0;    // UINT64_MAX: any number
     Slot* slots = nullptr;             // this core's
     Slot* shared_slots = nullptr;      // those of GSM tiles
     uint8_t* strips = nullptr;         // Program::strip_bytes
@@ -69,7 +82,7 @@ struct Core {
     Counters counters;
     uint32_t step = 0;                 // the instruction being run, for messages
 
-    int64_t value(const Source& s) const { return r[s.reg] + s.immediate; }
+    int64_t value(const Source& s) const { return wrapping_add(r[s.reg], s.immediate); }
     const TileDecl& tile(int32_t index) const { return program->tiles[index]; }
 
     // Number of a slot among all slots of the program.
@@ -84,6 +97,21 @@ struct Core {
     }
     Slot& slot(const TileRef& ref) const { return slot(ref.tile, slot_number(ref.tile, value(ref.slot))); }
     int32_t number(const TileRef& ref) const { return slot_number(ref.tile, value(ref.slot)); }
+
+    // Where a slot lies in its scratchpad, in bytes.
+    int64_t start(int32_t tile_index, int32_t number) const {
+        const TileDecl& t = tile(tile_index);
+        return t.offset + (number - t.first_slot) * t.slot_bytes;
+    }
+    // Whether two slots share bytes.
+    bool touch(int32_t tile_a, int32_t a, int32_t tile_b, int32_t b) const {
+        const TileDecl &ta = tile(tile_a), &tb = tile(tile_b);
+        const int64_t sa = start(tile_a, a), sb = start(tile_b, b);
+        return ta.space == tb.space && sa < sb + tb.slot_bytes && sb < sa + ta.slot_bytes;
+    }
+    std::string name(int32_t tile, int32_t number) const;
+    // Throws Fault where `what`, a slot that is written, shares bytes with another operand.
+    void apart(const char* what, int32_t written_tile, int32_t written, int32_t tile, int32_t number) const;
 };
 
 // Runs the program from main to its end.  Throws Fault.
@@ -103,7 +131,7 @@ void run_map(Core& core, const MapPlan& plan, int64_t rows, int64_t columns);
 // Elements `index` of the operation's buffer, in strip form.
 void gather_elements(Core& core, const StripOp& op, uint8_t* to, const int64_t* index, int64_t n);
 
-// Waits for all cores.  Throws Fault when another core has failed.
+// Waits for all cores.  Throws Fault when another core has failed, or has ended and will never come.
 void wait_for_team(Core& core);
 
 std::string extents(int64_t rows, int64_t columns);

@@ -130,7 +130,10 @@ int64_t index_at(const Slot& slot, const TileDecl& tile, int64_t i) {
 
 // Called before a transfer writes to a buffer.
 void note_write(const Core& core, const Dma& dma) {
-    if (core.donated[dma.buffer]) core.wrote_donated->store(true, std::memory_order_relaxed);
+    if (!core.donated[dma.buffer] || core.phase->load(std::memory_order_relaxed) == Phase::overwritten) return;
+    Phase found = Phase::whole;
+    if (!core.phase->compare_exchange_strong(found, Phase::overwritten, std::memory_order_relaxed) && found == Phase::stopping)
+        throw Interrupted();
 }
 
 // Where row i of a row transfer starts in the buffer.
@@ -246,13 +249,16 @@ void run_tile_copy(Core& core, const Matrix& operands) {
     Slot& to = core.slot(operands.b.tile, to_number);
     if (from.rows > d.rows || from.columns > d.columns)
         throw Fault(extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " + extents(d.rows, d.columns));
+    const bool same = operands.a.tile == operands.b.tile && from_number == to_number;
+    if (!same) core.apart("Y", operands.b.tile, to_number, operands.a.tile, from_number);
     if (core.checker) core.checker->tile_copy(operands, from_number, to_number);
+    if (same) return;
     to.rows = from.rows;
     to.columns = from.columns;
     CopyDim dims[2] = {{from.rows, d.columns, s.columns}, {from.columns, 1, 1}};
     const int count = simplify(dims, 2);
     const int64_t bytes = type_bytes(s.type);
-    if (count >= 0 && to.base != from.base) copy_elements(to.base, from.base, dims, count, bytes, false);
+    if (count >= 0) copy_elements(to.base, from.base, dims, count, bytes, false);
 }
 
 }  // namespace ftm

@@ -133,9 +133,11 @@ private:
                 const int64_t room = b.kind == isa::FTM_BUFFER_CONST   ? int64_t(constants_.count)
                                      : b.kind == isa::FTM_BUFFER_ARENA ? p.arena_bytes
                                                                        : -1;
-                require(d.offset >= 0 && d.offset <= room && d.bytes <= room - d.offset, "a buffer's place");
+                require(d.offset >= 0 && d.offset <= room && d.bytes <= room - d.offset &&
+                            d.offset % type_bytes(d.type) == 0, "a buffer's place");
             }
-            require(b.kind != isa::FTM_BUFFER_OUTPUT || (b.alias >= -1 && b.alias < p.inputs), "an alias");
+            if (b.kind == isa::FTM_BUFFER_OUTPUT && b.alias != -1)
+                require(b.alias >= 0 && b.alias < p.inputs && p.buffers[size_t(b.alias)].bytes == d.bytes, "an alias");
             p.buffers.push_back(std::move(d));
         }
         for (const isa::Scalar& s : scalars_) {
@@ -147,7 +149,7 @@ private:
 
     void read_tiles() {
         for (const isa::Tile& t : tiles_) {
-            require(t.type < isa::FTM_TYPE_COUNT && t.space >= 1 && t.space <= 3 && t.depth >= 1, "a tile");
+            require(t.type < isa::FTM_TYPE_COUNT && t.space >= 1 && t.space <= 3 && t.depth >= 1 && t.slot_bytes > 0, "a tile");
             require(t.offset < uint64_t(kMostBytes) && t.slot_bytes < uint64_t(kMostBytes) / 65536 && t.offset % 64 == 0 &&
                         t.slot_bytes % 64 == 0 && t.rows < (1u << 31) && t.columns < (1u << 31), "a tile's place");
             TileDecl d{};
@@ -190,8 +192,9 @@ private:
 
     void read_functions() {
         for (const isa::Function& f : functions_) {
-            require(f.count > 0 && f.first <= instructions_.count && f.count <= instructions_.count - f.first &&
-                        instructions_[f.first + f.count - 1].opcode == isa::FTM_OP_RET, "a function");
+            require(f.count > 0 && f.first <= instructions_.count && f.count <= instructions_.count - f.first, "a function");
+            const isa::Instruction& last = instructions_[f.first + f.count - 1];
+            require(last.opcode == isa::FTM_OP_RET && last.predicate < 0, "a function's end");
             program_->functions.push_back({string(f.name), f.first, f.count});
         }
         require(header_.main < functions_.count, "no main");
@@ -280,6 +283,9 @@ private:
         require_buffer(in.buffer);
         d.buffer = in.buffer;
         d.offset = source(in.v[3]);
+        const uint8_t kind = program_->buffers[d.buffer].kind;
+        const bool writes = in.opcode == isa::FTM_OP_DST || in.opcode == isa::FTM_OP_DSC;
+        require(!writes || kind == isa::FTM_BUFFER_OUTPUT || kind == isa::FTM_BUFFER_ARENA, "a transfer into an input or a constant");
         d.data = tile(in.tile[0], in.v[0]);
         require(same_elements(program_->buffers[d.buffer].type, program_->tiles[d.data.tile].type), "a transfer between two types");
         if (in.opcode == isa::FTM_OP_DGA || in.opcode == isa::FTM_OP_DSC) {

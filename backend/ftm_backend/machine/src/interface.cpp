@@ -1,6 +1,7 @@
 // The C interface of ftm_machine.h over the classes in machine.h.
 #include <sched.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 
@@ -9,7 +10,8 @@
 
 struct ftm_machine {
     ftm::Machine machine;
-    ftm_machine(int32_t cores, bool checked, const int64_t (&limits)[4]) : machine(cores, checked, limits) {}
+    ftm_machine(int32_t cores, bool checked, const int64_t (&limits)[4], uint64_t instructions)
+        : machine(cores, checked, limits, instructions) {}
 };
 struct ftm_program {
     std::shared_ptr<ftm::Loaded> loaded;
@@ -68,7 +70,7 @@ ftm_machine* ftm_open(const ftm_config* config, char* err, size_t err_size) {
         if (config->cores < 0 || config->cores > 256) throw Error("cores must be 1 to 256, or 0 for all: " + std::to_string(config->cores));
         const int32_t cores = config->cores ? config->cores : usable_processors();
         const int64_t limits[4] = {0, int64_t(config->am_bytes), int64_t(config->sm_bytes), int64_t(config->gsm_bytes)};
-        return new ftm_machine(cores, config->checked != 0, limits);
+        return new ftm_machine(cores, config->checked != 0, limits, config->instructions);
     });
 }
 
@@ -137,12 +139,19 @@ int ftm_wait(ftm_job* handle, char* err, size_t err_size) {
     std::unique_lock<std::mutex> lock(job->mutex);
     job->changed.wait(lock, [&] { return job->ended; });
     tell(err, err_size, job->fault.c_str());
-    return job->fault.empty() ? 0 : job->wrote_donated.load(std::memory_order_relaxed) ? 1 : 2;
+    if (job->fault.empty()) return 0;
+    return job->interrupted ? 3 : job->phase.load(std::memory_order_relaxed) == ftm::Phase::overwritten ? 1 : 2;
 }
 
-int ftm_poll(const ftm_job* handle) {
-    std::lock_guard<std::mutex> lock(handle->job->mutex);
-    return handle->job->ended;
+int ftm_poll(const ftm_job* handle, uint32_t milliseconds) {
+    ftm::Job& job = *handle->job;
+    std::unique_lock<std::mutex> lock(job.mutex);
+    return job.changed.wait_for(lock, std::chrono::milliseconds(milliseconds), [&] { return job.ended; });
+}
+
+void ftm_interrupt(ftm_job* handle) {
+    ftm::Phase found = ftm::Phase::whole;
+    handle->job->phase.compare_exchange_strong(found, ftm::Phase::stopping, std::memory_order_relaxed);
 }
 
 void ftm_release(ftm_job* handle) { delete handle; }

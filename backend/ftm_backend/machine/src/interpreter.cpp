@@ -36,6 +36,15 @@ int64_t load_integer(Core& core, int32_t index, int64_t at) {
     }
 }
 
+// Called where a run may end early: at calls, barriers and branches backward, without which none is endless.
+void may_stop(Core& core, uint32_t at, uint64_t executed) {
+    core.step = at;
+    if (core.phase->load(std::memory_order_relaxed) == Phase::stopping) throw Interrupted();
+    if (executed > core.most_instructions)
+        throw Fault("has executed " + std::to_string(executed) + " instructions, and a run may take " +
+                    std::to_string(core.most_instructions) + ": an endless loop?");
+}
+
 }  // namespace
 
 void run_core(Core& core) {
@@ -49,8 +58,8 @@ void run_core(Core& core) {
         const Step& s = steps[at];
         if ((r[s.predicate] != 0) == s.negated) continue;
         ++executed;
-        const auto a = [&] { return r[s.a.reg] + s.a.immediate; };
-        const auto b = [&] { return r[s.b.reg] + s.b.immediate; };
+        const auto a = [&] { return core.value(s.a); };
+        const auto b = [&] { return core.value(s.b); };
         switch (s.opcode) {
             case isa::FTM_OP_SMOV: r[s.dst] = a(); continue;
             case isa::FTM_OP_SADD: r[s.dst] = wrap(uint64_t(a()) + uint64_t(b())); continue;
@@ -68,9 +77,12 @@ void run_core(Core& core) {
             case isa::FTM_OP_SOR: r[s.dst] = a() | b(); continue;
             case isa::FTM_OP_SCID: r[s.dst] = core.id; continue;
             case isa::FTM_OP_SNC: r[s.dst] = core.count; continue;
-            case isa::FTM_OP_SBR: at = uint32_t(s.target) - 1; continue;
+            case isa::FTM_OP_SBR:
+                if (uint32_t(s.target) <= at) may_stop(core, at, executed);
+                at = uint32_t(s.target) - 1;
+                continue;
             case isa::FTM_OP_CALL:
-                core.step = at;
+                may_stop(core, at, executed);
                 if (returns.size() > program.functions.size()) throw Fault("recursion: a function calls itself");
                 returns.push_back(at);
                 at = uint32_t(s.target) - 1;
@@ -91,6 +103,7 @@ void run_core(Core& core) {
             case isa::FTM_OP_SLDI: r[s.dst] = load_integer(core, s.target, a()); break;
             case isa::FTM_OP_BARRIER:
                 if (core.checker) core.checker->wait_all();
+                may_stop(core, at, executed);
                 wait_for_team(core);
                 break;
             case isa::FTM_OP_MAP: run_map(core, *program.maps[s.target], a(), b()); break;
@@ -113,6 +126,16 @@ void run_core(Core& core) {
             case isa::FTM_OP_TRANS: run_transpose(core, program.matrices[s.target]); break;
         }
     }
+}
+
+std::string Core::name(int32_t tile_index, int32_t number) const {
+    const TileDecl& t = tile(tile_index);
+    return t.depth == 1 ? t.name : t.name + "[" + std::to_string(number - t.first_slot) + "]";
+}
+
+void Core::apart(const char* what, int32_t written_tile, int32_t written, int32_t other_tile, int32_t other) const {
+    if (touch(written_tile, written, other_tile, other))
+        throw Fault(std::string(what) + ", " + name(written_tile, written) + ", overlaps " + name(other_tile, other));
 }
 
 std::string extents(int64_t rows, int64_t columns) { return std::to_string(rows) + "x" + std::to_string(columns); }

@@ -10,12 +10,16 @@
 namespace ftm {
 
 void wait_for_team(Core& core) {
-    if (!core.team->meet()) throw Fault("");  // the core that failed has said why
+    switch (core.team->meet()) {
+        case Team::Met::all: break;
+        case Team::Met::deserted: throw Fault("waits at a BARRIER that another core never reaches: that one has ended");
+        case Team::Met::given_up: throw Fault("");  // the core that failed has said why
+    }
     if (core.checker) core.checker->next_epoch();
 }
 
-Machine::Machine(int32_t cores, bool checked, const int64_t (&limits)[4])
-    : count_(cores), checked_(checked), process_(getpid()), team_(uint32_t(cores)), gate_(uint32_t(cores)) {
+Machine::Machine(int32_t cores, bool checked, const int64_t (&limits)[4], uint64_t instructions)
+    : count_(cores), checked_(checked), most_instructions_(instructions ? instructions : UINT64_MAX), process_(getpid()), team_(uint32_t(cores)), gate_(uint32_t(cores)) {
     for (int k = 0; k < 4; ++k) limits_[k] = limits[k];
     stats_.struct_size = sizeof stats_;
     for (int32_t id = 0; id < cores; ++id) seats_.push_back(std::make_unique<Seat>());
@@ -91,6 +95,7 @@ void Machine::lead() {
         }
         const auto before = std::chrono::steady_clock::now();
         fault_.clear();
+        interrupted_ = false;
         try {
             start(*job);
         } catch (const std::exception& e) {
@@ -142,7 +147,8 @@ void Machine::seat(Seat& seat, int32_t id) {
     core.team = &team_;
     core.buffers = job.buffers.data();
     core.donated = job.donated.data();
-    core.wrote_donated = &job.wrote_donated;
+    core.phase = &job.phase;
+    core.most_instructions = most_instructions_;
     core.strips = seat.strips.ensure(program.strip_bytes + 1);
     seat.registers.assign(size_t(program.registers()), 0);
     std::copy(job.scalars.begin(), job.scalars.end(), seat.registers.begin() + 64);
@@ -166,25 +172,31 @@ void Machine::run_part(int32_t id) {
     Core& core = mine.core;
     std::unique_ptr<Checker> checker;
     std::string message;
+    bool interrupted = false;
     try {
         seat(mine, id);
         if (checked_) checker = std::make_unique<Checker>(core, *shadow_);
         core.checker = checker.get();
         // The slots of core 0 serve GSM tiles for all, so they must be there before anyone starts.
-        if (!team_.meet()) return;
+        if (team_.meet() != Team::Met::all) return;
         core.shared_slots = seats_[0]->core.slots;
         run_core(core);
+        team_.leave();
         return;
     } catch (const Fault& fault) {
         message = fault.what();
         if (message.empty()) return;
+        interrupted = dynamic_cast<const Interrupted*>(&fault) != nullptr;
         message = core.program->where(core.step) + ": core " + std::to_string(id) + " " + message;
     } catch (const std::bad_alloc&) {
         message = "out of memory";
     }
     {
         std::lock_guard<std::mutex> lock(fault_mutex_);
-        if (fault_.empty()) fault_ = message;
+        if (fault_.empty()) {
+            fault_ = message;
+            interrupted_ = interrupted;
+        }
     }
     team_.give_up();
 }
@@ -193,7 +205,7 @@ void Machine::finish(Job& job, uint64_t nanoseconds) {
     {
         std::lock_guard<std::mutex> lock(mutex_);
         ++stats_.jobs;
-        stats_.faults += !fault_.empty();
+        stats_.faults += !fault_.empty() && !interrupted_;
         stats_.nanoseconds += nanoseconds;
         for (auto& s : seats_) {
             Counters& c = s->core.counters;
@@ -208,6 +220,7 @@ void Machine::finish(Job& job, uint64_t nanoseconds) {
     {
         std::lock_guard<std::mutex> lock(job.mutex);
         job.fault = fault_;
+        job.interrupted = interrupted_;
         job.ended = true;
     }
     job.changed.notify_all();

@@ -29,7 +29,7 @@ struct Job {
     std::shared_ptr<Loaded> loaded;
     std::vector<uint8_t*> buffers;  // of every buffer of the program; arena regions are filled in at the start
     std::vector<uint8_t> donated;   // for each buffer: an output that has the address of an input
-    std::atomic<bool> wrote_donated{false};
+    std::atomic<Phase> phase{Phase::whole};
     std::vector<int64_t> scalars;
     uint8_t* arena = nullptr;
     ftm_done done = nullptr;
@@ -39,11 +39,13 @@ struct Job {
     std::condition_variable changed;
     bool ended = false;
     std::string fault;  // empty: it ran
+    bool interrupted = false;
 };
 
 class Machine {
 public:
-    Machine(int32_t cores, bool checked, const int64_t (&limits)[4]);
+    // limits: bytes of each scratchpad; 0: none.  instructions: most that a core executes in one run; 0: any number.
+    Machine(int32_t cores, bool checked, const int64_t (&limits)[4], uint64_t instructions);
     ~Machine();
 
     int32_t cores() const { return count_; }
@@ -71,6 +73,7 @@ private:
     const int32_t count_;
     const bool checked_;
     int64_t limits_[4];
+    const uint64_t most_instructions_;
     const int64_t process_;
     std::vector<std::unique_ptr<Seat>> seats_;
     Memory gsm_, arena_;
@@ -81,6 +84,7 @@ private:
     std::unique_ptr<struct Shadow> shadow_;
     std::mutex fault_mutex_;
     std::string fault_;
+    bool interrupted_ = false;
 
     mutable std::mutex mutex_;
     std::atomic<uint32_t> posted_{0};  // counts what was put into the queue, and the closing

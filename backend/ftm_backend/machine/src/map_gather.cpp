@@ -3,41 +3,61 @@
 #include "core.h"
 #include "half.h"
 
+#include <atomic>
+#include <cstring>
+
 namespace ftm {
 namespace {
 
+constexpr int64_t kBlock = 256;
+
 template <class T>
-void gather_as(uint8_t* to, const uint8_t* from, const int64_t* index, uint64_t first, int64_t n) {
+void gather_as(uint8_t* to, const uint8_t* from, const uint64_t* places, int64_t n) {
     T* out = reinterpret_cast<T*>(to);
     const T* in = reinterpret_cast<const T*>(from);
-    for (int64_t i = 0; i < n; ++i) out[i] = in[first + uint64_t(index[i])];
+    for (int64_t i = 0; i < n; ++i) out[i] = in[places[i]];
+}
+
+void gather_block(const StripOp& op, uint8_t* to, const uint8_t* from, const uint64_t* places, int64_t n) {
+    if (is_half(op.type)) {
+        float* values = reinterpret_cast<float*>(to);
+        const uint16_t* halves = reinterpret_cast<const uint16_t*>(from);
+        for (int64_t i = 0; i < n; ++i)
+            values[i] = op.type == Type::F16 ? f16_to_float(halves[places[i]]) : bf16_to_float(halves[places[i]]);
+        return;
+    }
+    switch (type_bytes(op.type)) {
+        case 1: return gather_as<uint8_t>(to, from, places, n);
+        case 2: return gather_as<uint16_t>(to, from, places, n);
+        case 4: return gather_as<uint32_t>(to, from, places, n);
+        default: return gather_as<uint64_t>(to, from, places, n);
+    }
 }
 
 }  // namespace
 
+// Each index is read once, into memory of this function: it may lie where another core writes, or where the results
+// go, and what is used must be what was checked.
 void gather_elements(Core& core, const StripOp& op, uint8_t* to, const int64_t* index, int64_t n) {
     const BufferDecl& buffer = core.program->buffers[op.buffer];
-    const uint64_t first = uint64_t(core.r[op.address_register] + op.address), size = uint64_t(buffer.elements);
-    bool outside = false;
-    for (int64_t i = 0; i < n; ++i) outside |= first + uint64_t(index[i]) >= size;
-    for (int64_t i = 0; outside && i < n; ++i)
-        if (first + uint64_t(index[i]) >= size)
-            throw Fault("gathers element " + std::to_string(int64_t(first + uint64_t(index[i]))) + " of " + buffer.name +
-                        ", which has " + std::to_string(buffer.elements) + " (index out of range)");
-    if (core.checker) core.checker->gather_elements(op.buffer, index, int64_t(first), n);
-    const uint8_t* from = core.buffers[op.buffer];
-    switch (type_bytes(op.type)) {
-        case 1: return gather_as<uint8_t>(to, from, index, first, n);
-        case 4: return gather_as<uint32_t>(to, from, index, first, n);
-        case 8: return gather_as<uint64_t>(to, from, index, first, n);
-        default: break;
-    }
-    float* values = reinterpret_cast<float*>(to);
-    const uint16_t* halves = reinterpret_cast<const uint16_t*>(from);
-    if (op.type == Type::I16) return gather_as<uint16_t>(to, from, index, first, n);
-    for (int64_t i = 0; i < n; ++i) {
-        const uint16_t h = halves[first + uint64_t(index[i])];
-        values[i] = op.type == Type::F16 ? f16_to_float(h) : bf16_to_float(h);
+    const uint64_t first = uint64_t(core.value({op.address, op.address_register})), size = uint64_t(buffer.elements);
+    const int64_t bytes = type_bytes(strip_type(op.type));
+    uint64_t places[kBlock];
+    for (int64_t i = 0; i < n; i += kBlock) {
+        const int64_t count = n - i < kBlock ? n - i : kBlock;
+        std::memcpy(places, index + i, size_t(count) * 8);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        bool outside = false;
+        for (int64_t k = 0; k < count; ++k) {
+            places[k] += first;
+            outside |= places[k] >= size;
+        }
+        for (int64_t k = 0; outside && k < count; ++k)
+            if (places[k] >= size)
+                throw Fault("gathers element " + std::to_string(int64_t(places[k])) + " of " + buffer.name + ", which has " +
+                            std::to_string(buffer.elements) + " (index out of range)");
+        if (core.checker) core.checker->gather_elements(op.buffer, places, count);
+        gather_block(op, to + i * bytes, core.buffers[op.buffer], places, count);
     }
 }
 

@@ -53,14 +53,14 @@ private:
         for (const MapInput& in : plan_.inputs) {
             const int64_t rows = in.access == isa::FTM_ACCESS_FULL || in.access == isa::FTM_ACCESS_COL ? rows_ : 1;
             const int64_t columns = in.access == isa::FTM_ACCESS_FULL || in.access == isa::FTM_ACCESS_ROW ? columns_ : 1;
-            const int32_t number = core_.slot_number(in.tile, core_.r[in.slot_register] + in.slot_immediate);
+            const int32_t number = core_.slot_number(in.tile, core_.value({in.slot_immediate, in.slot_register}));
             add(inputs_, in.tile, number, rows, columns);
             if (core_.checker) core_.checker->map_input(in.tile, number, rows, columns);
         }
         for (const MapOutput& out : plan_.outputs) {
             const bool tall = out.scope == isa::FTM_SCOPE_FULL || out.scope == isa::FTM_SCOPE_R;
             const bool wide = out.scope == isa::FTM_SCOPE_FULL || out.scope == isa::FTM_SCOPE_C;
-            const int32_t number = core_.slot_number(out.tile, core_.r[out.slot_register] + out.slot_immediate);
+            const int32_t number = core_.slot_number(out.tile, core_.value({out.slot_immediate, out.slot_register}));
             const int64_t rows = tall ? rows_ : 1, columns = wide ? columns_ : 1;
             add(outputs_, out.tile, number, rows, columns);
             if (core_.checker) core_.checker->map_output(plan_, out.tile, number, rows, columns, out.accumulate);

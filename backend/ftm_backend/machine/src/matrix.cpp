@@ -55,8 +55,7 @@ void multiply(MatrixFn<T> fn, int64_t m, int64_t n, int64_t k, const Operand& a,
 
 void run_matrix(Core& core, const Matrix& operands, uint16_t flags) {
     const int32_t a_number = core.number(operands.a), b_number = core.number(operands.b), c_number = core.number(operands.c);
-    const Slot& sa = core.slot(operands.a.tile, a_number);
-    const Slot& sb = core.slot(operands.b.tile, b_number);
+    const Slot sa = core.slot(operands.a.tile, a_number), sb = core.slot(operands.b.tile, b_number);
     Slot& sc = core.slot(operands.c.tile, c_number);
     const TileDecl& ta = core.tile(operands.a.tile);
     const TileDecl& tb = core.tile(operands.b.tile);
@@ -70,7 +69,8 @@ void run_matrix(Core& core, const Matrix& operands, uint16_t flags) {
         throw Fault("the product " + extents(m, n) + " exceeds tile " + tc.name + ", which is " + extents(tc.rows, tc.columns));
     if (acc && (sc.rows != m || sc.columns != n))
         throw Fault("accumulates " + extents(m, n) + " onto " + tc.name + ", which holds " + extents(sc.rows, sc.columns));
-    if (sc.base == sa.base || sc.base == sb.base) throw Fault("C lies where A or B does");
+    core.apart("C", operands.c.tile, c_number, operands.a.tile, a_number);
+    core.apart("C", operands.c.tile, c_number, operands.b.tile, b_number);
     if (core.checker) core.checker->matrix(operands, a_number, b_number, c_number, m, n, acc);
     sc.rows = int32_t(m);
     sc.columns = int32_t(n);
@@ -101,7 +101,7 @@ void run_transpose(Core& core, const Matrix& operands) {
     if (from.columns > d.rows || from.rows > d.columns)
         throw Fault("the transpose of " + extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " +
                     extents(d.rows, d.columns));
-    if (from.base == to.base) throw Fault("transposes a slot onto itself");
+    core.apart("Y", operands.b.tile, to_number, operands.a.tile, from_number);
     if (core.checker) core.checker->transpose(operands, from_number, to_number);
     to.rows = from.columns;
     to.columns = from.rows;

@@ -128,15 +128,29 @@ void run_sort(Core& core, const Matrix& operands) {
     if (from.rows > d.rows)
         throw Fault(extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " + extents(d.rows, d.columns));
     const int32_t kept = std::min(from.columns, d.columns);
+    if (operands.a.tile != operands.b.tile || from_number != to_number)
+        core.apart("Y", operands.b.tile, to_number, operands.a.tile, from_number);
     if (core.checker) core.checker->sort(operands, from_number, to_number, kept);
     to.rows = from.rows;
     to.columns = kept;
-    int64_t* spare = reinterpret_cast<int64_t*>(core.work.ensure(int64_t(from.columns) * 8 + int64_t(kept) * 24));
+    if (kept == 0) return;
+    // Rows are counted, then moved by the counts: what another core may change meanwhile is taken over first.
+    const bool shared = s.space == 3 || d.space == 3;
+    const int64_t columns = from.columns, wide = shared ? columns + kept : 0;
+    int64_t* const own = reinterpret_cast<int64_t*>(core.work.ensure((columns + 3 * int64_t(kept) + wide) * 8));
+    int64_t* const spare = own + wide;
     for (int64_t i = 0; i < from.rows; ++i) {
         const int64_t* row = reinterpret_cast<const int64_t*>(from.base) + i * s.columns;
-        int64_t* target = reinterpret_cast<int64_t*>(to.base) + i * d.columns;
-        if (kept == from.columns) sort_row(row, target, spare, kept);
-        else if (kept > 0) least_of_row(row, target, spare, from.columns, kept);
+        int64_t* const result = reinterpret_cast<int64_t*>(to.base) + i * d.columns;
+        int64_t* target = result;
+        if (shared) {
+            std::memcpy(own, row, size_t(columns) * 8);
+            row = own;
+            target = own + columns;
+        }
+        if (kept == columns) sort_row(row, target, spare, kept);
+        else least_of_row(row, target, spare, columns, kept);
+        if (shared) std::memcpy(result, target, size_t(kept) * 8);
     }
 }
 
@@ -151,7 +165,8 @@ void run_merge(Core& core, const Matrix& operands) {
     if (a.rows > ty.rows || a.columns + b.columns > ty.columns)
         throw Fault(extents(a.rows, a.columns + b.columns) + " exceeds tile " + ty.name + ", which is " +
                     extents(ty.rows, ty.columns));
-    if (y.base == a.base || y.base == b.base) throw Fault("Y lies where A or B does");
+    core.apart("Y", operands.c.tile, y_number, operands.a.tile, a_number);
+    core.apart("Y", operands.c.tile, y_number, operands.b.tile, b_number);
     if (core.checker) core.checker->merge(operands, a_number, b_number, y_number);
     y.rows = a.rows;
     y.columns = a.columns + b.columns;

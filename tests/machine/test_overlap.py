@@ -1,0 +1,129 @@
+"""Operands that share memory: with one another, or with another core that changes them in the middle of an instruction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from machine_programs import run_text
+
+from ftm_backend.machine import MachineError
+
+PROGRAM = """@program t, host
+@in b0, {type}, 8x8
+@out o0, {type}, 8x8
+@func main
+  @tile X, {space}, {type}, 8x8, 1, 0
+  @tile Y, {space}, {type}, 8x8, 1, {shift}
+  @tile Z, {space}, {type}, 8x16, 1, 4096
+  @tile Q, {space}, {type}, 8x8, 1, 8192
+  @tile C, {space}, {carry}, 8x1, 1, {carry_at}
+    DLD b0[0], 8@8 | 8@1, X
+    DLD b0[0], 8@8 | 8@1, Q
+    @map 8 x 1 -> C:v0
+      VMOV.{CARRY} 0, v0
+    @endmap
+    DWAITALL
+    {instruction}
+    DST Q, o0[0], 8@8 | 8@1
+@ret
+"""
+APART, PARTLY, SAME = 512, 64, 0
+OPERATIONS = {
+    "SORT X, Y": "i64", "MERGE X, Q, Y": "i64", "MERGE Q, X, Y": "i64", "TRANS X, Y": "i64", "DCP X, Y": "i64",
+    "MM X, Q, Y": "i64", "MM Q, X, Y": "i64", "MM.ACC Q, X, Y": "f64", "SCAN.ADD X, C, Y": "f64",
+}
+
+
+def text(instruction: str, type: str, shift: int, space: str = "am", carry_at: int = 16384) -> str:
+    instruction = instruction.replace("Y", "Z") if instruction.startswith("MERGE") else instruction
+    made = PROGRAM.format(instruction=instruction, type=type, shift=shift, space=space, carry=type, CARRY=type.upper(),
+                          carry_at=carry_at)
+    return made.replace("1, 4096", f"1, {shift}") if instruction.startswith("MERGE") else made
+
+
+@pytest.mark.parametrize("space", ["am", "sm", "gsm"])
+@pytest.mark.parametrize("shift", [SAME, PARTLY])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operand_that_overlaps_is_a_fault(fast, checked, operation, shift, space):
+    data = np.arange(64).reshape(8, 8)[:, ::-1].astype({"i64": np.int64, "f64": np.float64}[OPERATIONS[operation]])
+    for machine in (fast, checked):
+        with pytest.raises(MachineError, match="line 16: .*(Y|C|Z), .*overlaps X|accumulates"):
+            run_text(machine, text(operation, OPERATIONS[operation], shift, space), [data.copy()])
+        if "ACC" not in operation:
+            run_text(machine, text(operation, OPERATIONS[operation], APART, space), [data.copy()])
+
+
+def test_a_carry_that_overlaps_is_a_fault(fast, checked):
+    program = text("SCAN.ADD X, C, Y", "f64", APART, carry_at=64).replace("    @map", "    DWAITALL\n    @map")
+    for machine in (fast, checked):
+        with pytest.raises(MachineError, match="the carry, C, overlaps"):
+            run_text(machine, program, [np.zeros((8, 8))])
+
+
+@pytest.mark.parametrize("operation", ["SORT X, X", "DCP X, X", "SCAN.ADD X, C, X"])
+def test_one_slot_as_source_and_destination_is_right(fast, checked, operation):
+    kind = "f64" if "SCAN" in operation else "i64"
+    data = np.arange(64).reshape(8, 8)[:, ::-1].astype(np.int64 if kind == "i64" else np.float64)
+    wanted = {"SORT X, X": np.sort(data, 1), "DCP X, X": data, "SCAN.ADD X, C, X": np.cumsum(data, 1)}[operation]
+    for machine in (fast, checked):
+        got = run_text(machine, text(operation, kind, APART).replace("DST Q", "DST X"), [np.ascontiguousarray(data)])[0]
+        np.testing.assert_array_equal(got, wanted)
+
+
+WRITER = """@program t, host
+@in b0, i64, 64
+@out o0, {type}, {outputs}
+@func write
+  @tile N, am, i64, 1x{n}, 1, 0
+  @tile G, gsm, i64, 1x{n}, 1, 0
+  LOOP_write_0: 1, 100000
+    @map 1 x {n} -> N:v0
+      VMOV.I64 {good}, v0
+    @endmap
+    DCP N, G
+    @map 1 x {n} -> N:v0
+      VIDX.I64 {bad}, 0, -1, v0
+    @endmap
+    DCP N, G
+    SADD r3, 1, r3
+    SLT r3, {times}, r4
+    [r4] SBR LOOP_write_0
+@ret
+@func read
+  @tile G, gsm, i64, 1x{n}, 1, 0
+  @tile Y, am, {type}, 1x{n}, 1, 0
+  LOOP_read_0: 1, 100000
+    {instruction}
+    SADD r3, 1, r3
+    SLT r3, {times}, r4
+    [r4] SBR LOOP_read_0
+@ret
+@func main
+  @tile G, gsm, i64, 1x{n}, 1, 0
+  @tile N, am, i64, 1x{n}, 1, 0
+    SCID r1
+    @map 1 x {n} -> N:v0
+      VMOV.I64 {good}, v0
+    @endmap
+    [!r1] DCP N, G
+    BARRIER
+    [r1] @call write
+    [!r1] @call read
+@ret
+"""
+
+
+def test_an_index_that_another_core_changes_is_used_as_it_was_checked(pair):
+    gather = "@map 1 x 256, G:v0 -> Y:v1\n      VGA.I64 b0[0], v0, v1\n    @endmap"
+    program = WRITER.format(type="i64", outputs=64, n=256, good=3, bad=2**40, times=3000, instruction=gather)
+    for _ in range(5):
+        try:
+            run_text(pair, program, [np.arange(64)])
+        except MachineError as error:
+            assert "(index out of range)" in str(error)
+
+
+def test_a_row_that_another_core_changes_is_sorted_within_its_bounds(pair):
+    program = WRITER.format(type="i64", outputs=64, n=256, good=-5, bad=2**62, times=5000, instruction="SORT G, Y")
+    for _ in range(5):
+        run_text(pair, program, [np.arange(64)])
