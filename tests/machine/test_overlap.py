@@ -24,6 +24,7 @@ PROGRAM = """@program t, host
     @endmap
     DWAITALL
     {instruction}
+    DWAITALL
     DST Q, o0[0], 8@8 | 8@1
 @ret
 """
@@ -60,11 +61,11 @@ def test_a_carry_that_overlaps_is_a_fault(fast, checked):
             run_text(machine, program, [np.zeros((8, 8))])
 
 
-@pytest.mark.parametrize("operation", ["SORT X, X", "DCP X, X", "SCAN.ADD X, C, X"])
+@pytest.mark.parametrize("operation", ["SORT X, X", "SCAN.ADD X, C, X"])
 def test_one_slot_as_source_and_destination_is_right(fast, checked, operation):
     kind = "f64" if "SCAN" in operation else "i64"
     data = np.arange(64).reshape(8, 8)[:, ::-1].astype(np.int64 if kind == "i64" else np.float64)
-    wanted = {"SORT X, X": np.sort(data, 1), "DCP X, X": data, "SCAN.ADD X, C, X": np.cumsum(data, 1)}[operation]
+    wanted = np.sort(data, 1) if kind == "i64" else np.cumsum(data, 1)
     for machine in (fast, checked):
         got = run_text(machine, text(operation, kind, APART).replace("DST Q", "DST X"), [np.ascontiguousarray(data)])[0]
         np.testing.assert_array_equal(got, wanted)
@@ -82,7 +83,7 @@ WRITER = """@program t, host
     @endmap
     DCP N, G
     @map 1 x {n} -> N:v0
-      VIDX.I64 {bad}, 0, -1, v0
+      VIDX {bad}, 0, -1, v0
     @endmap
     DCP N, G
     SADD r3, 1, r3

@@ -249,10 +249,8 @@ void run_tile_copy(Core& core, const Matrix& operands) {
     Slot& to = core.slot(operands.b.tile, to_number);
     if (from.rows > d.rows || from.columns > d.columns)
         throw Fault(extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " + extents(d.rows, d.columns));
-    const bool same = operands.a.tile == operands.b.tile && from_number == to_number;
-    if (!same) core.apart("Y", operands.b.tile, to_number, operands.a.tile, from_number);
+    core.apart("Y", operands.b.tile, to_number, operands.a.tile, from_number);
     if (core.checker) core.checker->tile_copy(operands, from_number, to_number);
-    if (same) return;
     to.rows = from.rows;
     to.columns = from.columns;
     CopyDim dims[2] = {{from.rows, d.columns, s.columns}, {from.columns, 1, 1}};
