@@ -71,40 +71,45 @@ def test_one_slot_as_source_and_destination_is_right(fast, checked, operation):
         np.testing.assert_array_equal(got, wanted)
 
 
-WRITER = """@program t, host
+RACE = """@program t, host
 @in b0, i64, 64
-@out o0, {type}, {outputs}
+@out o0, i64, 512
 @func write
-  @tile N, am, i64, 1x{n}, 1, 0
-  @tile G, gsm, i64, 1x{n}, 1, 0
+  @tile N, am, i64, 1x256, 1, 0
+  @tile G, gsm, i64, 1x256, 1, 0
   LOOP_write_0: 1, 100000
-    @map 1 x {n} -> N:v0
-      VMOV.I64 {good}, v0
+    @map 1 x 256 -> N:v0
+      {good}, v0
     @endmap
     DCP N, G
-    @map 1 x {n} -> N:v0
-      VIDX {bad}, 0, -1, v0
+    @map 1 x 256 -> N:v0
+      {bad}, v0
     @endmap
     DCP N, G
     SADD r3, 1, r3
-    SLT r3, {times}, r4
+    SLT r3, 3000, r4
     [r4] SBR LOOP_write_0
 @ret
 @func read
-  @tile G, gsm, i64, 1x{n}, 1, 0
-  @tile Y, am, {type}, 1x{n}, 1, 0
+  @tile G, gsm, i64, 1x256, 1, 0
+  @tile Y, am, i64, 1x256, 1, 0
+  @tile S, am, i64, 1x512, 1, 2048
+    @map 1 x 512 -> S:v0
+      VMOV.I64 7, v0
+    @endmap
   LOOP_read_0: 1, 100000
     {instruction}
     SADD r3, 1, r3
-    SLT r3, {times}, r4
+    SLT r3, 5000, r4
     [r4] SBR LOOP_read_0
+    DST S, o0[0], 1@1 | 512@1
 @ret
 @func main
-  @tile G, gsm, i64, 1x{n}, 1, 0
-  @tile N, am, i64, 1x{n}, 1, 0
+  @tile G, gsm, i64, 1x256, 1, 0
+  @tile N, am, i64, 1x256, 1, 0
     SCID r1
-    @map 1 x {n} -> N:v0
-      VMOV.I64 {good}, v0
+    @map 1 x 256 -> N:v0
+      {good}, v0
     @endmap
     [!r1] DCP N, G
     BARRIER
@@ -116,7 +121,7 @@ WRITER = """@program t, host
 
 def test_an_index_that_another_core_changes_is_used_as_it_was_checked(pair):
     gather = "@map 1 x 256, G:v0 -> Y:v1\n      VGA.I64 b0[0], v0, v1\n    @endmap"
-    program = WRITER.format(type="i64", outputs=64, n=256, good=3, bad=2**40, times=3000, instruction=gather)
+    program = RACE.format(good="VMOV.I64 3", bad=f"VMOV.I64 {2**40}", instruction=gather)
     for _ in range(5):
         try:
             run_text(pair, program, [np.arange(64)])
@@ -125,6 +130,7 @@ def test_an_index_that_another_core_changes_is_used_as_it_was_checked(pair):
 
 
 def test_a_row_that_another_core_changes_is_sorted_within_its_bounds(pair):
-    program = WRITER.format(type="i64", outputs=64, n=256, good=-5, bad=2**62, times=5000, instruction="SORT G, Y")
+    """Were the row counted before and moved after it changed, all of it would go where 255 goes, and beyond Y."""
+    program = RACE.format(good="VIDX 255, 0, -1", bad="VMOV.I64 255", instruction="SORT G, Y")
     for _ in range(5):
-        run_text(pair, program, [np.arange(64)])
+        assert (run_text(pair, program, [np.arange(64)])[0] == 7).all()
