@@ -73,55 +73,49 @@ def test_one_slot_as_source_and_destination_is_right(fast, checked, operation):
 
 RACE = """@program t, host
 @in b0, i64, 64
-@out o0, i64, 512
-@func write
-  @tile N, am, i64, 1x256, 1, 0
-  @tile G, gsm, i64, 1x256, 1, 0
-  LOOP_write_0: 1, 100000
-    @map 1 x 256 -> N:v0
-      {good}, v0
+@out o0, i64, 4096
+@func main
+  @tile G, gsm, i64, 1x4096, 1, 0
+  @tile N, am, i64, 1x4096, 1, 0
+  @tile Y, am, i64, 1x4096, 1, 0
+  @tile S, am, i64, 1x4096, 1, 32768
+    SCID r1
+    @map 1 x 4096 -> N:v0
+      {good}
+    @endmap
+    [!r1] DCP N, G
+    @map 1 x 4096 -> S:v0
+      VMOV.I64 7, v0
+    @endmap
+    BARRIER
+    [!r1] SBR LOOP_read
+  LOOP_write: 1, 10000
+    @map 1 x 4096 -> N:v0
+      {good}
     @endmap
     DCP N, G
-    @map 1 x 256 -> N:v0
-      {bad}, v0
+    @map 1 x 4096 -> N:v0
+      {bad}
     @endmap
     DCP N, G
     SADD r3, 1, r3
     SLT r3, 3000, r4
-    [r4] SBR LOOP_write_0
-@ret
-@func read
-  @tile G, gsm, i64, 1x256, 1, 0
-  @tile Y, am, i64, 1x256, 1, 0
-  @tile S, am, i64, 1x512, 1, 2048
-    @map 1 x 512 -> S:v0
-      VMOV.I64 7, v0
-    @endmap
-  LOOP_read_0: 1, 100000
+    [r4] SBR LOOP_write
+    SBR BB_end
+  LOOP_read: 1, 10000
     {instruction}
     SADD r3, 1, r3
-    SLT r3, 5000, r4
-    [r4] SBR LOOP_read_0
-    DST S, o0[0], 1@1 | 512@1
-@ret
-@func main
-  @tile G, gsm, i64, 1x256, 1, 0
-  @tile N, am, i64, 1x256, 1, 0
-    SCID r1
-    @map 1 x 256 -> N:v0
-      {good}, v0
-    @endmap
-    [!r1] DCP N, G
-    BARRIER
-    [r1] @call write
-    [!r1] @call read
+    SLT r3, 3000, r4
+    [r4] SBR LOOP_read
+    DST S, o0[0], 1@1 | 4096@1
+  BB_end:
 @ret
 """
 
 
 def test_an_index_that_another_core_changes_is_used_as_it_was_checked(pair):
-    gather = "@map 1 x 256, G:v0 -> Y:v1\n      VGA.I64 b0[0], v0, v1\n    @endmap"
-    program = RACE.format(good="VMOV.I64 3", bad=f"VMOV.I64 {2**40}", instruction=gather)
+    gather = "@map 1 x 4096, G:v0 -> Y:v1\n      VGA.I64 b0[0], v0, v1\n    @endmap"
+    program = RACE.format(good="VMOV.I64 3, v0", bad=f"VMOV.I64 {2**40}, v0", instruction=gather)
     for _ in range(5):
         try:
             run_text(pair, program, [np.arange(64)])
@@ -131,6 +125,6 @@ def test_an_index_that_another_core_changes_is_used_as_it_was_checked(pair):
 
 def test_a_row_that_another_core_changes_is_sorted_within_its_bounds(pair):
     """Were the row counted before and moved after it changed, all of it would go where 255 goes, and beyond Y."""
-    program = RACE.format(good="VIDX 255, 0, -1", bad="VMOV.I64 255", instruction="SORT G, Y")
+    program = RACE.format(good="VIDX 255, 0, -1, v1\n      VAND.I64 v1, 255, v0", bad="VMOV.I64 255, v0", instruction="SORT G, Y")
     for _ in range(5):
         assert (run_text(pair, program, [np.arange(64)])[0] == 7).all()
