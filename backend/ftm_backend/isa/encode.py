@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ftm_backend.isa import instruction as i
 from ftm_backend.isa import program as p
-from ftm_backend.isa.layout import DIM, FLAGS, INSTRUCTION, NONE
+from ftm_backend.isa.layout import DIM, FLAGS, INSTRUCTION, MOST_DIMS, NONE
 from ftm_backend.isa.symbols import BufferSymbol, Symbols, TileSymbol
 from ftm_backend.isa.table import BY_NAME, OPCODES
 from ftm_backend.isa.types import SCALAR_REGISTERS, ElementType
@@ -253,6 +253,9 @@ class Encoder:
             values[2] = self.value(operand.row_stride, line, number)
         self._rows = self.side(operand.rows, line, number) if operand.rows else -1
         self._columns = self.side(operand.columns, line, number)
+        if len(operand.rows) + len(operand.columns) > MOST_DIMS:
+            raise self.error(f"a transfer has at most {MOST_DIMS} dimensions, found {len(operand.rows) + len(operand.columns)}",
+                             line, number)
         return len(operand.rows), len(operand.columns)
 
     def _label(self, operand: p.Operand, line: int, number: int) -> int:

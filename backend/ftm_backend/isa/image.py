@@ -78,7 +78,7 @@ class _Assembler:
             "map_inputs": self.maps.inputs, "map_outputs": self.maps.outputs, "map_ops": self.maps.ops,
             "immediates": struct.pack(f"<{len(self.maps.immediates.bits)}Q", *self.maps.immediates.bits),
             "labels": self.labels, "const_data": data,
-            "text": "\n".join(self.program.source).encode() if with_text else b"",
+            "text": "\n".join(self.program.source).encode(errors="replace") if with_text else b"",
         }
         header = (self.strings.add(self.program.name), self.strings.add(self.program.machine),
                   self.symbols.functions["main"], len(self.program.buffers("in")), len(self.program.buffers("out")), 0, arena)

@@ -15,6 +15,10 @@ MAGIC = b"FTMIMAGE"
 VERSION = 1
 NONE = -1
 """An absent index or register."""
+MOST_DIMS = 16
+"""Of one transfer, both sides together."""
+MOST_BYTES = 1 << 46
+"""Buffers and the arena are smaller."""
 
 C_TYPES = {
     "B": ("uint8_t", 1), "H": ("uint16_t", 2), "h": ("int16_t", 2), "I": ("uint32_t", 4), "i": ("int32_t", 4),

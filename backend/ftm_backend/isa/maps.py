@@ -60,6 +60,8 @@ class MapEncoder:
         rows = self._extent(item.rows, item.line)
         columns = self._extent(item.columns, item.line)
         predicate, negated = item.predicate or (NONE, False)
+        if predicate != NONE:
+            self.encoder.register(predicate, item.line, None)
         return INSTRUCTION.pack(
             OPCODES["@map"], 0, predicate, negated, item.line, number, NONE, NONE, NONE, NONE, NONE, 0, 0, 0, 0,
             *rows, *columns, *_ZERO, *_ZERO,

@@ -26,8 +26,8 @@ from ftm_backend.isa.instruction import ADDRESS, SLOT
 from ftm_backend.isa.scanner import OperandError, Operands
 from ftm_backend.isa.table import ACCESSES, BY_NAME, REDUCTIONS, SCOPES
 
-_PREDICATE = re.compile(r"\[\s*(!?)\s*r(\d+)\s*\]\s*")
-_MAP_WORD = re.compile(r"(.+?)\s*:\s*v(\d+)((?:\.\w+)*)")
+_PREDICATE = re.compile(r"\[\s*(!?)\s*r(\d+)\s*\]\s*", re.ASCII)
+_MAP_WORD = re.compile(r"(.+?)\s*:\s*v(\d+)((?:\.\w+)*)", re.ASCII)
 _REDUCED = {f"{scope}{op}": (scope, op) for scope in SCOPES[1:] for op in REDUCTIONS}
 
 
@@ -169,7 +169,7 @@ class _Parser:
             match = _PREDICATE.match(code)
             if match is None:
                 raise self.fail("expected a predicate such as [r7] or [!r7]")
-            predicate = int(match[2]), match[1] == "!"
+            predicate = scanner.whole(match[2]), match[1] == "!"
             code = code[match.end():]
             if not code:
                 raise self.fail("a predicate needs an instruction after it on the same line")
@@ -304,7 +304,7 @@ class _Parser:
         match = _MAP_WORD.fullmatch(word)
         if match is None:
             raise OperandError(f"expected slot:register, such as X[r5]:v0 or S:v1.col, found {word!r}")
-        return self.operands.reference(match[1]), int(match[2]), match[3].split(".")[1:]
+        return self.operands.reference(match[1]), scanner.whole(match[2]), match[3].split(".")[1:]
 
     def map_input(self, word: str) -> p.MapInput:
         tile, register, suffixes = self.map_word(word)

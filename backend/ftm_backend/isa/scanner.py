@@ -12,14 +12,14 @@ from ftm_backend.isa import program as p
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.$]*"
 _INTEGER = r"[-+]?\d+"
-_REGISTER = re.compile(r"r(\d+)")
-_VECTOR = re.compile(r"v(\d+)")
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf|nan")
-_WHOLE = re.compile(_INTEGER)
-_REFERENCE = re.compile(rf"({NAME})\[\s*(?:r(\d+)\s*([-+]\s*\d+)?|({_INTEGER}))\s*\]")
+_REGISTER = re.compile(r"r(\d+)", re.ASCII)
+_VECTOR = re.compile(r"v(\d+)", re.ASCII)
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf|nan", re.ASCII)
+_WHOLE = re.compile(_INTEGER, re.ASCII)
+_REFERENCE = re.compile(rf"({NAME})\[\s*(?:r(\d+)\s*([-+]\s*\d+)?|({_INTEGER}))\s*\]", re.ASCII)
 _BARE = re.compile(NAME)
-_RESERVED = re.compile(r"[rv]\d+|inf|nan")
-_SHAPE = re.compile(r"\d+(?:x\d+)*")
+_RESERVED = re.compile(r"[rv]\d+|inf|nan", re.ASCII)
+_SHAPE = re.compile(r"\d+(?:x\d+)*", re.ASCII)
 
 
 class OperandError(ValueError):
@@ -30,11 +30,20 @@ class OperandError(ValueError):
         self.offset = offset
 
 
+def whole(digits: str) -> int:
+    """The number of decimal digits and a sign; no operand takes one of more than 64 bits."""
+    value = int(digits) if len(digits) <= 20 else 1 << 64
+    if not -(1 << 63) <= value < 1 << 64:
+        shown = digits if len(digits) <= 24 else f"{digits[:20]}... ({len(digits)} digits)"
+        raise OperandError(f"{shown} is too large: numbers have at most 64 bits")
+    return value
+
+
 def integer(text: str, what: str) -> int:
     """A decimal integer."""
     if not _WHOLE.fullmatch(text):
         raise OperandError(f"expected {what} (an integer), found {text!r}")
-    return int(text)
+    return whole(text)
 
 
 def name(text: str, what: str) -> str:
@@ -50,16 +59,16 @@ def shape(text: str) -> tuple[int, ...]:
         return ()
     if not _SHAPE.fullmatch(text):
         raise OperandError(f"expected a shape such as 64x64 or [], found {text!r}")
-    return tuple(int(part) for part in text.split("x"))
+    return tuple(whole(part) for part in text.split("x"))
 
 
 def scalar(text: str) -> p.Scalar:
     """A register, an integer or float, or the name of a program scalar."""
     match = _REGISTER.fullmatch(text)
     if match:
-        return p.Register(int(match[1]))
+        return p.Register(whole(match[1]))
     if _NUMBER.fullmatch(text):
-        return p.Immediate(int(text) if _WHOLE.fullmatch(text) else float(text))
+        return p.Immediate(whole(text) if _WHOLE.fullmatch(text) else float(text))
     if _BARE.fullmatch(text) and not _RESERVED.fullmatch(text):
         return p.Name(text)
     raise OperandError(f"expected a register, a number or a scalar, found {text!r}")
@@ -71,8 +80,8 @@ def reference(text: str) -> p.Reference:
     if match:
         base, register, offset, constant = match.groups()
         if register is None:
-            return p.Reference(base, -1, int(constant))
-        return p.Reference(base, int(register), int(offset.replace(" ", "")) if offset else 0)
+            return p.Reference(base, -1, whole(constant))
+        return p.Reference(base, whole(register), whole(offset.replace(" ", "")) if offset else 0)
     if _BARE.fullmatch(text) and not _RESERVED.fullmatch(text):
         return p.Reference(text)
     raise OperandError(f"expected a tile slot or a buffer address such as X[r5] or b0[r3+12], found {text!r}")
@@ -130,7 +139,7 @@ def _plain(text: str) -> p.Operand:
         return reference(text)
     match = _VECTOR.fullmatch(text)
     if match:
-        return p.Vector(int(match[1]))
+        return p.Vector(whole(match[1]))
     if "@" in text:
         raise OperandError("expected `|` between the row and the column dimensions, as in 16@64 | 64@1", len(text))
     return scalar(text)

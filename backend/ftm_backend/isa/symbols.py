@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from ftm_backend.isa import program as p
 from ftm_backend.isa import scanner
 from ftm_backend.isa.errors import AsmError
+from ftm_backend.isa.layout import MOST_BYTES
 from ftm_backend.isa.types import BY_TOKEN, SLOT_ALIGNMENT, SPACES, ElementType
 from ftm_backend.machine import presets
 
 _KIND_ORDER = ("in", "out", "const", "arena")
+_MOST_EXTENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,9 @@ class Symbols:
 
     def _check_buffer(self, buffer: p.Buffer, element: ElementType) -> None:
         size = buffer.elements * element.bytes
+        if buffer.offset + size >= MOST_BYTES or len(buffer.shape) > _MOST_EXTENTS:
+            raise self.report.error(f"{buffer.name} is larger than any memory: {len(buffer.shape)} extents, {size} bytes",
+                                    buffer.line, 2)
         if buffer.kind == "const" and len(buffer.data) != size:
             raise self.report.error(
                 f"constant {buffer.name} has {len(buffer.data)} bytes of data, but its shape and type make {size}",
@@ -184,7 +189,7 @@ class Symbols:
             if isinstance(item, p.Label):
                 if item.name in numbers:
                     raise self.report.error(f"label {item.name!r} is defined twice in {function.name}", item.line)
-                if item.bounds and not 0 <= item.bounds[0] <= item.bounds[1]:
+                if item.bounds and not 0 <= item.bounds[0] <= item.bounds[1] < 1 << 63:
                     raise self.report.error(f"trip count bounds {item.bounds[0]}, {item.bounds[1]} are not ordered", item.line, 0)
                 numbers[item.name] = position
                 listed.append((item, position))

@@ -262,9 +262,9 @@ class Job:
         if not self._handle:
             raise MachineError(self._message.value.decode(errors="replace"))
 
-    def done(self) -> bool:
-        """Whether it has ended."""
-        return self._handle is None or bool(self._program._library.ftm_poll(self._handle, 0))
+    def done(self, seconds: float = 0.0) -> bool:
+        """Whether it has ended, or does within so many seconds."""
+        return self._handle is None or bool(self._program._library.ftm_poll(self._handle, int(seconds * 1000)))
 
     def interrupt(self) -> None:
         """Asks it to stop at the next kernel, loop or barrier; one that has written over an input goes on."""

@@ -10,7 +10,7 @@
 namespace ftm {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t(1) << 46;
+constexpr int64_t kMostBytes = int64_t(1) << 46;  // as layout.py states
 
 template <class T>
 struct View {

@@ -1,0 +1,93 @@
+"""Runs the fuzzer: ``python tests/fuzz/run.py --seconds 60 [--seed 1] [--target images]``.
+
+Each target runs in a process of its own, under address and undefined-behaviour sanitizers where the compiler has them.
+A case that ends the process, raises what is no proper answer, or takes too long, is kept in ``build/fuzz`` with the
+command that tries it again.  Exit status 1 if there was one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+FOUND = HERE.parents[1] / "build" / "fuzz"
+TARGETS = ("images", "texts", "entries")
+_SLICE = 60.0  # seconds that one process lives
+_HANGS = 60.0  # seconds for one case
+
+
+def environment() -> dict[str, str]:
+    """For a process that loads a sanitized library into an interpreter that is not."""
+    runtimes = [subprocess.run([os.environ.get("CXX", "g++"), f"-print-file-name={name}"], capture_output=True, text=True,
+                               check=True).stdout.strip() for name in ("libasan.so", "libubsan.so", "libstdc++.so.6")]
+    return os.environ | {
+        "LD_PRELOAD": " ".join(runtimes),
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:handle_abort=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "PYTHONMALLOC": "malloc",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+def attempt(target: str, seed: int, seconds: float) -> tuple[int, str]:
+    """One process: how many cases it tried, and what it found, or nothing."""
+    FOUND.mkdir(parents=True, exist_ok=True)
+    case, log = FOUND / f"case-{target}-{os.getpid()}", FOUND / f"log-{target}-{os.getpid()}"
+    with open(log, "wb") as output:
+        process = subprocess.Popen([sys.executable, str(HERE / "worker.py"), target, str(seed), str(seconds), str(case)],
+                                   stdout=subprocess.PIPE, stderr=output, env=environment())
+        hangs = False
+        while process.poll() is None:
+            time.sleep(0.2)
+            if case.exists() and time.time() - case.stat().st_mtime > _HANGS:
+                hangs = True
+                process.kill()
+                process.wait()
+        counted = process.stdout.read()
+    text = log.read_text(errors="replace")
+    log.unlink()
+    if process.returncode == 0:
+        case.unlink(missing_ok=True)
+        return int(counted), ""
+    data = case.read_bytes() if case.exists() else b""
+    kept = FOUND / f"{target}-{hashlib.blake2b(data, digest_size=6).hexdigest()}"
+    kept.write_bytes(data)
+    case.unlink(missing_ok=True)
+    kept.with_suffix(".log").write_text(text)
+    how = "takes too long" if hangs else f"status {process.returncode}"
+    return 0, f"{target}: {how}: {kept}\n  again: python {HERE / 'run.py'} --target {target} --replay {kept}\n{text[-6000:]}"
+
+
+def main() -> int:
+    """Command line; gives the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0, help="for all targets together (default 60)")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="default: the time")
+    parser.add_argument("--target", choices=TARGETS, action="append", help="default: all")
+    parser.add_argument("--replay", metavar="CASE", help="try one case that was kept")
+    given = parser.parse_args()
+    targets = given.target or TARGETS
+    if given.replay:
+        return subprocess.run([sys.executable, str(HERE / "worker.py"), targets[0], "--replay", given.replay],
+                              env=environment()).returncode
+    end, seed, tried, found = time.monotonic() + given.seconds, given.seed, dict.fromkeys(targets, 0), 0
+    while (rest := end - time.monotonic()) > 0.5:
+        for target in targets:
+            count, finding = attempt(target, seed, min(_SLICE, max(0.5, rest / len(targets))))
+            tried[target] += count
+            if finding:
+                found += 1
+                print(finding, flush=True)
+            seed += 1
+    print(f"seed {given.seed}: " + ", ".join(f"{count:,} {target}" for target, count in tried.items()) + f"; {found} found")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""One process of the fuzzer: makes cases from a seed and tries each, until its time is over.
+
+``worker.py TARGET SEED SECONDS CASE`` writes each case to the file CASE before it is tried, so that the one that ends
+the process is known.  Exit status 0: all were refused or ran.  ``worker.py TARGET --replay CASE`` tries one.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+import entries
+import images
+import texts
+from ftm_backend import isa
+from ftm_backend.executable import Executable
+from ftm_backend.isa.examples import case as example
+from ftm_backend.isa.table import INSTRUCTIONS
+from ftm_backend.machine.build import SANITIZED
+from ftm_backend.machine.emulator import Machine, MachineError
+from ftm_lazy.cache import DiskCache, Key
+
+_SCRATCHPAD = 1 << 18  # bytes that a case may ask for
+_MEMORY = 1 << 24
+_PATIENCE = 2.0  # seconds, after which a run is interrupted
+_INSTRUCTIONS = 20_000
+
+
+def corpus() -> list[str]:
+    """Texts of good programs: those of the folder, and the examples of the instruction table."""
+    own = [path.read_text() for path in sorted((Path(__file__).parent / "corpus").glob("*.lan"))]
+    return own + [example(row).text for row in INSTRUCTIONS]
+
+
+class Runner:
+    """Machines under sanitizers, in every mode."""
+
+    def __init__(self) -> None:
+        library = SANITIZED if SANITIZED.exists() else None
+        self.machines = [
+            Machine(cores=cores, checked=checked, library=library, am_bytes=_SCRATCHPAD, sm_bytes=_SCRATCHPAD,
+                    gsm_bytes=_SCRATCHPAD, instructions=_INSTRUCTIONS)
+            for cores, checked in ((1, False), (1, True), (3, False), (2, True))
+        ]
+
+    def run(self, image: bytes) -> None:
+        """Loads and runs an image; a machine's own errors are right answers."""
+        for machine in self.machines:
+            try:
+                program = machine.load(image)
+            except MachineError:
+                return
+            tensors = (*program.inputs, *program.outputs)
+            size = sum(int(np.prod(t.shape, dtype=object)) * t.dtype.itemsize for t in tensors)
+            if size + program.arena_bytes > _MEMORY:
+                return
+            generator = np.random.default_rng(len(image))
+            inputs = [generator.integers(0, 5, t.shape).astype(t.dtype) for t in program.inputs]
+            donated = [k for k, t in enumerate(program.outputs) if t.alias >= 0]
+            donated = donated if len({program.outputs[k].alias for k in donated}) == len(donated) else []
+            try:
+                job = program.submit(inputs, [3] * len(program.scalars), donate=donated)
+                if not job.done(_PATIENCE):
+                    job.interrupt()
+                job.wait()
+            except (MachineError, ValueError):
+                continue
+
+
+def image_target() -> tuple[Callable[[random.Random], bytes], Callable[[bytes], None]]:
+    """Images, loaded and run."""
+    known, runner = [images.Image.read(isa.assemble(text)) for text in corpus()], Runner()
+    return lambda rng: images.mutate(rng, known), runner.run
+
+
+def text_target() -> tuple[Callable[[random.Random], bytes], Callable[[bytes], None]]:
+    """Assembly texts: assembled or refused with a place, then run."""
+    known, runner = corpus(), Runner()
+
+    def attempt(data: bytes) -> None:
+        try:
+            image = isa.assemble(data.decode("utf-8", "surrogatepass"))
+        except isa.AsmError as error:
+            str(error)
+            return
+        runner.run(image)
+
+    return lambda rng: texts.mutate(rng, known).encode("utf-8", "surrogatepass"), attempt
+
+
+def entry_target() -> tuple[Callable[[random.Random], bytes], Callable[[bytes], None]]:
+    """Files of the cache: found whole, or removed with a warning."""
+    warnings.simplefilter("ignore")
+    disk = DiskCache(Path(tempfile.mkdtemp()), 1 << 24)
+    key = Key("trace", "compiler", "host", 2)
+    asm = corpus()[0]
+    good = Executable(isa.assemble(asm), asm, "host", {"trace": "trace\n", "linalg": "module {}\n", "asm": asm}).to_bytes()
+    runner = Runner()
+
+    def attempt(data: bytes) -> None:
+        disk.put(key, data)
+        found = disk.get(key)
+        assert found == data
+        try:
+            executable = Executable.from_bytes(found)
+        except ValueError:
+            return
+        runner.run(executable.image)
+
+    return lambda rng: entries.mutate(rng, good), attempt
+
+
+TARGETS = {"images": image_target, "texts": text_target, "entries": entry_target}
+
+
+def main(words: list[str]) -> int:
+    """See the module's text."""
+    make, attempt = TARGETS[words[0]]()
+    if words[1] == "--replay":
+        attempt(Path(words[2]).read_bytes())
+        return 0
+    rng, end, place, tried = random.Random(int(words[1])), time.monotonic() + float(words[2]), Path(words[3]), 0
+    while time.monotonic() < end:
+        data = make(rng)
+        place.write_bytes(data)
+        attempt(data)
+        tried += 1
+    print(tried, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
