@@ -1,10 +1,11 @@
-"""Compiled programs on disk: one file for each, shared by all processes of the user.
+"""Compiled programs on disk: one file for each, shared by all processes of the user, and by nobody else.
 
 A file holds its whole key beside the program, and a checksum over both, so that a damaged file, or another key
 with the same digest, is a miss and never a wrong program.  Files appear whole or not at all (written aside,
 then renamed), so any number of processes may read and write at once.  The time of the last use is the file's
-modification time; when the directory outgrows its limit, the longest unused files go.  Nothing that goes wrong
-here stops the user's program: it is warned of, and compiling goes on without the file.
+modification time; when the directory outgrows its limit, the longest unused files go.  Files that another user may
+have written are not read.  Nothing that goes wrong here stops the user's program: it is warned of, and compiling goes
+on without the file.
 """
 
 from __future__ import annotations
@@ -15,19 +16,18 @@ import hashlib
 import json
 import os
 import struct
-import tempfile
-import time
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
+
+from ftm_lazy import cache_total, own_files
+from ftm_lazy.cache_total import SUFFIX
+from ftm_lazy.notices import notice
 
 __all__ = ["DiskCache", "Key"]
 
 _MAGIC = b"ftm cache 1\n"
 _CHECKSUM = 32
 _LENGTH = struct.Struct("<Q")
-_SUFFIX = ".program"
-_ABANDONED = 3600.0  # seconds after which a partly written file has no writer any more
 
 
 @dataclass(frozen=True)
@@ -61,42 +61,49 @@ class DiskCache:
     """A directory of compiled programs.
 
     Args:
-        directory: made when the first program is stored; None stores and finds nothing.
+        directory: made when the first program is stored, for this user alone; None stores and finds nothing.
         limit: bytes that all files together may take.
     """
 
     def __init__(self, directory: Path | None, limit: int) -> None:
         self._directory = directory
         self._limit = limit
+        self._told = False
 
     def path(self, key: Key) -> Path | None:
         """Where the program of `key` is, or would be."""
-        return self._directory / (key.digest + _SUFFIX) if self._directory else None
+        return self._directory / (key.digest + SUFFIX) if self._directory else None
 
     def is_empty(self) -> bool:
         """Whether there is no program at all in the directory."""
+        if self._directory is None:
+            return True
         try:
-            return self._directory is None or not any(self._directory.glob("*" + _SUFFIX))
+            with os.scandir(self._directory) as files:
+                return not any(file.name.endswith(SUFFIX) for file in files)
         except OSError:
             return True
 
     def get(self, key: Key) -> bytes | None:
-        """The program that was stored under `key`; None if there is none, or none that is whole."""
+        """The program that was stored under `key`; None if there is none, or none that is whole and this user's."""
         path = self.path(key)
-        if path is None:
+        if path is None or not self._is_own(path.parent):
             return None
         try:
-            content = path.read_bytes()
+            parts = _parse(own_files.read(path, self._limit))
         except FileNotFoundError:
             return None
-        except OSError as error:
-            _warn(f"cannot read {path}: {error.strerror}; the program is compiled instead")
+        except own_files.Foreign as reason:
+            notice(f"{reason}; the program is compiled instead", 3)
             return None
-        parts = _parse(content)
+        except own_files.Unreadable as reason:
+            self.remove(key, str(reason))
+            return None
+        except OSError as error:
+            notice(f"cannot read {path}: {error.strerror}; the program is compiled instead", 3)
+            return None
         if parts is None:
-            _warn(f"{path} is damaged; the file is removed and the program compiled instead")
-            with contextlib.suppress(OSError):
-                path.unlink()
+            self.remove(key, "its checksum does not fit")
             return None
         stored, program = parts
         if stored != key.text:
@@ -104,6 +111,15 @@ class DiskCache:
         with contextlib.suppress(OSError):  # a cache that may not be written still serves
             os.utime(path)
         return program
+
+    def remove(self, key: Key, reason: str) -> None:
+        """Removes the file of `key`, which turned out to be no good; `reason` completes "is damaged"."""
+        path = self.path(key)
+        if path is None:
+            return
+        with contextlib.suppress(OSError):
+            path.unlink()
+        notice(f"{path} is damaged ({reason}); the file is removed and the program compiled instead", 4)
 
     def put(self, key: Key, program: bytes) -> None:
         """Stores `program` under `key`, and removes what no longer fits."""
@@ -115,32 +131,28 @@ class DiskCache:
         if len(content) > self._limit:
             return
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, content)
-            self._evict()
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._is_own(path.parent):
+                cache_total.make_room(path.parent, len(content), self._limit)
+                own_files.write(path, content)
         except OSError as error:
-            _warn(
+            notice(
                 f"cannot store a compiled program in {path.parent}: {error.strerror}; it will be compiled again"
-                f" next time (FTM_CACHE_DIR names another directory, or off)"
+                f" next time (FTM_CACHE_DIR names another directory, or off)", 3
             )
 
-    def _evict(self) -> None:
-        entries, abandoned = [], time.time() - _ABANDONED
-        with os.scandir(self._directory) as files:
-            for file in files:
-                with contextlib.suppress(FileNotFoundError):  # another process was faster
-                    status = file.stat()
-                    if file.name.endswith(_SUFFIX):
-                        entries.append((status.st_mtime_ns, status.st_size, file.path))
-                    elif file.name.startswith(".partial-") and status.st_mtime < abandoned:
-                        os.unlink(file.path)
-        total = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries):
-            if total <= self._limit:
-                break
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-            total -= size
+    def _is_own(self, directory: Path) -> bool:
+        """Whether only this user writes to the directory; if not, that is said once."""
+        try:
+            own_files.check_directory(directory)
+        except own_files.Foreign as reason:
+            if not self._told:
+                self._told = True
+                notice(f"the cache of compiled programs is not used: {reason}; FTM_CACHE_DIR names another directory", 4)
+            return False
+        except OSError:
+            pass  # there is none yet, or reading from it will tell
+        return True
 
 
 def _parse(content: bytes) -> tuple[bytes, bytes] | None:
@@ -153,19 +165,3 @@ def _parse(content: bytes) -> tuple[bytes, bytes] | None:
         return None
     (length,) = _LENGTH.unpack_from(body)
     return body[_LENGTH.size : _LENGTH.size + length], body[_LENGTH.size + length :]
-
-
-def _write(path: Path, content: bytes) -> None:
-    descriptor, partial = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(partial, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
-        raise
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, RuntimeWarning, stacklevel=4)

@@ -7,12 +7,12 @@ signal that arrived meanwhile: the recorder passes it on, and asks again when so
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import signal
 import sys
 import time
 import traceback
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
@@ -24,10 +24,11 @@ from ftm_backend.service import source_hash
 
 from ftm_lazy import _C, dump, settings
 from ftm_lazy.cache import DiskCache, Key
+from ftm_lazy.notices import notice
 from ftm_lazy.recompiles import History
-from ftm_lazy.worker import CompileError, Worker
+from ftm_lazy.worker import CompileError, Worker, WorkerError
 
-__all__ = ["Bridge", "CompileError", "bridge"]
+__all__ = ["Bridge", "CompileError", "WorkerError", "bridge"]
 
 _FIRST_STEPS = 5  # programs run until a loop counts as settled
 
@@ -43,6 +44,7 @@ class Bridge:
         self._dumped: dict[str, Path] = {}
         self.watchers: list[Callable[[str], object]] = []
         """Called with each trace that is new to this process, where it is cut."""
+        self._found: set[str] = set()  # digests of the keys that the cache had
         self._worker = Worker(
             values.compile_timeout, echo="worker" in values.debug, progress="compile" in values.debug
         )
@@ -50,25 +52,41 @@ class Bridge:
     def prepare(self) -> None:
         """Starts the compiler's process if it will probably be needed, so that its imports overlap."""
         if self._settings.executor == "machine" and self._cache.is_empty():
-            self._worker.start()
+            with contextlib.suppress(WorkerError):  # whoever compiles first is told
+                self._worker.start()
 
-    def answer(self, text: str) -> bytes | str:
-        """The image of the program that `text` describes, or why there is none; raises what a signal's handler raised."""
+    def answer(self, text: str, refused: str = "") -> bytes | str:
+        """As `compile`, for the recorder: the image, or why there is none.
+
+        Raises what says nothing of the program, which is compiled when somebody next asks for its results: what a
+        signal's handler raised, and WorkerError.
+        """
         try:
-            return self.compile(text)
+            return self.compile(text, refused)
+        except WorkerError:
+            raise
         except Exception as error:
             if _from_signal_handler(error):
                 raise
             return f"{type(error).__name__}: {error}"
 
-    def compile(self, text: str) -> bytes:
-        """The image of the program that `text` describes; raises CompileError.
+    def compile(self, text: str, refused: str = "") -> bytes:
+        """The image of the program that `text` describes.
 
         Counts ``compiles`` or ``cache_hits_disk``, and ``recompiles``.
+
+        Args:
+            text: the trace.
+            refused: why the image of the last call for this trace was no good: it is not taken from the cache again.
+
+        Raises CompileError where the program does not compile, and WorkerError where there is no compiler.
         """
-        for watch in self.watchers:
-            watch(text)
         begin = time.perf_counter()
+        if refused:
+            self._give_up(text, refused)
+        else:
+            for watch in self.watchers:
+                watch(text)
         executable = self._find(text)
         if executable is not None:
             _C._count("cache_hits_disk")
@@ -129,8 +147,25 @@ class Bridge:
         return Key(text, source_hash(), self._settings.preset, self._settings.cores)
 
     def _find(self, text: str) -> Executable | None:
-        stored = self._cache.get(self._key(text))
-        return None if stored is None else Executable.from_bytes(stored)
+        key = self._key(text)
+        stored = self._cache.get(key)
+        if stored is None:
+            return None
+        try:
+            executable = Executable.from_bytes(stored)
+        except ValueError as error:
+            self._cache.remove(key, str(error))
+            return None
+        self._found.add(key.digest)
+        return executable
+
+    def _give_up(self, text: str, reason: str) -> None:
+        """Removes from the cache what the machine refused; raises CompileError if it did not come from there."""
+        key = self._key(text)
+        if key.digest not in self._found:
+            raise CompileError(reason)
+        self._found.remove(key.digest)
+        self._cache.remove(key, reason)
 
     def _compile(self, text: str, texts: bool) -> Executable:
         request = {"machine": self._settings.preset, "cores": self._settings.cores, "texts": texts}
@@ -149,7 +184,7 @@ class Bridge:
         try:
             texts = self._texts(text, executable)
         except CompileError as error:  # the program itself came from the cache and is good
-            warnings.warn(f"cannot show the stages of a program: {error}", RuntimeWarning, stacklevel=3)
+            notice(f"cannot show the stages of a program: {error}", 3)
         else:
             place = dump.write(self._settings.dump, texts)
             if place is not None and "data" in self._settings.debug:
@@ -165,7 +200,7 @@ class Bridge:
         _C._count("recompiles")
         self._recompiles.append(difference)
         if "recompile" in self._settings.debug:
-            warnings.warn(f"recompiled: {difference}", RuntimeWarning, stacklevel=3)
+            notice(f"recompiled: {difference}", 3)
 
 
 def _from_signal_handler(error: Exception) -> bool:

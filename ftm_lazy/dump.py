@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy
 import torch
+
+from ftm_lazy.notices import notice
 
 __all__ = ["describe", "write", "write_data", "write_stages"]
 
@@ -34,7 +35,7 @@ def write(directory: Path, texts: dict[str, str]) -> Path | None:
         place = _fresh(directory, digest)
         write_stages(place, texts)
     except OSError as error:
-        warnings.warn(f"cannot write to FTM_DUMP={directory}: {error.strerror}", RuntimeWarning, stacklevel=4)
+        notice(f"cannot write to FTM_DUMP={directory}: {error.strerror}", 4)
         return None
     return place
 
@@ -83,7 +84,7 @@ def write_data(
         values = dict(zip(_names(asm, "scalar"), scalars, strict=True))
         (place / "scalars.json").write_text(json.dumps(values) + "\n")
     except OSError as error:
-        warnings.warn(f"cannot write to {place}: {error.strerror}", RuntimeWarning, stacklevel=3)
+        notice(f"cannot write to {place}: {error.strerror}", 3)
 
 
 def _names(asm: str, kind: str) -> list[str]:

@@ -8,19 +8,21 @@ does not compile.  A forked child starts a process of its own; nothing here is s
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
 import subprocess
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from typing import IO, Any
 
 from ftm_backend.service import pack, unpack
 
-__all__ = ["CompileError", "Worker"]
+from ftm_lazy.notices import notice
+
+__all__ = ["CompileError", "Worker", "WorkerError"]
 
 _STALL = 30.0  # seconds without any CPU time, within which the process counts as alive
 _TICK = 0.25
@@ -29,6 +31,10 @@ _PATIENCE = 1.0  # seconds after which a waiting user is told what for
 
 class CompileError(RuntimeError):
     """A program did not compile; the message says why and how to replay it."""
+
+
+class WorkerError(RuntimeError):
+    """The compiler's process cannot be started; that says nothing of the program, which may compile later."""
 
 
 class _Lost(Exception):
@@ -46,7 +52,7 @@ class Worker:
         timeout: seconds that one compilation may take.
         echo: let the process write to this process's stderr; else its last lines are shown if it crashes.
         progress: tell a user who waits long, even if stderr is no terminal.
-        command: how to start the process.
+        command: how to start the process; the descriptors of its two pipes are appended, see `ftm_backend.service`.
     """
 
     def __init__(
@@ -64,6 +70,7 @@ class Worker:
         self._command = command
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._requests_to = self._answers_from = -1  # descriptors
         self._log: IO[bytes] | None = None
         self._received = bytearray()
         self._requests = 0
@@ -75,7 +82,7 @@ class Worker:
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Starts the process unless it runs; does not wait for it."""
+        """Starts the process unless it runs; does not wait for it.  Raises WorkerError."""
         with self._lock:
             self._start()
 
@@ -86,7 +93,8 @@ class Worker:
             text: the trace.
             request: what the service wants to know beside it: machine, cores, texts.
 
-        Raises CompileError if the program does not compile, takes too long, or has ended the process twice.
+        Raises CompileError if the program does not compile, takes too long, or has ended the process twice, and
+        WorkerError if there is no process to be had.
         An exception that arrives from outside, such as KeyboardInterrupt, ends the process, and passes.
         """
         with self._lock:
@@ -97,7 +105,7 @@ class Worker:
                     tail = self._kill()
                     if attempt == 2:
                         raise CompileError(f"the compiler's process {loss}, twice for the same program{tail}") from None
-                    warnings.warn(f"the compiler's process {loss}; it is started again", RuntimeWarning, stacklevel=3)
+                    notice(f"the compiler's process {loss}; it is started again", 3)
                 except CompileError:
                     raise
                 except _TooLong as error:
@@ -119,18 +127,31 @@ class Worker:
         if self._process is not None and self._process.poll() is None:
             return
         self._kill()
-        self._log = None if self._echo else open(os.memfd_create("ftm-compiler"), "w+b")  # no directory need be writable
-        self._process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            bufsize=0,
-            process_group=0,  # Ctrl-C is meant for the user's program
-            env=os.environ | {"PYTHONHASHSEED": "0"},  # the same program from the same trace
-        )
-        os.set_blocking(self._process.stdin.fileno(), False)
-        os.set_blocking(self._process.stdout.fileno(), False)
+        try:
+            self._spawn()
+        except (OSError, ValueError) as error:  # ValueError: an environment that cannot be passed on
+            self._kill()
+            raise WorkerError(f"the compiler's process cannot be started: {error}") from error
+
+    def _spawn(self) -> None:
+        """Its frames go through pipes of their own: whatever is printed when an interpreter starts goes to the log."""
+        with contextlib.ExitStack() as theirs:
+            requests, self._requests_to = _pipe()
+            theirs.callback(os.close, requests)
+            self._answers_from, answers = _pipe()
+            theirs.callback(os.close, answers)
+            self._log = None if self._echo else open(os.memfd_create("ftm-worker-log"), "w+b")
+            self._process = subprocess.Popen(
+                (*self._command, str(requests), str(answers)),
+                pass_fds=(requests, answers),
+                stdin=subprocess.DEVNULL,
+                stdout=2 if self._echo else self._log,
+                stderr=None if self._echo else subprocess.STDOUT,
+                process_group=0,  # Ctrl-C is meant for the user's program
+                env=os.environ | {"PYTHONHASHSEED": "0"},  # the same program from the same trace
+            )
+        os.set_blocking(self._requests_to, False)
+        os.set_blocking(self._answers_from, False)
 
     def _kill(self) -> str:
         """Ends the process at once; returns the last lines that it wrote, as part of a message."""
@@ -140,8 +161,7 @@ class Worker:
         if process is not None:
             process.kill()
             process.wait()
-            process.stdin.close()
-            process.stdout.close()
+        self._close_pipes()
         if log is None:
             return ""
         with log:
@@ -156,8 +176,13 @@ class Worker:
         self._received = bytearray()
         if process is not None:
             process.returncode = 0  # not ours to wait for
-            process.stdin.close()  # else the service would outlive the parent
-            process.stdout.close()
+        self._close_pipes()  # else the service would outlive the parent
+
+    def _close_pipes(self) -> None:
+        for descriptor in (self._requests_to, self._answers_from):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._requests_to = self._answers_from = -1
 
     # --- one request --------------------------------------------------------------------------------------
 
@@ -180,9 +205,9 @@ class Worker:
     def _send(self, frame: bytes, watch: _Watch) -> None:
         rest = memoryview(frame)
         while rest:
-            watch.wait(self._process.stdin.fileno(), select.POLLOUT)
+            watch.wait(self._requests_to, select.POLLOUT)
             try:
-                rest = rest[os.write(self._process.stdin.fileno(), rest) :]
+                rest = rest[os.write(self._requests_to, rest) :]
             except BlockingIOError:
                 continue
             except BrokenPipeError:
@@ -190,9 +215,9 @@ class Worker:
 
     def _receive(self, watch: _Watch) -> tuple[dict[str, Any], bytes]:
         while (frame := unpack(self._received)) is None:
-            watch.wait(self._process.stdout.fileno(), select.POLLIN)
+            watch.wait(self._answers_from, select.POLLIN)
             with contextlib.suppress(BlockingIOError):
-                chunk = os.read(self._process.stdout.fileno(), 1 << 20)
+                chunk = os.read(self._answers_from, 1 << 20)
                 if not chunk:
                     raise _Lost(self._ending())
                 self._received += chunk
@@ -255,6 +280,16 @@ class _Watch:
             sys.stderr.write(f"{self._notice(seconds)}\n")
         self._shown = seconds
         sys.stderr.flush()
+
+
+def _pipe() -> tuple[int, int]:
+    """Both ends of a pipe, not inherited, and none of them a standard stream's number."""
+    ends = os.pipe()
+    try:
+        return fcntl.fcntl(ends[0], fcntl.F_DUPFD_CLOEXEC, 3), fcntl.fcntl(ends[1], fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        for end in ends:
+            os.close(end)
 
 
 def _cpu_ticks(pid: int) -> int | None:

@@ -10,11 +10,13 @@ import hashlib
 import json
 import zlib
 from dataclasses import dataclass, field
+from typing import Any
 
 __all__ = ["Executable"]
 
 _FORMAT = "ftm-executable"
 _VERSION = 1
+_MOST_TEXT = 1 << 29  # bytes of all texts, unpacked
 
 
 @dataclass(frozen=True)
@@ -51,23 +53,58 @@ class Executable:
         Raises:
             ValueError: the bytes are damaged, or were written by another version.
         """
-        line, _, body = data.partition(b"\n")
-        try:
-            header = json.loads(line)
-        except ValueError:
-            header = None
-        if not isinstance(header, dict) or header.get("format") != _FORMAT:
-            raise ValueError("these bytes are no compiled program")
-        if header.get("version") != _VERSION:
-            raise ValueError(f"the compiled program has format version {header.get('version')}, expected {_VERSION}")
+        header, body = _header(data)
         if header["blake2b"] != hashlib.blake2b(body, digest_size=16).hexdigest():
             raise ValueError("the compiled program is damaged: its checksum does not fit")
         sections, at = {}, 0
         for name, size in header["sections"]:
             sections[name], at = body[at : at + size], at + size
-        asm = zlib.decompress(sections["asm"]).decode()
-        texts = {
-            stage: asm if stage == "asm" else zlib.decompress(sections[f"text:{stage}"]).decode()
-            for stage in header["stages"]
-        }
-        return cls(sections["image"], asm, header["machine"], texts)
+        wanted = {"image", "asm", *(f"text:{stage}" for stage in header["stages"] if stage != "asm")}
+        if at != len(body) or sections.keys() != wanted or len(sections) != len(header["sections"]):
+            raise ValueError("the compiled program is damaged: its sections are not those that the header names")
+        texts = _unpack({name: data for name, data in sections.items() if name != "image"})
+        asm = texts["asm"]
+        stages = {stage: asm if stage == "asm" else texts[f"text:{stage}"] for stage in header["stages"]}
+        return cls(sections["image"], asm, header["machine"], stages)
+
+
+def _header(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """The header, its fields of the right types, and what follows it; raises ValueError."""
+    line, _, body = data.partition(b"\n")
+    try:
+        header = json.loads(line)
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict) or header.get("format") != _FORMAT:
+        raise ValueError("these bytes are no compiled program")
+    if header.get("version") != _VERSION:
+        raise ValueError(f"the compiled program has format version {header.get('version')}, expected {_VERSION}")
+    sections, stages = header.get("sections"), header.get("stages")
+    good = isinstance(sections, list) and isinstance(stages, list) and isinstance(header.get("machine"), str)
+    good = good and isinstance(header.get("blake2b"), str) and all(isinstance(stage, str) for stage in stages)
+    if not good or not all(_is_section(section) for section in sections):
+        raise ValueError("the compiled program is damaged: its header does not say what follows")
+    return header, body
+
+
+def _is_section(value: Any) -> bool:
+    return (
+        isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and type(value[1]) is int and value[1] >= 0
+    )
+
+
+def _unpack(packed: dict[str, bytes]) -> dict[str, str]:
+    """Texts by name; raises ValueError when they are damaged, or would take more memory than any program's texts."""
+    texts, rest = {}, _MOST_TEXT
+    for name, data in packed.items():
+        stream = zlib.decompressobj()
+        try:
+            text = stream.decompress(data, rest)
+            whole = stream.eof and not stream.unused_data
+            texts[name] = text.decode()
+        except (zlib.error, UnicodeDecodeError) as error:
+            raise ValueError(f"the compiled program is damaged: section {name!r}: {error}") from None
+        rest -= len(text)
+        if not whole or rest <= 0:
+            raise ValueError(f"the compiled program is damaged: section {name!r} is cut off, or longer than any text")
+    return texts

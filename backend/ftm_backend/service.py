@@ -1,7 +1,7 @@
-"""The compiler as a process of its own: ``python -m ftm_backend.service``.
+"""The compiler as a process of its own: ``python -m ftm_backend.service 3 4``.
 
-It reads requests from its standard input and writes answers to its standard output, both as frames (`pack`,
-`unpack`): a JSON header and a body of bytes.
+It reads requests from the first of these descriptors and writes answers to the second, both as frames (`pack`,
+`unpack`): a JSON header and a body of bytes.  Standard input and output have no part in it.
 
     request   {"id": 7, "machine": "host", "cores": 2, "texts": false, "timeout": 300.0}, body: the trace's text
     answer    {"id": 7, "ok": true, "seconds": 0.8}, body: the executable (`Executable.to_bytes`)
@@ -109,14 +109,13 @@ def _warm_up() -> None:
     from ftm_backend.frontend import ops  # noqa: F401
 
 
-def main() -> None:
-    """Serves until standard input ends."""
+def main(words: list[str]) -> None:
+    """Serves until the requests end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints must not print into the frames
+    source, answers = int(words[0]), os.fdopen(int(words[1]), "wb")
     requests: queue.SimpleQueue = queue.SimpleQueue()
-    threading.Thread(target=_read_requests, args=(0, requests), daemon=True).start()
+    threading.Thread(target=_read_requests, args=(source, requests), daemon=True).start()
     answers.write(pack({"source": source_hash()}))
     answers.flush()
     _warm_up()
@@ -126,4 +125,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

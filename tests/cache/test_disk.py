@@ -1,14 +1,16 @@
 """The cache directory: whatever happens to it, a hit is the program that was stored, and nothing stops the user."""
 
 import errno
+import fcntl
 import os
+import random
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from ftm_lazy import cache
+from ftm_lazy import cache_total, own_files
 from ftm_lazy.cache import DiskCache, Key
 
 PROGRAM = bytes(range(256)) * 40
@@ -100,6 +102,45 @@ def test_the_longest_unused_goes_first(tmp_path):
     assert sum(file.stat().st_size for file in (tmp_path / "programs").iterdir()) <= 35_000
 
 
+def test_the_limit_holds_whatever_is_stored(tmp_path):
+    """Many programs of many sizes, some again and again; what another process or an older version left counts too."""
+    disk = store(tmp_path, limit=200_000)
+    generator = random.Random(0)
+    for step in range(400):
+        disk.put(key(str(generator.randrange(300))), bytes(generator.randrange(20_000)))
+        if step == 200:
+            (tmp_path / "programs/.total").unlink()
+        if step == 300:
+            (tmp_path / "programs/.total").write_bytes(b"?")
+        if step % 50 == 49:
+            sizes = [file.stat().st_size for file in (tmp_path / "programs").glob("*.program")]
+            assert 100_000 < sum(sizes) <= 200_000
+
+
+def test_storing_looks_at_no_other_file(tmp_path, monkeypatch):
+    disk = store(tmp_path)
+    disk.put(key("first"), PROGRAM)
+
+    def refuse(*arguments):
+        raise AssertionError("the directory is gone through")
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, "listdir", refuse)
+    disk.put(key("second"), PROGRAM)
+    assert disk.get(key("second")) == PROGRAM
+
+
+def test_who_holds_the_sum_for_long_does_not_stop_the_others(tmp_path, monkeypatch):
+    disk = store(tmp_path)
+    disk.put(key(), PROGRAM)
+    monkeypatch.setattr(cache_total, "_TRIES", 2)
+    with open(tmp_path / "programs/.total", "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        disk.put(key("b"), PROGRAM)
+    disk.put(key("c"), PROGRAM)
+    assert disk.get(key("b")) == disk.get(key("c")) == PROGRAM
+
+
 def test_a_program_larger_than_the_limit_is_not_stored(tmp_path):
     disk = store(tmp_path, limit=1000)
     disk.put(key(), PROGRAM)
@@ -112,6 +153,7 @@ def test_abandoned_parts_are_removed(tmp_path):
     old, new = tmp_path / "programs/.partial-old", tmp_path / "programs/.partial-new"
     old.write_bytes(b"x"), new.write_bytes(b"x")
     os.utime(old, (0, 0))
+    (tmp_path / "programs/.total").unlink()  # so that the directory is gone through
     disk.put(key("b"), PROGRAM)
     assert not old.exists() and new.exists()
 
@@ -139,10 +181,10 @@ def test_full_disk_warns_and_leaves_nothing(tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(cache.os, "fdopen", Full)
+        patch.setattr(own_files.os, "fdopen", Full)
         with pytest.warns(RuntimeWarning, match="No space left on device.*FTM_CACHE_DIR"):
             disk.put(key(), PROGRAM)
-    assert list((tmp_path / "programs").iterdir()) == []
+    assert [file.name for file in (tmp_path / "programs").iterdir()] == [".total"]
     disk.put(key(), PROGRAM)
     assert disk.get(key()) == PROGRAM
 
@@ -163,8 +205,8 @@ def test_read_only_directory_serves_but_does_not_grow(tmp_path, monkeypatch):
     def refuse(*arguments, **named):
         raise OSError(errno.EROFS, "Read-only file system")  # permissions would not hold root back
 
-    monkeypatch.setattr(cache.tempfile, "mkstemp", refuse)
-    monkeypatch.setattr(cache.os, "utime", refuse)
+    monkeypatch.setattr(own_files.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(os, "utime", refuse)
     with pytest.warns(RuntimeWarning, match="cannot store.*Read-only file system"):
         disk.put(key("new"), PROGRAM)
     assert disk.get(key()) == PROGRAM and disk.get(key("new")) is None
@@ -201,4 +243,4 @@ def test_many_processes_write_read_and_evict(tmp_path):
         assert run.returncode == 0, errors
         assert int(output) > 0
     files = list(tmp_path.iterdir())
-    assert files and all(file.suffix == ".program" for file in files)
+    assert {file.suffix or file.name for file in files} == {".program", ".total"}

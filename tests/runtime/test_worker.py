@@ -5,6 +5,7 @@ The service here is a stand-in that does what the trace's text tells it to; `tes
 
 import os
 import signal
+import subprocess
 import sys
 import textwrap
 import threading
@@ -13,19 +14,22 @@ import warnings
 
 import pytest
 from ftm_lazy import worker
-from ftm_lazy.worker import CompileError, Worker
+from ftm_lazy.worker import CompileError, Worker, WorkerError
 
 SERVICE = """
 import os, signal, sys, time
 from pathlib import Path
 from ftm_backend.service import pack, unpack
 
-def send(frame):
-    os.write(1, frame)
+source, answers = map(int, sys.argv[-2:])
 
+def send(frame):
+    os.write(answers, frame)
+
+print("noise of an interpreter that starts", flush=True)
 send(pack({"source": "fake"}))
 received = bytearray()
-while chunk := os.read(0, 1 << 20):
+while chunk := os.read(source, 1 << 20):
     received += chunk
     while frame := unpack(received):
         header, body = frame
@@ -112,6 +116,72 @@ def test_killed_while_compiling(start):
     threading.Timer(0.3, os.kill, (service.pid, signal.SIGKILL)).start()
     with pytest.warns(RuntimeWarning, match="was killed by signal 9; it is started again"):
         assert compile_text(service, "sleep 1.5") == b"<sleep 1.5>"
+
+
+@pytest.mark.parametrize("word", ["killed", "crash_once"])
+def test_restarting_goes_on_where_warnings_are_errors(start, tmp_path, capfd, word):
+    service = start()
+    compile_text(service, "hello")
+    if word == "killed":
+        threading.Timer(0.3, os.kill, (service.pid, signal.SIGKILL)).start()
+    text = "sleep 1.5" if word == "killed" else f"crash_once {tmp_path / 'mark'}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compile_text(service, text) == f"<{text}>".encode()
+    assert "it is started again" in capfd.readouterr().err
+
+
+def test_what_is_printed_before_the_service_runs_is_in_the_log_and_nowhere_else(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("print('x' * 100_000)\nimport os\nos.write(1, b'\\0' * 1000)\n")
+    trace = "trace\n  %0 = param f32[4]\n  %1 = aten::relu(self=%0) : f32[4]\n  return %1\n"
+    service = Worker(60.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert service.compile(trace, {"machine": "host", "cores": 1, "texts": False})[0]
+    service.close()
+
+
+def test_without_a_temporary_directory(start, monkeypatch):
+    monkeypatch.setenv("TMPDIR", "/nowhere/at/all")
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
+    assert compile_text(start(), "hello") == b"<hello>"
+
+
+def test_a_process_that_cannot_start_is_an_error_of_that_call_alone(start, monkeypatch):
+    service = start()
+    with monkeypatch.context() as patch:
+        patch.setattr(service, "_command", ("/nowhere/python",))
+        for _ in range(2):
+            with pytest.raises(WorkerError, match="cannot be started: .*No such file"):
+                compile_text(service, "hello")
+        with pytest.raises(WorkerError):
+            service.start()
+    with monkeypatch.context() as patch:
+        patch.setenv("FTM_TEST", "x")
+        patch.setattr(os, "environ", os.environ | {"WRONG": "with a \0"})
+        with pytest.raises(WorkerError, match="null byte"):
+            compile_text(service, "hello")
+    assert compile_text(service, "hello") == b"<hello>"
+    open_before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(service, "_command", ("/nowhere/python",))
+    service.close()
+    for _ in range(20):
+        with pytest.raises(WorkerError):
+            service.start()
+    assert len(os.listdir("/proc/self/fd")) <= open_before
+
+
+def test_standard_streams_that_are_closed(tmp_path, start):
+    """Then a pipe would take their numbers, and the process's own streams would be put in its place."""
+    start()
+    code = (
+        "import os, sys; from ftm_lazy.worker import Worker; os.close(0); os.close(1); os.close(2)\n"
+        "w = Worker(30.0, command=(sys.executable, sys.argv[1]))\n"
+        "os._exit(0 if w.compile('hello', {})[0] == b'<hello>' else 1)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "service.py")], timeout=60).returncode == 0
 
 
 def test_one_crash_is_survived(start, tmp_path):

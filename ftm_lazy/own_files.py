@@ -1,0 +1,71 @@
+"""Files that only this user can have written, read whole and bounded.
+
+A program from the cache runs in this process.  So a file counts only if this user owns it and nobody else may write to
+it, and the same holds for its directory; what is no regular file (a pipe would never end) is not opened for long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+__all__ = ["Foreign", "Unreadable", "check_directory", "read", "write"]
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+PARTIAL = ".partial-"
+"""What names of files begin with that are being written."""
+
+
+class Foreign(Exception):
+    """Another user may have written this; the message says why, and what would cure it."""
+
+
+class Unreadable(Exception):
+    """This is no file that `write` made; the message says why."""
+
+
+def check_directory(directory: Path) -> None:
+    """Raises Foreign unless the directory is this user's alone to write to; OSError if there is none."""
+    _check(os.stat(directory), str(directory), "700")
+
+
+def read(path: Path, limit: int) -> bytes:
+    """The content of a regular file of at most `limit` bytes.
+
+    Raises Foreign, Unreadable, or OSError (FileNotFoundError if there is none).
+    """
+    if path.is_symlink():
+        raise Unreadable("it is a link")
+    # Not blocking: opening a pipe would wait for who writes to it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unreadable("it is no regular file")
+        _check(status, str(path), "600")
+        if status.st_size > limit:
+            raise Unreadable(f"it has {status.st_size} bytes, more than the cache may have")
+        return file.read(status.st_size)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Writes a file that appears whole or not at all, readable for this user only.  Raises OSError."""
+    descriptor, partial = tempfile.mkstemp(prefix=PARTIAL, dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise
+
+
+def _check(status: os.stat_result, name: str, mode: str) -> None:
+    if status.st_uid != os.geteuid():
+        raise Foreign(f"{name} belongs to user {status.st_uid}, not to this one")
+    if status.st_mode & _OTHERS_WRITE:
+        raise Foreign(f"others may write to {name} (`chmod {mode} {name}` would end that)")
