@@ -28,7 +28,7 @@ DEBUG_KEYS = {
 }
 """What FTM_DEBUG may ask for."""
 
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_UNITS = ["", "K", "M", "G", "T"]
 
 
 class SettingsError(ValueError):
@@ -58,11 +58,26 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _size(text: str) -> int:
+def _large(text: str, kilo: int) -> int | None:
+    """A whole number, or one with K, M, G or T; None for anything else."""
     number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
-    if not number.isdecimal() or unit not in _UNITS:
+    if not number.isdecimal() or len(number) > 18 or unit not in _UNITS:
+        return None
+    return int(number) * kilo ** _UNITS.index(unit)
+
+
+def _size(text: str) -> int:
+    value = _large(text, 1024)
+    if value is None:
         raise ValueError("valid values: bytes, or a whole number with K, M, G or T, such as 500M")
-    return int(number) * _UNITS[unit]
+    return value
+
+
+def _instructions(text: str) -> int:
+    value = _large(text, 1000)
+    if not value or value >= 1 << 63:
+        raise ValueError("valid values: whole numbers from 1, or with K, M, G or T, such as 500G")
+    return value
 
 
 def _debug(text: str) -> frozenset[str]:
@@ -142,6 +157,10 @@ class Settings:
     )
     compile_timeout: float = _setting(
         "FTM_COMPILE_TIMEOUT", _seconds, 300.0, "300", "seconds after which a compilation is given up"
+    )
+    instruction_limit: int = _setting(
+        "FTM_INSTRUCTION_LIMIT", _instructions, 100 * 10**9, "100G",
+        "instructions that a core may execute in one run of a program; one more is a fault, so that no program is endless"
     )
     trace_limit: int = _setting(
         "FTM_TRACE_LIMIT", _count, 20000, "20000", "recorded operations after which a trace is cut and launched"

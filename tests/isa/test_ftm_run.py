@@ -1,8 +1,10 @@
 """The command line of ftm-run: data from files, folders and random numbers; comparison; every wrong usage."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -96,7 +98,9 @@ def test_a_fault_names_the_line(folder, capsys):
     ([], "no array for input b0 (f32 [3, 100]): give --in b0=FILE.npy, or --random"),
     (["--in", "b0"], "expected NAME=VALUE"), (["--in", "b7=x.npy"], "no 'b7'; it has b0"),
     (["--in", "b0=missing.npy"], "missing.npy: No such file"), (["--random", "--scalar", "s1=x"], "s1 is i64, found 'x'"),
-    (["--random", "--cores", "0"], "at least one core"), (["--random", "--compare", "nowhere"], "o0.npy does not exist"),
+    (["--random", "--cores", "0"], "at least one core"), (["--random", "--cores", "100000"], "at most 256"),
+    (["--random", "--seed", "-1"], "--seed -1: expected 0 or more"),
+    (["--random", "--scalar", f"s1={2**63}"], "does not fit in 64 bits"), (["--random", "--scalar", "s1=" + "9" * 5000], "(5000 characters)"), (["--random", "--compare", "nowhere"], "o0.npy does not exist"),
     (["--profile", "--machine", "cray"], "known presets"),
 ])
 def test_wrong_usage(folder, capsys, words, message):
@@ -125,6 +129,52 @@ def test_bad_scalar_files(folder, capsys, text, message):
     (folder / "scalars.json").write_text(text)
     status, _, err = run(capsys, folder)
     assert status == 2 and message in err
+
+
+def test_a_program_that_is_no_text(folder, capsys):
+    (folder / "p.lan").write_bytes(TEXT.encode() + b"// \xff\n")
+    assert "p.lan is no UTF-8 text: byte" in run(capsys, folder)[2]
+    (folder / "p.lan").write_text(TEXT)
+    (folder / "scalars.json").write_bytes(b"{\xff}")
+    assert "scalars.json is no UTF-8 text" in run(capsys, folder)[2]
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "1" + "0" * 30, "-" + "9" * 25])
+@pytest.mark.parametrize("place", ["SMOV {}, r1", "DWAIT X[{}]", "DLD b0[r1+{}], 3@100 | 100@1, X", "SMOV r{}, r1", "DLD b0[0], {}@100 | 100@1, X",
+                                   "[r{}] DWAITALL"])
+def test_numbers_that_no_machine_has(folder, capsys, number, place):
+    (folder / "p.lan").write_text(TEXT.replace("DWAIT X", place.format(number)))
+    status, _, err = run(capsys, folder)
+    assert status == 2 and "line 11" in err and "Traceback" not in err
+
+
+def test_arrays_that_no_memory_holds(folder, capsys):
+    for shape in ("1000000x1000000", "9223372036854775807", "4000000000000", "x".join(["1"] * 100)):
+        (folder / "p.lan").write_text(TEXT.replace("@in b0, f32, 3x100", f"@in b0, f32, {shape}"))
+        status, _, err = run(capsys, folder / "p.lan", "--random")
+        assert status == 2 and err.startswith("ftm-run: ") and len(err.splitlines()) < 5
+        (folder / "p.lan").write_text(TEXT.replace("@out o0, f32, 3x100", f"@out o0, f32, {shape}"))
+        assert run(capsys, folder / "p.lan", "--random")[0] == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"PK\x03\x04", b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999,), }"])
+def test_arrays_that_are_cut_off(folder, capsys, content):
+    (folder / "b0.npy").write_bytes(content)
+    status, _, err = run(capsys, folder)
+    assert status == 2 and err.startswith("ftm-run: ")
+
+
+def test_several_arrays_in_one_file(folder, capsys):
+    np.savez(folder / "many.npz", a=np.zeros(3))
+    assert "several arrays" in run(capsys, folder / "p.lan", "--random", "--in", f"b0={folder / 'many.npz'}")[2]
+
+
+def test_ctrl_c_ends_an_endless_program(folder):
+    (folder / "p.lan").write_text(TEXT.replace("    DWAIT X\n", "    DWAIT X\n    SMOV 1, r1\n  LOOP_a: 1, 2\n    [r1] SBR LOOP_a\n"))
+    process = subprocess.Popen([sys.executable, "-m", "ftm_backend.tools.ftm_run", str(folder)], stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[1] == "ftm-run: interrupted\n" and process.returncode == 130
 
 
 def test_no_program_or_several(folder, capsys):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.stages import Form, Pass
+from ftm_backend.tools.files import read_text
 from ftm_backend.tools.ftm_translate import write
 
 __all__ = ["main"]
@@ -129,7 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(f"{step.name:{width}}  {step.doc}" for step in _passes()))
         return 0
     try:
-        text = sys.stdin.read() if given.file == "-" else Path(given.file).read_text()
+        text = read_text(given.file)
         machine = presets.load(given.machine)
     except (OSError, ValueError) as error:
         print(f"ftm-opt: {error}", file=sys.stderr)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,11 @@ from ftm_backend.isa.examples import ARRAY_TYPES
 from ftm_backend.isa.program import Buffer, Program, ScalarArgument
 from ftm_backend.machine import cycles, presets
 from ftm_backend.tools import compare
+from ftm_backend.tools.files import read_text
+
+
+_MOST_CORES = 256
+_INT64 = range(-(2**63), 2**63)
 
 
 class UsageError(Exception):
@@ -71,15 +77,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"ftm-run: {error.filename}: {error.strerror}", file=sys.stderr)
     except (UsageError, isa.AsmError) as error:
         print(f"ftm-run: {error}", file=sys.stderr)
+    except MemoryError as error:
+        print(f"ftm-run: there is not enough memory for the program's arrays: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("ftm-run: interrupted", file=sys.stderr)
+        return 130
     return 2
 
 
 def _run(options: argparse.Namespace) -> int:
     path, folder = _locate(options.program)
-    program = isa.parse(path.read_text())
+    program = isa.parse(_text(path))
     image = isa.assemble(program)
-    if options.cores < 1:
-        raise UsageError(f"--cores {options.cores}: at least one core is needed")
+    if not 1 <= options.cores <= _MOST_CORES:
+        raise UsageError(f"--cores {options.cores}: expected at least one core, and at most {_MOST_CORES}")
+    if options.seed < 0:
+        raise UsageError(f"--seed {options.seed}: expected 0 or more")
     if options.profile:
         try:
             print(cycles.model(program, machine=options.machine, cores=options.cores).table())
@@ -158,15 +171,26 @@ class Data:
         if value is None:
             value = self.generator.uniform(0.1, 1.0) if scalar.dtype == "f64" else self.generator.integers(0, 8)
         try:
-            return float(value) if scalar.dtype == "f64" else int(value)
+            number = float(value) if scalar.dtype == "f64" else int(value)
         except (TypeError, ValueError, OverflowError):
-            raise UsageError(f"scalar {scalar.name} is {scalar.dtype}, found {value!r}") from None
+            shown = repr(value) if len(str(value)) < 100 else f"{str(value)[:40]}... ({len(str(value))} characters)"
+            raise UsageError(f"scalar {scalar.name} is {scalar.dtype}, found {shown}") from None
+        if scalar.dtype == "i64" and number not in _INT64:
+            raise UsageError(f"scalar {scalar.name} is i64, and {number} does not fit in 64 bits")
+        return number
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_text(path)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _object(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text())
-    except ValueError as error:
+        found = json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise UsageError(f'{path}: expected an object such as {{"s0": 1.5}}')
@@ -176,8 +200,10 @@ def _object(path: Path) -> dict[str, Any]:
 def _load(path: Path, buffer: Buffer) -> np.ndarray:
     try:
         array = np.load(path, allow_pickle=False)
-    except ValueError as error:
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise UsageError(f"{path} is no .npy array: {error}") from None
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"{path} holds several arrays: give one, as .npy")
     wanted = np.dtype(ARRAY_TYPES[buffer.dtype])
     if array.dtype != wanted:
         hint = " (bf16 is given as its bits, in uint16)" if buffer.dtype == "bf16" else ""
@@ -193,9 +219,8 @@ def _execute(
     """The outputs, or None after printing the fault that stopped the program."""
     from ftm_backend.machine import Machine, MachineError
 
-    machine = Machine(cores=options.cores, checked=options.checked)
     try:
-        return machine.load(image).run(inputs, scalars)
+        return Machine(cores=options.cores, checked=options.checked).load(image).run(inputs, scalars)
     except MachineError as error:
         print(f"ftm-run: {error}", file=sys.stderr)
         return None

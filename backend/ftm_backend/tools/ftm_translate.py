@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from ftm_backend.tools.files import read_text
+
 __all__ = ["main"]
 
 _EPILOG = """\
@@ -48,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     from ftm_backend.options import Options
 
     try:
-        text = sys.stdin.read() if given.file == "-" else Path(given.file).read_text()
+        text = read_text(given.file)
         options = Options(machine=given.machine, cores=given.cores, dump=given.dump)
         source = given.source or driver.guess_stage(text)
         result = driver.run_from(source, text, given.target, options)
