@@ -3,6 +3,8 @@
 #   make test      all tests
 #   make test-ops  PyTorch's own databases of ops, modules and optimizers, whole, against the CPU; resumable
 #   make bench     recording cost and step times beside eager's, and products modelled on the real target
+#   make sanitize  the machine's tests with the machine under address and undefined-behaviour sanitizers
+#   make fuzz      damaged images, texts and cache files against a sanitized machine, for SECONDS (60)
 #   make build     only what the others need: .venv, the pinned packages, the C++ parts
 
 PYTHON ?= python3
@@ -14,7 +16,7 @@ RECORDER_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h')
 MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -name '*.h') \
                    backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
 
-.PHONY: demo test test-ops bench build clean
+.PHONY: demo test test-ops bench sanitize fuzz build clean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -31,6 +33,15 @@ bench: build
 	$(BIN)/python benchmarks/step_time.py $(ARGS)
 	$(BIN)/python benchmarks/target.py
 	$(BIN)/python benchmarks/compile_time.py $(ARGS)
+
+sanitize: build
+	$(BIN)/python -m ftm_backend.machine.build --sanitize
+	$(BIN)/python tests/fuzz/sanitized.py -m pytest --sanitized tests/machine tests/isa/test_examples.py $(ARGS)
+
+SECONDS ?= 60
+fuzz: build
+	$(BIN)/python -m ftm_backend.machine.build --sanitize
+	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(ARGS)
 
 build: $(STAMPS)/native
 

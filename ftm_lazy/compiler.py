@@ -1,8 +1,9 @@
 """From a trace's text to the image that the machine loads: disk cache, else the compiler's process.
 
 The recorder calls `Bridge.answer` when it has not seen a trace before in this process.  Where that gives no image,
-the recorder runs the program operation by operation on the CPU.  What it raises is the user's, raised by the handler of a
-signal that arrived meanwhile: the recorder passes it on, and asks again when somebody next wants the result.
+the recorder runs the program operation by operation on the CPU.  What it raises says nothing of the program, since a
+signal's handler raised it or there is no compiler: the recorder passes it on, and asks again when somebody next wants the
+result.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Bridge:
             with contextlib.suppress(WorkerError):  # whoever compiles first is told
                 self._worker.start()
 
-    def answer(self, text: str, refused: str = "") -> bytes | str:
+    def answer(self, text: str, refused: str) -> bytes | str:
         """As `compile`, for the recorder: the image, or why there is none.
 
         Raises what says nothing of the program, which is compiled when somebody next asks for its results: what a

@@ -123,7 +123,9 @@ def _initialize() -> None:
         raise ImportError(f"{library}, the machine, is not built: run `make build`, or install the package with pip")
     bridge = compiler.bridge()
     operations = {name: list(dtypes) for name, dtypes in native_ops().items()}
-    _C._init(operations, str(library), values.cores, values.checked, bridge.answer)
+    _C._init(
+        operations, str(library), values.cores, values.checked, values.instruction_limit, bridge.answer
+    )
     _C._set_strict(values.strict)
     _C._set_trace_limit(values.trace_limit)
     _C._set_program_limit(values.program_limit)

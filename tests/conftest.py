@@ -6,3 +6,16 @@ from pathlib import Path
 for _name in [name for name in os.environ if name.startswith("FTM_")]:
     del os.environ[_name]
 os.environ["FTM_CACHE_DIR"] = str(Path(__file__).parents[1] / "build" / "test-cache")
+
+
+def pytest_addoption(parser):
+    """``--sanitized``: `make sanitize`, which also preloads what such a library needs."""
+    parser.addoption("--sanitized", action="store_true", help="the machine under address and undefined-behaviour sanitizers")
+
+
+def pytest_configure(config):
+    """Puts the sanitized library in the place of the machine."""
+    if config.getoption("--sanitized"):
+        from ftm_backend.machine import build, emulator
+
+        emulator.LIBRARY = build.SANITIZED

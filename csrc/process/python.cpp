@@ -18,6 +18,16 @@ WithoutGil::~WithoutGil() {
   }
 }
 
+void handle_signals() {
+  if (!Py_IsInitialized() || PyGILState_GetThisThreadState() == nullptr) {
+    return;
+  }
+  py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) {
+    throw py::error_already_set();
+  }
+}
+
 namespace {
 
 bool is_python_error(const std::exception& error) {

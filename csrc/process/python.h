@@ -19,6 +19,10 @@ class WithoutGil {
   void* state_ = nullptr;
 };
 
+// For a thread that waits without the GIL: runs the handlers of signals that have arrived, if this is the thread that
+// Python runs them on. Throws what a handler raises.
+void handle_signals();
+
 // True if a Python kernel raised NotImplementedError.
 bool is_python_not_implemented(const std::exception& error);
 // True for KeyboardInterrupt and its like.

@@ -11,7 +11,7 @@ PyObject* compile_function = nullptr; // owned; guarded by the GIL
 
 } // namespace
 
-CompileResult compile_in_python(const std::string& trace_text) {
+CompileResult compile_in_python(const std::string& trace_text, const std::string& refused) {
   CompileResult result;
   py::gil_scoped_acquire gil;
   if (compile_function == nullptr) {
@@ -19,7 +19,7 @@ CompileResult compile_in_python(const std::string& trace_text) {
     return result;
   }
   try {
-    const py::object answer = py::handle(compile_function)(py::str(trace_text));
+    const py::object answer = py::handle(compile_function)(py::str(trace_text), py::str(refused));
     if (py::isinstance<py::bytes>(answer)) {
       result.image = answer.cast<py::bytes>();
       result.error = result.image.empty() ? "the compiler returned an empty image" : "";

@@ -10,11 +10,12 @@ namespace ftm {
 struct CompileResult {
   std::string image; // of the machine's program; empty if compiling failed
   std::string error; // what went wrong
-  std::exception_ptr interrupt; // the user's: a signal's handler raised it; to be thrown on
+  std::exception_ptr interrupt; // the user's: a signal's handler raised it, or there is no compiler; to be thrown on
 };
 
-// Calls the compiler with the GIL. Never throws.
-CompileResult compile_in_python(const std::string& trace_text);
+// Calls the compiler with the GIL. Never throws. refused: why the image that it gave for this trace before was no good;
+// empty the first time.
+CompileResult compile_in_python(const std::string& trace_text, const std::string& refused);
 // `callable`: a PyObject*, or null.
 void set_compile_function(void* callable);
 

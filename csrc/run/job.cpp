@@ -34,10 +34,6 @@ void place_results(Job& job, const MachineProgram& program) {
 
 // Throws MachineFault. Where it says that inputs are whole, the job has them as before.
 void run_on_machine(Job& job, const MachineProgram& program) {
-  TORCH_INTERNAL_ASSERT(
-      program.inputs() == job.inputs.size() && program.aliases().size() == job.outputs.size() &&
-          program.scalars() == job.scalars.size(),
-      "the program's image does not have the trace's signature");
   place_results(job, program);
   std::vector<void*> inputs, outputs;
   for (const auto& input : job.inputs) {
@@ -152,6 +148,8 @@ Outcome run(Job& job) {
   }
   try {
     run_on_machine(job, *machine);
+  } catch (const MachineInterrupted&) {
+    throw;
   } catch (const MachineFault& fault) {
     if (!fault.inputs_whole) {
       throw;
@@ -167,6 +165,8 @@ Outcome run_job(Job& job) {
   TORCH_LAZY_TIMED("ExecuteTime");
   try {
     return run(job);
+  } catch (const MachineInterrupted&) {
+    return {{}, nullptr, /*interrupted=*/true};
   } catch (const std::exception& error) {
     Outcome outcome{
         std::vector<bool>(job.outputs.size()),

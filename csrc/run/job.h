@@ -34,6 +34,7 @@ using JobPtr = std::shared_ptr<Job>;
 struct Outcome {
   std::vector<bool> whole; // for each output: it has its value, or that which its variable held before
   FailurePtr failure; // what went wrong; null if nothing did
+  bool interrupted = false; // and nothing else: the job is as before, and may run again
 };
 
 // Never throws. The job's inputs have all been computed, or have failed.

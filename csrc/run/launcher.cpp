@@ -10,11 +10,13 @@
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 
 namespace ftm {
 namespace {
@@ -27,6 +29,8 @@ struct Launcher {
   std::thread thread;
   bool running = false; // the thread exists
   bool stopping = false;
+  bool paused = false; // the user interrupted the front one: it runs again when somebody waits for it
+  int waiting = 0; // threads that wait for jobs
   bool orphaned = false; // this is a forked child: the thread stayed behind
   size_t max_in_flight = 3;
 };
@@ -41,8 +45,9 @@ void launch_jobs() {
   auto& l = launcher();
   std::unique_lock<std::mutex> lock(l.mutex);
   while (true) {
-    l.changed.wait(lock, [&] { return l.stopping || (!l.jobs.empty() && l.jobs.front()->started); });
-    if (l.jobs.empty() || !l.jobs.front()->started) {
+    const auto runnable = [&] { return !l.paused && !l.jobs.empty() && l.jobs.front()->started; };
+    l.changed.wait(lock, [&] { return l.stopping || runnable(); });
+    if (!runnable()) {
       return; // stopping, and nothing left to run
     }
     const JobPtr job = l.jobs.front();
@@ -51,6 +56,11 @@ void launch_jobs() {
       const NotedRun noted(job->program ? job->program->trace().calls.size() : 0);
       return run_job(*job);
     }();
+    if (outcome.interrupted) {
+      lock.lock();
+      l.paused = l.waiting == 0;
+      continue;
+    }
     job->inputs.clear(); // frees what the program was the last to need
     job->before.clear();
     lock.lock();
@@ -73,6 +83,31 @@ FailurePtr take_unseen(Launcher& l) {
   FailurePtr failure = std::move(l.unseen_failure);
   l.unseen_failure.reset();
   return failure && !failure->seen ? failure : nullptr;
+}
+
+constexpr auto kTick = std::chrono::milliseconds(50);
+
+// Waits until ready(), without the GIL. An exception of a signal handler, such as KeyboardInterrupt, ends the waiting, and
+// the run, of which nothing is lost; it is thrown on.
+template <typename Ready>
+void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Ready ready) {
+  ++l.waiting;
+  if (std::exchange(l.paused, false)) {
+    l.changed.notify_all();
+  }
+  while (!l.changed.wait_for(lock, kTick, ready)) {
+    lock.unlock(); // handlers are the user's code: it may use the device
+    try {
+      handle_signals();
+    } catch (...) {
+      lock.lock();
+      --l.waiting;
+      interrupt_machine();
+      throw;
+    }
+    lock.lock();
+  }
+  --l.waiting;
 }
 
 void check_fork(const Launcher& l) {
@@ -129,7 +164,7 @@ void start(const JobPtr& job, ProgramPtr program) {
   job->program = std::move(program);
   job->started = true;
   l.changed.notify_all();
-  l.changed.wait(lock, [&] { return l.jobs.size() <= l.max_in_flight; });
+  wait_until(l, lock, [&] { return l.jobs.size() <= l.max_in_flight; });
 }
 
 void abandon(const JobPtr& job, FailurePtr failure) noexcept {
@@ -151,7 +186,7 @@ void wait_for(const BufferPtr& buffer) {
       WithoutGil unlocked;
       lock.lock();
       check_fork(l);
-      l.changed.wait(lock, [&] { return buffer->state() != Buffer::State::pending; });
+      wait_until(l, lock, [&] { return buffer->state() != Buffer::State::pending; });
     } else {
       lock.lock();
     }
@@ -172,7 +207,7 @@ void wait_for_all() {
     WithoutGil unlocked;
     std::unique_lock<std::mutex> lock(l.mutex);
     if (!l.orphaned) {
-      l.changed.wait(lock, [&] { return l.jobs.empty(); });
+      wait_until(l, lock, [&] { return l.jobs.empty(); });
     }
     failure = take_unseen(l);
   }

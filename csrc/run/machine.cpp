@@ -19,15 +19,23 @@ struct MachineLibrary {
   decltype(&ftm_input_count) input_count;
   decltype(&ftm_scalar_count) scalar_count;
   decltype(&ftm_output_count) output_count;
+  decltype(&ftm_input_info) input_info;
+  decltype(&ftm_scalar_info) scalar_info;
   decltype(&ftm_output_info) output_info;
   decltype(&ftm_arena_bytes) arena_bytes;
   decltype(&ftm_submit) submit;
   decltype(&ftm_wait) wait;
+  decltype(&ftm_poll) poll;
+  decltype(&ftm_interrupt) interrupt;
 };
 
 MachineLibrary library_functions;
 ftm_machine* machine = nullptr; // lives as long as the process: programs refer to it
 std::mutex machine_mutex;
+ftm_job* running = nullptr; // what interrupt_machine may stop
+std::mutex running_mutex;
+
+constexpr int kInterrupted = 3; // of ftm_wait
 
 template <typename Function>
 void find_function(void* library, const char* name, Function& function) {
@@ -39,7 +47,7 @@ void find_function(void* library, const char* name, Function& function) {
 
 } // namespace
 
-void open_machine(const std::string& path, int cores, bool checked) {
+void open_machine(const std::string& path, int cores, bool checked, uint64_t instruction_limit) {
   std::lock_guard<std::mutex> guard(machine_mutex);
   if (machine != nullptr) {
     return;
@@ -61,14 +69,19 @@ void open_machine(const std::string& path, int cores, bool checked) {
   find_function(library, "ftm_input_count", f.input_count);
   find_function(library, "ftm_scalar_count", f.scalar_count);
   find_function(library, "ftm_output_count", f.output_count);
+  find_function(library, "ftm_input_info", f.input_info);
+  find_function(library, "ftm_scalar_info", f.scalar_info);
   find_function(library, "ftm_output_info", f.output_info);
   find_function(library, "ftm_arena_bytes", f.arena_bytes);
   find_function(library, "ftm_submit", f.submit);
   find_function(library, "ftm_wait", f.wait);
+  find_function(library, "ftm_poll", f.poll);
+  find_function(library, "ftm_interrupt", f.interrupt);
   ftm_config config{};
   config.struct_size = sizeof(config);
   config.cores = cores;
   config.checked = checked ? 1 : 0;
+  config.instructions = instruction_limit;
   std::array<char, 1024> error{};
   machine = f.open(&config, error.data(), error.size());
   if (machine == nullptr) {
@@ -81,17 +94,41 @@ bool machine_is_open() {
   return machine != nullptr;
 }
 
+namespace {
+
+// Waits for the job, which may be interrupted meanwhile; its status.
+int end_of(ftm_job* job, char* error, size_t error_size) {
+  const auto set_running = [](ftm_job* now) {
+    std::lock_guard<std::mutex> guard(running_mutex);
+    running = now;
+  };
+  set_running(job);
+  while (library_functions.poll(job, /*milliseconds=*/1000) == 0) {
+  }
+  set_running(nullptr); // waiting frees it
+  return library_functions.wait(job, error, error_size);
+}
+
+} // namespace
+
 MachineProgram::MachineProgram(void* handle) : handle_(handle) {
   auto* program = static_cast<ftm_program*>(handle);
   const auto& f = library_functions;
-  inputs_ = static_cast<size_t>(f.input_count(program));
-  scalars_ = static_cast<size_t>(f.scalar_count(program));
   arena_bytes_ = f.arena_bytes(program);
+  const auto declarations = [&](auto count, auto get, std::vector<Declaration>& into) {
+    for (int32_t i = 0; i < count(program); ++i) {
+      ftm_tensor_info info{};
+      get(program, i, &info);
+      into.push_back({info.dtype, info.bytes});
+    }
+  };
+  declarations(f.input_count, f.input_info, inputs_);
+  declarations(f.scalar_count, f.scalar_info, scalars_);
+  declarations(f.output_count, f.output_info, outputs_);
   for (int32_t i = 0; i < f.output_count(program); ++i) {
     ftm_tensor_info info{};
     f.output_info(program, i, &info);
     aliases_.push_back(info.alias);
-    output_bytes_.push_back(info.bytes);
   }
 }
 
@@ -106,9 +143,19 @@ void MachineProgram::run(
   ftm_job* job = library_functions.submit(
       machine, static_cast<ftm_program*>(handle_), inputs.data(), outputs.data(), scalars.data(), arena,
       nullptr, nullptr, error.data(), error.size());
-  const int status = job == nullptr ? 2 : library_functions.wait(job, error.data(), error.size());
+  const int status = job == nullptr ? 2 : end_of(job, error.data(), error.size());
+  if (status == kInterrupted) {
+    throw MachineInterrupted(error.data());
+  }
   if (status != 0) {
     throw MachineFault(std::string("the machine stopped: ") + error.data(), /*inputs_whole=*/status == 2);
+  }
+}
+
+void interrupt_machine() {
+  std::lock_guard<std::mutex> guard(running_mutex);
+  if (running != nullptr) {
+    library_functions.interrupt(running);
   }
 }
 

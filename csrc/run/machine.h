@@ -9,8 +9,9 @@
 
 namespace ftm {
 
-// Loads the library and opens the machine, once per process. Throws std::runtime_error.
-void open_machine(const std::string& library, int cores, bool checked);
+// Loads the library and opens the machine, once per process. instruction_limit: that a core may execute in one run; 0:
+// any number. Throws std::runtime_error.
+void open_machine(const std::string& library, int cores, bool checked, uint64_t instruction_limit);
 bool machine_is_open();
 
 // The machine stopped: inputs_whole says that no donated input had been written over.
@@ -18,6 +19,19 @@ struct MachineFault : std::runtime_error {
   MachineFault(const std::string& reason, bool inputs_whole)
       : std::runtime_error(reason), inputs_whole(inputs_whole) {}
   bool inputs_whole;
+};
+
+// interrupt_machine stopped the run; all inputs are whole.
+struct MachineInterrupted : MachineFault {
+  explicit MachineInterrupted(const std::string& reason) : MachineFault(reason, /*inputs_whole=*/true) {}
+};
+// Asks the program that is running to stop where it may, if one is; from any thread.
+void interrupt_machine();
+
+// What a program says of one of its arguments: enum ftm_dtype, and the bytes that it reads or writes.
+struct Declaration {
+  int32_t dtype;
+  size_t bytes;
 };
 
 // One image, loaded.
@@ -28,35 +42,33 @@ class MachineProgram {
   MachineProgram(const MachineProgram&) = delete;
   MachineProgram& operator=(const MachineProgram&) = delete;
 
-  size_t inputs() const {
+  const std::vector<Declaration>& inputs() const {
     return inputs_;
+  }
+  const std::vector<Declaration>& scalars() const {
+    return scalars_;
+  }
+  const std::vector<Declaration>& outputs() const {
+    return outputs_;
   }
   // For each output the input whose memory it may take, or -1.
   const std::vector<int32_t>& aliases() const {
     return aliases_;
   }
-  const std::vector<size_t>& output_bytes() const {
-    return output_bytes_;
-  }
-  size_t scalars() const {
-    return scalars_;
-  }
   size_t arena_bytes() const {
     return arena_bytes_;
   }
 
-  // Runs to the end. Throws MachineFault.
+  // Runs to the end. Throws MachineFault, MachineInterrupted.
   void run(
       const std::vector<void*>& inputs, const std::vector<void*>& outputs,
       const std::vector<uint64_t>& scalars, void* arena) const;
 
  private:
   void* handle_;
-  size_t inputs_;
-  size_t scalars_;
+  std::vector<Declaration> inputs_, scalars_, outputs_;
   size_t arena_bytes_;
   std::vector<int32_t> aliases_;
-  std::vector<size_t> output_bytes_;
 };
 
 std::unique_ptr<MachineProgram> load_program(const std::string& image);

@@ -2,6 +2,7 @@
 
 #include "process/counters.h"
 #include "run/compiler.h"
+#include "run/signature.h"
 
 #include <atomic>
 #include <list>
@@ -42,6 +43,20 @@ ProgramTable& program_table() {
 
 std::atomic<bool> machine_wanted{false};
 std::atomic<bool> checked_mode{false};
+
+// Why the machine does not take the image, or nothing.
+std::string load_into(Program& program, const CompileResult& compiled) {
+  if (compiled.error.empty()) {
+    try {
+      auto loaded = load_program(compiled.image);
+      check_signature(*loaded, program.trace());
+      program.set_machine(std::move(loaded));
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  }
+  return {};
+}
 
 } // namespace
 
@@ -100,17 +115,16 @@ Built build_program(const Hash128& hash, const Trace& trace) {
   built.program = std::make_shared<Program>(trace);
   if (machine_wanted) {
     static auto& failures = counter("compile_failures");
-    CompileResult result = compile_in_python(trace_text(built.program->trace()));
+    const std::string text = trace_text(trace);
+    CompileResult result = compile_in_python(text, "");
+    const std::string refused = load_into(*built.program, result);
+    if (!refused.empty()) { // perhaps a damaged file of the cache: made anew, it may be good
+      result = compile_in_python(text, refused);
+      result.error += load_into(*built.program, result);
+    }
     if (result.interrupt) {
       built.interrupt = result.interrupt;
       return built;
-    }
-    if (result.error.empty()) {
-      try {
-        built.program->set_machine(load_program(result.image));
-      } catch (const std::exception& error) {
-        result.error = error.what();
-      }
     }
     if (!result.error.empty()) {
       failures.fetch_add(1);

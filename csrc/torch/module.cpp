@@ -47,12 +47,12 @@ void set_native_ops_from(const py::dict& native_ops) {
 
 void init(
     const py::dict& native_ops, const std::string& machine_library, int cores, bool checked,
-    const py::object& compile) {
+    uint64_t instruction_limit, const py::object& compile) {
   set_native_ops_from(native_ops);
   set_checked(checked);
   set_compile_function(compile.is_none() ? nullptr : compile.ptr());
   if (!machine_library.empty()) {
-    open_machine(machine_library, cores, checked);
+    open_machine(machine_library, cores, checked, instruction_limit);
   }
   use_machine(!machine_library.empty());
 }
@@ -107,7 +107,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   const auto no_gil = py::call_guard<py::gil_scoped_release>();
   m.def(
       "_init", &init, py::arg("native_ops"), py::arg("machine_library"), py::arg("cores"), py::arg("checked"),
-      py::arg("compile_fn"));
+      py::arg("instruction_limit"), py::arg("compile_fn"));
   m.def("_end_step", torch::wrap_pybind_function_no_gil(&ftm::end_step), py::arg("optimizer"));
   m.def("_sync", torch::wrap_pybind_function_no_gil(&ftm::sync), py::arg("wait") = false);
   m.def("_wait", torch::wrap_pybind_function_no_gil(&wait_for_all));

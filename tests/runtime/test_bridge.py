@@ -3,11 +3,12 @@
 import dataclasses
 import os
 import signal
+import warnings
 
 import ftm_lazy
 import pytest
 from ftm_lazy import settings
-from ftm_lazy.compiler import Bridge, CompileError
+from ftm_lazy.compiler import Bridge, CompileError, WorkerError
 
 TRACE = """trace
   %0 = param f32[4,8]
@@ -78,12 +79,46 @@ def test_without_a_cache_directory(bridge):
 
 def test_damaged_file_is_compiled_again(bridge, tmp_path):
     image = bridge().compile(TRACE)
-    file = next((tmp_path / "cache").iterdir())
+    file = next((tmp_path / "cache").glob("*.program"))
     file.write_bytes(file.read_bytes()[:-7])
     with pytest.warns(RuntimeWarning, match="is damaged"):
         assert bridge().compile(TRACE) == image
     assert bridge().compile(TRACE) == image
     assert counted("compiles", "cache_hits_disk") == (2, 1)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_sealed_file_that_is_no_program_is_compiled_again(bridge, tmp_path, strict, capfd):
+    image = bridge().compile(TRACE)
+    one = bridge()
+    one._cache.put(one._key(TRACE), b"junk")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("error" if strict else "always")
+        assert one.compile(TRACE) == image
+    assert "is damaged (these bytes are no compiled program)" in (capfd.readouterr().err if strict else str(told[0].message))
+    assert bridge().compile(TRACE) == image
+    assert counted("compiles", "cache_hits_disk") == (2, 1)
+
+
+def test_a_program_that_the_machine_refuses_is_compiled_again_once(bridge):
+    image = bridge().compile(TRACE)
+    one = bridge()
+    assert one.compile(TRACE) == image
+    with pytest.warns(RuntimeWarning, match=r"is damaged \(it is no good\)"):
+        assert one.answer(TRACE, "it is no good") == image
+    assert one.answer(TRACE, "it is still no good") == "it is still no good"
+    assert counted("compiles", "cache_hits_disk") == (2, 1)
+
+
+def test_no_compiler_is_no_property_of_the_program(bridge, monkeypatch):
+    one = bridge()
+    with monkeypatch.context() as patch:
+        patch.setattr(one._worker, "_command", ("/nowhere/python",))
+        one.prepare()
+        with pytest.raises(WorkerError, match="cannot be started"):
+            one.answer(TRACE, "")
+    assert "no_such_op" in one.answer(BROKEN, "")
+    assert one.answer(TRACE, "")
 
 
 def test_recompiles_are_explained(bridge):

@@ -1,0 +1,77 @@
+#include "run/signature.h"
+
+#include "ftm_machine.h"
+
+#include <stdexcept>
+
+namespace ftm {
+namespace {
+
+// Complex numbers, floats of 8 bits and the wider unsigned integers are held as other types of the machine: of them
+// the sizes tell.
+bool is_held_as(at::ScalarType dtype, int32_t held) {
+  switch (dtype) {
+    case at::ScalarType::Double:
+      return held == FTM_F64;
+    case at::ScalarType::Float:
+      return held == FTM_F32;
+    case at::ScalarType::Half:
+      return held == FTM_F16;
+    case at::ScalarType::BFloat16:
+      return held == FTM_BF16;
+    case at::ScalarType::Long:
+      return held == FTM_I64;
+    case at::ScalarType::Int:
+      return held == FTM_I32;
+    case at::ScalarType::Short:
+      return held == FTM_I16;
+    case at::ScalarType::Char:
+    case at::ScalarType::Byte:
+      return held == FTM_I8 || held == FTM_U8;
+    case at::ScalarType::Bool:
+      return held == FTM_B1;
+    default:
+      return true;
+  }
+}
+
+void check(
+    const char* what, const std::vector<Declaration>& declared, const std::vector<ValueType>& wanted) {
+  const auto refuse = [&](const std::string& reason) {
+    throw std::runtime_error(std::string("the program is another one than the trace: ") + what + reason);
+  };
+  if (declared.size() != wanted.size()) {
+    refuse("s: " + std::to_string(declared.size()) + " instead of " + std::to_string(wanted.size()));
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const size_t bytes = static_cast<size_t>(wanted[i].numel()) * c10::elementSize(wanted[i].dtype);
+    if (declared[i].bytes != bytes) {
+      refuse(" " + std::to_string(i) + " has " + std::to_string(declared[i].bytes) + " bytes instead of " + std::to_string(bytes));
+    }
+    if (!is_held_as(wanted[i].dtype, declared[i].dtype)) {
+      refuse(" " + std::to_string(i) + " is not " + c10::toString(wanted[i].dtype));
+    }
+  }
+}
+
+std::vector<ValueType> scalar_types(const Trace& trace) {
+  std::vector<ValueType> types;
+  for (const auto& call : trace.calls) {
+    for (const auto& slot : call.form->slots) {
+      if (slot.kind != Slot::Kind::value) {
+        types.push_back({slot.kind == Slot::Kind::scalar_float ? at::ScalarType::Double : at::ScalarType::Long, {}});
+      }
+    }
+  }
+  return types;
+}
+
+} // namespace
+
+void check_signature(const MachineProgram& program, const Trace& trace) {
+  check("input", program.inputs(), trace.parameters);
+  check("scalar", program.scalars(), scalar_types(trace));
+  check("output", program.outputs(), trace.result_types);
+}
+
+} // namespace ftm

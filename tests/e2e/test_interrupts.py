@@ -1,0 +1,191 @@
+"""Ctrl-C while programs run: it is heard at once, the machine stops where it may, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+PRELUDE = """
+import os, random, signal, threading, time, torch, ftm_lazy
+from torch import nn
+torch.manual_seed(0)
+
+def long_program(size, count):
+    y = torch.eye(size).to("ftm") * 2
+    w = torch.eye(size).to("ftm")
+    torch.ftm.synchronize()
+    for _ in range(count):
+        y = y @ w
+    return y.sum()
+
+def interrupt_after(seconds):
+    def fire():
+        fired.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+    fired = []
+    threading.Timer(seconds, fire).start()
+    return fired
+
+def compiled(make):
+    "So that the next run of the same program does nothing but run."
+    make(1).cpu()
+"""
+PROGRAMS = {
+    "a run that takes long": """
+y = long_program(1024, 4); y.cpu()
+begin = time.monotonic(); y = long_program(1024, 4); y.cpu(); one = (time.monotonic() - begin) / 4
+count = int(20 / one)
+fired = interrupt_after(4)
+y = long_program(1024, min(count, 3000))
+try:
+    y.cpu()
+    raise AssertionError("it was not interrupted")
+except KeyboardInterrupt:
+    late = time.monotonic() - fired[0]
+assert late < 2, late
+print("LAST", time.time())
+""",
+    "what was interrupted is computed when it is next asked for": """
+for wait in (lambda y: y.cpu(), lambda y: torch.ftm.synchronize(), lambda y: y.item()):
+    long_program(768, 30).cpu()
+    for attempt in range(20):
+        y = long_program(768, 30)
+        ftm_lazy.sync()
+        fired = interrupt_after(random.random() * 0.1)
+        try:
+            wait(y)
+            time.sleep(0.2)
+        except KeyboardInterrupt:
+            pass
+        assert y.item() == 2 * 768
+""",
+    "training steps": """
+def train():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10)).to("ftm")
+    counter = torch.zeros((), device="ftm")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    x, y = torch.randn(512, 64).to("ftm"), torch.randint(10, (512,)).to("ftm")
+    def step():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        counter.add_(1)
+        optimizer.step()
+        return loss
+    return model, counter, step
+
+model, counter, step = train()
+wanted = []
+for _ in range(200):
+    wanted.append(step().item())
+final = [p.detach().cpu() for p in model.parameters()]
+
+model, counter, step = train()
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+caught = 0
+for number in range(200):
+    loss = step()
+    pair = [threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)) for delay in (t := random.random() * 0.01, t + 0.003)]
+    for timer in pair:
+        timer.start()
+    again = True
+    while again:
+        try:
+            try:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+                value = loss.item()
+                for timer in pair:
+                    timer.join()
+                again = False
+            finally:
+                signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        except KeyboardInterrupt:
+            caught += 1
+    for timer in pair:
+        timer.join()
+    assert value == wanted[number], (number, value, wanted[number])
+    assert counter.item() == number + 1
+assert caught > 100, caught
+for found, right in zip(model.parameters(), final):
+    assert torch.equal(found.detach().cpu(), right)
+""",
+    "a handler that raises": """
+class Expired(Exception):
+    pass
+def expire(number, frame):
+    raise Expired
+signal.signal(signal.SIGALRM, expire)
+long_program(1024, 100).cpu()
+y = long_program(1024, 100)
+ftm_lazy.sync()
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+try:
+    y.item()
+    raise AssertionError("it was not interrupted")
+except Expired:
+    pass
+assert y.item() == 2048
+""",
+    "a handler that raises during a compile": """
+class Expired(Exception):
+    pass
+def expire(number, frame):
+    raise Expired
+signal.signal(signal.SIGALRM, expire)
+y = long_program(64, 200)
+for i in range(100):
+    y = (y * i).sin() + i
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+try:
+    y.item()
+    raise AssertionError("it was not interrupted")
+except Expired:
+    pass
+assert y.item() == y.item()
+assert ftm_lazy.metrics.counters()["compile_failures"] == 0
+""",
+    "a compiler that cannot be started": """
+from ftm_lazy.compiler import bridge
+x = torch.ones(3, device="ftm")
+worker = bridge()._worker
+worker.close()
+command, worker._command = worker._command, ("/nowhere/python",)
+y = x * 3 + 1
+for _ in range(2):
+    try:
+        y.cpu()
+        raise AssertionError("there was a compiler")
+    except RuntimeError as error:
+        assert "cannot be started" in str(error), error
+worker._command = command
+assert y.cpu().tolist() == [4.0] * 3
+assert ftm_lazy.metrics.counters()["compile_failures"] == 0
+""",
+    "a limit on instructions": """
+y = long_program(64, 50)
+for i in range(50):
+    y = (y * i).sin() + i
+try:
+    y.cpu()
+    raise AssertionError("there is no limit")
+except RuntimeError as error:
+    assert "may take 5" in str(error), error
+""",
+}
+SETTINGS = {"a limit on instructions": {"FTM_INSTRUCTION_LIMIT": "5", "FTM_CHECKED": "1"}}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_is_lost(tmp_path, name):
+    environment = os.environ | {"FTM_CACHE_DIR": str(tmp_path / "cache"), "FTM_CORES": "2"} | SETTINGS.get(name, {})
+    run = subprocess.run(
+        [sys.executable, "-c", PRELUDE + PROGRAMS[name]], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    if "LAST" in run.stdout:  # nor does the end of the process wait for what was interrupted
+        assert time.time() - float(run.stdout.split()[-1]) < 5
