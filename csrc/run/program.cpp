@@ -46,7 +46,7 @@ std::atomic<bool> checked_mode{false};
 
 // Why the machine does not take the image, or nothing.
 std::string load_into(Program& program, const CompileResult& compiled) {
-  if (compiled.error.empty()) {
+  if (compiled.error.empty() && !compiled.interrupt) {
     try {
       auto loaded = load_program(compiled.image);
       check_signature(*loaded, program.trace());

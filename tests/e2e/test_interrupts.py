@@ -30,9 +30,6 @@ def interrupt_after(seconds):
     threading.Timer(seconds, fire).start()
     return fired
 
-def compiled(make):
-    "So that the next run of the same program does nothing but run."
-    make(1).cpu()
 """
 PROGRAMS = {
     "a run that takes long": """
@@ -51,9 +48,9 @@ print("LAST", time.time())
 """,
     "what was interrupted is computed when it is next asked for": """
 for wait in (lambda y: y.cpu(), lambda y: torch.ftm.synchronize(), lambda y: y.item()):
-    long_program(768, 30).cpu()
-    for attempt in range(20):
-        y = long_program(768, 30)
+    long_program(512, 20).cpu()
+    for attempt in range(6):
+        y = long_program(512, 20)
         ftm_lazy.sync()
         fired = interrupt_after(random.random() * 0.1)
         try:
@@ -61,7 +58,7 @@ for wait in (lambda y: y.cpu(), lambda y: torch.ftm.synchronize(), lambda y: y.i
             time.sleep(0.2)
         except KeyboardInterrupt:
             pass
-        assert y.item() == 2 * 768
+        assert y.item() == 2 * 512
 """,
     "training steps": """
 def train():
@@ -81,16 +78,17 @@ def train():
 
 model, counter, step = train()
 wanted = []
-for _ in range(200):
+for _ in range(60):
     wanted.append(step().item())
 final = [p.detach().cpu() for p in model.parameters()]
 
 model, counter, step = train()
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 caught = 0
-for number in range(200):
+for number in range(60):
     loss = step()
-    pair = [threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)) for delay in (t := random.random() * 0.01, t + 0.003)]
+    first = random.random() * 0.01
+    pair = [threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)) for delay in (first, first + 0.003)]
     for timer in pair:
         timer.start()
     again = True
@@ -110,7 +108,7 @@ for number in range(200):
         timer.join()
     assert value == wanted[number], (number, value, wanted[number])
     assert counter.item() == number + 1
-assert caught > 100, caught
+assert caught > 30, caught
 for found, right in zip(model.parameters(), final):
     assert torch.equal(found.detach().cpu(), right)
 """,
