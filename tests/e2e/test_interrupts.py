@@ -88,7 +88,7 @@ caught = 0
 for number in range(60):
     loss = step()
     first = random.random() * 0.01
-    pair = [threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)) for delay in (first, first + 0.003)]
+    pair = [threading.Timer(delay, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)) for delay in (first, first + 0.003)]
     for timer in pair:
         timer.start()
     again = True
