@@ -17,9 +17,10 @@ class Squares(Dataset):
     def __getitem__(self, index):
         return torch.tensor(float(index), device="ftm") ** 2
 
-def send(queue):
+def send(queue, received):
     queue.put(torch.nn.Parameter(torch.ones(2, device="ftm") * 3))
     queue.put(torch.zeros(2, device="ftm", requires_grad=True))
+    received.wait()  # as for tensors of the CPU: shared memory is handed over by the process that made it
 
 if __name__ == "__main__":
     total = torch.zeros((), device="ftm")
@@ -29,9 +30,10 @@ if __name__ == "__main__":
     assert total.item() == 55.0
     context = torch.multiprocessing.get_context("spawn")
     queue = context.SimpleQueue()
-    process = context.Process(target=send, args=(queue,))
+    process = context.Process(target=send, args=(queue, received := context.Event()))
     process.start()
     parameter, leaf = queue.get(), queue.get()
+    received.set()
     process.join()
     assert type(parameter) is torch.nn.Parameter and parameter.tolist() == [3.0, 3.0]
     assert leaf.requires_grad and leaf.is_leaf and leaf.device.type == "ftm"
