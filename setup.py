@@ -223,7 +223,12 @@ setup(
         *find_packages("backend"),
     ],
     package_dir={"ftm_backend": "backend/ftm_backend"},
-    package_data={"ftm_backend.conformance": ["models/*.trace"], "ftm_backend.machine": ["include/*.h", "*.h"], "ftm_lazy": ["py.typed"], "ftm_lazy.torch_xla": ["names.tsv", "importable/**/*"]},
+    package_data={
+        "ftm_backend.conformance": ["models/*.trace"],
+        "ftm_backend.machine": ["include/*.h", "*.h"],
+        "ftm_lazy": ["py.typed"],
+        "ftm_lazy.torch_xla": ["names.tsv", "importable/**/*"],
+    },
     ext_modules=[Extension(RECORDER, []), Extension(MACHINE, [])],
     cmdclass={"build_ext": BuildNative},
 )

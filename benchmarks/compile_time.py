@@ -32,6 +32,7 @@ def make_step(model: str, way: str) -> Callable[[], float]:
     sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
     import digits
     import tiny_gpt
+
     from ftm_lazy.frontends.dynamo import backend
 
     torch.manual_seed(0)

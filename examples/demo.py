@@ -16,9 +16,10 @@ from pathlib import Path
 os.environ.setdefault("FTM_DUMP", str(Path(tempfile.gettempdir()) / f"ftm_dump_{os.getpid()}"))
 
 import digits
-import ftm_lazy
 from rich.console import Console
 from rich.table import Table
+
+import ftm_lazy
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import step_time

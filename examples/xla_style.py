@@ -12,13 +12,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import ftm_lazy.torch_xla as torch_xla
-import ftm_lazy.torch_xla.core.xla_model as xm
 import torch
 from digits import MODELS, History, digits
 from rich.console import Console
 from torch import nn
 from torch.utils.data import DataLoader
+
+import ftm_lazy.torch_xla as torch_xla
+import ftm_lazy.torch_xla.core.xla_model as xm
 
 
 def evaluate(model: nn.Module, loader: DataLoader, device: torch.device) -> float:

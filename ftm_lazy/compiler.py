@@ -20,9 +20,9 @@ from types import CodeType
 from typing import Any
 
 import torch
+
 from ftm_backend.executable import Executable
 from ftm_backend.service import source_hash
-
 from ftm_lazy import _C, dump, settings
 from ftm_lazy.cache import DiskCache, Key
 from ftm_lazy.notices import notice
@@ -217,7 +217,7 @@ def _code(handler: Any) -> CodeType | None:
     if not callable(handler):
         return None
     if not hasattr(handler, "__code__") and not hasattr(handler, "__func__"):
-        handler = getattr(type(handler), "__call__", None)
+        handler = getattr(type(handler), "__call__", None)  # noqa: B004 (the method itself is wanted)
     return getattr(getattr(handler, "__func__", handler), "__code__", None)
 
 

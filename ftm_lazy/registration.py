@@ -112,9 +112,9 @@ def initialize() -> None:
 
 
 def _initialize() -> None:
-    from ftm_backend.frontend.ops import native_ops
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
+    from ftm_backend.frontend.ops import native_ops
     from ftm_lazy import _C, compiler, settings
 
     values = settings.current()

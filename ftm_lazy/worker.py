@@ -19,7 +19,6 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from ftm_backend.service import pack, unpack
-
 from ftm_lazy.notices import notice
 
 __all__ = ["CompileError", "Worker", "WorkerError"]
@@ -140,7 +139,7 @@ class Worker:
             theirs.callback(os.close, requests)
             self._answers_from, answers = _pipe()
             theirs.callback(os.close, answers)
-            self._log = None if self._echo else open(os.memfd_create("ftm-worker-log"), "w+b")
+            self._log = None if self._echo else open(os.memfd_create("ftm-worker-log"), "w+b")  # noqa: SIM115 (closed by `stop`)
             self._process = subprocess.Popen(
                 (*self._command, str(requests), str(answers)),
                 pass_fds=(requests, answers),

@@ -5,9 +5,10 @@
 
 import sys
 
-import ftm_lazy
 import torch
 from torch import nn
+
+import ftm_lazy
 
 
 def main(path: str = "model.ftm") -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from ftm_backend.frontend.dtypes import DTYPES
-from ftm_backend.frontend.trace import Trace
 from torch.utils import _pytree as pytree
 
+from ftm_backend.frontend.dtypes import DTYPES
+from ftm_backend.frontend.trace import Trace
 from ftm_lazy.frontends.model import CapturedModel
 
 __all__ = ["DTYPES_OF_TORCH", "ArrayProgram", "flat_bytes", "from_bytes"]

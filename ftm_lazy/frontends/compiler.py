@@ -100,7 +100,7 @@ class FTMCompiler:
 
     @staticmethod
     def _given(captured: CapturedModel, inputs: Any) -> Any:
-        return inputs if inputs else tuple(captured.inputs.values())
+        return inputs or tuple(captured.inputs.values())
 
 
 def _buffers(asm: str, kind: str) -> list[str]:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch.export import ExportedProgram
+
 from ftm_backend.executable import Executable
 from ftm_backend.frontend.trace import Trace
 from ftm_backend.runtime import model as runtime
-from torch.export import ExportedProgram
-
 from ftm_lazy import compiler, settings
 from ftm_lazy.frontends.arrays import DTYPES_OF_TORCH, ArrayProgram
 from ftm_lazy.frontends.model import CapturedModel, capture_model

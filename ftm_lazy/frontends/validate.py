@@ -106,7 +106,7 @@ def _boundary(name: str, way: Callable[[], Any], expected: list[torch.Tensor], n
     worst = Boundary(name, True)
     for label, value, reference in zip(names, found, expected, strict=True):
         boundary = _compare(name, label, value, reference.detach().cpu(), rtol, atol)
-        if boundary.agrees is False and worst.agrees or boundary.agrees == worst.agrees and boundary.relative > worst.relative:
+        if (boundary.agrees is False and worst.agrees) or (boundary.agrees == worst.agrees and boundary.relative > worst.relative):
             worst = boundary
     return worst
 

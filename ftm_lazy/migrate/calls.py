@@ -129,7 +129,8 @@ class Calls(cst.CSTTransformer):
         for argument in call.args:
             wanted = argument.keyword.value in _DEVICE_KEYWORDS if argument.keyword else takes
             arguments.append(argument.with_changes(value=_device_string(argument.value)) if wanted else argument)
-        return call if all(a is b or a.value is b.value for a, b in zip(arguments, call.args, strict=True)) else call.with_changes(args=arguments)
+        same = all(a is b or a.value is b.value for a, b in zip(arguments, call.args, strict=True))
+        return call if same else call.with_changes(args=arguments)
 
     def leave_Comparison(  # noqa: N802
         self, original_node: cst.Comparison, updated_node: cst.Comparison

@@ -44,7 +44,6 @@ def main(arguments: list[str] | None = None) -> int:
     """Command line; gives the exit code: 0, 1 for a model that does not compile, 2 for wrong usage."""
     given = _parser().parse_args(arguments)
     from ftm_backend.upstream.dialects import DialectError
-
     from ftm_lazy.compiler import CompileError
     from ftm_lazy.frontends.capture import CaptureError
 

@@ -15,8 +15,21 @@ from ftm_lazy.torch_xla import _refusals
 
 _refusals.install()  # before any submodule: modules that are refused whole have no file
 
-from ftm_lazy.torch_xla import _XLAC, _environment, _internal, _unchanged, amp, core, debug, distributed, experimental, runtime  # noqa: E402
-from ftm_lazy.torch_xla import stablehlo, utils, version  # noqa: E402
+from ftm_lazy.torch_xla import (  # noqa: E402  # noqa: E402
+    _XLAC,
+    _environment,
+    _internal,
+    _unchanged,
+    amp,
+    core,
+    debug,
+    distributed,
+    experimental,
+    runtime,
+    stablehlo,
+    utils,
+    version,
+)
 from ftm_lazy.torch_xla._devices import device, device_count, devices, real_devices  # noqa: E402
 from ftm_lazy.torch_xla._internal import neuron, tpu, xpu  # noqa: E402
 from ftm_lazy.torch_xla._steps import compile, step, sync  # noqa: E402

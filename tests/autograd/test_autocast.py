@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from both import same
 from torch import Tensor, nn
 from torch.amp import custom_bwd, custom_fwd
 from torch.testing._internal.autocast_test_lists import AutocastTestLists
 from torch.utils._pytree import tree_leaves, tree_map_only
+
+from autograd.both import same
 
 LISTS = AutocastTestLists(torch.device("cpu"))
 ABSENT = {"einsum", "cudnn_convolution", "cudnn_convolution_transpose", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell"}
@@ -38,9 +39,9 @@ def assert_policy(name: str, runs_in: torch.dtype, amp: torch.dtype) -> None:
     for op, args, kwargs in entries(name):
         args = cast(args, amp) if runs_in == torch.float32 else args
         if module is None or not hasattr(module, op):
-            call = lambda a, op=op, kwargs=kwargs: getattr(a[0], op)(*a[1:], **kwargs)  # noqa: E731
+            call = lambda a, op=op, kwargs=kwargs: getattr(a[0], op)(*a[1:], **kwargs)
         else:
-            call = lambda a, op=op, kwargs=kwargs: getattr(module, op)(*a, **kwargs)  # noqa: E731
+            call = lambda a, op=op, kwargs=kwargs: getattr(module, op)(*a, **kwargs)
         with torch.autocast("ftm", dtype=amp):
             actual = tree_leaves(call(args))
         for got, want in zip(actual, tree_leaves(call(cast(args, runs_in))), strict=True):

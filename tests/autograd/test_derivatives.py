@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from both import same
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+
+from autograd.both import same
 
 FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "mlp": lambda x, w: torch.tanh(x @ w).pow(2).sum(),

@@ -7,7 +7,6 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from both import same
 from torch import Tensor, nn
 from torch.func import (
     functional_call,
@@ -23,6 +22,8 @@ from torch.func import (
     vjp,
     vmap,
 )
+
+from autograd.both import same
 
 x34 = torch.arange(12.0).reshape(3, 4) / 7 - 0.6
 

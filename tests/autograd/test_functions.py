@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from both import same
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.func import grad, vmap
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import ftm_lazy
+from autograd.both import same
 
 
 class Cube(torch.autograd.Function):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from both import same
 from torch import Tensor
 
 import ftm_lazy
+from autograd.both import same
 
 
 @torch.library.custom_op("ftm_tests::sinc2", mutates_args=())

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from ftm_lazy import cache_total, own_files
 from ftm_lazy.cache import DiskCache, Key
 

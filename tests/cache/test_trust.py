@@ -8,6 +8,7 @@ import warnings
 import zlib
 
 import pytest
+
 from ftm_backend.executable import Executable
 from ftm_lazy.cache import DiskCache, Key
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from ftm_backend import isa
 from ftm_backend.codegen import pipeline
 from ftm_backend.linalg.ir import Node

@@ -5,6 +5,7 @@ import shlex
 
 import numpy as np
 import pytest
+
 from ftm_backend import driver
 from ftm_backend.executable import Executable
 from ftm_backend.machine import Machine

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+
 from ftm_backend.linalg.ir import Node
 from ftm_backend.linalg.nodes import constant
 from ftm_backend.tile.map_body import ElementError

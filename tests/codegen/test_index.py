@@ -2,9 +2,10 @@
 
 from math import inf
 
-from ftm_backend.tile.index import Expr, Indices
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from ftm_backend.tile.index import Expr, Indices
 
 OPERATIONS = ("add", "sub", "mul", "div", "rem", "min", "max", "lt", "le", "eq", "ne", "select")
 REFERENCE = {

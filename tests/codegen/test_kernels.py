@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+
 from ftm_backend.linalg.ir import Node
 from ftm_backend.linalg.nodes import constant
 from ftm_backend.tile.reader import TileTextError, read_tiles
@@ -147,7 +148,7 @@ def test_a_tiled_matrix_product(lab, m, n, k, overlap):
 def test_invariant_addresses_leave_their_loop(lab):
     text = lab.text(matrix_product(64, 64, 128, 16, 32, 64), [("f32", [64, 128]), ("f32", [128, 64])], [("f32", [64, 64])])
     inner = text[text.index("LOOP_kernel_0_2"):text.index("SBR LOOP_kernel_0_2")]
-    assert len(re.findall(r"^ +S\w+ ", inner, re.M)) <= 6, inner
+    assert len(re.findall(r"^ +S\w+ ", inner, re.MULTILINE)) <= 6, inner
 
 
 @pytest.mark.parametrize("reduce", ["set", "add", "mul", "min", "max"])

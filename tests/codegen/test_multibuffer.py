@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+
 from ftm_backend.codegen.multibuffer import Places, overlap
 from ftm_backend.linalg.ir import Node
 from ftm_backend.tile.tree import Branch, Loop

@@ -6,13 +6,14 @@ with it the result.
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from ftm_backend.codegen import PASSES, emit, pipeline, registers
 from ftm_backend.linalg.ir import Node
 from ftm_backend.linalg.nodes import constant
 from ftm_backend.tile.reader import read_tiles
 from ftm_backend.tile.text import print_tiles
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 SIZE = 96
 

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+
 from ftm_backend.codegen import registers
 from ftm_backend.codegen.registers import Line, Value, allocate
 

@@ -1,13 +1,16 @@
 """Scratchpad plans: what lives at once never shares bytes, what does not may, and too much is explained."""
 
+import itertools
+
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from ftm_backend.codegen import scratchpad
 from ftm_backend.codegen.emit import CodegenError
 from ftm_backend.codegen.scratchpad import live_intervals, plan
 from ftm_backend.linalg.ir import Node
 from ftm_backend.linalg.nodes import constant
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 
 def fill(b, tile, value=1.0):
@@ -26,7 +29,7 @@ def test_a_chain_of_tiles_takes_the_space_of_two(lab):
     def build(b):
         tiles = [b.tile("f32", 16, 16) for _ in range(6)]
         fill(b, tiles[0])
-        for source, target in zip(tiles, tiles[1:], strict=False):
+        for source, target in itertools.pairwise(tiles):
             copy(b, source, target)
 
     kernel = lab.kernel(build)

@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 import pytest
+
 from ftm_backend import isa
 from ftm_backend.codegen import PASSES, emit, pipeline
 from ftm_backend.linalg.ir import Node

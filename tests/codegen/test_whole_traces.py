@@ -5,14 +5,15 @@ The traces come from PyTorch itself: a step with autograd inside is captured as 
 
 import math
 
-import capture
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+
 from ftm_backend import driver
 from ftm_backend.machine import Machine
 from ftm_backend.options import Options
+from ops import capture
 
 
 def to_numpy(x):

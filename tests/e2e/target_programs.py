@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import ftm_lazy  # noqa: F401  (registers the device)
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+import ftm_lazy  # noqa: F401  (registers the device)
 
 
 def deep(x: Tensor, *weights: Tensor) -> Tensor:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from counting import fallbacks
 from torch import Tensor
 from torch.nn import functional as F
 
 import ftm_lazy
+from e2e.counting import fallbacks
 
 ATEN = torch.ops.aten
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)

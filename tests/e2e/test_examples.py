@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from counting import counting_steps, fallbacks
 
 import ftm_lazy
+from e2e.counting import counting_steps, fallbacks
 
 STEPS = 50
 TOLERANCE = 1e-3

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from counting import fallbacks
 from torch import Tensor
 
 import ftm_lazy
+from e2e.counting import fallbacks
 
 # x [4, 3], source [2, 3], index [2], mask [4, 3], places [2, 3] along the rows, all different in a column
 CALLS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]] = {

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from counting import counting_steps, fallbacks
 from torch import Tensor, nn
 
 import ftm_lazy
 import ftm_lazy.torch_xla.core.xla_model as xm
+from e2e.counting import counting_steps, fallbacks
 
 STEPS = 12
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from counting import fallbacks
 from torch import Tensor
 
 import ftm_lazy
+from e2e.counting import fallbacks
 
 
 def grid(device: str) -> Tensor:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from counting import fallbacks
 from torch import Tensor
 
 import ftm_lazy
+from e2e.counting import fallbacks
 
 PLACES = torch.tensor([[0, 1, 1, 2, 0], [2, 0, 2, 1, 2]])
 NUMBERS = torch.tensor([3.0, 4, 5, 6, 7])

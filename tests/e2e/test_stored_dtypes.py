@@ -6,10 +6,10 @@ import copy
 
 import pytest
 import torch
-from counting import fallbacks
 from torch import Tensor
 
 import ftm_lazy
+from e2e.counting import fallbacks
 
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu)

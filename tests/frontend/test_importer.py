@@ -6,11 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from ftm_backend import mlir
 from ftm_backend.frontend import Trace, import_trace
 from ftm_backend.linalg.strided import Strided, decompose
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 
 def imported(body: str, locations: list[str] | None = None) -> str:
@@ -87,7 +88,7 @@ def test_locations_are_kept() -> None:
     ],
 )
 def test_views_are_spelled_in_torchs_words(view: str, words: list[str]) -> None:
-    shape = view.split("sizes=[")[1].split("]")[0]
+    shape = view.split("sizes=[")[1].split("]", maxsplit=1)[0]
     text = imported(f"""%0 = param f32[2,3,4]
         %1 = ftm.view(base=%0, {view}) : f32[{shape}]
         return %1""")

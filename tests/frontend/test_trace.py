@@ -6,9 +6,10 @@ import random
 from typing import Any
 
 import pytest
-from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 
 EXAMPLE = """trace
   %0 = param f32[64,64]

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from ftm_lazy.frontends.capture import capture
 from torch import Tensor
+
+from ftm_lazy.frontends.capture import capture
 
 FOLDER = Path(__file__).parents[2] / "backend" / "ftm_backend" / "conformance" / "models"
 

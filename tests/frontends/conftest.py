@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+
 from ftm_lazy import metrics
 from ftm_lazy.frontends.dynamo import backend
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from ftm_lazy import TorchCompileBackend, debug, metrics
 from torch import nn
+
+from ftm_lazy import TorchCompileBackend, debug, metrics
 
 ROOT = Path(__file__).parents[2]
 DEVICES = ("cpu", "ftm")

@@ -6,8 +6,9 @@ import json
 import subprocess
 from pathlib import Path
 
-import conformance_models
 import pytest
+
+from frontends import conformance_models
 from ftm_backend.conformance import checks
 from ftm_backend.machine.build import LIBRARY
 from ftm_backend.tools import ftm_conformance

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
+
 from ftm_backend.machine import Machine
 from ftm_backend.upstream import dialects, engine
 from ftm_lazy import FTMCompiler
@@ -18,7 +20,6 @@ from ftm_lazy.frontends.arrays import ArrayProgram
 from ftm_lazy.frontends.capture import CaptureError
 from ftm_lazy.frontends.model import capture_model
 from ftm_lazy.tools import ftm_compile
-from torch import nn
 
 COMPILER = FTMCompiler()
 

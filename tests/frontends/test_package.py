@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
 from ftm_backend import runtime
 from ftm_backend.runtime import archive
 from ftm_backend.tools import ftm_run
 from ftm_lazy import package
 from ftm_lazy.frontends.model import capture_model
-from torch import nn
 
 ROOT = Path(__file__).parents[2]
 

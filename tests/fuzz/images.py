@@ -10,7 +10,7 @@ from ftm_backend.isa import layout
 
 _INTERESTING = (0, 1, -1, 2, 3, 7, 8, 15, 16, 31, 63, 64, 65, 127, 128, 255, 256, 4095, 4096, 65535, 65536, 2**31 - 1, -(2**31),
                 2**31, 2**32 - 1, 2**46, 2**62, 2**63 - 1, -(2**63), -2, -64)
-_KINDS = {name: kind for name, kind in layout.SECTIONS}
+_KINDS = dict(layout.SECTIONS)
 
 
 @dataclass

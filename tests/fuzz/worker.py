@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import entries
 import images
 import texts
+
 from ftm_backend import isa
 from ftm_backend.executable import Executable
 from ftm_backend.isa.examples import case as example

@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 
 import pytest
+
 from ftm_backend.machine import cycles, presets
 from ftm_backend.machine.cycles_cost import merge, product, scan, sort, transfer
 

@@ -7,10 +7,11 @@ NN rows in view, and the blocking of the 8-core rows M=144 and M=192 was chosen 
 closely enough to write down, and fp32 N=48, because the model has one micro-kernel, of 96 columns in fp32.
 """
 
-import gemm_programs as gemm
 import pytest
+
 from ftm_backend.machine import cycles, presets
 from ftm_backend.machine.cycles_cost import product
+from isa import gemm_programs as gemm
 
 M7032 = presets.load("m7032")
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from ftm_backend import isa
 from ftm_backend.isa.examples import case
 from ftm_backend.isa.table import INSTRUCTIONS

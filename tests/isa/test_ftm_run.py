@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+
 from ftm_backend.isa.program import Buffer
 from ftm_backend.tools import compare, ftm_run
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from ftm_backend import isa
 from ftm_backend.isa import header, layout, table
 from ftm_backend.isa.image import read_sections
@@ -131,7 +132,7 @@ def test_random_bodies(seed):
     lines = []
     for _ in range(int(generator.integers(1, 25))):
         target = int(generator.integers(0, 12))
-        pick = lambda names: int(generator.choice(list(names)))  # noqa: E731
+        pick = lambda names: int(generator.choice(list(names)))
         choice = generator.integers(0, 10)
         if choice == 0:
             a = pick(values)

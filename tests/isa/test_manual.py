@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+
 from ftm_backend import isa
 from ftm_backend.isa import docs, table
 from ftm_backend.machine import Machine

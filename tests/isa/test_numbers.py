@@ -5,6 +5,7 @@ import struct
 
 import numpy as np
 import pytest
+
 from ftm_backend.isa.numbers import to_bits
 from ftm_backend.isa.types import BY_SUFFIX
 

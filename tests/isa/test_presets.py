@@ -3,6 +3,7 @@
 from dataclasses import fields
 
 import pytest
+
 from ftm_backend.machine import presets
 
 

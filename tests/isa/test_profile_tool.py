@@ -1,9 +1,11 @@
 """``ftm-profile``: its table, comparison, picture and trace say what the cycle model says."""
 
+import itertools
 import json
 import re
 
 import pytest
+
 from ftm_backend.machine import cycles
 from ftm_backend.tools import ftm_profile
 
@@ -52,7 +54,7 @@ def test_timeline_is_whole_and_in_order(trace, tmp_path, capsys):
     spans = [e for e in json.loads(events.read_text())["traceEvents"] if e["ph"] == "X"]
     for lane in (0, 1):
         mine = [e for e in spans if e["tid"] == lane]
-        assert mine and all(a["ts"] + a["dur"] <= b["ts"] + 1e-6 for a, b in zip(mine, mine[1:], strict=False))
+        assert mine and all(a["ts"] + a["dur"] <= b["ts"] + 1e-6 for a, b in itertools.pairwise(mine))
     total = float(re.search(r"all +(\d+)", shown).group(1)) / 1.8e3
     assert max(e["ts"] + e["dur"] for e in spans) == pytest.approx(total, rel=1e-3)
     text = picture.read_text()

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+
 from ftm_backend import isa
 from ftm_backend.isa import program as p
 

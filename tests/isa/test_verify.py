@@ -1,6 +1,7 @@
 """The assembler's checks: every rule has a program that breaks it, and a caret at the right place."""
 
 import pytest
+
 from ftm_backend import isa
 
 TEXT = """\

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from dependencies import imported
+
+from layers.dependencies import imported
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-import dependencies
 import pytest
+
+from layers import dependencies
 
 LAYERS = ("process", "random", "memory", "graph", "ops", "tensor", "run", "eager", "recorder", "kernels", "capture", "torch")
 """From the lowest up, as in docs/layers.md."""

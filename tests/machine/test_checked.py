@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from machine_programs import run_text
 
 from ftm_backend.machine import Machine, MachineError
+from machine.machine_programs import run_text
 
 HEADER = """@program t, host
 @in b0, f32, 8x8

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from machine_programs import NUMPY, from_bf16, run_text, to_bf16
 from numpy.lib.stride_tricks import as_strided
 
 from ftm_backend.machine import MachineError
+from machine.machine_programs import NUMPY, from_bf16, run_text, to_bf16
 
 
 def elements(token: str, count: int, seed: int = 0) -> np.ndarray:

@@ -7,10 +7,10 @@ import threading
 
 import numpy as np
 import pytest
-from machine_programs import run_text
 
 from ftm_backend import isa
 from ftm_backend.machine import Machine, MachineError
+from machine.machine_programs import run_text
 
 ADD = """@program add, host
 @in b0, f32, 64x64

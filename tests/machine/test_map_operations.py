@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from machine_programs import NUMPY, MapProgram, from_bf16, run_text, suffix, to_bf16
+
+from machine.machine_programs import NUMPY, MapProgram, from_bf16, run_text, suffix, to_bf16
 
 FLOATS = ["f64", "f32", "f16", "bf16"]
 INTEGERS = ["i64", "i32", "i16", "i8", "u8"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from machine_programs import MapProgram, from_bf16, run_text, suffix, to_bf16
+
+from machine.machine_programs import MapProgram, from_bf16, run_text, suffix, to_bf16
 
 SHAPES = [(1, 1), (1, 7), (7, 1), (3, 5), (5, 67), (67, 5), (2, 1023), (3, 1025), (40, 64), (130, 33), (9, 512), (1, 5000), (513, 2)]
 
@@ -242,7 +243,7 @@ def philox(index: np.ndarray, seed: int, offset: int) -> np.ndarray:
 
 @pytest.mark.parametrize("token", ["f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "i1"])
 def test_gathers(fast, token):
-    from machine_programs import NUMPY
+    from machine.machine_programs import NUMPY
     rng = np.random.default_rng(9)
     table = rng.integers(0, 2 if token == "i1" else 100, 500).astype(NUMPY[token])
     index = rng.integers(-3, 490, (4, 300))

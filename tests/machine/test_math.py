@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from machine_programs import MapProgram
+
+from machine.machine_programs import MapProgram
 
 ULPS = {  # largest error seen to be allowed, in units in the last place of float32
     "EXP": 1.5, "EXPM1": 1.0, "EXP2": 1.5, "LOG": 1.5, "LOG1P": 1.0, "LOG2": 1.0, "LOG10": 1.0, "TANH": 2.5, "ERF": 2.0,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from machine_programs import NUMPY, from_bf16, run_text, to_bf16
 
 from ftm_backend.machine import MachineError
+from machine.machine_programs import NUMPY, from_bf16, run_text, to_bf16
 
 CARRY = {token: "f64" if token in ("f64", "f32", "f16", "bf16") else "i64" for token in NUMPY}
 SIZES = [(1, 1), (3, 5), (4, 8), (9, 33), (2, 300), (70, 3)]

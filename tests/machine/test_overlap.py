@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from machine_programs import run_text
 
 from ftm_backend.machine import MachineError
+from machine.machine_programs import run_text
 
 PROGRAM = """@program t, host
 @in b0, {type}, 8x8

@@ -9,11 +9,11 @@ import time
 
 import numpy as np
 import pytest
-from machine_programs import run_text
 
 from ftm_backend import isa
 from ftm_backend.machine import Machine, MachineError
 from ftm_backend.machine.emulator import Interrupted
+from machine.machine_programs import run_text
 
 ENDLESS = """@program t, host
 @in b0, f32, 4

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+
 from ftm_backend import codegen, isa
 from ftm_backend.machine import Machine, presets
 from ftm_backend.machine.presets import MachineParameters

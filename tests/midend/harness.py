@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import reference
 
 from ftm_backend import codegen, isa, mlir
 from ftm_backend.machine import Machine, presets
 from ftm_backend.midend import pipeline
+from midend import reference
 
 
 def stages(text: str, machine: presets.MachineParameters | None = None) -> dict[str, str]:

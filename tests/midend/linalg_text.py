@@ -80,7 +80,7 @@ class Function:
     def map(self, kind: str, inputs: Sequence[tuple[str, str]], body: str, loops: str = "") -> str:
         """An elementwise generic into a new tensor of type ``kind``; loops default to one per dimension."""
         rank = kind.count("x")
-        names = " ".join("ijkl"[:rank]) if not loops else loops
+        names = loops or " ".join("ijkl"[:rank])
         return self.generic(names, inputs, (self.empty(kind), ", ".join("ijkl"[:rank])), body)
 
     def view(self, base: str, kind: str, offset: int, strides: Sequence[int]) -> str:

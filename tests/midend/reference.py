@@ -31,8 +31,7 @@ def evaluate(module: Any, arguments: Sequence[Any]) -> list[np.ndarray]:
         if name == "func.return":
             return [np.array(env[o]) for o in op.operands]
         results = _OPS[name](op, env) if name in _OPS else _scalar_or_structured(op, env)
-        for ssa, value in zip(op.results, results, strict=True):
-            env[ssa] = value
+        env.update(zip(op.results, results, strict=True))
     raise AssertionError("no return")
 
 
@@ -174,8 +173,7 @@ def _body(block: Any, arguments: Sequence[Any], loops: Sequence[Any], env: dict)
     def get(ssa: Any) -> Any:
         return local[ssa] if ssa in local else env[ssa]
 
-    for ssa, value in zip(block.arguments, arguments, strict=True):
-        local[ssa] = value
+    local.update(zip(block.arguments, arguments, strict=True))
     for op in block.operations:
         name = op.operation.name
         if name == "linalg.yield":

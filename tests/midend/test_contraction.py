@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contraction_programs import HOST, NUMPY, OVERLAPPED, SMALL, assembly, einsum, product, run, tensor, zeros
+
+from midend.contraction_programs import HOST, NUMPY, OVERLAPPED, SMALL, assembly, einsum, product, run, tensor, zeros
 
 CASES = {
     "matmul": ("mk,kn->mn", {"m": 33, "n": 65, "k": 40}),
@@ -33,7 +34,7 @@ def operands(equation: str, extents: dict[str, int], dtype: str = "f32") -> list
     """Random operands of an einsum."""
     rng = np.random.default_rng(0)
     made = []
-    for dims in equation.split("->")[0].split(","):
+    for dims in equation.split("->", maxsplit=1)[0].split(","):
         shape = [extents[d] for d in dims]
         values = rng.standard_normal(shape) if "f" in dtype else rng.integers(-9, 9, shape)
         made.append(values.astype(NUMPY[dtype]))

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
+
 from ftm_backend.machine import presets
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.tiling import Operand, Plan, Problem, cuts, plan

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from contraction_programs import HOST, OVERLAPPED, SMALL, assembly, product, run, tensor, zeros
 from torch.nn import functional
+
+from midend.contraction_programs import HOST, OVERLAPPED, SMALL, assembly, product, run, tensor, zeros
 
 MACHINES = {"host": (HOST, 2), "small": (SMALL, 1), "overlapped": (OVERLAPPED, 3)}
 SHAPES = {  # images, channels, filters, height, width, window, stride, dilation

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import check, stages
-from linalg_text import Function
+
+from midend.harness import check, stages
+from midend.linalg_text import Function
 
 RNG = np.random.default_rng(5)
 SUM = "%r = arith.addf %x, %a : f32\n linalg.yield %r : f32"

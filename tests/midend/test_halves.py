@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness import run, stages
-from linalg_text import Function
 
 from ftm_backend.machine import presets
+from midend.harness import run, stages
+from midend.linalg_text import Function
 
 RNG = np.random.default_rng(7)
 HALVES = ["f16", "bf16"]

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness import check, run, stages
-from linalg_text import Function
 
 from ftm_backend import isa
 from ftm_backend.machine import Machine, presets
+from midend.harness import check, run, stages
+from midend.linalg_text import Function
 
 RNG = np.random.default_rng(7)
 
@@ -63,7 +63,7 @@ def test_every_element_type():
     f = Function()
     arrays, results = [], []
     for kind, dtype in (("f64", np.float64), ("f32", np.float32), ("i64", np.int64), ("i32", np.int32), ("i16", np.int16), ("i8", np.int8)):
-        a, b = f.argument(f"70xi1".replace("i1", kind)), f.argument(f"70x{kind}")
+        a, b = f.argument("70xi1".replace("i1", kind)), f.argument(f"70x{kind}")
         letter = "f" if kind[0] == "f" else "i"
         results.append(f.map(f"70x{kind}", [(a, "i"), (b, "i")], f"%r = arith.mul{letter} %a, %b : {kind}\n linalg.yield %r : {kind}"))
         arrays += [RNG.integers(-9, 9, 70).astype(dtype), RNG.integers(-9, 9, 70).astype(dtype)]

@@ -7,13 +7,14 @@ from itertools import product as every
 
 import numpy as np
 import pytest
-from contraction_programs import NUMPY, assembly, einsum
+
 from ftm_backend import isa
 from ftm_backend.machine import Machine, cycles, presets
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import contraction_schedule
 from ftm_backend.midend.panel_plan import PanelPlan, panel_plan
 from ftm_backend.midend.tiling import Cut, Operand, Problem
+from midend.contraction_programs import NUMPY, assembly, einsum
 
 M7032 = presets.load("m7032")
 TIGHT = replace(M7032, am_bytes=24 * 1024, sm_bytes=2 * 1024, gsm_bytes=48 * 1024)
@@ -24,7 +25,7 @@ def operands(equation: str, extents: dict[str, int], dtype: str) -> list[np.ndar
     """Random operands of an einsum; small integers, whose sums every type holds exactly."""
     rng = np.random.default_rng(0)
     return [rng.integers(-4, 5, [extents[d] for d in dims]).astype(NUMPY[dtype])
-            for dims in equation.split("->")[0].split(",")]
+            for dims in equation.split("->", maxsplit=1)[0].split(",")]
 
 
 def check(equation: str, extents: dict[str, int], machine: MachineParameters, cores: list[int], dtype: str = "f32",

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness import check, stages
-from linalg_text import Function
 
 from ftm_backend import isa
 from ftm_backend.machine import Machine, presets
 from ftm_backend.midend.arena import Arena
 from ftm_backend.midend.hazards import Barriers, Storage
+from midend.harness import check, stages
+from midend.linalg_text import Function
 
 RNG = np.random.default_rng(11)
 ADD = "%r = arith.addf %a, %b : f32\n linalg.yield %r : f32"

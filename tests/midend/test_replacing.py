@@ -34,7 +34,7 @@ def compiled(*lines: str) -> str:
 
 def aliases(asm: str) -> list[str]:
     """For each output the input that it may replace, or ""."""
-    return re.findall(r"^@out \w+, \w+, [\dx\[\]]+(?:, (\w+))?", asm, re.M)
+    return re.findall(r"^@out \w+, \w+, [\dx\[\]]+(?:, (\w+))?", asm, re.MULTILINE)
 
 
 EMBEDDING = (
@@ -43,8 +43,9 @@ EMBEDDING = (
     "%3 = aten::embedding(weight=%0, indices=%1, padding_idx=-1, scale_grad_by_freq=false, sparse=false) : f32[4,6,16]",
     "%4 = aten::mul.Tensor(self=%3, other=%2) : f32[4,6,16]",
 )
-GRADIENT = "%5 = aten::embedding_dense_backward(grad_output=%4, indices=%1, num_weights={}, padding_idx=-1, " \
-           "scale_grad_by_freq=false) : f32[{},16]"
+GRADIENT = (
+    "%5 = aten::embedding_dense_backward(grad_output=%4, indices=%1, num_weights={}, padding_idx=-1, scale_grad_by_freq=false) : f32[{},16]"
+)
 
 
 def test_a_gradient_after_its_embedding_cannot_fault():

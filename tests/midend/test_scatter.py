@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contraction_programs import HOST, OVERLAPPED, SMALL, assembly, run, tensor
+
+from midend.contraction_programs import HOST, OVERLAPPED, SMALL, assembly, run, tensor
 
 MACHINES = {"host": (HOST, 2), "small": (SMALL, 1), "overlapped": (OVERLAPPED, 3)}
 REDUCE = {"set": lambda _, u: u, "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}

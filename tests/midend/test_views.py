@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from harness import check, stages
-from linalg_text import Function
 
 from ftm_backend.linalg.strided import Strided, compose
+from midend.harness import check, stages
+from midend.linalg_text import Function
 
 RNG = np.random.default_rng(3)
 DOUBLE = "%r = arith.addf %a, %a : f32\n linalg.yield %r : f32"
@@ -32,7 +32,7 @@ VIEWS = [
 ]
 
 
-@pytest.mark.parametrize("inner,outer", itertools.product(VIEWS, VIEWS))
+@pytest.mark.parametrize("inner,outer", list(itertools.product(VIEWS, VIEWS)))
 def test_composition_reads_the_same_elements(inner, outer):
     base = np.arange(24)
     seen = _elements(inner, base).reshape(-1)

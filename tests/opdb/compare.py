@@ -24,10 +24,7 @@ from torch.testing._internal.common_device_type import precisionOverride, tolera
 
 __all__ = ["UNDETERMINED", "Closeness", "Mismatch", "Tolerance", "compare", "override", "slack"]
 
-UNDETERMINED = {
-    name: "its values are whatever memory held"
-    for name in ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
-}
+UNDETERMINED = dict.fromkeys(("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"), "its values are whatever memory held")
 """Entries whose result has a shape and a dtype, but no values, and why."""
 
 SLACK = 2.0

@@ -16,8 +16,8 @@ from typing import Any
 from unittest import mock
 
 import torch
-from ftm_lazy import metrics
 
+from ftm_lazy import metrics
 from opdb.compare import Closeness, Mismatch, Tolerance, compare
 from opdb.place import CPU, FTM, PRECISE, Place
 

@@ -241,7 +241,9 @@ def _noncontiguous(op: Any, dtype: torch.dtype) -> Iterator[Case]:
                 with _devices(place, arguments):
                     result = sample.output_process_fn_grad(op(input, *args, **kwargs))
             except RuntimeError as error:
-                raise Refused("the CPU takes no such strides") if place == CPU else error
+                if place != CPU:
+                    raise
+                raise Refused("the CPU takes no such strides") from error
             found = leaves("result", _settled(op, result, arguments)) + written.leaves()
             wanted = _differentiable(result) and not _has_ties(op, sample)
             return found + (gradients(place, result, arguments) if wanted else [])
@@ -359,7 +361,9 @@ def _second(op: Any, dtype: torch.dtype) -> Iterator[Case]:
                 firsts = torch.autograd.grad(outputs, inputs, first, create_graph=True, allow_unused=True)
                 return gradients(place, firsts, [inputs, first])
             except RuntimeError as error:
-                raise Refused("the CPU has no second derivative") if place == CPU else error
+                if place != CPU:
+                    raise
+                raise Refused("the CPU has no second derivative") from error
 
         yield Case(label, run)
 

@@ -49,7 +49,7 @@ def summarize(records: list[dict[str, Any]], console: Console, details: bool) ->
         table.add_row(
             name, *map(str, (len(entries), len(entries - behind), len(ran), counts["right"])),
             str(sum(record["native"] for record in ran)), *(str(counts[status]) for status in _BAD),
-            f"{sum(record['seconds'] for record in group):.1f}", end_section=name == sorted(groups)[-1],
+            f"{sum(record['seconds'] for record in group):.1f}", end_section=name == max(groups),
         )  # fmt: skip
     console.print(table)
     if details:

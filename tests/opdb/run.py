@@ -21,12 +21,13 @@ from typing import Any
 
 sys.path[0] = str(Path(__file__).parents[1])  # the package is `opdb`; its files are not modules of their own
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
 from opdb import report, support
 from opdb.databases import DATABASES, Unit
 from opdb.op_checks import DTYPES
 from opdb.schedule import ROOT, Results, Schedule, sources
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 MARKS = {"right": "green", "wrong": "red", "crash": "red", "hang": "red", "none": "dim"}
 
@@ -37,7 +38,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__.splitlines()[0], epilog="\n".join(__doc__.splitlines()[2:]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    names = lambda text: tuple(text.split(","))  # noqa: E731
+    names = lambda text: tuple(text.split(","))
     parser.add_argument("--db", type=names, default=tuple(DATABASES), help=f"of {','.join(DATABASES)}; default: all")
     parser.add_argument("--ops", metavar="REGEX", default=".*", help="entries whose whole name matches")
     parser.add_argument("--dtypes", type=names, help="such as float32,int64; default: all that the CPU supports")

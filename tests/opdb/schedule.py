@@ -7,6 +7,7 @@ is resumed.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -270,10 +271,8 @@ class _Worker:
         return end + self._words.read().decode(errors="replace").strip()
 
     def _kill(self) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):  # nothing of it is left
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # nothing of it is left
 
     def close(self) -> None:
         """Ends the process and removes what it cached."""

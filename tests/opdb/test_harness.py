@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from opdb.compare import Closeness, Mismatch, Tolerance, compare, override
 from opdb.databases import DATABASES, Unit
 from opdb.engine import Case, Verdict, run_check

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from opdb import known, support
 from opdb.databases import DATABASES, Unit
 from opdb.families import FAMILIES, family

@@ -21,8 +21,8 @@ import warnings
 from typing import Any
 
 import torch
-from ftm_lazy import metrics
 
+from ftm_lazy import metrics
 from opdb import databases
 from opdb.engine import Verdict, run_check
 
@@ -79,7 +79,7 @@ def main() -> int:
         unit = json.loads(line)
         for check in unit["checks"]:
             send({"at": "start", "check": check})
-            tell = lambda at, check=check: send({"at": at, "check": check})  # noqa: E731
+            tell = lambda at, check=check: send({"at": at, "check": check})
             record = run_unit_check(unit["db"], unit["entry"], unit["dtype"], check, tell)
             send({"check": check, **record})
         send({"end": True, "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024})

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace
 from torch.fx.experimental.proxy_tensor import make_fx
+
+from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace
 
 DTYPES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",

@@ -322,7 +322,7 @@ def creation(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     number: Any = True if dtype == torch.bool else 3 if not dtype.is_floating_point else 2.5
     for size in ((), (0, 2), (2, 3)):
         x = source.tensor(size, dtype)
-        if name == "zero" or name.endswith("_like") and not name.startswith("full"):
+        if name == "zero" or (name.endswith("_like") and not name.startswith("full")):
             yield (x,), {}
         elif name in ("full_like", "fill.Scalar"):
             yield (x, number), {}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from samples import Calls, Source, name_of, sampler
+
+from ops.samples import Calls, Source, name_of, sampler
 
 REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from samples import SHAPES, Calls, Source, sampler, special
+
+from ops.samples import SHAPES, Calls, Source, sampler, special
 
 
 @sampler("polygamma")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from samples import Calls, Source, name_of, sampler, special
+
+from ops.samples import Calls, Source, name_of, sampler, special
 
 SHAPES = ((7,), (3, 5), (2, 9, 1), (2, 3, 4), (1, 6))
 

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 import torch
-from samples import Calls, Source, name_of, sampler
+
+from ops.samples import Calls, Source, name_of, sampler
 
 aten = torch.ops.aten
 

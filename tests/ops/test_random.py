@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import capture
 import numpy as np
-from ftm_backend.upstream import engine as oracle
 import pytest
 import torch
+
 from ftm_backend import mlir
 from ftm_backend.frontend import lower
 from ftm_backend.frontend.ops import RECORDS
 from ftm_backend.linalg.printer import print_function
-from test_records import from_numpy, to_numpy
+from ftm_backend.upstream import engine as oracle
+from ops import capture
+from ops.arrays import from_numpy, to_numpy
 
 aten = torch.ops.aten
 MASK = 0xFFFFFFFF

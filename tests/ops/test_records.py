@@ -5,41 +5,30 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-import capture
-import numpy as np
-from ftm_backend.upstream import engine as oracle
 import pytest
-import samples
-import samples_math  # noqa: F401  (more samplers)
-import samples_index  # noqa: F401  (more samplers)
-import samples_nn  # noqa: F401  (more samplers)
-import samples_scores  # noqa: F401  (more samplers)
-import samples_windows  # noqa: F401  (more samplers)
-import samples_order  # noqa: F401  (more samplers)
 import torch
+
 from ftm_backend import mlir
 from ftm_backend.frontend import Trace, lower
 from ftm_backend.frontend.ops import RECORDS
 from ftm_backend.linalg.printer import print_function
+from ftm_backend.upstream import engine as oracle
+from ops import (
+    capture,
+    samples,
+    samples_index,  # noqa: F401  (more samplers)
+    samples_math,  # noqa: F401  (more samplers)
+    samples_nn,  # noqa: F401  (more samplers)
+    samples_order,  # noqa: F401  (more samplers)
+    samples_scores,  # noqa: F401  (more samplers)
+    samples_windows,  # noqa: F401  (more samplers)
+)
+from ops.arrays import from_numpy, to_numpy
 
 RANDOM_FAMILIES = {record.family for record in RECORDS.values() if record.family.startswith("random")}
 NAMES = sorted(n for n, r in RECORDS.items() if n.startswith("aten::") and r.family not in RANDOM_FAMILIES)
 MOST_CALLS = {"f32": 10, "i64": 5, "i1": 5, "bf16": 5}  # of one op, spread over what the sampler yields
 FEW_CALLS = 3  # for the other dtypes
-
-
-def to_numpy(x: torch.Tensor) -> np.ndarray:
-    """The bytes of ``x``; bf16 as uint16, float8 as uint8."""
-    x = x.detach().contiguous()
-    if x.element_size() == 1 and x.dtype.is_floating_point:
-        return x.view(torch.uint8).numpy()
-    return x.view(torch.int16).numpy().view(np.uint16) if x.dtype == torch.bfloat16 else x.numpy()
-
-
-def from_numpy(x: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
-    """The reverse of to_numpy."""
-    tensor = torch.from_numpy(np.ascontiguousarray(x).reshape(x.shape))
-    return tensor.view(torch.int16).view(torch.bfloat16) if dtype == torch.bfloat16 else tensor.view(dtype)
 
 
 def calls(name: str, token: str) -> list[tuple[capture.Recording, list[torch.Tensor], str]]:

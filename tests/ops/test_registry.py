@@ -7,16 +7,19 @@ import subprocess
 import sys
 
 import pytest
-import samples
-import samples_index  # noqa: F401  (registers samplers)
-import samples_math  # noqa: F401  (registers samplers)
-import samples_nn  # noqa: F401  (registers samplers)
-import samples_scores  # noqa: F401  (registers samplers)
-import samples_windows  # noqa: F401  (registers samplers)
-import samples_order  # noqa: F401  (registers samplers)
 import torch
+
 from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
 from ftm_backend.frontend.ops.record import register
+from ops import (
+    samples,
+    samples_index,  # noqa: F401  (registers samplers)
+    samples_math,  # noqa: F401  (registers samplers)
+    samples_nn,  # noqa: F401  (registers samplers)
+    samples_order,  # noqa: F401  (registers samplers)
+    samples_scores,  # noqa: F401  (registers samplers)
+    samples_windows,  # noqa: F401  (registers samplers)
+)
 
 
 def test_importing_records_loads_no_mlir() -> None:

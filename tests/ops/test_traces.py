@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import capture
-from ftm_backend.upstream import engine as oracle
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor, nn
+
 from ftm_backend import mlir
 from ftm_backend.frontend import Trace, import_trace, lower
 from ftm_backend.linalg.printer import print_function
-from test_records import from_numpy, to_numpy
-from torch import Tensor, nn
+from ftm_backend.upstream import engine as oracle
+from ops import capture
+from ops.arrays import from_numpy, to_numpy
 
 
 def adamw(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, lr: float, step: int) -> tuple[Tensor, Tensor, Tensor]:

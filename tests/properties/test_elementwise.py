@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from cases import ALL, FLOATS, INTS, LAYOUTS, WRITABLE, Call, broadcast, holds, operands, shapes
 from hypothesis import strategies as st
 from torch import Tensor
+
+from properties.cases import ALL, FLOATS, INTS, LAYOUTS, WRITABLE, Call, broadcast, holds, operands, shapes
 
 UNARY = ["neg", "abs", "sign", "floor", "ceil", "trunc", "round", "sqrt", "rsqrt", "exp", "log1p", "tanh", "sigmoid", "sin", "erf",
          "reciprocal", "isnan", "isinf", "logical_not", "square", "relu", "signbit", "isfinite", "expm1", "atan", "positive"]  # fmt: skip
@@ -49,13 +50,13 @@ def with_number(draw: Any) -> Call:
     if name == "pow":
         number = abs(number)
     if name in ("maximum", "lt", "eq"):
-        function = lambda x: getattr(torch, name)(x, torch.tensor(number, device=x.device))  # noqa: E731  (a 0-dim tensor)
+        function = lambda x: getattr(torch, name)(x, torch.tensor(number, device=x.device))
     elif swap and name in ("add", "mul"):
         function = {"add": lambda x: number + x, "mul": lambda x: number * x}[name]
     elif swap and name == "sub":
-        function = lambda x: number - x  # noqa: E731
+        function = lambda x: number - x
     else:
-        function = lambda x: getattr(torch, name)(x, number)  # noqa: E731
+        function = lambda x: getattr(torch, name)(x, number)
     return Call(f"{name} {number} {swap}", function, (x,))
 
 

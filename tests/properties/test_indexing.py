@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from cases import ALL, FLOATS, INTS, WRITABLE, Call, holds, operands, shapes
 from hypothesis import strategies as st
 from torch import Tensor
+
+from properties.cases import ALL, FLOATS, INTS, WRITABLE, Call, holds, operands, shapes
 
 Step = tuple[str, Callable[[Tensor], Tensor]]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from cases import ALL, FLOATS, INTS, Call, broadcast, extents, holds, operands, shapes
 from hypothesis import strategies as st
 from torch import Tensor
+
+from properties.cases import ALL, FLOATS, INTS, Call, broadcast, extents, holds, operands, shapes
 
 OVER_DIMS = ["sum", "mean", "amax", "amin", "logsumexp", "var", "std", "nansum", "count_nonzero", "all", "any"]
 OVER_ONE = ["argmax", "argmin", "prod", "cumsum", "max", "min", "all", "any", "softmax", "cumprod", "sort", "median", "cummax", "diff", "logcumsumexp"]
@@ -52,8 +53,8 @@ def products(draw: Any) -> Call:
     dtype = [draw(st.sampled_from(FLOATS + [torch.int64, torch.int32]))]
     batch = draw(shapes(0, 2))
     kind = draw(st.sampled_from(["mm", "matmul", "vector", "matrix vector", "bmm", "addmm", "linear", "einsum", "outer", "baddbmm"]))
-    special = lambda o: type(o)(o.shape, o.dtype, o.layout, o.seed, False)  # noqa: E731  (an infinity makes NaN of any order)
-    pick = lambda *shape: special(draw(operands(shape, dtype)))  # noqa: E731
+    special = lambda o: type(o)(o.shape, o.dtype, o.layout, o.seed, False)
+    pick = lambda *shape: special(draw(operands(shape, dtype)))
     calls = {
         "mm": lambda: (torch.mm, pick(m, k), pick(k, n)),
         "matmul": lambda: (torch.matmul, pick(*batch, m, k), pick(*draw(broadcast(batch)), k, n)),

@@ -5,8 +5,9 @@ import os
 import signal
 import warnings
 
-import ftm_lazy
 import pytest
+
+import ftm_lazy
 from ftm_lazy import settings
 from ftm_lazy.compiler import Bridge, CompileError, WorkerError
 

@@ -1,8 +1,9 @@
 """ftm_lazy.debug: text at every stage and the modelled cost, without running anything."""
 
-import ftm_lazy
 import pytest
 import torch
+
+import ftm_lazy
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
 """`torch.ftm`, `torch.accelerator`, and the other names that PyTorch finds a device by."""
 
-import ftm_lazy
 import pytest
 import torch
+
+import ftm_lazy
 
 NAMES = """is_available device_count current_device set_device device synchronize manual_seed manual_seed_all seed
     initial_seed get_rng_state set_rng_state memory_allocated max_memory_allocated reset_peak_memory_stats memory_stats

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 
 import pytest
+
 from ftm_lazy import dump
 
 TRACE = """trace

@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+
 from ftm_lazy.registration import TORCH
 
 ROOT = Path(__file__).parents[2]

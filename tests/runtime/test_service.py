@@ -6,8 +6,9 @@ import subprocess
 import sys
 import time
 
-import ftm_lazy
 import pytest
+
+import ftm_lazy
 from ftm_backend.service import pack, source_hash, unpack
 from ftm_lazy.worker import CompileError, Worker
 

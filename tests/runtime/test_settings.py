@@ -5,6 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+
 from ftm_lazy import settings
 from ftm_lazy.settings import Settings, SettingsError, read
 

@@ -13,6 +13,7 @@ import time
 import warnings
 
 import pytest
+
 from ftm_lazy import worker
 from ftm_lazy.worker import CompileError, Worker, WorkerError
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from ftm_lazy.migrate import migrate
 
 XM = "import torch\nimport torch_xla.core.xla_model as xm\n"

@@ -6,6 +6,7 @@ import ast
 import inspect
 
 import pytest
+
 from ftm_lazy.torch_xla import _names, _table
 
 SIGNED = [row for row in _names.names() if row.signature and row.kind in ("function", "class", "method")]
@@ -93,8 +94,9 @@ def test_defaults(path, default):
 
 
 def test_refusals_say_the_way_out():
-    from ftm_lazy.torch_xla.core import xla_builder
     from ftm_lazy.torch_xla.experimental.custom_kernel import FlashAttention, flash_attention
+
+    from ftm_lazy.torch_xla.core import xla_builder
 
     for use in (
         lambda: xla_builder.create_computation("f", None, []),

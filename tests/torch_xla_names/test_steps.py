@@ -4,11 +4,12 @@ import importlib.util
 import inspect
 from collections import OrderedDict
 
+import pytest
+import torch
+
 import ftm_lazy
 import ftm_lazy.torch_xla as torch_xla
 import ftm_lazy.torch_xla.core.xla_model as xm
-import pytest
-import torch
 
 
 def executions() -> int:

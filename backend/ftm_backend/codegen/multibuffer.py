@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from ftm_backend.codegen import scratchpad
-from ftm_backend.tile.index import Atom, Expr, Indices
-from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Tile, Transfer, Use, instructions
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.tile.index import Atom, Expr, Indices
 from ftm_backend.tile.program import TileProgram
+from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Tile, Transfer, Use, instructions
 
 __all__ = ["Places", "overlap"]
 
@@ -69,9 +70,9 @@ def overlap(kernel: Kernel, machine: MachineParameters, places: Places) -> None:
         counter = kernel.indices.of(loop.variable)
         for load in [s for s in loop.body if isinstance(s, Instruction) and s.kind == "load"]:
             if _prefetchable(kernel, loop, load, places):
-                _attempt(kernel, machine, parent, loop, lambda at=load: _prefetch(kernel, parent, loop, at, counter))
+                _attempt(kernel, machine, parent, loop, partial(_prefetch, kernel, parent, loop, load, counter))
         for tile in _stored(kernel, loop):
-            _attempt(kernel, machine, parent, loop, lambda at=tile: _ring(loop, at, 2, counter))
+            _attempt(kernel, machine, parent, loop, partial(_ring, loop, tile, 2, counter))
 
 
 def _loops(block: Block) -> Iterator[tuple[Block, Loop]]:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from ftm_backend.tile.index import Atom, Expr
 from ftm_backend.codegen.errors import CodegenError
+from ftm_backend.tile.index import Atom, Expr
 from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Use
 
 __all__ = ["write"]

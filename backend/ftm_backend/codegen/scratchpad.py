@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ftm_backend.codegen.errors import CodegenError
-from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Tile
 from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Tile
 
 __all__ = ["Interval", "fits", "live_intervals", "plan"]
 

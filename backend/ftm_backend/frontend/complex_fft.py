@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ftm_backend.frontend.complex_pairs import PART, Rewriter, Tensor, rewrites
-from ftm_backend.linalg.strided import contiguous_strides
 from ftm_backend.frontend.trace import DType, Ref, TensorType
+from ftm_backend.linalg.strided import contiguous_strides
 
 _DIRECT = 64
 """Lengths up to this are one product; longer ones are split if they can be."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from ftm_backend.frontend.complex_pairs import PART, Rewriter, Tensor, is_number, pair_type, rewrites
 from ftm_backend.frontend.dtypes import info
-from ftm_backend.linalg.strided import contiguous_strides
 from ftm_backend.frontend.trace import DType, Ref, TensorType
+from ftm_backend.linalg.strided import contiguous_strides
 
 # --- windows, copies, moves ------------------------------------------------------------------------------
 

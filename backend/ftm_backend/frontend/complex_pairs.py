@@ -12,8 +12,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ftm_backend.linalg.strided import contiguous_strides
 from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
+from ftm_backend.linalg.strided import contiguous_strides
 
 __all__ = ["OPS", "PART", "Rewriter", "Tensor", "as_pairs", "is_number", "pair_type", "rewrites"]
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from ftm_backend import mlir
 from ftm_backend.frontend import dtypes
-from ftm_backend.linalg.strided import Strided, decompose
 from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
+from ftm_backend.linalg.strided import Strided, decompose
 
 __all__ = ["ARGS_ATTRIBUTE", "MEMORY_FORMATS", "import_trace", "operand_names"]
 

@@ -91,7 +91,7 @@ class Node:
 
 
 @dataclass(slots=True)
-class Trace:
+class Trace:  # noqa: PLW1641 (it can change, so it has no hash)
     """A recorded program.  Compare traces by ``==``: equal exactly when their canonical texts are."""
 
     params: list[TensorType] = field(default_factory=list)

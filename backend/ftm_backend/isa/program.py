@@ -7,7 +7,6 @@ item was not parsed from a text.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Union
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class Reference:
     offset: int = 0
 
 
-Scalar = Union[Register, Immediate, Name]
+Scalar = Register | Immediate | Name
 """What a scalar source may be."""
 
 
@@ -72,7 +71,7 @@ class Dims:
     row_stride: Scalar | None = None
 
 
-Operand = Union[Register, Vector, Immediate, Name, Reference, Dims]
+Operand = Register | Vector | Immediate | Name | Reference | Dims
 
 
 @dataclass(slots=True)

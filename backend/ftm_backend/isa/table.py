@@ -10,7 +10,15 @@ import hashlib
 
 from ftm_backend.isa import types
 from ftm_backend.isa.families import (
-    control, dma, map_arithmetic, map_convert, map_logic, map_math, matrix, order, scalar,
+    control,
+    dma,
+    map_arithmetic,
+    map_convert,
+    map_logic,
+    map_math,
+    matrix,
+    order,
+    scalar,
 )
 from ftm_backend.isa.instruction import Instruction
 

@@ -38,8 +38,8 @@ def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, fo
           more: list[str] = []) -> Path:  # noqa: B006
     """Compiles what has changed and returns the library's path.
 
-    Objects are kept in ``objects`` (default: ``build/`` beside this file).  ``more``: flags of compiler and linker.  Raises ``RuntimeError`` with
-    the compiler's message when a source does not compile or no compiler is found.
+    Objects are kept in ``objects`` (default: ``build/`` beside this file).  ``more``: flags of compiler and linker.
+    Raises ``RuntimeError`` with the compiler's message when a source does not compile or no compiler is found.
     """
     objects = objects or HERE / "build"
     objects.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ from ftm_backend.isa.types import BY_NUMBER, FLOATS
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import MachineParameters
 
+
 @dataclass(frozen=True, slots=True)
 class Transfer:
     """A DMA transfer: bytes that arrive, bytes that DDR moves for them, GSM bytes, cycles bound by elements."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 from ftm_backend.machine.cycles_cost import Transfer
 
@@ -50,4 +50,4 @@ class Repeat(NamedTuple):
     count: int
 
 
-Event = Union[Compute, Dma, Wait, Enter, Repeat]
+Event = Compute | Dma | Wait | Enter | Repeat

@@ -1,0 +1,1 @@
+"""From linalg to tiles: the passes are listed in `pipeline`."""

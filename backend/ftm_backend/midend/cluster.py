@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend import contraction, rows, scan, sort
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Statement
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend import contraction, rows, scan, sort
 from ftm_backend.midend.nest_domain import Domain, Shape
 
 ONE_CORE_WORK = 20_000

@@ -13,12 +13,12 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ftm_backend.linalg.ir import Operand, Statement
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.contraction_blocks import Blocks, Places, TileBody
 from ftm_backend.midend.contraction_epilogue import can_fuse_epilogue
 from ftm_backend.midend.contraction_form import match
 from ftm_backend.midend.contraction_schedule import Schedule, schedule
-from ftm_backend.linalg.ir import Node, Operand, Statement
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.panel_plan import PanelPlan
 from ftm_backend.midend.panels import lower_panels

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ftm_backend.linalg.affine import Affine
-from ftm_backend.midend.contraction_form import Contraction, axes_of, match
 from ftm_backend.linalg.ir import Node, Operand, Statement, Store, Value, walk
+from ftm_backend.midend.contraction_form import Contraction, axes_of, match
 
 __all__ = ["Epilogue", "Output", "can_fuse_epilogue", "read_epilogue"]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.linalg.affine import Affine
+from ftm_backend.linalg.ir import Operand, Statement
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contraction_epilogue import Epilogue, read_epilogue
 from ftm_backend.midend.contraction_form import Contraction, Form, axes_of, match, volume
-from ftm_backend.linalg.ir import Operand, Statement
 from ftm_backend.midend.panel_plan import PanelPlan, lies_well, panel_plan
 from ftm_backend.midend.tiling import Plan, Problem, plan
 

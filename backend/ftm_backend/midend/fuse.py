@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import TypeVar
 
+from ftm_backend.linalg.affine import dot, volume
+from ftm_backend.linalg.ir import Operand, Statement, Store, Update, Value
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import contraction
-from ftm_backend.linalg.affine import dot, volume
 from ftm_backend.midend.cluster import Cluster, acceptable, common_domain, place_on_cores, single
-from ftm_backend.linalg.ir import Operand, Statement, Store, Update, Value
 from ftm_backend.midend.reloop import aligned
 
 _T = TypeVar("_T")

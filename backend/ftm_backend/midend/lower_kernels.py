@@ -14,7 +14,7 @@ __all__ = ["lower_kernels"]
 
 def lower_kernels(program: Program, machine: MachineParameters) -> TileProgram:
     """The tile level of a planned program."""
-    made = TileProgram(machine.name, inputs=program.inputs, scalars=program.scalars, outputs=program.outputs, 
+    made = TileProgram(machine.name, inputs=program.inputs, scalars=program.scalars, outputs=program.outputs,
                        consts=program.consts, arena=program.arena)
     for kernel in program.kernels:
         b = TileBuilder(kernel.name)

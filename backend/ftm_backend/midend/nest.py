@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ftm_backend.tile.builder import TileBuilder
 from ftm_backend.linalg.affine import Affine, volume
 from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Store
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nest_plan import plan_tiles
 from ftm_backend.midend.nest_reduce import partial_results
 from ftm_backend.midend.nest_writer import NestWriter
+from ftm_backend.tile.builder import TileBuilder
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:

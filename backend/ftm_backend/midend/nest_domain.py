@@ -15,7 +15,6 @@ from ftm_backend.linalg.affine import Affine, volume
 from ftm_backend.linalg.ir import Operand, Statement, Value
 from ftm_backend.midend.kernel import Kernel
 
-
 _SHORT = 16  # fewer columns than this leave vector code idle
 
 

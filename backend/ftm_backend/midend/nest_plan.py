@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ftm_backend.machine.presets import ELEMENT_BYTES
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Operand
+from ftm_backend.machine.presets import ELEMENT_BYTES
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nest_axes import Axes, Axis, Place, axes_of
 from ftm_backend.midend.nest_position import patterns

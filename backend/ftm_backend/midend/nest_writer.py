@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ftm_backend.tile.builder import Index, TileBuilder
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Operand, Result, Statement
 from ftm_backend.midend.kernel import Kernel, core_share
@@ -23,6 +22,7 @@ from ftm_backend.midend.nest_position import Positions
 from ftm_backend.midend.nest_reduce import Form, form_of, partial_results
 from ftm_backend.midend.nest_stages import kept_values, stages_of
 from ftm_backend.midend.uniform import Uniforms
+from ftm_backend.tile.builder import Index, TileBuilder
 
 
 class NestWriter:

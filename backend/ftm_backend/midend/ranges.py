@@ -101,7 +101,7 @@ class Ranges:
         if node.op == "gather":
             return self._element(Operand(node.payload, Affine(0, ())))
         rule = _RULES.get(node.op)
-        if rule is None or any(n.dtype == "i1" for n in node.operands) and node.op not in _ON_BOOLEANS:
+        if rule is None or (any(n.dtype == "i1" for n in node.operands) and node.op not in _ON_BOOLEANS):
             return anything
         if node.op == "arith.extui" and self._of(node.operands[0], known)[0] < 0:
             return 0, (1 << _WIDTHS[node.operands[0].dtype]) - 1

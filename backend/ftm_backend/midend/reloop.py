@@ -6,6 +6,7 @@ heads) is no obstacle to computing both in one kernel: their loops only have to 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from ftm_backend.linalg.affine import Affine
@@ -170,7 +171,7 @@ def _rewritten(statement: Statement, splits: Sequence[Sequence[int]], groups: Se
         coeffs = []
         for group in groups:
             steps = [(index.coeffs[k] * inner[k][j], splits[k][j]) for k, j in group]
-            for (outer, _), (step, extent) in zip(steps, steps[1:], strict=False):
+            for (outer, _), (step, extent) in itertools.pairwise(steps):
                 if outer != step * extent:
                     raise _Mismatch
             coeffs.append(steps[-1][0] if steps else 0)

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, prod
 
-from ftm_backend.tile.builder import TileBuilder
-from ftm_backend.machine.presets import ELEMENT_BYTES
 from ftm_backend.linalg.affine import Affine
+from ftm_backend.linalg.ir import Operand, Statement, Store, walk
+from ftm_backend.machine.presets import ELEMENT_BYTES
 from ftm_backend.midend.contraction_blocks import Blocks, Places, TileBody
 from ftm_backend.midend.contraction_form import merge_loops
-from ftm_backend.linalg.ir import Operand, Statement, Store, walk
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.rows_gather import RowGather, match_gather
 from ftm_backend.midend.tiling import Cut, cuts
+from ftm_backend.tile.builder import TileBuilder
 
 __all__ = ["largest", "lower", "match_gather"]
 

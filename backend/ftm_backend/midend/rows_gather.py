@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ftm_backend.linalg.affine import Affine
-from ftm_backend.midend.contraction_blocks import nodes_above
 from ftm_backend.linalg.ir import Node, Operand, Statement, Value, walk
+from ftm_backend.midend.contraction_blocks import nodes_above
 
 __all__ = ["RowGather", "match_gather"]
 

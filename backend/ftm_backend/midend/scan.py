@@ -7,16 +7,16 @@ share what is independent, never the length of a scan.
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import ceil
 from typing import Any
 
-from ftm_backend.tile.builder import TileBuilder
-from ftm_backend.machine.presets import ELEMENT_BYTES
-from ftm_backend.midend.contraction_blocks import Blocks, Places
 from ftm_backend.linalg.ir import Node, Statement
 from ftm_backend.linalg.nodes import constant, identity
+from ftm_backend.machine.presets import ELEMENT_BYTES
+from ftm_backend.midend.contraction_blocks import Blocks, Places
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.rows import largest
+from ftm_backend.tile.builder import TileBuilder
 
 ONE_CORE_ELEMENTS = 20_000
 """Elements below which a scan runs on one core."""

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from ftm_backend.tile.builder import TileBuilder
-from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.linalg.affine import Affine
-from ftm_backend.midend.contraction_blocks import Blocks
 from ftm_backend.linalg.ir import Statement
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.contraction_blocks import Blocks
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.rows import largest
 from ftm_backend.midend.sort_merge import merge_runs
+from ftm_backend.tile.builder import TileBuilder
 
 _ITEM = ELEMENT_BYTES["i64"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from ftm_backend.tile.builder import TileBuilder
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.sort_split import Split, split_runs
+from ftm_backend.tile.builder import TileBuilder
 
 __all__ = ["merge_runs"]
 

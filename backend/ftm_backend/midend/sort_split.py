@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ftm_backend.tile.builder import Index, TileBuilder
 from ftm_backend.linalg.ir import Node
 from ftm_backend.linalg.nodes import constant
+from ftm_backend.tile.builder import Index, TileBuilder
 
 __all__ = ["Split", "split_runs"]
 

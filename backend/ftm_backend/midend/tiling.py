@@ -240,7 +240,7 @@ class _Grid:
         p, mc = self.problem, self.machine
         depth = 2 if mc.dma_overlaps else 1
         outer_blocks, inner_blocks = (self.m_blocks, self.n_blocks) if m_outer else (self.n_blocks, self.m_blocks)
-        shares = {name: 1.0 for name in _SPLITS}
+        shares = dict.fromkeys(_SPLITS, 1.0)
         if cores > 1:
             of = {"batch": self.batch, "outer": outer_blocks, "inner": inner_blocks}[split]
             shares[split] = np.ceil(of / cores) / of
@@ -259,7 +259,7 @@ class _Grid:
         fits = fits & ((b_slot * depth <= room_b) | ((inner_held if m_outer else outer_held) & (b_slot <= room_b)))
 
         # How often each operand is loaded and read whole; shares turn totals into the busiest core's part.
-        outer_op, inner_op = (p.a, p.b) if m_outer else (p.b, p.a)
+        inner_op = p.b if m_outer else p.a
         outer_passes = batches * shares["outer"] * np.where(outer_held, 1.0, inners)
         held_passes = batches if inner_op.batched else np.minimum(batches, 1.0)
         inner_passes = shares["inner"] * np.where(inner_held, held_passes, batches * outers)

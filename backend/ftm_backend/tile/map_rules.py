@@ -10,7 +10,6 @@ Decisions:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ftm_backend.linalg.ir import Node
 from ftm_backend.tile.map_body import BodyWriter, Operand, suffix
@@ -359,8 +358,8 @@ def _philox(w: BodyWriter, node: Node) -> Operand:
 
 
 RULES: dict[str, Rule] = {
-    **{name: _unary for name in _UNARY},
-    **{name: _binary for name in _BINARY},
+    **dict.fromkeys(_UNARY, _unary),
+    **dict.fromkeys(_BINARY, _binary),
     "arith.addf": _addf, "arith.subf": _subf, "arith.divf": _divf, "math.fma": _fma, "math.round": _round,
     "math.fpowi": _fpowi, "math.isnan": _classify, "math.isinf": _classify, "math.isfinite": _classify,
     "arith.cmpf": _cmpf, "arith.cmpi": _cmpi, "arith.maxui": _min_max_unsigned, "arith.minui": _min_max_unsigned,

@@ -12,8 +12,11 @@ __all__ = ["TileProgram"]
 
 @dataclass(eq=False)
 class TileProgram:
-    """machine: name of the preset that it is tiled for.  kernels: ``main``, where execution starts, is the last one.  in_bounds: names of kernels that cannot fault.
+    """The kernels of a program as loops over tiles, and the buffers between them.
 
+    machine: name of the preset that it is tiled for.
+    kernels: ``main``, where execution starts, is the last one.
+    in_bounds: names of kernels that cannot fault.
     inputs, scalars, outputs, consts, arena: as in the header of the assembly; see ``midend.program``.
     """
 

@@ -30,7 +30,7 @@ class _Append(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
                  option_string: str | None = None) -> None:
-        namespace.steps = [*(namespace.steps or []), (self.dest, values if values else self.const)]
+        namespace.steps = [*(namespace.steps or []), (self.dest, values or self.const)]
 
 
 def _parser() -> argparse.ArgumentParser:

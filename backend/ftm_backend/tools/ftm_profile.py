@@ -142,7 +142,7 @@ def _compared(name: str, times: Sequence[float | None], moved: Sequence[int | No
 
 
 def _or_dash(value: float | None, form: str) -> str:
-    return format(value, form) if value is not None else "-".rjust(int(form.split(".")[0].rstrip("d%f")))
+    return format(value, form) if value is not None else "-".rjust(int(form.split(".", maxsplit=1)[0].rstrip("d%f")))
 
 
 def _json(profiles: Sequence[cycles.Profile]) -> str:

@@ -26,7 +26,6 @@ from ftm_backend.machine import cycles, presets
 from ftm_backend.tools import compare
 from ftm_backend.tools.files import read_text
 
-
 _MOST_CORES = 256
 _INT64 = range(-(2**63), 2**63)
 

@@ -17,13 +17,13 @@ import torch.distributed as dist
 from ftm_lazy.torch_xla import _world
 
 __all__ = [
-    "CoalescingBuckets",
     "REDUCE_AND",
     "REDUCE_MAX",
     "REDUCE_MIN",
     "REDUCE_MUL",
     "REDUCE_OR",
     "REDUCE_SUM",
+    "CoalescingBuckets",
     "all_gather",
     "all_gather_bucketized",
     "all_reduce",

@@ -2,7 +2,7 @@
 
 import warnings
 
-from ftm_lazy.torch_xla.distributed import xla_backend  # noqa: F401
+from ftm_lazy.torch_xla.distributed import xla_backend
 
 warnings.warn(
     "torch_xla.experimental.pjrt_backend is deprecated. Use torch_xla.distributed.xla_backend instead.",

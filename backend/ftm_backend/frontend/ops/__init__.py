@@ -13,8 +13,8 @@ __all__ = ["RECORDS", "OpRecord", "native_ops"]
 
 FAMILIES = ("views", "elementwise", "activation", "arithmetic", "integers", "gamma", "probability", "bessel", "polynomials",
             "creation", "reduction", "scan", "sort", "normalize", "contract", "convolution", "pooling",
-            "adaptive_pooling", "interpolate", "padding", "fold", "grid_sample", "distance", "indexing", "index_put", "scatter", "histogram",
-            "segments", "embedding_bag", "search", "masks", "loss", "margin_loss", "layout", "random", "sampling",
+            "adaptive_pooling", "interpolate", "padding", "fold", "grid_sample", "distance", "indexing", "index_put", "scatter",
+            "histogram", "segments", "embedding_bag", "search", "masks", "loss", "margin_loss", "layout", "random", "sampling",
             "quantization")
 """Modules with records, each ``ops/<name>.py``."""
 

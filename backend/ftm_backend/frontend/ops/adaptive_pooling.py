@@ -14,8 +14,8 @@ from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.ops.taps import Taps, resample_dims, transposed
 from ftm_backend.frontend.ops.windows import Window
-from ftm_backend.linalg.strided import contiguous_strides
 from ftm_backend.frontend.trace import TensorType
+from ftm_backend.linalg.strided import contiguous_strides
 
 
 def _range(o: int, size: int, out: int) -> range:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import ALL, FLOATS, INTS, NUMBERS, STORED, info
+from ftm_backend.frontend.dtypes import ALL, FLOATS, NUMBERS, STORED, info
 from ftm_backend.frontend.ops.pointwise import pointwise
 from ftm_backend.frontend.ops.record import EXACT
 
@@ -167,8 +167,8 @@ def _where(condition: Any, self: Any, other: Any) -> Any:
     return e.where(condition.to("i1"), self, other)
 
 
-pointwise("aten::where.self aten::where.ScalarSelf aten::where.ScalarOther aten::where.Scalar", _where, STORED, "where", keep=("condition",),
-          tolerance=EXACT)
+pointwise("aten::where.self aten::where.ScalarSelf aten::where.ScalarOther aten::where.Scalar", _where, STORED, "where",
+          keep=("condition",), tolerance=EXACT)
 pointwise("aten::masked_fill.Scalar aten::masked_fill.Tensor",
           lambda self, mask, value: e.where(mask.to("i1"), value, self), ALL, "where", keep=("mask",), tolerance=EXACT)
 pointwise("aten::addcmul", lambda self, tensor1, tensor2, value: self + tensor1 * tensor2 * value, NUMBERS, "ternary")

@@ -15,8 +15,8 @@ from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.indexing import scatter_rows
 from ftm_backend.frontend.ops.layout import joined
 from ftm_backend.frontend.ops.record import lowering
-from ftm_backend.linalg.strided import contiguous_strides
 from ftm_backend.frontend.trace import TensorType
+from ftm_backend.linalg.strided import contiguous_strides
 
 _SAMPLED = {"f64": (1e-9, 1e-10), "f32": (2e-4, 2e-5), "f16": (5e-2, 5e-2), "bf16": (2e-1, 3e-1)}
 """PyTorch's CPU rounds coordinates and weights to the half types."""

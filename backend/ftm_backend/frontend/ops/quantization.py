@@ -46,7 +46,7 @@ def _rounded(b: Any, x: Any, scale: Any, zero_point: Any, quant_min: int, quant_
             made, inside = e.where(on, made, wide), inside | ~on
         return made.to(value.dtype), inside
 
-    tensors = [v if v.shape == x.shape or not v.type.numel == 1 else b.reshape(v, ()) for v in parameters.values()]
+    tensors = [v if v.shape == x.shape or v.type.numel != 1 else b.reshape(v, ()) for v in parameters.values()]
     return b.pointwise(body, [x, *tensors], TensorType(x.dtype, x.shape), TensorType("i1", x.shape))
 
 

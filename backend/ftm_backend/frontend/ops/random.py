@@ -30,6 +30,7 @@ def element_number(b: Any, shape: tuple[int, ...]) -> Any:
 
 
 def word(b: Any, number: Any, seed: Any, offset: Any) -> Any:
+    """The 32-bit word of Philox that has this number in the stream of (seed, offset)."""
     return b.emitter.emit("ftm.philox", "i32", number, seed, offset)
 
 

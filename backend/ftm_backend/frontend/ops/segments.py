@@ -46,7 +46,6 @@ class _Segments:
         b, count, n = self.b, self.count, self.n
         if not self.batch or not n or not count:
             return b.full(self.shape[0] - 1, "i64", (self.batch * n,))
-        ends, begins = ends, begins
         from ftm_backend.frontend.builder import Output
 
         def body() -> Any:

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from ftm_lazy.device_name import NAME
 from ftm_lazy.torch_xla import _refusals, _steps, _world
 from ftm_lazy.torch_xla.core import _collectives as collectives
-from ftm_lazy.torch_xla.distributed import xla_backend  # noqa: F401  (the process group)
+from ftm_lazy.torch_xla.distributed import xla_backend
 from ftm_lazy.torch_xla.distributed.fsdp.wrap import recursive_wrap
 
 __all__ = ["FLOAT_DTYPES", "TrainingState", "XlaFullyShardedDataParallel", "apply_to_tensors", "collect_tensors"]
