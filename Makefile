@@ -3,6 +3,10 @@
 #   make test      all tests
 #   make test-ops  PyTorch's own databases of ops, modules and optimizers, whole, against the CPU; resumable
 #   make bench     recording cost and step times beside eager's, and products modelled on the real target
+#   make lint      ruff and mypy: the rules are in pyproject.toml
+#   make format    clang-format over csrc/
+#   make tidy      clang-tidy over ARGS, sources of C++; it is fetched the first time
+#   make coverage  the tests of ARGS, and which lines of Python they did not reach
 #   make sanitize  the machine's tests with the machine under address and undefined-behaviour sanitizers
 #   make fuzz      damaged images, texts and cache files against a sanitized machine, for SECONDS (60)
 #   make build     only what the others need: .venv, the pinned packages, the C++ parts
@@ -16,7 +20,7 @@ RECORDER_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h')
 MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -name '*.h') \
                    backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
 
-.PHONY: demo test test-ops bench sanitize fuzz build clean
+.PHONY: demo test test-ops bench lint format tidy coverage sanitize fuzz build clean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -33,6 +37,24 @@ bench: build
 	$(BIN)/python benchmarks/step_time.py $(ARGS)
 	$(BIN)/python benchmarks/target.py
 	$(BIN)/python benchmarks/compile_time.py $(ARGS)
+
+lint: $(STAMPS)/packages
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(STAMPS)/packages
+	$(BIN)/clang-format -i $(filter csrc/%,$(RECORDER_SOURCES))
+
+# Not among the pinned packages: 100 MB that only this needs.
+tidy: build
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check clang-tidy==22.1.8
+	$(BIN)/clang-tidy --quiet -p . $(ARGS)
+
+# Subprocesses (the compiling worker, tools) count as well.
+coverage: build
+	COVERAGE_PROCESS_START=pyproject.toml $(BIN)/coverage run -m pytest $(ARGS)
+	$(BIN)/coverage combine
+	$(BIN)/coverage report --skip-covered --skip-empty
 
 sanitize: build
 	$(BIN)/python -m ftm_backend.machine.build --sanitize

@@ -11,6 +11,7 @@ PyTorch is found without importing it, in the environment that the package is be
 
 import ast
 import importlib.util
+import json
 import os
 import shutil
 import site
@@ -125,6 +126,19 @@ class Recorder:
         _install(linked, output)
 
 
+    def commands(self) -> list[tuple[Path, list[str]]]:
+        """How each source would be compiled by itself, for editors and clang-tidy."""
+        return [(source, [self.compiler, *self.flags, "-c", str(source)]) for source in sorted((ROOT / "csrc").rglob("*.cpp"))]
+
+
+def write_compile_commands(commands: list[tuple[Path, list[str]]]) -> None:
+    """Brings ``compile_commands.json`` up to date."""
+    entries = [{"directory": str(ROOT), "file": str(source), "arguments": command} for source, command in commands]
+    place, text = ROOT / "compile_commands.json", json.dumps(entries, indent=1) + "\n"
+    if not place.exists() or place.read_text() != text:
+        place.write_text(text)
+
+
 def _together(folder: Path) -> Path:
     """The sources of a folder of the recorder as one: PyTorch's headers, nine tenths of the work, are read once for all."""
     text = "".join(f'#include "{folder.name}/{source.name}"\n' for source in sorted(folder.glob("*.cpp")))
@@ -181,8 +195,8 @@ def _install(built: Path, output: Path) -> None:
     os.replace(partial, output)
 
 
-def build_machine(output: Path) -> None:
-    """Brings the emulator's library up to date, by the machine's own build script."""
+def build_machine(output: Path) -> list[tuple[Path, list[str]]]:
+    """Brings the emulator's library up to date, by the machine's own build script; returns how each source is compiled."""
     script = ROOT / "backend" / "ftm_backend" / "machine" / "build.py"
     spec = importlib.util.spec_from_file_location("machine_build", script)
     module = importlib.util.module_from_spec(spec)
@@ -193,6 +207,7 @@ def build_machine(output: Path) -> None:
     print(f"libftm_machine.so  {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
     if output.resolve() != built.resolve():
         _install(built, output)
+    return module.commands()
 
 
 class BuildNative(build_ext):
@@ -202,8 +217,9 @@ class BuildNative(build_ext):
         """Builds what is stale; a BuildError is shown without a traceback."""
         try:
             recorder = Recorder(*find_torch())
-            build_machine(self._output(MACHINE))
+            machine = build_machine(self._output(MACHINE))
             recorder.build(self._output(RECORDER))
+            write_compile_commands([*recorder.commands(), *machine])
         except RuntimeError as error:
             sys.exit(f"\nerror: {error}")
 

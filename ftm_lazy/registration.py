@@ -151,7 +151,7 @@ def hold_steps(by: int) -> None:
     _held += by
 
 
-def _end_of_step(optimizer: torch.optim.Optimizer, args: tuple, kwargs: dict) -> None:
+def _end_of_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     end_step(optimizer)
 
 

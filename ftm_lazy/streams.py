@@ -20,7 +20,8 @@ class _OfDevice(type):
     """Makes PyTorch's own objects of device ftm instances of our classes, which only have other defaults."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, cls.__mro__[1]) and instance.device.type == NAME
+        of_torch: bool = isinstance(instance, cls.__mro__[1])
+        return of_torch and instance.device.type == NAME
 
 
 class Stream(torch.Stream, metaclass=_OfDevice):

@@ -81,8 +81,8 @@ def _header(data: bytes) -> tuple[dict[str, Any], bytes]:
         raise ValueError(f"the compiled program has format version {header.get('version')}, expected {_VERSION}")
     sections, stages = header.get("sections"), header.get("stages")
     good = isinstance(sections, list) and isinstance(stages, list) and isinstance(header.get("machine"), str)
-    good = good and isinstance(header.get("blake2b"), str) and all(isinstance(stage, str) for stage in stages)
-    if not good or not all(_is_section(section) for section in sections):
+    good = good and isinstance(header.get("blake2b"), str) and all(isinstance(stage, str) for stage in stages or ())
+    if not good or not all(_is_section(section) for section in sections or ()):
         raise ValueError("the compiled program is damaged: its header does not say what follows")
     return header, body
 

@@ -70,7 +70,7 @@ def source_hash() -> str:
     return state.hexdigest()
 
 
-def _read_requests(source: int, requests: queue.SimpleQueue) -> None:
+def _read_requests(source: int, requests: queue.SimpleQueue[Any]) -> None:
     """Passes frames on, and ends the process when the client is gone, whatever it is doing."""
     received = bytearray()
     while chunk := os.read(source, 1 << 20):
@@ -114,7 +114,7 @@ def main(words: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     source, answers = int(words[0]), os.fdopen(int(words[1]), "wb")
-    requests: queue.SimpleQueue = queue.SimpleQueue()
+    requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_read_requests, args=(source, requests), daemon=True).start()
     answers.write(pack({"source": source_hash()}))
     answers.flush()
@@ -125,4 +125,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -46,8 +46,8 @@ def report(outcomes: Sequence[Outcome], about: Mapping[str, Any]) -> str:
              f"{'kind':<12} {'passed':>7} {'expected':>9} {'failed':>7}"]
     for kind in dict.fromkeys(o.kind for o in outcomes):
         own = [o for o in outcomes if o.kind == kind]
-        passed, wrong = sum(o.passed for o in own), sum(o.counts for o in own)
-        lines.append(f"{kind:<12} {passed:>7} {sum(bool(o.reason) for o in own):>9} {wrong:>7}")
+        passed, failed = sum(o.passed for o in own), sum(o.counts for o in own)
+        lines.append(f"{kind:<12} {passed:>7} {sum(bool(o.reason) for o in own):>9} {failed:>7}")
     timed = [o for o in outcomes if o.kind == "model" and o.seconds]
     if timed:
         lines += ["", f"{'model':<24} {'ms a run':>9}", *(f"{o.name.removeprefix('model '):<24} {o.seconds * 1e3:>9.3f}" for o in timed)]

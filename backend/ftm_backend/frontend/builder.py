@@ -283,7 +283,7 @@ class Builder:
                 elems.append(self.constant(output.init, output.dtype))
         yielded = body(*elems)
         yields = yielded if isinstance(yielded, tuple) else (yielded,)
-        results = []
+        results: list[Any] = []
         for elem, output in zip(yields, outputs, strict=True):
             assert elem.dtype == output.dtype, f"the body yields {elem.dtype}, the output is {output.dtype}"
             indices = tuple(_affine(k, rank) for k in output.index)

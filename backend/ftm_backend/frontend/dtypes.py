@@ -126,9 +126,9 @@ def promote_operands(operands: Iterable[tuple[str, str]]) -> str:
         best[category] = promote(best[category], dtype) if category in best else dtype
     result: str | None = None
     for category in ("tensor", "scalar", "number"):
-        dtype = best.get(category)
-        if dtype is None:
+        if category not in best:
             continue
+        dtype = best[category]
         if result is None or _RANK[info(dtype).kind] > _RANK[info(result).kind]:
             result = dtype if result is None else promote(result, dtype)
     if result is None:

@@ -91,7 +91,7 @@ class _Line:
             rest = self.line[self._next :]
             self.column = self._next + len(rest) - len(rest.lstrip()) + 1
             self.fail(f"unexpected {rest.lstrip()[:1]!r}")
-        self.kind = match.lastgroup
+        self.kind = match.lastgroup or ""
         self.text = match.group(self.kind)
         self.column = match.start(self.kind) + 1
         self._next = match.end()

@@ -14,6 +14,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,11 +32,11 @@ SANITIZE = (
 # Alignment: elements may lie anywhere in memory of the caller.  Floats out of an integer's range: see VCVT.
 SANITIZED = HERE / "build" / "sanitized" / LIBRARY.name
 
-__all__ = ["LIBRARY", "SANITIZED", "build", "build_sanitized"]
+__all__ = ["LIBRARY", "SANITIZED", "build", "build_sanitized", "commands"]
 
 
 def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, force: bool = False,
-          more: list[str] = []) -> Path:  # noqa: B006
+          more: Sequence[str] = ()) -> Path:
     """Compiles what has changed and returns the library's path.
 
     Objects are kept in ``objects`` (default: ``build/`` beside this file).  ``more``: flags of compiler and linker.
@@ -46,9 +47,7 @@ def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, fo
     headers = _digest([*sorted((HERE / "include").glob("*.h")), *sorted((HERE / "src").rglob("*.h")),
                        *sorted(HERE.glob("*.h"))])
     units = []
-    for source, flags in _sources():
-        command = [_compiler(), *FLAGS, *more, *flags, f"-I{HERE}", f"-I{HERE / 'include'}", f"-I{HERE / 'src'}",
-                   "-c", str(source)]
+    for source, command in commands(more):
         stamp = _digest([source], " ".join(command), headers)[:16]
         units.append((command, objects / f"{source.stem}.{stamp}.o"))
     wanted = [target for _, target in units]
@@ -63,6 +62,12 @@ def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, fo
         _write([_compiler(), "-shared", "-pthread", *more, *map(str, wanted)], output)
         link_stamp.write_text(link_key)
     return output
+
+
+def commands(more: Sequence[str] = ()) -> list[tuple[Path, list[str]]]:
+    """Each source and how it is compiled, but for the output."""
+    includes = [f"-I{HERE}", f"-I{HERE / 'include'}", f"-I{HERE / 'src'}"]
+    return [(source, [_compiler(), *FLAGS, *more, *flags, *includes, "-c", str(source)]) for source, flags in _sources()]
 
 
 def build_sanitized() -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ftm_backend import isa
 from ftm_backend.isa.layout import BUFFER
@@ -136,7 +137,7 @@ def model(
     count = cores or parameters.cores
     decoded = Decoded(image, parameters, extrapolate)
     values = [(scalars or {}).get(decoded.string(name), 1) for name, _ in decoded.sections["scalars"]]
-    shared: dict = {}
+    shared: dict[Any, Any] = {}
     walks = [Walk(decoded, core, count, values, loaded, limit, shared) for core in range(count)]
     recorder = Recorder(spans) if watch is not None else None
     return _combine(decoded, parameters, walks, recorder, watch)

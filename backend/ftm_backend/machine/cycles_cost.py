@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ftm_backend.isa.table import ACCESSES, INSTRUCTIONS
 from ftm_backend.isa.types import BY_NUMBER, FLOATS
@@ -145,7 +146,7 @@ class MapCost:
         return Work(cycles, flops, flops / self.peak)
 
 
-def map_cost(machine: MachineParameters, record: Sequence[int], sections: dict[str, list]) -> MapCost:
+def map_cost(machine: MachineParameters, record: Sequence[int], sections: dict[str, list[Any]]) -> MapCost:
     """Schedules a map body: the initiation interval from the slots, the prologue from the critical path."""
     first_input, inputs, first_output, outputs, first_op, ops = record[:6]
     operations = sections["map_ops"][first_op : first_op + ops]

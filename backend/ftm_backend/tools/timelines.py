@@ -64,7 +64,7 @@ def _colour(what: str) -> str:
 def chrome_trace(profile: Profile) -> str:
     """The spans of ``profile`` as JSON in Chrome's trace event format; times in microseconds, modelled."""
     scale = 1e6 / profile.clock_hz
-    events: list[dict] = [
+    events: list[dict[str, object]] = [
         {"ph": "M", "pid": 0, "name": "process_name", "args": {"name": f"modelled: {profile.machine}, {profile.cores} cores"}},
         *({"ph": "M", "pid": 0, "tid": number, "name": "thread_name", "args": {"name": lane}}
           for number, lane in enumerate(LANES)),

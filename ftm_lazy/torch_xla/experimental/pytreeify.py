@@ -15,7 +15,7 @@ def pytreeify(cls: type[torch.autograd.Function]) -> type[torch.autograd.Functio
     """Class decorator: `forward` may take and return trees of tensors, and `backward` gets and gives gradients in these trees."""
     forward, backward = cls.forward, cls.backward
 
-    class Flat(cls):  # type: ignore[misc,valid-type]
+    class Flat(cls):
         """`cls` on flat lists."""
 
         @staticmethod

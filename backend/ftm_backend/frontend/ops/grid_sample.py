@@ -12,8 +12,8 @@ from typing import Any
 
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend.ops.indexing import scatter_rows
 from ftm_backend.frontend.ops.layout import joined
+from ftm_backend.frontend.ops.places import scatter_rows
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.trace import TensorType
 from ftm_backend.linalg.strided import contiguous_strides

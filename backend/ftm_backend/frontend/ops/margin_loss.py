@@ -7,8 +7,8 @@ from typing import Any
 
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend.ops.indexing import inside
 from ftm_backend.frontend.ops.loss import MEAN, NONE
+from ftm_backend.frontend.ops.places import inside
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.reduction import _SUMS

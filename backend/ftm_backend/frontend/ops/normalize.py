@@ -155,8 +155,8 @@ def _rows(x: Any, normalized_shape: list[int]) -> tuple[int, int]:
 @lowering("aten::native_layer_norm", FLOATS, "layer_norm", _ROWS)
 def _layer_norm(b: Any, input: Any, normalized_shape: list[int], weight: Any, bias: Any, eps: float) -> Any:
     rows, columns = _rows(input, normalized_shape)
-    affine = (_reshaped(b, parameter, (1, columns)) for parameter in (weight, bias))
-    return _normalized(b, b.reshape(input, (rows, columns)), [1], *affine, eps)
+    weight, bias = _reshaped(b, weight, (1, columns)), _reshaped(b, bias, (1, columns))
+    return _normalized(b, b.reshape(input, (rows, columns)), [1], weight, bias, eps)
 
 
 @lowering("aten::native_layer_norm_backward", FLOATS, "layer_norm_backward", _ROWS)
@@ -170,8 +170,8 @@ def _layer_norm_backward(b: Any, grad_out: Any, input: Any, normalized_shape: li
 
 @lowering("aten::native_group_norm", FLOATS, "group_norm", _ROWS)
 def _group_norm(b: Any, input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
-    affine = (_reshaped(b, parameter, (1, group, C // group, 1)) for parameter in (weight, bias))
-    return _normalized(b, b.reshape(input, (N, group, C // group, HxW)), [2, 3], *affine, eps)
+    weight, bias = _reshaped(b, weight, (1, group, C // group, 1)), _reshaped(b, bias, (1, group, C // group, 1))
+    return _normalized(b, b.reshape(input, (N, group, C // group, HxW)), [2, 3], weight, bias, eps)
 
 
 @lowering("aten::native_group_norm_backward", FLOATS, "group_norm_backward", _ROWS)
@@ -240,7 +240,7 @@ def _updated(b: Any, running: Any, new: Any, training: bool, momentum: float, fa
 
 def _statistics(b: Any, mean: Any, deviation: Any, training: bool) -> tuple[Any, Any]:
     """mean and deviation as the op returns them: of the result's shape, or empty in evaluation."""
-    made = []
+    made: list[Any] = []
     for value, type_ in zip((mean, deviation), b.results[1:3], strict=True):
         if type_ is None:
             made.append(None)

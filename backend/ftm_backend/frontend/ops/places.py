@@ -6,7 +6,7 @@ reading or writing what the index does not mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ftm_backend.frontend import elements as e
@@ -57,7 +57,8 @@ def from_rows(b: Any, rows: Any, shape: Sequence[int], dim: int) -> Any:
     return moved.permute([order.index(k) for k in range(len(shape))])
 
 
-_COMBINING = {  # PyTorch's word -> (reduction of ftm.scatter, the same for bools, identity)
+# PyTorch's word -> (reduction of ftm.scatter, the same for bools, identity)
+_COMBINING: dict[str, tuple[str, str, Callable[[str], Any]]] = {
     "sum": ("add", "max", lambda t: 0),
     "add": ("add", "max", lambda t: 0),
     "mean": ("add", "max", lambda t: 0),

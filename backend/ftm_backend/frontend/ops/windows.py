@@ -30,7 +30,7 @@ class Window:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Window) and vars(self) == vars(other)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def _spread(self, values: list[int]) -> list[int]:
         return values * self.dims if len(values) == 1 else values
