@@ -3,13 +3,16 @@
 import os
 from pathlib import Path
 
+import pytest
+
 for _name in [name for name in os.environ if name.startswith("FTM_")]:
     del os.environ[_name]
 os.environ["FTM_CACHE_DIR"] = str(Path(__file__).parents[1] / "build" / "test-cache")
 
 
 def pytest_addoption(parser):
-    """``--sanitized``: `make sanitize`, which also preloads what such a library needs."""
+    """``--sanitized``: `make sanitize`, which also preloads what such a library needs.  ``--accept``: see tests/golden."""
+    parser.addoption("--accept", action="store_true", help="golden texts become what the passes leave now")
     parser.addoption("--sanitized", action="store_true", help="the machine under address and undefined-behaviour sanitizers")
 
 
@@ -19,3 +22,9 @@ def pytest_configure(config):
         from ftm_backend.machine import build, emulator
 
         emulator.LIBRARY = build.SANITIZED
+
+
+@pytest.fixture
+def accept(request) -> bool:
+    """Whether goldens are written instead of compared."""
+    return request.config.getoption("--accept")

@@ -187,9 +187,10 @@ def test_opt_runs_passes_by_name_or_all(trace_file, tmp_path, compiled, capsys):
         at = str(steps)
         assert ftm_translate.main([at]) == 0
         assert capsys.readouterr().out == compiled.asm, name
-    assert whole.read_text() == steps.read_text()
+    assert ftm_opt.main(["--emit-assembly", at, "-o", str(steps)]) == 0
+    assert whole.read_text() == steps.read_text() == compiled.asm
     assert ftm_opt.main(["--list-passes"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == passes
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*passes, "emit-assembly"]
 
 
 def test_opt_runs_upstream_passes_and_verifies(tmp_path, capsys):

@@ -5,6 +5,6 @@ In order (``pipeline.py``): ``multibuffer.py`` overlaps transfers with computing
 """
 
 from ftm_backend.codegen.emit import CodegenError, emit
-from ftm_backend.codegen.pipeline import PASSES
+from ftm_backend.codegen.pipeline import EMIT, PASSES
 
-__all__ = ["PASSES", "CodegenError", "emit"]
+__all__ = ["EMIT", "PASSES", "CodegenError", "emit"]

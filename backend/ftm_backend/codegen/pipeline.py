@@ -10,7 +10,7 @@ from ftm_backend.tile.program import TileProgram
 from ftm_backend.tile.reader import read_tiles
 from ftm_backend.tile.text import print_tiles
 
-__all__ = ["PASSES", "run"]
+__all__ = ["EMIT", "PASSES", "run"]
 
 _TILES = Form(print_tiles, lambda content, machine: read_tiles(content), ".tiles")
 
@@ -42,9 +42,14 @@ PASSES: tuple[Pass, ...] = (
     Pass("insert-waits", _wait, _TILES, "wait for each transfer where its slot is used next"),
 )
 
+ASSEMBLY = Form(lambda text, stage: text, lambda content, machine: content, ".lan")
+
+EMIT = Pass("emit-assembly", emit, ASSEMBLY, "give scalars registers, loops labels, and print matrix assembly", alias="asm")
+
 
 def run(program: TileProgram, machine: MachineParameters) -> str:
     """The assembly of a program: all passes, then emission."""
     for step in PASSES:
         program = step.run(program, machine)
-    return emit(program, machine)
+    assembly: str = EMIT.run(program, machine)
+    return assembly

@@ -19,7 +19,7 @@ examples:
   ftm-opt --list-passes
   ftm-opt --own-buffers --group-kernels a.mlir           two passes, in this order
   ftm-opt --insert-waits a.tiles                          one pass of the tile level
-  ftm-opt --ftm-pipeline a.mlir                          all passes, from linalg to tiles that lack registers
+  ftm-opt --ftm-pipeline a.mlir                          all passes, from linalg to assembly
   ftm-opt --pass-pipeline='builtin.module(canonicalize)' a.mlir
   ftm-opt --verify a.mlir                                 parse, verify and print
 """
@@ -61,7 +61,7 @@ def _passes() -> tuple[Pass, ...]:
     from ftm_backend import codegen
     from ftm_backend.midend import pipeline
 
-    return (*pipeline.PASSES, *codegen.PASSES)
+    return (*pipeline.PASSES, *codegen.PASSES, codegen.EMIT)
 
 
 class _Program:
@@ -82,7 +82,8 @@ class _Program:
         if self._text is None:
             assert self._last is not None
             self._text = self._last.form.write(self._value, self._last.stage)
-        if self._verify and not self._text.startswith("@stage"):
+        is_mlir = self._last.form.suffix == ".mlir" if self._last else not self._text.startswith("@stage")
+        if self._verify and is_mlir:
             self._upstream("")
         return self._text
 
