@@ -23,7 +23,8 @@ from ftm_lazy.notices import notice
 
 __all__ = ["CompileError", "Worker", "WorkerError"]
 
-_STALL = 30.0  # seconds without any CPU time, within which the process counts as alive
+_STALL = 30.0  # seconds that the process may sleep or be stopped; one that waits for a busy processor does not hang
+_START = 60.0  # seconds until it takes requests, which count for no program
 _TICK = 0.25
 _PATIENCE = 1.0  # seconds after which a waiting user is told what for
 
@@ -189,12 +190,15 @@ class Worker:
         self._start()
         self._requests += 1
         header = {"id": self._requests, "timeout": self._timeout, **request}
-        with _Watch(self._process.pid, self._timeout, self._notice(text)) as watch:
+        with _Watch(self._process.pid, self._notice(text)) as watch:
+            if self.source is not None:
+                watch.limit(self._timeout)
             self._send(pack(header, text.encode()), watch)
             while True:
                 answer, body = self._receive(watch)
                 if "source" in answer:
                     self.source = answer["source"]
+                    watch.limit(self._timeout)
                 elif answer["id"] == header["id"]:
                     break
         if not answer["ok"]:
@@ -238,9 +242,10 @@ class Worker:
 class _Watch:
     """Waits for the process, within the time limit, and not for one that hangs; shows that the user waits."""
 
-    def __init__(self, pid: int, timeout: float, notice: Callable[[float], str] | None) -> None:
+    def __init__(self, pid: int, notice: Callable[[float], str] | None) -> None:
         self._pid = pid
-        self._timeout = timeout
+        self._timeout = _START
+        self._stall = _STALL
         self._notice = notice
         self._begin = self._active = time.monotonic()
         self._used = _cpu_ticks(pid)
@@ -254,9 +259,12 @@ class _Watch:
             sys.stderr.write("\r\033[K" if sys.stderr.isatty() else "")
             sys.stderr.flush()
 
+    def limit(self, timeout: float) -> None:
+        """The process takes requests: from now on it may take this many seconds."""
+        self._begin, self._timeout, self._stall = time.monotonic(), timeout, min(_STALL, timeout / 2)
+
     def wait(self, descriptor: int, event: int) -> None:
         """Returns when `descriptor` is ready; raises _Lost or _TooLong when it will not be."""
-        stall = min(_STALL, self._timeout / 2)
         poll = select.poll()
         poll.register(descriptor, event)
         while not poll.poll(_TICK * 1000):
@@ -264,8 +272,8 @@ class _Watch:
             used = _cpu_ticks(self._pid)
             if used != self._used:
                 self._used, self._active = used, now
-            if used is not None and now - self._active > stall:
-                raise _Lost(f"has done nothing for {stall:g} s")
+            if used is not None and now - self._active > self._stall:
+                raise _Lost(f"has done nothing for {self._stall:g} s")
             if now - self._begin > self._timeout:
                 raise _TooLong(f"the compilation did not end within {self._timeout:g} s (FTM_COMPILE_TIMEOUT)")
             self._show(now - self._begin)
@@ -291,11 +299,11 @@ def _pipe() -> tuple[int, int]:
             os.close(end)
 
 
-def _cpu_ticks(pid: int) -> int | None:
-    """CPU time that the process has used; None where the system does not tell."""
+def _cpu_ticks(pid: int) -> float | None:
+    """CPU time that the process has used, or the time if it would use some; None where the system does not tell."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             words = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
-    return int(words[11]) + int(words[12])
+    return time.monotonic() if words[0] == b"R" else int(words[11]) + int(words[12])

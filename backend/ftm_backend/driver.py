@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import re
 import shlex
 import tempfile
@@ -231,8 +230,7 @@ def _save_input(from_stage: str, text: str, position: int, options: Options) -> 
     try:
         content = text if source.name == from_stage else run_from(from_stage, text, source.name, _quiet(options))
         data = content if isinstance(content, bytes) else content.encode()
-        directory = Path(options.reproducers or Path(tempfile.gettempdir()) / f"ftm-reproducers-{os.getuid()}")
-        directory.mkdir(parents=True, exist_ok=True)
+        directory = _reproducers(options)
         digest = hashlib.blake2b(data, digest_size=6).hexdigest()
         path = directory / f"{digest}_{source.name}{source.suffix}"
         path.write_bytes(data)
@@ -242,6 +240,20 @@ def _save_input(from_stage: str, text: str, position: int, options: Options) -> 
     cores = f" --cores {options.cores}" if options.cores else ""
     command = f"ftm-translate --from {source.name} --to {target.name}{machine}{cores} {shlex.quote(str(path))}"
     return f"replay it with: {command}"
+
+
+def _reproducers(options: Options) -> Path:
+    if not options.reproducers:
+        return _private_directory()
+    directory = Path(options.reproducers)
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+@functools.cache
+def _private_directory() -> Path:
+    """One for this process, that no other user can have prepared: the place is shared with all of them."""
+    return Path(tempfile.mkdtemp(prefix="ftm-reproducers-"))
 
 
 def _quiet(options: Options) -> Options:

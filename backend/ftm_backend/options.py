@@ -30,7 +30,7 @@ class Options:
     """Directory that gets a file ``NN_stage`` for every stage; created if needed.  Empty: none."""
 
     reproducers: str = ""
-    """Directory for the input of a stage that fails.  Empty: ``ftm-reproducers`` among the temporary files."""
+    """Directory for the input of a stage that fails.  Empty: a private one among the temporary files."""
 
     def __post_init__(self) -> None:
         if self.cores < 0:

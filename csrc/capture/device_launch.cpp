@@ -43,9 +43,9 @@ void DeviceLaunch::compute() {
   auto job = std::make_shared<Job>();
   std::vector<Value> old; // freed without the lock
   RecorderLock lock(recorder_mutex());
-  while (is_pending()) {
+  while (auto* trace = pending_in()) {
     lock.unlock();
-    sync(/*wait=*/false);
+    launch(*trace, /*observed=*/false);
     lock.lock();
   }
   for (const auto& parameter : captured_.parameters_) {
@@ -71,13 +71,13 @@ void DeviceLaunch::compute() {
   write_to_cpu();
 }
 
-bool DeviceLaunch::is_pending() {
+PendingTrace* DeviceLaunch::pending_in() {
   for (const auto& tensor : inputs_) {
     if (!tensor.is_cpu() && tensor.numel() != 0 && !trace_node(content_of(tensor)).is_data) {
-      return true;
+      return variable_of(*tensor.unsafeGetTensorImpl()).trace();
     }
   }
-  return false;
+  return nullptr;
 }
 
 Input DeviceLaunch::input_of(const Captured::Parameter& parameter) {

@@ -58,7 +58,7 @@ class DeviceLaunch final : public Launch {
 
  private:
   void compute() override;
-  bool is_pending();
+  PendingTrace* pending_in();
   Input input_of(const Captured::Parameter& parameter);
   void replace(size_t result, std::vector<Value>& old);
   void drop_inputs();

@@ -1,23 +1,101 @@
 #include "graph/pending.h"
 
 #include "graph/location.h"
+#include "graph/lock.h"
 #include "process/capturing.h"
 
-#include <atomic>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <mutex>
+#include <utility>
 
 namespace ftm {
 namespace {
 
 uint64_t next_sequence = 0; // under the recorder's lock
-std::atomic<int64_t> calls_since_cut{0}; // written under the recorder's lock
+
+// Traces that are no thread's.
+struct Ownerless {
+  std::mutex mutex; // taken alone
+  std::vector<PendingTrace*> empty;
+  std::vector<PendingTrace*> left; // something is pending there
+};
+
+Ownerless& ownerless() {
+  static auto* instance = new Ownerless;
+  return *instance;
+}
+
+PendingTrace* new_trace() {
+  auto& o = ownerless();
+  const std::lock_guard<std::mutex> guard(o.mutex);
+  if (o.empty.empty()) {
+    return new PendingTrace;
+  }
+  auto* trace = o.empty.back();
+  o.empty.pop_back();
+  return trace;
+}
+
+struct OwnTrace {
+  PendingTrace* const trace = new_trace();
+  ~OwnTrace() {
+    leave_trace(*trace);
+  }
+};
+
+PendingTrace& own_trace() {
+  thread_local OwnTrace own;
+  return *own.trace;
+}
+
+// What PyTorch hands on to threads that work for this one.
+struct HandedOn final : c10::DebugInfoBase {
+  explicit HandedOn(PendingTrace& trace) : trace(trace) {}
+  PendingTrace& trace;
+};
+
+constexpr std::string_view kName = "FTM_PENDING_TRACE";
+constexpr c10::DebugInfoKind kKind(&kName);
 
 } // namespace
+
+PendingTrace& pending_trace() {
+  if (auto* info = c10::ThreadLocalDebugInfo::get(kKind)) {
+    return static_cast<HandedOn*>(info)->trace;
+  }
+  auto& own = own_trace();
+  // Who has put something there, a profiler for one, expects to find it on top when it takes it away.
+  if (c10::ThreadLocalDebugInfo::current() == nullptr) {
+    c10::ThreadLocalDebugInfo::_push(kKind, std::make_shared<HandedOn>(own));
+  }
+  return own;
+}
+
+std::vector<PendingTrace*> take_left_traces() {
+  auto& o = ownerless();
+  const std::lock_guard<std::mutex> guard(o.mutex);
+  return std::exchange(o.left, {});
+}
+
+void leave_trace(PendingTrace& trace) {
+  bool empty = false;
+  {
+    const RecorderLock lock(recorder_mutex());
+    empty = trace.first == nullptr;
+    trace.step.over = false;
+  }
+  auto& o = ownerless();
+  const std::lock_guard<std::mutex> guard(o.mutex);
+  (empty ? o.empty : o.left).push_back(&trace);
+}
 
 Value add_call(
     torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values, c10::ArrayRef<uint64_t> scalars) {
   auto node = std::make_shared<CallNode>(kind, std::move(form), ++next_sequence);
   if (!capturing) {
-    calls_since_cut.store(pending_length() + 1, std::memory_order_relaxed);
+    auto& calls = pending_trace().calls;
+    calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   if (const auto& location = noted_location()) {
     node->SetUserMetadata(location);
@@ -25,14 +103,6 @@ Value add_call(
   node->values.append(values.begin(), values.end());
   node->scalars.append(scalars.begin(), scalars.end());
   return Value(NodePtr(std::move(node)), 0);
-}
-
-int64_t pending_length() {
-  return calls_since_cut.load(std::memory_order_relaxed);
-}
-
-void reset_pending_length() {
-  calls_since_cut.store(0, std::memory_order_relaxed);
 }
 
 } // namespace ftm

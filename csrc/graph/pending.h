@@ -1,18 +1,52 @@
-// What has been recorded and is not launched yet grows by one call at a time.
+// What has been recorded and is not launched yet grows by one call at a time, in a trace for each thread of the user's
+// program: threads that train models of their own cut them where each would alone.
+//
+// Threads that compute gradients work for the thread that asked for them and record into its trace: it is handed on as
+// PyTorch hands on a thread's state (c10/util/ThreadLocalDebugInfo.h). What is pending in one trace and read in another
+// is launched first (run/cut.h); if it is not, its calls are part of both, which costs time and no result.
 #pragma once
 
 #include "graph/node.h"
 
+#include <atomic>
+#include <unordered_set>
+#include <vector>
+
 namespace ftm {
 
-// A node for one call of `form`, under the recorder's lock.
+struct VariableData;
+
+// The optimizer step that ended last, and what was recorded since. Under the recorder's lock.
+struct LastStep {
+  // True from the end of a step until the next one begins or the trace is launched: calls are looked at then.
+  std::atomic<bool> over{false}; // read without the lock
+  uint64_t number = 0; // no other step of any trace has it
+  uint64_t optimizer = 0;
+  bool launched = true;
+  int64_t calls = 0; // that were pending when it ended and are so still
+  std::unordered_set<uint64_t> waits; // optimizers whose last step was followed by metrics
+};
+
+// Under the recorder's lock. Lives as long as the process: a thread that ends leaves it to the next one.
+struct PendingTrace {
+  std::atomic<int64_t> calls{0}; // recorded since the last cut; read without the lock
+  VariableData* first = nullptr; // variables whose value is pending, in the order in which they became so
+  VariableData* last = nullptr;
+  LastStep step;
+};
+
+// That of the calling thread, or of the thread for which it works.
+PendingTrace& pending_trace();
+
+// Traces whose thread has ended while something was pending there: they are the caller's to launch. Not under the
+// recorder's lock.
+std::vector<PendingTrace*> take_left_traces();
+// Gives one back that was launched. Not under the recorder's lock.
+void leave_trace(PendingTrace& trace);
+
+// A node for one call of `form`, in the thread's trace, under the recorder's lock.
 Value add_call(
     torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values,
     c10::ArrayRef<uint64_t> scalars);
-
-// Calls recorded since the last cut. The lock is needed only for a number that stays true.
-int64_t pending_length();
-// A cut takes them all. Under the recorder's lock.
-void reset_pending_length();
 
 } // namespace ftm

@@ -50,7 +50,7 @@ at::Tensor as_stored(at::Tensor source, const at::Tensor& target) {
 }
 
 void copy_on_device(const at::Tensor& self, const at::Tensor& source) {
-  const RecorderLock lock(recorder_mutex());
+  const RecorderLock lock = lock_to_read({self.unsafeGetTensorImpl(), source.unsafeGetTensorImpl()});
   const auto& target = *self.unsafeGetTensorImpl();
   Value value = converted(read(*source.unsafeGetTensorImpl()), self.scalar_type());
   write(target, broadcast(std::move(value), self.sizes()));
@@ -74,7 +74,7 @@ void copy_from_cpu(const at::Tensor& self, const at::Tensor& source) {
     return;
   }
   Value value = data_value(Buffer::from_cpu(dense), type);
-  const RecorderLock lock(recorder_mutex());
+  const RecorderLock lock = lock_to_read({self.unsafeGetTensorImpl()});
   write(target, std::move(value));
 }
 

@@ -1,9 +1,11 @@
 // Tensors come to be, are filled, resized, and change storage: kernels that have nothing to compute, or
 // whose result does not depend on the written tensor's content.
 #include "eager/call_checks.h"
+#include "kernels/expanded.h"
 #include "ops/call_on_values.h"
 #include "ops/native_ops.h"
 #include "recorder/record.h"
+#include "run/cut.h"
 #include "tensor/storage.h"
 #include "tensor/views.h"
 
@@ -64,15 +66,6 @@ at::Tensor empty_strided(
       dtype.value_or(c10::get_default_dtype_as_scalartype())));
 }
 
-// The tensor with each element once: filling an expanded tensor is allowed.
-at::Tensor each_once(const at::Tensor& self) {
-  c10::DimVector sizes(self.sizes());
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    sizes[i] = self.stride(i) == 0 ? 1 : sizes[i];
-  }
-  return c10::IntArrayRef(sizes) == self.sizes() ? self : self.as_strided(sizes, self.strides());
-}
-
 // Whether programs make such tensors: other numbers and dtypes are filled on the CPU.
 bool is_compiled(const at::Scalar& value, at::ScalarType dtype) {
   static Op& op = op_named("aten::full");
@@ -90,7 +83,7 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   const at::Tensor target = each_once(self);
   const at::IntArrayRef sizes = target.sizes();
   const c10::IValue none;
-  const RecorderLock lock(recorder_mutex());
+  const RecorderLock lock = lock_to_read({target.unsafeGetTensorImpl()});
   const ValueType type{dtype, c10::DimVector(sizes)};
   Value filled;
   if (!is_compiled(value, dtype)) {
@@ -119,7 +112,7 @@ at::Tensor& zero_tensor(at::Tensor& self) {
   begin_recording();
   if (self.numel() != 0) {
     const at::Tensor target = each_once(self);
-    const RecorderLock lock(recorder_mutex());
+    const RecorderLock lock = lock_to_read({target.unsafeGetTensorImpl()});
     write(*target.unsafeGetTensorImpl(), zeros({self.scalar_type(), c10::DimVector(target.sizes())}));
   }
   return self;

@@ -68,7 +68,7 @@ void finish_call(Op& op, const FormPtr& form, Call& call, torch::jit::Stack* sta
   c10::SmallVector<at::Tensor, 4> results;
   c10::SmallVector<c10::IValue, 4> returned;
   {
-    const RecorderLock lock(recorder_mutex());
+    const RecorderLock lock = lock_to_read(call.operands);
     NodePtr node;
     if (!form->empty) {
       c10::SmallVector<Value, 8> values;
@@ -137,7 +137,7 @@ void record(Op& op, torch::jit::Stack* stack) {
   if (!call.scalars.empty()) {
     check_domain(op, arguments);
   }
-  if (after_step.load(std::memory_order_relaxed)) {
+  if (pending_trace().step.over.load(std::memory_order_relaxed)) {
     look_for_next_step(call.operands);
   }
   const uint64_t hash = hash_words(call.key.data(), call.key.size());

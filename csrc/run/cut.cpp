@@ -1,6 +1,5 @@
 #include "run/cut.h"
 
-#include "graph/pending.h"
 #include "process/capturing.h"
 #include "process/counters.h"
 #include "process/python.h"
@@ -40,15 +39,15 @@ Suspended& suspended() {
   return *instance;
 }
 
-// Under the recorder's lock: takes up all that is pending. The variables get the values that the job
+// Under the recorder's lock: takes up all that is pending in the trace. The variables get the values that the job
 // will compute.
-Cut take_pending() {
+Cut take_pending(PendingTrace& pending) {
   Cut cut;
   std::vector<VariableData*> variables;
   std::vector<Value> results;
   std::vector<size_t> result_of; // for each variable
   std::unordered_map<const torch::lazy::Node*, c10::SmallVector<size_t, 1>> seen;
-  for (auto* variable = first_pending(); variable != nullptr; variable = variable->next) {
+  for (auto* variable = pending.first; variable != nullptr; variable = variable->next) {
     const Value& value = variable->ir_value;
     auto& candidates = seen[value.node.get()];
     const auto same = std::find_if(candidates.begin(), candidates.end(), [&](size_t i) {
@@ -160,7 +159,9 @@ void resume_suspended() {
   }
 }
 
-void launch_pending(bool observed) {
+} // namespace
+
+void launch(PendingTrace& pending, bool observed) {
   resume_suspended();
   std::string line = python_location();
   static auto& syncs = counter("syncs");
@@ -168,12 +169,12 @@ void launch_pending(bool observed) {
   Cut cut;
   {
     const RecorderLock lock(recorder_mutex());
-    if (first_pending() != nullptr) {
+    if (pending.first != nullptr) {
       check_launch();
     }
-    note_launch(observed);
-    cut = take_pending();
-    reset_pending_length();
+    note_launch(pending, observed);
+    cut = take_pending(pending);
+    pending.calls = 0;
     if (cut.job) {
       count_launch(cut.hash);
     }
@@ -192,10 +193,40 @@ void launch_pending(bool observed) {
   build_and_start(std::move(cut));
 }
 
+namespace {
+
+// Launches what threads that have ended left behind.
+void launch_left() {
+  auto left = take_left_traces();
+  for (size_t i = 0; i < left.size(); ++i) {
+    try {
+      launch(*left[i], /*observed=*/false);
+    } catch (...) {
+      for (; i < left.size(); ++i) {
+        leave_trace(*left[i]);
+      }
+      throw;
+    }
+    leave_trace(*left[i]);
+  }
+}
+
+// A trace of another thread in which one of these is pending; null if there is none. Under the recorder's lock.
+PendingTrace* pending_elsewhere(c10::ArrayRef<const at::TensorImpl*> tensors) {
+  for (const auto* tensor : tensors) {
+    auto* trace = tensor->numel() == 0 ? nullptr : variable_of(*tensor).trace();
+    if (trace != nullptr && trace != &pending_trace()) {
+      return trace;
+    }
+  }
+  return nullptr;
+}
+
 } // namespace
 
 void sync(bool wait) {
-  launch_pending(/*observed=*/false);
+  launch(pending_trace(), /*observed=*/false);
+  launch_left();
   if (wait) {
     wait_for_all();
   }
@@ -208,9 +239,10 @@ BufferPtr observe(Variable& variable) {
   }
   // More than once only if another thread records a newer value meanwhile.
   while (!trace_node(variable.value()).is_data) {
-    TORCH_CHECK_NOT_IMPLEMENTED(!capturing, kNoContent);
+    auto* trace = variable.trace();
+    TORCH_CHECK_NOT_IMPLEMENTED(!capturing && trace != nullptr, kNoContent);
     lock.unlock();
-    launch_pending(/*observed=*/true);
+    launch(*trace, /*observed=*/true);
     lock.lock();
   }
   BufferPtr buffer = static_cast<const DataNode&>(trace_node(variable.value())).buffer();
@@ -220,11 +252,21 @@ BufferPtr observe(Variable& variable) {
   return buffer;
 }
 
+RecorderLock lock_to_read(c10::ArrayRef<const at::TensorImpl*> tensors) {
+  RecorderLock lock(recorder_mutex());
+  while (auto* trace = capturing ? nullptr : pending_elsewhere(tensors)) {
+    lock.unlock();
+    launch(*trace, /*observed=*/false);
+    lock.lock();
+  }
+  return lock;
+}
+
 std::string pending_text(const std::vector<Value>& values) {
   const RecorderLock lock(recorder_mutex());
   std::vector<Value> results = values;
   if (results.empty()) {
-    for (auto* variable = first_pending(); variable != nullptr; variable = variable->next) {
+    for (auto* variable = pending_trace().first; variable != nullptr; variable = variable->next) {
       results.push_back(variable->ir_value);
     }
   }
@@ -233,8 +275,8 @@ std::string pending_text(const std::vector<Value>& values) {
 
 void cut_if_long() {
   const int64_t limit = trace_limit.load(std::memory_order_relaxed);
-  if (limit != 0 && !capturing && pending_length() >= limit) {
-    launch_pending(/*observed=*/false);
+  if (limit != 0 && !capturing && pending_trace().calls.load(std::memory_order_relaxed) >= limit) {
+    launch(pending_trace(), /*observed=*/false);
   }
 }
 

@@ -1,17 +1,10 @@
 #include "run/last_step.h"
 
-#include "graph/pending.h"
-
 namespace ftm {
 
-LastStep& last_step() {
-  static auto* instance = new LastStep;
-  return *instance;
-}
-
-void note_launch(bool observed) {
-  auto& last = last_step();
-  if (after_step.exchange(false) && observed && pending_length() > last.calls) {
+void note_launch(PendingTrace& trace, bool observed) {
+  auto& last = trace.step;
+  if (last.over.exchange(false) && observed && trace.calls > last.calls) {
     last.waits.insert(last.optimizer);
   }
   last.launched = true;

@@ -1,11 +1,15 @@
 #include "run/program.h"
 
 #include "process/counters.h"
+#include "run/build_turn.h"
 #include "run/compiler.h"
 #include "run/signature.h"
 
 #include <atomic>
 #include <list>
+#include <mutex>
+#include <optional>
+#include <utility>
 
 namespace ftm {
 namespace {
@@ -27,6 +31,14 @@ struct ProgramTable {
     programs.emplace_front(hash, std::move(program));
     found->second = programs.begin();
     shrink();
+  }
+  ProgramPtr find(const Hash128& hash) {
+    const auto found = by_hash.find(hash);
+    if (found == by_hash.end()) {
+      return nullptr;
+    }
+    programs.splice(programs.begin(), programs, found->second);
+    return found->second->second;
   }
   void shrink() {
     while (programs.size() > most) {
@@ -95,14 +107,9 @@ ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
   ProgramPtr program;
   {
     std::lock_guard<std::mutex> guard(table.mutex);
-    const auto found = table.by_hash.find(hash);
-    if (found == table.by_hash.end()) {
-      return nullptr;
-    }
-    program = found->second->second;
-    table.programs.splice(table.programs.begin(), table.programs, found->second);
+    program = table.find(hash);
   }
-  if (checked_mode) {
+  if (program && checked_mode) {
     TORCH_INTERNAL_ASSERT(
         trace_text(make_trace(graph)) == trace_text(program->trace()),
         "two traces share a structural hash: please report it, with both traces");
@@ -110,7 +117,9 @@ ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
   return program;
 }
 
-Built build_program(const Hash128& hash, const Trace& trace) {
+namespace {
+
+Built build(const Trace& trace) {
   Built built;
   built.program = std::make_shared<Program>(trace);
   if (machine_wanted) {
@@ -131,9 +140,30 @@ Built build_program(const Hash128& hash, const Trace& trace) {
       built.failure = result.error;
     }
   }
+  return built;
+}
+
+} // namespace
+
+Built build_program(const Hash128& hash, const Trace& trace) {
+  std::optional<BuildTurn> turn;
+  try {
+    turn.emplace(hash);
+  } catch (const std::exception&) {
+    return {nullptr, "", std::current_exception()};
+  }
   auto& table = program_table();
-  std::lock_guard<std::mutex> guard(table.mutex);
-  table.keep(hash, built.program);
+  {
+    const std::lock_guard<std::mutex> guard(table.mutex);
+    if (auto program = table.find(hash)) { // another thread has built it meanwhile
+      return {std::move(program), "", nullptr};
+    }
+  }
+  Built built = build(trace);
+  if (!built.interrupt) {
+    const std::lock_guard<std::mutex> guard(table.mutex);
+    table.keep(hash, built.program);
+  }
   return built;
 }
 

@@ -6,9 +6,8 @@
 
 #include <torch/csrc/lazy/backend/lowering_context.h>
 
+#include <atomic>
 #include <memory>
-#include <mutex>
-#include <utility>
 
 namespace ftm {
 
@@ -29,7 +28,7 @@ class Program final : public torch::lazy::Computation {
 
   // True once: for who wants to see the first run.
   bool first_run() {
-    return !std::exchange(has_run_, true);
+    return !has_run_.exchange(true);
   }
 
   int parameters_size() const override;
@@ -41,7 +40,7 @@ class Program final : public torch::lazy::Computation {
  private:
   Trace trace_;
   std::unique_ptr<MachineProgram> machine_;
-  bool has_run_ = false; // read and set by the thread that launches
+  std::atomic<bool> has_run_{false};
   std::vector<torch::lazy::Shape> parameter_shapes_;
   std::vector<std::string> parameter_names_;
   torch::lazy::Shape result_shape_;
@@ -57,7 +56,8 @@ struct Built {
   std::string failure; // why the reference executor runs it, if it should have been compiled
   std::exception_ptr interrupt; // the user interrupted the compiler: there is no program
 };
-// Compiles, and keeps the result under the hash. Not under the recorder's lock.
+// Compiles, and keeps the result under the hash; if another thread is at it, waits for that. Not under the recorder's
+// lock.
 Built build_program(const Hash128& hash, const Trace& trace);
 // Programs kept in memory; the longest unused are forgotten first.
 void set_program_limit(int64_t programs);

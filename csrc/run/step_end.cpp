@@ -1,21 +1,27 @@
 #include "run/step_end.h"
 
-#include "graph/pending.h"
 #include "run/cut.h"
 
 #include <algorithm>
 
 namespace ftm {
 
+namespace {
+
+uint64_t steps = 0; // of all threads; under the recorder's lock
+
+} // namespace
+
 void end_step(uint64_t optimizer) {
-  auto& last = last_step();
+  auto& trace = pending_trace();
+  auto& last = trace.step;
   RecorderLock lock(recorder_mutex());
-  const bool waits = after_step.exchange(false) && !last.launched ? false : last.waits.count(optimizer) != 0;
+  const bool waits = last.over.exchange(false) && !last.launched ? false : last.waits.count(optimizer) != 0;
   last.optimizer = optimizer;
   last.launched = !waits;
-  last.calls = waits ? pending_length() : 0;
-  ++last.number;
-  for (auto* variable = first_pending(); variable != nullptr; variable = variable->next) {
+  last.calls = waits ? trace.calls.load() : 0;
+  last.number = ++steps;
+  for (auto* variable = trace.first; variable != nullptr; variable = variable->next) {
     if (variable->before) {
       variable->step = last.number;
     }
@@ -24,16 +30,16 @@ void end_step(uint64_t optimizer) {
   if (!waits) {
     sync(/*wait=*/false);
   }
-  after_step = true;
+  last.over = true;
 }
 
 void look_for_next_step(c10::ArrayRef<const at::TensorImpl*> operands) {
-  auto& last = last_step();
+  auto& last = pending_trace().step;
   RecorderLock lock(recorder_mutex());
   const bool begins = std::any_of(operands.begin(), operands.end(), [&](const at::TensorImpl* tensor) {
     return variable_of(*tensor).step() == last.number;
   });
-  if (!begins || !after_step.exchange(false) || last.launched) {
+  if (!begins || !last.over.exchange(false) || last.launched) {
     return;
   }
   last.waits.erase(last.optimizer); // in vain: there were no metrics

@@ -6,7 +6,7 @@
 // first call on anything that the step has written, which is where the next step begins.
 #pragma once
 
-#include "run/last_step.h"
+#include "tensor/variable.h"
 
 #include <c10/core/TensorImpl.h>
 #include <c10/util/ArrayRef.h>

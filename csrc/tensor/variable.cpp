@@ -9,23 +9,32 @@
 namespace ftm {
 namespace {
 
-VariableData* pending_head = nullptr;
-VariableData* pending_tail = nullptr;
-
-bool is_linked(const VariableData& state) {
-  return state.previous != nullptr || pending_head == &state;
-}
-
-void link(VariableData& state) {
-  state.previous = pending_tail;
-  (pending_tail != nullptr ? pending_tail->next : pending_head) = &state;
-  pending_tail = &state;
+void link(VariableData& state, PendingTrace& trace) {
+  state.trace = &trace;
+  state.previous = trace.last;
+  (trace.last != nullptr ? trace.last->next : trace.first) = &state;
+  trace.last = &state;
 }
 
 void unlink(VariableData& state) {
-  (state.previous != nullptr ? state.previous->next : pending_head) = state.next;
-  (state.next != nullptr ? state.next->previous : pending_tail) = state.previous;
+  auto& trace = *state.trace;
+  (state.previous != nullptr ? state.previous->next : trace.first) = state.next;
+  (state.next != nullptr ? state.next->previous : trace.last) = state.previous;
   state.previous = state.next = nullptr;
+  state.trace = nullptr;
+}
+
+// The variable's new value is computed by this trace. (Another thread may have written the one before.)
+void hold_in(VariableData& state, PendingTrace& trace) {
+  if (state.trace == &trace) {
+    return;
+  }
+  if (state.trace != nullptr) {
+    unlink(state);
+  } else if (state.ir_value.node) {
+    state.before = static_cast<const DataNode&>(trace_node(state.ir_value)).buffer();
+  }
+  link(state, trace);
 }
 
 void delete_variable(void* context) {
@@ -65,7 +74,7 @@ Variable::~Variable() {
   count_storage(-own.nbytes);
   Value old;
   const RecorderLock lock(recorder_mutex());
-  if (is_linked(own)) {
+  if (own.trace != nullptr) {
     unlink(own);
   }
   std::swap(old, own.ir_value); // freed after the lock, which was made later
@@ -75,14 +84,9 @@ void Variable::set_value(Value value) {
   auto& own = state();
   own.rewritten = own.rewritten || own.ir_value.node;
   const bool pending = value.node && !trace_node(value).is_data;
-  if (pending && capturing) {
-    // nobody's to run
-  } else if (pending && !is_linked(own)) {
-    link(own);
-    if (own.ir_value.node) {
-      own.before = static_cast<const DataNode&>(trace_node(own.ir_value)).buffer();
-    }
-  } else if (!pending && is_linked(own)) {
+  if (pending && !capturing) { // what is captured is nobody's to run
+    hold_in(own, pending_trace());
+  } else if (!pending && own.trace != nullptr) {
     unlink(own);
     own.before.reset();
   }
@@ -104,6 +108,9 @@ at::Tensor Variable::ToTensor(bool) {
   BufferPtr buffer;
   at::ScalarType dtype{};
   do { // more than once only if another thread records a newer value meanwhile
+    if (RecorderLock lock(recorder_mutex()); state().trace != nullptr) {
+      hold_in(state(), pending_trace());
+    }
     ApplyPendingGraph();
     const RecorderLock lock(recorder_mutex());
     TORCH_CHECK(value().node, "this ftm storage was never written");
@@ -113,10 +120,6 @@ at::Tensor Variable::ToTensor(bool) {
     }
   } while (!buffer);
   return torch::lazy::getBackend()->MakeTensorFromComputationData(buffer, dtype);
-}
-
-VariableData* first_pending() {
-  return pending_head;
 }
 
 Value settle(VariableData& state, Value value) {

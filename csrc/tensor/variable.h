@@ -5,6 +5,7 @@
 
 #include "graph/lock.h"
 #include "graph/node.h"
+#include "graph/pending.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
@@ -14,14 +15,14 @@ namespace ftm {
 
 class Variable;
 
-// In pending order: variables whose value is a recorded call that no program has taken up yet.
 struct VariableData final : torch::lazy::LazyTensor::Data {
   explicit VariableData(int64_t nbytes) : Data(lazy_device()), nbytes(nbytes) {}
   int64_t nbytes; // of the storage
   BufferPtr before; // while pending: the last value in memory, which a failing program gives back
   uint64_t step = 0; // the optimizer step that last wrote over a value in memory here
   bool rewritten = false; // has had more than one value
-  VariableData* previous = nullptr;
+  PendingTrace* trace = nullptr; // where the value is pending; null if it isn't
+  VariableData* previous = nullptr; // of that trace
   VariableData* next = nullptr;
 };
 
@@ -48,6 +49,10 @@ class Variable final : public torch::lazy::LazyTensor {
   bool rewritten() const {
     return state().rewritten;
   }
+  // The trace that computes the value; null if it is in memory, or was never written.
+  PendingTrace* trace() const {
+    return state().trace;
+  }
 
   // torch::lazy's own entries.
   void ApplyPendingGraph() override;
@@ -59,9 +64,7 @@ class Variable final : public torch::lazy::LazyTensor {
   }
 };
 
-// The first of the pending variables' states, in the order in which they became pending.
-VariableData* first_pending();
-// Replaces a pending variable's value by one in memory and takes it off the list; returns the old value,
+// Replaces a pending variable's value by one in memory and takes it out of its trace; returns the old value,
 // so that the caller frees the graph when the lock is gone.
 Value settle(VariableData& state, Value value);
 

@@ -1,7 +1,9 @@
 """The driver: stages in order, texts that replay from any of them, bytes that stay the same, failures with a reproducer."""
 
+import os
 import re
 import shlex
+import tempfile
 
 import numpy as np
 import pytest
@@ -119,6 +121,25 @@ def test_a_failure_saves_its_input_and_the_command_replays_it(tmp_path, monkeypa
     assert "a defect for this test" in capsys.readouterr().err
     monkeypatch.undo()
     assert ftm_translate.main(command) == 0
+
+
+def test_reproducers_go_where_no_other_user_can_have_put_a_link(tmp_path, monkeypatch):
+    place, victim = tmp_path / "shared", tmp_path / "victim"
+    place.mkdir()
+    victim.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    driver._private_directory.cache_clear()
+    (place / f"ftm-reproducers-{os.getuid()}").symlink_to(victim)
+    at = driver.stage("plan-buffers")
+    stages = list(driver.STAGES)
+    stages[at] = stages[at]._replace(run=lambda module, machine: 1 / 0)
+    monkeypatch.setattr(driver, "STAGES", tuple(stages))
+    with pytest.raises(driver.CompileError, match="replay it with"):
+        driver.compile(TRACE, Options())
+    assert list(victim.iterdir()) == []
+    (made,) = (path for path in place.iterdir() if not path.is_symlink())
+    assert made.stat().st_mode & 0o777 == 0o700 and len(list(made.iterdir())) == 1
+    driver._private_directory.cache_clear()
 
 
 def test_stages_do_not_run_backwards():

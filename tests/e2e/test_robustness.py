@@ -23,6 +23,7 @@ def in_next_compile(act):
     def asked(worker, text, request):
         Worker._compile, inside = ask, threading.Event()
         inside.set()
+        worker._start(); os.kill(worker.pid, signal.SIGSTOP)  # it is asked, and has not answered when `act` comes
         threading.Timer(0.1, fire, [inside]).start()
         try:
             return ask(worker, text, request)

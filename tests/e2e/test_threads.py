@@ -1,0 +1,162 @@
+"""Threads that run programs of their own: each has its own trace, cut where it would be if the thread were alone."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from torch import nn
+
+import ftm_lazy
+
+STEPS = 4
+
+
+def built() -> int:
+    """Programs that this process did not have."""
+    counters = ftm_lazy.metrics.counters()
+    return counters["compiles"] + counters["cache_hits_disk"]
+
+
+def at_once(work: Callable[[int], object], numbers: Sequence[int]) -> list[object]:
+    """What `work` gives for each number, each in a thread of its own, all at the same time."""
+    results: list[object] = [None] * len(numbers)
+    begin = threading.Barrier(len(numbers))
+
+    def run(place: int) -> None:
+        begin.wait()
+        try:
+            results[place] = work(numbers[place])
+        except BaseException as error:
+            results[place] = error
+
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(numbers))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
+
+
+def train(width: int, start: nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> list[float]:
+    """Losses of a few steps; half of them are read before the step, half after it."""
+    model = copy.deepcopy(start).to("ftm")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    losses = []
+    for step in range(STEPS):
+        x, y = inputs.to("ftm"), labels.to("ftm")
+        loss = nn.functional.cross_entropy(model(x) * width, y)
+        optimizer.zero_grad()
+        loss.backward()
+        if step % 2:
+            losses.append(loss.item())
+            optimizer.step()
+        else:
+            optimizer.step()
+            losses.append(loss.item())
+    return losses
+
+
+def starts(widths: Sequence[int]) -> dict[int, tuple[nn.Module, torch.Tensor, torch.Tensor]]:
+    torch.manual_seed(0)
+    return {
+        width: (nn.Sequential(nn.Linear(6, width), nn.Tanh(), nn.Linear(width, 3)), torch.randn(5, 6), torch.randint(3, (5,)))
+        for width in widths
+    }
+
+
+def test_models_of_several_threads_need_the_programs_of_one() -> None:
+    widths = [7, 9, 11, 13]
+    given = starts(widths)
+    alone = [train(width, *given[width]) for width in widths]
+    before = built()
+    for _ in range(3):
+        assert at_once(lambda width: train(width, *given[width]), widths) == alone
+    assert built() == before
+
+
+def test_threads_that_need_one_program_build_it_once() -> None:
+    given = starts([15, 17])
+    losses = at_once(lambda place: train(15, *given[15]), range(4))
+    assert losses == [losses[0]] * 4
+    together = built()
+    train(17, *given[17])
+    assert together == built() - together
+
+
+def test_gradients_belong_to_the_thread_that_asks_for_them() -> None:
+    """PyTorch computes the gradients of all threads in one of its own."""
+    weights = [torch.full((3,), float(width), device="ftm", requires_grad=True) for width in range(4)]
+
+    def step(place: int) -> list[float]:
+        syncs = []
+        for _ in range(5):
+            loss = (weights[place] * weights[place]).exp().sum() * 1e-6
+            (gradient,) = torch.autograd.grad(loss, weights[place])
+            syncs.append((gradient + loss.detach()).cpu())
+        return syncs[-1].tolist()
+
+    step(0)
+    ftm_lazy.metrics.reset()
+    found = at_once(step, range(4))
+    counters = ftm_lazy.metrics.counters()
+    assert (counters["syncs"], built()) == (20, 0)
+    for width, values in enumerate(found):
+        w = torch.full((3,), float(width))
+        torch.testing.assert_close(torch.tensor(values), 1e-6 * (2 * w * (w * w).exp() + (w * w).exp().sum()))
+
+
+def test_what_one_thread_left_pending_another_reads() -> None:
+    x = torch.arange(4.0, device="ftm")
+    ftm_lazy.sync()
+    (theirs,) = at_once(lambda _: x * 3 + 1, [0])
+    ours = x * 5
+    ftm_lazy.metrics.reset()
+    total = theirs + ours
+    assert ftm_lazy.metrics.counters()["syncs"] == 1, "theirs was launched, ours goes on"
+    assert total.tolist() == [1.0, 9.0, 17.0, 25.0]
+    assert ftm_lazy.metrics.counters()["syncs"] == 2
+
+
+def test_what_a_thread_leaves_is_launched_by_the_next_sync() -> None:
+    x = torch.arange(4.0, device="ftm")
+    torch.ftm.synchronize()
+    ftm_lazy.metrics.reset()
+    (left,) = at_once(lambda _: x.cos(), [0])
+    end = time.monotonic() + 20
+    while ftm_lazy.metrics.counters()["executions"] == 0 and time.monotonic() < end:
+        torch.ftm.synchronize()  # `join` returns a little before the thread is gone
+    assert ftm_lazy.metrics.counters()["executions"] == 1
+    torch.testing.assert_close(left.cpu(), torch.arange(4.0).cos())
+    assert ftm_lazy.metrics.counters()["executions"] == 1
+
+
+def test_threads_write_to_one_tensor_in_turns() -> None:
+    shared, turn = torch.zeros(8, device="ftm"), threading.Lock()
+
+    def work(place: int) -> None:
+        for _ in range(25):
+            with turn:
+                shared[place : place + 4].add_(1)
+                shared.mul_(1)
+
+    at_once(work, range(4))
+    assert shared.tolist() == [25.0, 50.0, 75.0, 100.0, 75.0, 50.0, 25.0, 0.0]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_thread_whose_first_use_is_under_a_profiler() -> None:
+    def work(_: int) -> list[float]:
+        with torch.profiler.profile():
+            x = torch.ones(3, device="ftm", requires_grad=True)
+            (x * x).sum().backward()
+        return x.grad.tolist()
+
+    assert at_once(work, [0]) == [[2.0, 2.0, 2.0]]
