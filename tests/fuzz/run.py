@@ -19,7 +19,8 @@ HERE = Path(__file__).resolve().parent
 FOUND = HERE.parents[1] / "build" / "fuzz"
 TARGETS = ("images", "texts", "entries")
 _SLICE = 60.0  # seconds that one process lives
-_HANGS = 60.0  # seconds for one case
+_HANGS = 60.0  # seconds for one case, of which it has computed a third: a busy machine is no hang
+_STUCK = 900.0  # seconds for one case that does not compute
 
 
 def environment() -> dict[str, str]:
@@ -35,6 +36,15 @@ def environment() -> dict[str, str]:
     }
 
 
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process has used; 0 if it has ended."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def attempt(target: str, seed: int, seconds: float) -> tuple[int, str]:
     """One process: how many cases it tried, and what it found, or nothing."""
     FOUND.mkdir(parents=True, exist_ok=True)
@@ -42,10 +52,14 @@ def attempt(target: str, seed: int, seconds: float) -> tuple[int, str]:
     with open(log, "wb") as output:
         process = subprocess.Popen([sys.executable, str(HERE / "worker.py"), target, str(seed), str(seconds), str(case)],
                                    stdout=subprocess.PIPE, stderr=output, env=environment())
-        hangs = False
+        hangs, since, used = False, 0.0, 0.0
         while process.poll() is None:
             time.sleep(0.2)
-            if case.exists() and time.time() - case.stat().st_mtime > _HANGS:
+            begun = case.stat().st_mtime if case.exists() else time.time()
+            if begun != since:
+                since, used = begun, cpu_seconds(process.pid)
+            seconds = time.time() - begun
+            if seconds > _STUCK or (seconds > _HANGS and cpu_seconds(process.pid) - used > _HANGS / 3):
                 hangs = True
                 process.kill()
                 process.wait()

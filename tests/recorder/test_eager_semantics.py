@@ -1,5 +1,6 @@
 """What a program observes on `ftm` is what it observes on the CPU: values, strides, aliasing, versions."""
 
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -78,6 +79,44 @@ def expanded_tensors_may_be_filled(put):
     y = put(iota(2))
     y.expand(3, 2).zero_()
     return [x, y]
+
+
+@program
+def expanded_tensors_may_be_filled_in_places(put):
+    x, y, z, w = put(iota(3, 1)), put(iota(2)), put(iota(2, 1)), put(iota())
+    mask = put(torch.tensor([[False, True, False], [False, False, False], [True, True, False]]))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        x.expand(3, 3).masked_fill_(mask, 5)
+        y.expand(3, 2).index_fill_(1, put(torch.tensor([1])), put(torch.tensor(7.0)))
+        y.expand(3, 2).index_fill_(0, put(torch.tensor([], dtype=torch.int64)), 9)
+        z.expand(2, 4)[put(torch.tensor([1, 1])), put(torch.tensor([0, 3]))] = put(torch.tensor([8.0, 6.0]))
+        w.expand(3).index_put_((put(torch.tensor([0, 2])),), put(torch.tensor([3.0, 4.0])), accumulate=True)
+    said = [str(warning.message).partition(" (Triggered")[0] for warning in seen if "expanded tensors" in str(warning.message)]
+    return [x, y, z, w, said]
+
+
+@program
+def slices_that_overlap_are_not_shifted(put):
+    x = put(torch.arange(8))
+    try:
+        x[1:].__ilshift__(x[:-1])
+    except RuntimeError as error:
+        return [x, str(error)]
+    return [x]
+
+
+@program
+def strides_of_a_broadcast_with_channels_last(put):
+    x, bias = put(iota(10, 3, 1, 1).to(memory_format=torch.channels_last)), put(iota(3, 1, 1))
+    return [(x + bias).stride(), (bias * x).stride(), x + bias]
+
+
+@program
+def strides_of_pooling_one_channels_last_image(put):
+    x = put(iota(2, 3, 4, 4, 4).to(memory_format=torch.channels_last_3d))[0]
+    pooled, places = torch.nn.functional.max_pool3d(x, 2, return_indices=True)
+    return [pooled, pooled.stride(), places.stride(), torch.nn.functional.avg_pool3d(x, 2).stride()]
 
 
 @program
