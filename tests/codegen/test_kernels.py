@@ -67,7 +67,7 @@ def test_text_of_a_loop(lab):
   @tile T1, am, f32, 16x8, 1, 512
   @tile T2, am, f32, 16x1, 1, 1024
     SMOV 0, r0
-  LOOP_kernel_0_0: 3, 3
+  LOOP_0: 3, 3
     SMUL r0, 128, r1
     SMUL r0, -16, r2
     SADD r2, 40, r2
@@ -84,7 +84,7 @@ def test_text_of_a_loop(lab):
     DST T2, o1[r1], r2@1 | 1@1
     SADD r0, 1, r0
     SLT r0, 3, r1
-  [r1] SBR LOOP_kernel_0_0
+  [r1] SBR LOOP_0
     DWAITALL
 @ret
 
@@ -147,7 +147,7 @@ def test_a_tiled_matrix_product(lab, m, n, k, overlap):
 
 def test_invariant_addresses_leave_their_loop(lab):
     text = lab.text(matrix_product(64, 64, 128, 16, 32, 64), [("f32", [64, 128]), ("f32", [128, 64])], [("f32", [64, 64])])
-    inner = text[text.index("LOOP_kernel_0_2"):text.index("SBR LOOP_kernel_0_2")]
+    inner = text[text.index("LOOP_2"):text.index("SBR LOOP_2")]
     assert len(re.findall(r"^ +S\w+ ", inner, re.MULTILINE)) <= 6, inner
 
 

@@ -10,7 +10,7 @@ from ftm_backend.codegen.errors import CodegenError
 from ftm_backend.codegen.replacing import check_replacing
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.tile.program import TileProgram
-from ftm_backend.tile.text import header
+from ftm_backend.tile.text import header, parameters
 from ftm_backend.tile.tree import Kernel, Tile, instructions
 
 __all__ = ["CodegenError", "emit", "emit_function"]
@@ -32,7 +32,7 @@ def emit(program: TileProgram, machine: MachineParameters) -> str:
 def emit_function(kernel: Kernel) -> list[str]:
     """The lines of one function, ``@func`` to ``@ret``."""
     calls = any(instruction.kind == "call" for instruction in instructions(kernel.body))
-    return [f"@func {kernel.name}", *(_declaration(tile) for tile in kernel.tiles), *registers.write(kernel, calls), "@ret"]
+    return [f"@func {kernel.name}", *parameters(kernel), *(_declaration(tile) for tile in kernel.tiles), *registers.write(kernel, calls), "@ret"]
 
 
 def _declaration(tile: Tile) -> str:

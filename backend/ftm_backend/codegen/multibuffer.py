@@ -40,6 +40,17 @@ class Places:
             places.region(symbol, offset, dtype, shape)
         return places
 
+    def within(self, kernel: Kernel) -> Places:
+        """These and those of the kernel's parameters."""
+        if not kernel.parameters:
+            return self
+        places = Places()
+        places._group, places._regions = dict(self._group), self._regions
+        for parameter in kernel.parameters:
+            if parameter.alias:
+                places.share(parameter.name, parameter.alias)
+        return places
+
     def share(self, a: str, b: str) -> None:
         """Says that ``a`` may be the same memory as ``b``."""
         self._group[a] = self._group.get(b, b)

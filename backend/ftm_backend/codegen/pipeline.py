@@ -19,7 +19,7 @@ def _overlap(program: TileProgram, machine: MachineParameters) -> TileProgram:
     if machine.dma_overlaps:
         places = multibuffer.Places.of(program)
         for kernel in program.kernels:
-            multibuffer.overlap(kernel, machine, places)
+            multibuffer.overlap(kernel, machine, places.within(kernel))
     return program
 
 

@@ -273,7 +273,7 @@ class _Writer:
             self.lines.append(Line(parts))
 
     def loop(self, loop: Loop, level: int) -> None:
-        name = f"LOOP_{self.kernel.name}_{self.loops}"
+        name = f"LOOP_{self.loops}"
         self.loops += 1
         distance = self.indices.sub(loop.upper, loop.lower)
         upper = self.scalar(loop.upper)

@@ -6,12 +6,15 @@ launcher gives the caller its inputs back as they were.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from ftm_backend.codegen.errors import CodegenError
 from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, instructions
 
 __all__ = ["check_replacing"]
+
+Call = tuple[str, ...]
+"""The function, and the buffers and scalars that it is called with."""
 
 
 def check_replacing(kernels: Sequence[Kernel], in_bounds: Collection[str], donated: Collection[str]) -> None:
@@ -27,33 +30,34 @@ def check_replacing(kernels: Sequence[Kernel], in_bounds: Collection[str], donat
     """
     if not donated:
         return
+    functions = {kernel.name: kernel for kernel in kernels}
     bodies = {kernel.name: list(instructions(kernel.body)) for kernel in kernels if kernel.name != "main"}
-    writers = {name: _written(body, donated) for name, body in bodies.items()}
     faulting = {name for name, body in bodies.items() if name not in in_bounds and any(map(_can_fault, body))}
     (main,) = [kernel for kernel in kernels if kernel.name == "main"]
-    _check_order(list(_steps(main.body, False)), faulting, writers)
+    _check_order(list(_steps(main.body, False)), faulting, lambda call: _written(call, functions, donated))
 
 
-def _check_order(steps: list[tuple[str, bool]], faulting: Collection[str], writers: Mapping[str, str | None]) -> None:
+def _check_order(steps: list[tuple[Call, bool]], faulting: Collection[str], written_by: Callable[[Call], str | None]) -> None:
     written: tuple[str, str] | None = None
     working: list[tuple[str, bool]] = []  # kernels that can fault, since the last barrier
-    for name, one_core in steps:
-        if name == "":
+    for call, one_core in steps:
+        if not call:
             working = []
             continue
-        if writers[name] and written is None:
-            written = (name, str(writers[name]))
+        name, writes = call[0], written_by(call)
+        if writes and written is None:
+            written = (name, writes)
         if name in faulting:
             if written:
                 raise CodegenError(f"@{name} can fault after @{written[0]} wrote {written[1]}, which replaces an input")
             working.append((name, one_core))
         others = [other for other, alone in working if not (alone and one_core)]
-        if writers[name] and others:
+        if writes and others:
             raise CodegenError(f"no barrier between @{others[0]}, which can fault, and @{name}, which writes over an input")
 
 
-def _steps(block: Block, one_core: bool) -> Iterator[tuple[str, bool]]:
-    """Names of the kernels that ``main`` calls, in order, and whether one core runs them; "" for a barrier."""
+def _steps(block: Block, one_core: bool) -> Iterator[tuple[Call, bool]]:
+    """What ``main`` calls, in order, and whether one core runs it; an empty call for a barrier."""
     for statement in block:
         if isinstance(statement, Branch):
             yield from _steps(statement.body, True)
@@ -61,18 +65,24 @@ def _steps(block: Block, one_core: bool) -> Iterator[tuple[str, bool]]:
         elif isinstance(statement, Loop):
             yield from _steps(statement.body, one_core)
         elif statement.kind == "barrier":
-            yield "", one_core
+            yield (), one_core
         elif statement.kind == "call":
-            yield str(statement.parts[0]).removeprefix("@call "), one_core
+            name, *arguments = str(statement.parts[0]).removeprefix("@call ").split(", ")
+            yield (name, *(argument.partition("[")[0] for argument in arguments)), one_core
 
 
 def _can_fault(instruction: Instruction) -> bool:
     return instruction.kind in ("gather", "scatter") or bool(instruction.from_memory)
 
 
-def _written(body: Sequence[Instruction], donated: Collection[str]) -> str | None:
-    """One of ``donated`` that a function writes."""
-    for instruction in body:
+def _written(call: Call, functions: Mapping[str, Kernel], donated: Collection[str]) -> str | None:
+    """One of ``donated`` that a call writes."""
+    name, *arguments = call
+    function = functions[name]
+    if function.parameters:
+        bound = zip(function.parameters, arguments, strict=False)  # scalars follow
+        return next((symbol for parameter, symbol in bound if parameter.out and symbol in donated), None)
+    for instruction in instructions(function.body):
         transfer = instruction.transfer
         if instruction.kind in ("store", "scatter") and transfer is not None and transfer.buffer in donated:
             return transfer.buffer

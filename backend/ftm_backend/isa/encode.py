@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ftm_backend.isa import instruction as i
 from ftm_backend.isa import program as p
-from ftm_backend.isa.layout import DIM, FLAGS, INSTRUCTION, MOST_DIMS, NONE
-from ftm_backend.isa.symbols import BufferSymbol, Symbols, TileSymbol
+from ftm_backend.isa.layout import ARGUMENT, DIM, FLAGS, INSTRUCTION, MOST_DIMS, NONE
+from ftm_backend.isa.symbols import BufferSymbol, Parameters, Symbols, TileSymbol
 from ftm_backend.isa.table import BY_NAME, OPCODES
 from ftm_backend.isa.types import SCALAR_REGISTERS, ElementType
 
@@ -44,22 +44,24 @@ def flags_of(item: p.Instruction) -> int:
 
 
 class Encoder:
-    """Encodes the instructions of one function; ``dims`` collects its dimension records."""
+    """Encodes the instructions of functions, one after another; collects dimension and argument records."""
 
-    def __init__(self, symbols: Symbols, dims: bytearray) -> None:
+    def __init__(self, symbols: Symbols) -> None:
         self.symbols = symbols
         self.error = symbols.report.error
-        self.dims = dims
+        self.dims, self.arguments = bytearray(), bytearray()
         self.tiles: dict[str, TileSymbol] = {}
         self.labels: dict[str, int] = {}
         self.calls: list[tuple[int, int]] = []
         self.function = 0
+        self.parameters = Parameters({}, {})
         self._values: dict[p.Operand, Value] = {}
         self._flags: dict[tuple[str, tuple[str, ...]], int] = {}
 
     def start(self, function: int, tiles: dict[str, TileSymbol], labels: dict[str, int]) -> None:
         """Turns to another function."""
         self.function, self.tiles, self.labels = function, tiles, labels
+        self.parameters = self.symbols.parameters[function]
 
     # --- operands -------------------------------------------------------------------------------------
 
@@ -83,15 +85,20 @@ class Encoder:
                 raise self.error(f"{item.value} does not fit in 64 bits", line, operand)
             value = (item.value, NONE, NONE)
         elif isinstance(item, p.Name):
-            number, dtype = self.symbols.scalars.get(item.name, (-1, ""))
+            number, dtype = self.scalar(item.name)
             if dtype != "i64":
-                what = "is f64; only map operations read those" if dtype else "is no scalar argument of the program"
+                what = "is f64; only map operations read those" if dtype else "is no scalar of the program or the function"
                 raise self.error(f"{item.name!r} {what}", line, operand)
-            value = (0, NONE, number)
+            return 0, NONE, number  # a name may mean something else in another function
         else:
             raise self.error("expected a register, an integer or an i64 scalar argument", line, operand)
         self._values[item] = value
         return value
+
+    def scalar(self, name: str) -> tuple[int, str]:
+        """Number and type of a scalar; (-1, "") for an unknown name."""
+        found = self.parameters.scalars.get(name)
+        return found if found is not None else self.symbols.scalars.get(name, (-1, ""))
 
     def index(self, item: p.Reference, line: int, operand: int) -> Value:
         """What stands in the brackets of a slot or an address."""
@@ -114,9 +121,10 @@ class Encoder:
 
     def buffer(self, item: p.Operand, line: int, operand: int) -> BufferSymbol:
         """The buffer of an address."""
-        found = self.symbols.buffers.get(item.name) if isinstance(item, p.Reference) else None
+        name = item.name if isinstance(item, p.Reference) else ""
+        found = self.parameters.buffers.get(name) or self.symbols.buffers.get(name)
         if found is None:
-            raise self.error(f"{getattr(item, 'name', item)!r} is no buffer of the program's header", line, operand)
+            raise self.error(f"{getattr(item, 'name', item)!r} is no buffer of the program's header, nor a parameter", line, operand)
         return found
 
     # --- transfers ------------------------------------------------------------------------------------
@@ -145,7 +153,7 @@ class Encoder:
 
     def reach(self, buffer: BufferSymbol, address: Value, dims: p.Dims, line: int, operand: int) -> None:
         """Refuses a transfer with static address, extents and strides that leaves the buffer."""
-        if address[1] != NONE or dims.row_stride is not None:
+        if address[1] != NONE or dims.row_stride is not None or buffer.buffer.kind == "param":
             return
         low = high = address[0]
         for extent, stride in (*dims.rows, *dims.columns):
@@ -168,6 +176,9 @@ class Encoder:
                 f"{buffer.buffer.name} is {'an input' if buffer.buffer.kind == 'in' else 'a constant'} and cannot be "
                 "written: store to an output, which may share an input's storage", line, operand,
             )
+        if buffer.buffer.kind == "param" and not buffer.buffer.offset:
+            raise self.error(f"{buffer.buffer.name} is a parameter that is read only: declare it "
+                             f"`@param {buffer.buffer.name}, {buffer.type.token}, out`", line, operand)
 
     def same_type(self, tile: TileSymbol, buffer: BufferSymbol, line: int, operand: int) -> None:
         """Refuses a transfer between different types."""
@@ -182,6 +193,8 @@ class Encoder:
     def encode(self, item: p.Instruction) -> bytes:
         """The record of one instruction."""
         line, name = item.line, item.name
+        if name == "@call":
+            return self._call(item)
         row = BY_NAME.get(name)
         if row is None or row.in_map:
             known = f"{name} belongs inside @map" if row else f"unknown instruction {name!r}"
@@ -217,8 +230,6 @@ class Encoder:
                 rows, columns = self._dims(operand, kind, values, line, number)
             elif kind == i.LABEL:
                 target = self._label(operand, line, number)
-            elif kind == i.FUNCTION:
-                target = self._callee(operand, line, number)
         if row.family != "scalar":
             self._check(item, values)
         elif name == "SLDI" and self.buffer(item.operands[0], line, 0).type.kind == "float":
@@ -264,12 +275,48 @@ class Encoder:
             raise self.error(f"no label {getattr(operand, 'name', operand)!r} in this function", line, number)
         return target
 
-    def _callee(self, operand: p.Operand, line: int, number: int) -> int:
-        target = self.symbols.functions.get(operand.name) if isinstance(operand, p.Name) else None
+    def _call(self, item: p.Instruction) -> bytes:
+        line = item.line
+        called, *arguments = item.operands
+        name = getattr(called, "name", called)
+        target = self.symbols.functions.get(name)
         if target is None:
-            raise self.error(f"no function {getattr(operand, 'name', operand)!r}", line, number)
+            raise self.error(f"no function {name!r}", line, 0)
         self.calls.append((self.function, target))
-        return target
+        parameters = self.symbols.parameters[target]
+        wanted = [*parameters.buffers.values(), *parameters.scalars.values()]
+        if len(arguments) != len(wanted):
+            names = ", ".join((*parameters.buffers, *parameters.scalars)) or "none"
+            raise self.error(f"{name} has {len(wanted)} parameters ({names}), found {len(arguments)} arguments", line)
+        first = len(self.arguments) // ARGUMENT.size
+        for number, (argument, parameter) in enumerate(zip(arguments, wanted, strict=True), 1):
+            if isinstance(parameter, BufferSymbol):
+                buffer = self._bound(argument, parameter, line, number)
+                self.arguments += ARGUMENT.pack(buffer.number, 0, *self.index(argument, line, number))
+            else:
+                self.arguments += ARGUMENT.pack(NONE, 0, *self._bound_scalar(argument, parameter[1], line, number))
+        predicate, negated = item.predicate or (NONE, False)
+        if predicate != NONE:
+            self.register(predicate, line, None)
+        return INSTRUCTION.pack(OPCODES["@call"], 0, predicate, negated, line, target, NONE, NONE, NONE, NONE, NONE,
+                                first, len(arguments), 0, 0, *_ZERO, *_ZERO, *_ZERO, *_ZERO)
+
+    def _bound(self, argument: p.Operand, parameter: BufferSymbol, line: int, number: int) -> BufferSymbol:
+        buffer = self.buffer(argument, line, number)
+        if not same_bits(buffer.type, parameter.type):
+            raise self.error(f"{buffer.buffer.name} is {buffer.type.token}, parameter {parameter.buffer.name} is "
+                             f"{parameter.type.token}", line, number)
+        if parameter.buffer.offset:
+            self.writable(buffer, line, number)
+        return buffer
+
+    def _bound_scalar(self, argument: p.Operand, dtype: str, line: int, number: int) -> Value:
+        if dtype == "i64":
+            return self.value(argument, line, number)
+        found = self.scalar(argument.name) if isinstance(argument, p.Name) else (-1, "")
+        if found[1] != dtype:
+            raise self.error(f"expected the name of an {dtype} scalar", line, number)
+        return 0, NONE, found[0]
 
     def _check(self, item: p.Instruction, values: list[Value]) -> None:
         check = _CHECKS.get(item.name)

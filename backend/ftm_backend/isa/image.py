@@ -17,7 +17,7 @@ from ftm_backend.isa.types import SPACES
 
 _ALIGNMENT = 64
 _ZEROS = (0, NONE, NONE) * 4
-_BUFFER_NUMBER = {"in": 0, "out": 1, "const": 2, "arena": 3}
+_BUFFER_NUMBER = {"in": 0, "out": 1, "const": 2, "arena": 3, "param": 4}
 
 
 def assemble(program: p.Program | str, *, with_text: bool = True) -> bytes:
@@ -58,8 +58,7 @@ class _Assembler:
         self.program = program
         self.symbols = Symbols(program)
         self.strings = _Strings()
-        self.dims = bytearray()
-        self.encoder = Encoder(self.symbols, self.dims)
+        self.encoder = Encoder(self.symbols)
         self.maps = MapEncoder(self.encoder)
         self.code, self.functions, self.labels = bytearray(), bytearray(), bytearray()
 
@@ -74,14 +73,16 @@ class _Assembler:
         buffers, shapes, data = self._buffers()
         sections = {
             "buffers": buffers, "scalars": self._scalars(), "shapes": shapes, "tiles": self._tiles(),
-            "functions": self.functions, "instructions": self.code, "dims": self.dims, "maps": self.maps.maps,
+            "functions": self.functions, "instructions": self.code, "arguments": self.encoder.arguments,
+            "dims": self.encoder.dims, "maps": self.maps.maps,
             "map_inputs": self.maps.inputs, "map_outputs": self.maps.outputs, "map_ops": self.maps.ops,
             "immediates": struct.pack(f"<{len(self.maps.immediates.bits)}Q", *self.maps.immediates.bits),
             "labels": self.labels, "const_data": data,
             "text": "\n".join(self.program.source).encode(errors="replace") if with_text else b"",
         }
         header = (self.strings.add(self.program.name), self.strings.add(self.program.machine),
-                  self.symbols.functions["main"], len(self.program.buffers("in")), len(self.program.buffers("out")), 0, arena)
+                  self.symbols.functions["main"], len(self.program.buffers("in")), len(self.program.buffers("out")),
+                  len(self.symbols.scalars), arena)
         sections["strings"] = self.strings.blob
         return _join(sections, header)
 
@@ -101,7 +102,13 @@ class _Assembler:
             OPCODES["@ret"], 0, NONE, 0, function.end, NONE, NONE, NONE, NONE, NONE, NONE, 0, 0, 0, 0, *_ZEROS
         )
         count = len(self.code) // INSTRUCTION.size - first
-        self.functions += layout.FUNCTION.pack(self.strings.add(function.name), first, count, function.line)
+        parameters = self.symbols.parameters[number]
+        buffers = [symbol.number for symbol in parameters.buffers.values()]
+        scalars = [scalar for scalar, _ in parameters.scalars.values()]
+        self.functions += layout.FUNCTION.pack(
+            self.strings.add(function.name), first, count, function.line, buffers[0] if buffers else 0, len(buffers),
+            scalars[0] if scalars else 0, len(scalars),
+        )
         for label, position in listed:
             bounds = label.bounds or (NONE, NONE)
             self.labels += layout.LABEL.pack(self.strings.add(label.name), position, *bounds)
@@ -132,9 +139,11 @@ class _Assembler:
         buffers, data = bytearray(), bytearray()
         shapes: list[int] = []
         arguments = {"in": 0, "out": 0}
-        for symbol in self.symbols.buffers.values():
+        parameters = (symbol for known in self.symbols.parameters for symbol in known.buffers.values())
+        for symbol in (*self.symbols.buffers.values(), *parameters):
             buffer = symbol.buffer
             offset = buffer.offset
+            elements = 0 if buffer.kind == "param" else buffer.elements
             if buffer.kind == "const":
                 data += bytes(-len(data) % _ALIGNMENT)
                 offset = len(data)
@@ -144,16 +153,15 @@ class _Assembler:
                 arguments[buffer.kind] += 1
             buffers += layout.BUFFER.pack(
                 self.strings.add(buffer.name), _BUFFER_NUMBER[buffer.kind], symbol.type.number, len(buffer.shape),
-                len(shapes), symbol.alias, buffer.elements, buffer.elements * symbol.type.bytes, offset,
+                len(shapes), symbol.alias, elements, elements * symbol.type.bytes, offset,
             )
             shapes += buffer.shape
         return bytes(buffers), struct.pack(f"<{len(shapes)}q", *shapes), bytes(data)
 
     def _scalars(self) -> bytes:
         numbers = {"f64": 0, "i64": 4}
-        return b"".join(
-            layout.SCALAR.pack(self.strings.add(name), numbers[dtype]) for name, (_, dtype) in self.symbols.scalars.items()
-        )
+        scalars = [*self.symbols.scalars.items(), *(item for known in self.symbols.parameters for item in known.scalars.items())]
+        return b"".join(layout.SCALAR.pack(self.strings.add(name), numbers[dtype]) for name, (_, dtype) in scalars)
 
     def _tiles(self) -> bytes:
         return b"".join(

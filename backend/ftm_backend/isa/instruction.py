@@ -18,6 +18,7 @@ DIMS = "dims"                # 2@512 r7@64 | 8@1
 ROW_DIMS = "row_dims"        # 1024 | 64@1
 LABEL = "label"              # BB_end
 FUNCTION = "function"        # kernel_0
+ARGUMENTS = "arguments"      # b0[128], t5[r3], s2: any number, as the function's parameters say
 MAP_HEADER = "map_header"    # r7 x 64, X:v0 -> Y:v1
 
 # Types of map operands: a suffix ("I64", "B1"), or one of these.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MAGIC = b"FTMIMAGE"
-VERSION = 1
+VERSION = 2
 NONE = -1
 """An absent index or register."""
 MOST_DIMS = 16
@@ -69,15 +69,16 @@ OPERAND = Record("Operand", "A source or destination of a map operation.", [
     Field("type", "B", "FTM_TYPE_* that the operation reads or writes; SCALAR and REGISTER convert to it"),
     Field("index", "H", "by kind: temporary, input or output of the map, immediate, scalar, register"),
 ])
-BUFFER = Record("Buffer", "A DDR buffer: an input, output, constant or arena region.", [
+BUFFER = Record("Buffer", "A DDR buffer: an input, output, constant or arena region, or a parameter of a function.", [
     Field("name", "I", "string"), Field("kind", "B", "FTM_BUFFER_*"), Field("type", "B"), Field("ndim", "H"),
     Field("first_dim", "I", "into shapes"),
     Field("alias", "i", "outputs: buffer index of the input whose storage may be passed, or -1"),
     Field("elements", "Q"),
     Field("bytes", "Q"),
-    Field("offset", "Q", "arena: byte offset; const: byte offset in const_data; input, output: argument position"),
+    Field("offset", "Q", "arena: byte offset; const: byte offset in const_data; input, output: argument position; "
+          "parameter: whether its function writes it"),
 ])
-SCALAR = Record("Scalar", "A runtime scalar argument, 8 bytes each.", [
+SCALAR = Record("Scalar", "A runtime scalar argument of the program, 8 bytes each, or a scalar parameter of a function.", [
     Field("name", "I", "string"), Field("type", "I", "FTM_TYPE_F64 or FTM_TYPE_I64"),
 ])
 TILE = Record("Tile", "A ring of tiles in scratchpad.", [
@@ -87,6 +88,12 @@ TILE = Record("Tile", "A ring of tiles in scratchpad.", [
 ])
 FUNCTION = Record("Function", "Instructions first .. first + count - 1; the last one is @ret.", [
     Field("name", "I", "string"), Field("first", "I"), Field("count", "I"), Field("line", "I"),
+    Field("first_buffer", "I", "its buffer parameters, into buffers"), Field("buffers", "I"),
+    Field("first_scalar", "I", "its scalar parameters, into scalars"), Field("scalars", "I"),
+])
+ARGUMENT = Record("Argument", "What a call binds to a parameter: an address in a buffer, or, when buffer is -1, a value.", [
+    Field("buffer", "i"), Field("reserved", "I"),
+    Field("value", "Value", "element offset in the buffer, or the value; an f64 is the scalar of that number"),
 ])
 DIM = Record("Dim", "One dimension of a transfer.", [Field("extent", "Value"), Field("stride", "Value")])
 INSTRUCTION = Record("Instruction", "One instruction outside maps; fields that it does not use are 0 or -1.", [
@@ -97,7 +104,7 @@ INSTRUCTION = Record("Instruction", "One instruction outside maps; fields that i
     Field("dst", "i", "destination register"),
     Field("buffer", "i"),
     Field("tile", "i", "in operand order, but data before index: DGA and DSC: X, I; MM and MERGE: A, B, C", 3),
-    Field("first_dim", "I", "into dims"), Field("row_dims", "H"), Field("column_dims", "H"),
+    Field("first_dim", "I", "into dims; @call: into arguments"), Field("row_dims", "H"), Field("column_dims", "H"),
     Field("reserved", "I"),
     Field("v", "Value", "v[k]: slot of tile[k], or the scalar sources, or rows and columns of a map; "
           "v[2]: row stride of DGA and DSC; v[3]: element offset in buffer", 4),
@@ -136,21 +143,21 @@ HEADER = Record("Header", "The start of an image; FTM_SECTIONS Section records f
     Field("bytes", "Q", "of the whole image"),
     Field("name", "I", "string"), Field("machine", "I", "string"),
     Field("main", "I", "function index"), Field("inputs", "I", "count"), Field("outputs", "I", "count"),
-    Field("reserved", "I"), Field("arena_bytes", "Q"),
+    Field("scalars", "I", "count"), Field("arena_bytes", "Q"),
 ])
 
 SECTIONS: tuple[tuple[str, Record | str], ...] = (
     ("buffers", BUFFER), ("scalars", SCALAR), ("shapes", "q"), ("tiles", TILE), ("functions", FUNCTION),
-    ("instructions", INSTRUCTION), ("dims", DIM), ("maps", MAP), ("map_inputs", MAP_INPUT),
+    ("instructions", INSTRUCTION), ("arguments", ARGUMENT), ("dims", DIM), ("maps", MAP), ("map_inputs", MAP_INPUT),
     ("map_outputs", MAP_OUTPUT), ("map_ops", MAP_OP), ("immediates", "Q"), ("labels", LABEL),
     ("strings", "B"), ("const_data", "B"), ("text", "B"),
 )
 """Sections in the order of the directory; a string is an offset into ``strings``, which ends each with 0.
 
-Buffers come in the order inputs, outputs, constants, arena regions.  ``text`` is the assembly text, or empty.
+Buffers come in the order inputs, outputs, constants, arena regions, parameters; scalars in the order arguments, parameters.  ``text`` is the assembly text, or empty.
 """
 
 OPERAND_KINDS = ("NONE", "TEMPORARY", "INPUT", "OUTPUT", "IMMEDIATE", "SCALAR", "REGISTER")
-BUFFER_KINDS = ("INPUT", "OUTPUT", "CONST", "ARENA")
+BUFFER_KINDS = ("INPUT", "OUTPUT", "CONST", "ARENA", "PARAMETER")
 FLAGS = ("TA", "TB", "ACC", "ADD", "MUL", "MIN", "MAX", "LSE", "DOWN")
 """Instruction flags, bit by bit from 0; ``ADD`` to ``MAX`` are suffixes of DST, DSC and SCAN."""

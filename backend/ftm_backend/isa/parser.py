@@ -3,13 +3,15 @@
     program   = @program name, machine  {header}  {function}
     header    = @in name, type, shape | @scalar name, type | @out name, type, shape [, input]
               | @const name, type, shape, hex | @arena name, offset, type, shape
-    function  = @func name  {tile | label | instruction | map}  @ret
+    function  = @func name  {parameter | tile | label | instruction | map}  @ret
+    parameter = @param name, type [, out [, parameter]] | @scalar name, type
     tile      = @tile name, space, type, RxC, depth, offset
     label     = name: [min, max]
     map       = [predicate] @map R x C {, slot:vN[.access]} -> slot:vN[.reduction[.acc]] {, ...}
                 {instruction}  @endmap
     predicate = [rN] | [!rN]
     instruction = [predicate] mnemonic{.suffix} [operand {, operand}]
+    call      = [predicate] @call name {, address | scalar}
 
 One item a line; ``//`` starts a comment.
 """
@@ -132,6 +134,19 @@ class _Parser:
             raise self.count(name, 0, len(references))
         place.append(p.Instruction(name, operands, suffixes, predicate, self.number, self.comment))
 
+    def call(self, rest: str, predicate: tuple[int, bool] | None) -> None:
+        if self.function is None or self.map is not None:
+            raise self.fail("@call belongs in a function, outside of @map")
+        name, *words = [word.strip() for word in rest.split(",")]
+        operands: list[p.Operand] = [p.Name(scanner.name(name, "a function's name"))]
+        try:
+            for word in words:
+                operands.append(self.operands.plain(word))
+        except OperandError as error:
+            column = scanner.operand_column(self.lines[self.number - 1], len(operands))
+            raise self.fail(str(error), column + error.offset) from None
+        self.function.items.append(p.Instruction("@call", tuple(operands), (), predicate, self.number, self.comment))
+
     def mnemonic(self, word: str) -> tuple[str, tuple[str, ...], tuple[bool, ...]]:
         name, *suffixes = word.split(".")
         row = BY_NAME.get(name)
@@ -180,7 +195,7 @@ class _Parser:
         if head == "@map":
             self.map_header(rest, predicate)
         elif head == "@call":
-            self.code(code, predicate)
+            self.call(rest, predicate)
         elif predicate is not None:
             raise self.fail(f"{head} cannot have a predicate")
         elif head == "@endmap":
@@ -219,6 +234,8 @@ class _Parser:
             raise self.fail("the first line must be `@program name, machine`")
         elif head == "@tile":
             self.tile(words)
+        elif self.function is not None and head in ("@param", "@scalar"):
+            self.parameter(head, words)
         elif self.function is not None or self.program.functions:
             raise self.fail(f"{head} is not known here; header lines go before the first @func")
         else:
@@ -238,8 +255,8 @@ class _Parser:
         elif head == "@arena":
             self.arity(head, words, 4, "name, offset, type, shape")
         else:
-            raise self.fail(f"unknown directive {head}; known: @program @in @scalar @out @const @arena @func @tile @map "
-                            "@endmap @call @ret")
+            raise self.fail(f"unknown directive {head}; known: @program @in @scalar @out @const @arena @func @param @tile "
+                            "@map @endmap @call @ret")
         offset = scanner.integer(words.pop(1), "a byte offset") if head == "@arena" else 0
         buffer = p.Buffer(head[1:], scanner.name(words[0], "a buffer's name"), words[1], scanner.shape(words[2]),
                           offset=offset, **at)
@@ -255,6 +272,23 @@ class _Parser:
     def arity(self, head: str, words: list[str], least: int, form: str, most: int = 0) -> None:
         if not least <= len(words) <= max(least, most):
             raise self.fail(f"expected `{head} {form}`, found {len(words)} words")
+
+    def parameter(self, head: str, words: list[str]) -> None:
+        scalar = head == "@scalar"
+        if scalar:
+            self.arity(head, words, 2, "name, type")
+        else:
+            self.arity(head, words, 2, "name, type [, out [, parameter]]", 4)
+            if words[2:] and words[2] != "out":
+                raise self.fail(f"expected `out` for a parameter that the function writes, found {words[2]!r}")
+        if any(not isinstance(item, (p.Parameter, p.Comment)) for item in self.function.items):
+            raise self.fail("parameters come first in their function")
+        if not scalar and any(item.scalar for item in self.function.parameters):
+            raise self.fail("buffers come before scalars among a function's parameters")
+        alias = scanner.name(words[3], "a parameter") if len(words) == 4 else ""
+        self.function.items.append(p.Parameter(
+            scanner.name(words[0], "a parameter's name"), words[1], scalar, len(words) > 2, alias, self.number, self.comment,
+        ))
 
     def tile(self, words: list[str]) -> None:
         if self.function is None or self.map is not None:

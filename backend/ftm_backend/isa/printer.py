@@ -51,7 +51,7 @@ def _header(item: p.Buffer | p.ScalarArgument | p.Comment) -> str:
     return _end(f"@{item.kind} {', '.join(words)}", item.comment)
 
 
-def _item(item: p.Tile | p.Instruction | p.Map | p.Label | p.Comment, lines: list[str]) -> None:
+def _item(item: p.Parameter | p.Tile | p.Instruction | p.Map | p.Label | p.Comment, lines: list[str]) -> None:
     if isinstance(item, p.Instruction):
         lines.append(instruction(item, "    "))
     elif isinstance(item, p.Map):
@@ -69,6 +69,9 @@ def _item(item: p.Tile | p.Instruction | p.Map | p.Label | p.Comment, lines: lis
     elif isinstance(item, p.Tile):
         text = f"  @tile {item.name}, {item.space}, {item.dtype}, {item.rows}x{item.columns}, {item.depth}, {item.offset}"
         lines.append(_end(text, item.comment))
+    elif isinstance(item, p.Parameter):
+        words = [item.name, item.dtype, *(["out"] if item.out else []), *([item.alias] if item.alias else [])]
+        lines.append(_end(f"  @{'scalar' if item.scalar else 'param'} {', '.join(words)}", item.comment))
     else:
         lines.append(_comment(item, "    "))
 
@@ -83,7 +86,7 @@ def instruction(item: p.Instruction, indent: str = "") -> str:
     """One instruction as text."""
     row = BY_NAME.get(item.name)
     addresses = {i for i, o in enumerate(row.operands) if o.kind == ADDRESS} if row else set()
-    words = [operand(o, i in addresses) for i, o in enumerate(item.operands)]
+    words = [operand(o, i in addresses or item.name == "@call") for i, o in enumerate(item.operands)]
     name = ".".join((item.name, *item.suffixes))
     text = f"{name} {', '.join(words)}" if words else name
     return _end(_predicate(item.predicate, indent) + text, item.comment)

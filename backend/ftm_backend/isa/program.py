@@ -160,15 +160,36 @@ class Tile:
 
 
 @dataclass(slots=True)
-class Function:
-    """``@func`` to ``@ret``: tiles and code in the order of the text."""
+class Parameter:
+    """``@param x0, f32`` (a buffer) or ``@scalar a0, f64`` in a function: what every call of it binds.
+
+    out: a buffer that the function writes.  alias: another buffer parameter that may be bound to the same memory.
+    """
 
     name: str
-    items: list[Tile | Instruction | Map | Label | Comment] = field(default_factory=list)
+    dtype: str
+    scalar: bool = False
+    out: bool = False
+    alias: str = ""
+    line: int = 0
+    comment: str = ""
+
+
+@dataclass(slots=True)
+class Function:
+    """``@func`` to ``@ret``: parameters, tiles and code in the order of the text."""
+
+    name: str
+    items: list[Parameter | Tile | Instruction | Map | Label | Comment] = field(default_factory=list)
     line: int = 0
     end: int = 0
     comment: str = ""
     end_comment: str = ""
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """The parameters, in order."""
+        return [item for item in self.items if isinstance(item, Parameter)]
 
 
 @dataclass(slots=True)

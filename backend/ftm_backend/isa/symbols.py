@@ -40,6 +40,14 @@ class BufferSymbol:
     alias: int
 
 
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """A function's parameters by name, numbered as the program's buffers and scalars are."""
+
+    buffers: dict[str, BufferSymbol]
+    scalars: dict[str, tuple[int, str]]
+
+
 class Reporter:
     """Makes errors that show the line of the text, or its canonical print when there is no text."""
 
@@ -70,6 +78,7 @@ class Symbols:
         self.buffers: dict[str, BufferSymbol] = {}
         self.scalars: dict[str, tuple[int, str]] = {}
         self.functions: dict[str, int] = {}
+        self.parameters: list[Parameters] = []
         self.tiles: list[TileSymbol] = []
         self._taken: dict[str, int] = {}
         try:
@@ -135,12 +144,36 @@ class Symbols:
         return target.number
 
     def _declare_functions(self) -> None:
+        self._buffer_count, self._scalar_count = len(self.buffers), len(self.scalars)
         for function in self.code():
             if function.name in self.functions:
                 raise self.report.error(f"function {function.name!r} is defined twice", function.line, 0)
             self.functions[function.name] = len(self.functions)
+            self.parameters.append(self._declare_parameters(function))
         if "main" not in self.functions:
             raise self.report.error("the program has no @func main, where execution starts", self.program.line)
+
+    def _declare_parameters(self, function: p.Function) -> Parameters:
+        found = Parameters({}, {})
+        if function.name == "main" and function.parameters:
+            raise self.report.error("main has no parameters: what it works on is in the header", function.parameters[0].line)
+        for item in function.parameters:
+            if item.name in found.buffers or item.name in found.scalars or item.name in self._taken:
+                raise self.report.error(f"{item.name!r} is declared twice", item.line, 0)
+            if item.scalar:
+                if item.dtype not in ("f64", "i64"):
+                    raise self.report.error(f"a scalar parameter is f64 or i64, not {item.dtype!r}", item.line, 1)
+                found.scalars[item.name] = self._scalar_count, item.dtype
+                self._scalar_count += 1
+                continue
+            if item.alias and item.alias not in found.buffers:
+                raise self.report.error(f"{item.name!r} may share memory with {item.alias!r}, which is no buffer parameter "
+                                        "before it", item.line, 3)
+            element = self._type(item.dtype, item.line, 1)
+            buffer = p.Buffer("param", item.name, item.dtype, (), offset=int(item.out), line=item.line)
+            found.buffers[item.name] = BufferSymbol(self._buffer_count, buffer, element, -1)
+            self._buffer_count += 1
+        return found
 
     def code(self) -> Iterable[p.Function]:
         """The functions, in the order of their numbers."""
@@ -149,11 +182,12 @@ class Symbols:
     def declare_tiles(self, function: p.Function) -> dict[str, TileSymbol]:
         """Numbers the tiles of one function; checks that each fits its scratchpad."""
         number = self.functions[function.name]
+        parameters = self.parameters[number]
         found: dict[str, TileSymbol] = {}
         for tile in function.items:
             if not isinstance(tile, p.Tile):
                 continue
-            if tile.name in found or tile.name in self._taken:
+            if tile.name in found or tile.name in self._taken or tile.name in parameters.buffers or tile.name in parameters.scalars:
                 raise self.report.error(f"{tile.name!r} is declared twice", tile.line, 0)
             found[tile.name] = self._tile(tile, number)
             self.tiles.append(found[tile.name])

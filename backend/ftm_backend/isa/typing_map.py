@@ -177,9 +177,9 @@ class Typer:
                 raise self.error(f"r{operand.number} does not exist", line, number)
             return Source(_REGISTER, rule, operand.number)
         if isinstance(operand, p.Name):
-            found = self.encoder.symbols.scalars.get(operand.name)
-            if found is None:
-                raise self.error(f"{operand.name!r} is no scalar argument of the program", line, number)
+            found = self.encoder.scalar(operand.name)
+            if not found[1]:
+                raise self.error(f"{operand.name!r} is no scalar of the program or the function", line, number)
             if found[1] == "f64" and rule.kind != "float":
                 raise self.error(f"{operand.name} is f64 where {rule.suffix} is read: convert with VCVT", line, number)
             return Source(_SCALAR, rule, found[0])

@@ -63,7 +63,9 @@ class Walk:
     ) -> None:
         self.decoded, self.core, self.cores, self.loaded, self.limit = decoded, core, cores, loaded, limit
         self.shared = shared
-        self.scalars = scalars
+        self.scalars = list(scalars)
+        self._bound: dict[int, int] = {}
+        """Parameter -> the buffer that the last call bound it to."""
         self.machine = decoded.machine
         self.registers = [0] * SCALAR_REGISTERS
         self.extents: dict[Slot, tuple[int, int]] = {}
@@ -81,8 +83,10 @@ class Walk:
 
     def value(self, item: tuple[int, ...], at: int) -> int:
         """Scalar operand number ``at`` of an instruction record."""
-        at = 15 + 3 * at
-        result, register, scalar = item[at], item[at + 1], item[at + 2]
+        return self._sum(*item[15 + 3 * at : 18 + 3 * at])
+
+    def _sum(self, result: int, register: int, scalar: int) -> int:
+        """A Value record."""
         if register >= 0:
             result += self.registers[register]
         if scalar >= 0:
@@ -125,6 +129,7 @@ class Walk:
                 position += 1
             elif opcode == call:
                 self.flush()
+                self._bind(item)
                 self._stack.append(position + 1)
                 self._jumper.leave()
                 self.events.append(Enter(item[5]))
@@ -137,6 +142,15 @@ class Walk:
             else:
                 self._execute(item, _NAMES[opcode])
                 position += 1
+
+    def _bind(self, item: tuple[int, ...]) -> None:
+        """Binds the parameters of the function that is called."""
+        _, _, _, _, first_buffer, buffers, first_scalar, scalars = self.decoded.functions[item[5]]
+        arguments = self.decoded.sections["arguments"][item[11] : item[11] + buffers + scalars]
+        for number, (buffer, *_) in enumerate(arguments[:buffers], first_buffer):
+            self._bound[number] = self._bound.get(buffer, buffer)
+        for number, (_, _, *value) in enumerate(arguments[buffers:], first_scalar):
+            self.scalars[number] = self._sum(*value)
 
     def _take(self) -> list[Event]:
         taken, self.events = self.events, []
@@ -209,12 +223,7 @@ class Walk:
         for record in self.decoded.sections["dims"][item[11] : item[11] + item[12] + item[13]]:
             pair = []
             for at in (0, 3):
-                value = record[at]
-                if record[at + 1] >= 0:
-                    value += self.registers[record[at + 1]]
-                if record[at + 2] >= 0:
-                    value += self.scalars[record[at + 2]]
-                pair.append(value)
+                pair.append(self._sum(*record[at : at + 3]))
             found.append((max(pair[0], 0), pair[1]))
         return found[: item[12]], found[item[12] :]
 
@@ -234,7 +243,7 @@ class Walk:
             moved = self._transfers[key] = cost.transfer(self.machine, BY_NUMBER[key[0]].bytes, rows, columns, key[1])
         if item[0] in (_OP["DLD"], _OP["DGA"]):
             self._fill(slot, _count(rows), _count(columns))
-        self.events.append(Dma(slots, moved, _NAMES[item[0]], item[7]))
+        self.events.append(Dma(slots, moved, _NAMES[item[0]], self._bound.get(item[7], item[7])))
 
     def _copy(self, item: tuple[int, ...]) -> None:
         source, target = self._slot(item, 0), self._slot(item, 1)

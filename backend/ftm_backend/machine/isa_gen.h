@@ -6,8 +6,8 @@
 namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
-constexpr uint32_t kVersion = 1;
-constexpr uint64_t kFingerprint = 0x7622ad7340e5071eull;
+constexpr uint32_t kVersion = 2;
+constexpr uint64_t kFingerprint = 0x94bb43962ef69c4eull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
 
@@ -30,7 +30,7 @@ enum Opcode : uint16_t {
   FTM_OP_SNC = 15,  // d = cores
   FTM_OP_SLDI = 16,  // d = a
   FTM_OP_SBR = 17,  // next = label
-  FTM_OP_CALL = 18,  // run f
+  FTM_OP_CALL = 18,  // bind arguments; run f
   FTM_OP_RET = 19,  // return
   FTM_OP_BARRIER = 20,  // for all cores: DWAITALL; wait
   FTM_OP_MAP = 21,  // for i in 0..R-1, j in 0..C-1: inputs; body; outputs
@@ -277,6 +277,7 @@ enum BufferKind : uint8_t {
   FTM_BUFFER_OUTPUT = 1,
   FTM_BUFFER_CONST = 2,
   FTM_BUFFER_ARENA = 3,
+  FTM_BUFFER_PARAMETER = 4,
 };
 
 enum Flag : uint16_t {
@@ -307,7 +308,7 @@ struct Operand {
 };
 static_assert(sizeof(Operand) == 4, "image layout");
 
-// A DDR buffer: an input, output, constant or arena region.
+// A DDR buffer: an input, output, constant or arena region, or a parameter of a function.
 struct Buffer {
   uint32_t name;  // string
   uint8_t kind;  // FTM_BUFFER_*
@@ -317,11 +318,11 @@ struct Buffer {
   int32_t alias;  // outputs: buffer index of the input whose storage may be passed, or -1
   uint64_t elements;
   uint64_t bytes;
-  uint64_t offset;  // arena: byte offset; const: byte offset in const_data; input, output: argument position
+  uint64_t offset;  // arena: byte offset; const: byte offset in const_data; input, output: argument position; parameter: whether its function writes it
 };
 static_assert(sizeof(Buffer) == 40, "image layout");
 
-// A runtime scalar argument, 8 bytes each.
+// A runtime scalar argument of the program, 8 bytes each, or a scalar parameter of a function.
 struct Scalar {
   uint32_t name;  // string
   uint32_t type;  // FTM_TYPE_F64 or FTM_TYPE_I64
@@ -349,8 +350,20 @@ struct Function {
   uint32_t first;
   uint32_t count;
   uint32_t line;
+  uint32_t first_buffer;  // its buffer parameters, into buffers
+  uint32_t buffers;
+  uint32_t first_scalar;  // its scalar parameters, into scalars
+  uint32_t scalars;
 };
-static_assert(sizeof(Function) == 16, "image layout");
+static_assert(sizeof(Function) == 32, "image layout");
+
+// What a call binds to a parameter: an address in a buffer, or, when buffer is -1, a value.
+struct Argument {
+  int32_t buffer;
+  uint32_t reserved;
+  Value value;  // element offset in the buffer, or the value; an f64 is the scalar of that number
+};
+static_assert(sizeof(Argument) == 24, "image layout");
 
 // One dimension of a transfer.
 struct Dim {
@@ -370,7 +383,7 @@ struct Instruction {
   int32_t dst;  // destination register
   int32_t buffer;
   int32_t tile[3];  // in operand order, but data before index: DGA and DSC: X, I; MM and MERGE: A, B, C
-  uint32_t first_dim;  // into dims
+  uint32_t first_dim;  // into dims; @call: into arguments
   uint16_t row_dims;
   uint16_t column_dims;
   uint32_t reserved;
@@ -456,7 +469,7 @@ struct Header {
   uint32_t main;  // function index
   uint32_t inputs;  // count
   uint32_t outputs;  // count
-  uint32_t reserved;
+  uint32_t scalars;  // count
   uint64_t arena_bytes;
 };
 static_assert(sizeof(Header) == 64, "image layout");
@@ -468,17 +481,18 @@ enum SectionIndex {
   FTM_SECTION_TILES = 3,  // array of Tile
   FTM_SECTION_FUNCTIONS = 4,  // array of Function
   FTM_SECTION_INSTRUCTIONS = 5,  // array of Instruction
-  FTM_SECTION_DIMS = 6,  // array of Dim
-  FTM_SECTION_MAPS = 7,  // array of Map
-  FTM_SECTION_MAP_INPUTS = 8,  // array of MapInput
-  FTM_SECTION_MAP_OUTPUTS = 9,  // array of MapOutput
-  FTM_SECTION_MAP_OPS = 10,  // array of MapOp
-  FTM_SECTION_IMMEDIATES = 11,  // array of uint64_t
-  FTM_SECTION_LABELS = 12,  // array of Label
-  FTM_SECTION_STRINGS = 13,  // array of uint8_t
-  FTM_SECTION_CONST_DATA = 14,  // array of uint8_t
-  FTM_SECTION_TEXT = 15,  // array of uint8_t
-  FTM_SECTIONS = 16,
+  FTM_SECTION_ARGUMENTS = 6,  // array of Argument
+  FTM_SECTION_DIMS = 7,  // array of Dim
+  FTM_SECTION_MAPS = 8,  // array of Map
+  FTM_SECTION_MAP_INPUTS = 9,  // array of MapInput
+  FTM_SECTION_MAP_OUTPUTS = 10,  // array of MapOutput
+  FTM_SECTION_MAP_OPS = 11,  // array of MapOp
+  FTM_SECTION_IMMEDIATES = 12,  // array of uint64_t
+  FTM_SECTION_LABELS = 13,  // array of Label
+  FTM_SECTION_STRINGS = 14,  // array of uint8_t
+  FTM_SECTION_CONST_DATA = 15,  // array of uint8_t
+  FTM_SECTION_TEXT = 16,  // array of uint8_t
+  FTM_SECTIONS = 17,
 };
 
 }  // namespace ftm::isa

@@ -1,4 +1,4 @@
-"""Pass ``lower-kernels``: each kernel becomes a function of tiles, DMA and maps; ``main`` calls them."""
+"""Pass ``lower-kernels``: each function becomes one of tiles, DMA and maps; ``main`` calls them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.lowerings import LOWERINGS
 from ftm_backend.midend.program import Program
+from ftm_backend.midend.share_kernels import Call, Function
+from ftm_backend.tile import tree
 from ftm_backend.tile.builder import TileBuilder
 from ftm_backend.tile.program import TileProgram
 
@@ -16,19 +18,27 @@ def lower_kernels(program: Program, machine: MachineParameters) -> TileProgram:
     """The tile level of a planned program."""
     made = TileProgram(machine.name, inputs=program.inputs, scalars=program.scalars, outputs=program.outputs,
                        consts=program.consts, arena=program.arena)
-    for kernel in program.kernels:
-        b = TileBuilder(kernel.name)
-        LOWERINGS[kernel.kind].lower(kernel, b)
-        made.kernels.append(b.kernel)
-        if not kernel.faults:
-            made.in_bounds.add(kernel.name)
+    for function in program.functions:
+        made.kernels.append(_lower(function))
+        if not function.kernel.faults:
+            made.in_bounds.add(function.name)
     b = TileBuilder("main")
-    _call(program.kernels, b)
+    _call(program.kernels, program.calls, b)
     made.kernels.append(b.kernel)
     return made
 
 
-def _call(kernels: list[Kernel], b: TileBuilder) -> None:
+def _lower(function: Function) -> tree.Kernel:
+    """The tile level of one function."""
+    arguments = function.arguments
+    b = TileBuilder(function.name, {symbol: (f"x{number}", start) for symbol, (number, start) in arguments.buffers.items()},
+                    {symbol: f"a{number}" for symbol, number in arguments.scalars.items()})
+    b.kernel.parameters, b.kernel.scalars = function.parameters, function.scalars
+    LOWERINGS[function.kernel.kind].lower(function.kernel, b)
+    return b.kernel
+
+
+def _call(kernels: list[Kernel], calls: list[Call], b: TileBuilder) -> None:
     """Calls kernels in order; those of one core that follow each other share one test."""
     position = 0
     while position < len(kernels):
@@ -37,11 +47,11 @@ def _call(kernels: list[Kernel], b: TileBuilder) -> None:
             b.barrier()
         last = position + 1
         if not kernel.one_core:
-            b.call(kernel.name)
+            b.call(calls[position].text)
         else:
             while last < len(kernels) and kernels[last].one_core and not kernels[last].barrier:
                 last += 1
             with b.if_(b.compare("eq", b.core_id(), 0)):
-                for other in kernels[position:last]:
-                    b.call(other.name)
+                for call in calls[position:last]:
+                    b.call(call.text)
         position = last

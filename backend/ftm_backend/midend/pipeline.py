@@ -15,6 +15,7 @@ from ftm_backend.midend.lower_kernels import lower_kernels
 from ftm_backend.midend.order_kernels import order_kernels
 from ftm_backend.midend.own_buffers import own_buffers
 from ftm_backend.midend.plan_buffers import plan_buffers
+from ftm_backend.midend.share_kernels import share_kernels
 from ftm_backend.stages import Form, Pass
 from ftm_backend.tile.program import TileProgram
 from ftm_backend.tile.reader import read_tiles
@@ -40,6 +41,9 @@ GROUPED = Form(text.print_grouped, text.read_grouped, ".mlir")
 PROGRAM = Form(text.print_program, text.read_program, ".mlir")
 """Kernels on tensors that have buffers."""
 
+SHARED = Form(text.print_program, lambda content, machine: share_kernels(text.read_program(content, machine), machine), ".mlir")
+"""Kernels that say which function they call, with what."""
+
 TILES = Form(print_tiles, lambda content, machine: read_tiles(content), ".tiles")
 """Kernels on tiles."""
 
@@ -50,7 +54,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("order-kernels", order_kernels, GROUPED,
          "find the kernels that can fault; let kernels that write over inputs wait for them"),
     Pass("plan-buffers", plan_buffers, PROGRAM, "give each value between kernels its DDR buffer; place barriers"),
-    Pass("lower-kernels", lower_kernels, TILES, "turn each kernel into a function of tiles, DMA and maps", alias="ftm"),
+    Pass("share-kernels", share_kernels, SHARED, "turn kernels into functions of buffers and scalars; equal ones are one function"),
+    Pass("lower-kernels", lower_kernels, TILES, "turn each function into one of tiles, DMA and maps", alias="ftm"),
 )
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ftm_backend.linalg.ir import Function
+from ftm_backend.linalg import ir
 from ftm_backend.midend.kernel import Kernel
+
+if TYPE_CHECKING:
+    from ftm_backend.midend.share_kernels import Call, Function
 
 __all__ = ["Program"]
 
@@ -17,10 +20,11 @@ class Program:
 
     inputs: [symbol, dtype, shape]; scalars: [symbol, dtype]; outputs: [symbol, dtype, shape, symbol of the
     input whose storage it may share or ""]; consts: [symbol, dtype, shape, little-endian bytes in hex];
-    arena: [symbol, byte offset, dtype, shape]; arena_bytes: size of the arena.
+    arena: [symbol, byte offset, dtype, shape]; arena_bytes: size of the arena.  functions, calls: what the kernels have
+    become, a call for each, once ``share-kernels`` has been there.
     """
 
-    function: Function
+    function: ir.Function
     kernels: list[Kernel]
     inputs: list[list[Any]] = field(default_factory=list)
     scalars: list[list[Any]] = field(default_factory=list)
@@ -28,3 +32,5 @@ class Program:
     consts: list[list[Any]] = field(default_factory=list)
     arena: list[list[Any]] = field(default_factory=list)
     arena_bytes: int = 0
+    functions: list[Function] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)

@@ -1,12 +1,13 @@
 """Text of kernels: MLIR in which each kernel is an ``ftm.kernel`` around its operations.
 
 Attributes of a kernel: ``kind``, and as far as passes have decided them ``one_core``, ``faults``, ``barrier``, and the
-symbols of the buffers that it reads, writes and works in (``inputs``, ``outputs``, ``workspaces``).
+symbols of the buffers that it reads, writes and works in (``inputs``, ``outputs``, ``workspaces``), and the ``call`` that it is.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from ftm_backend import mlir
@@ -17,6 +18,7 @@ from ftm_backend.midend.cluster import Cluster, common_domain
 from ftm_backend.midend.group import Former
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.program import Program
+from ftm_backend.midend.share_kernels import Call
 
 __all__ = ["print_grouped", "print_program", "read_grouped", "read_program"]
 
@@ -24,9 +26,9 @@ __all__ = ["print_grouped", "print_program", "read_grouped", "read_program"]
 class _Printer(FunctionPrinter):
     """Prints kernels in their order; updates follow the kernels that make their parts."""
 
-    def __init__(self, function: Function, kernels: list[Kernel], attributes: dict[str, str]) -> None:
+    def __init__(self, function: Function, kernels: list[Kernel], attributes: dict[str, str], calls: Sequence[Call] = ()) -> None:
         super().__init__(function, attributes)
-        self._kernels = kernels
+        self._kernels, self._calls = kernels, dict(zip(kernels, calls, strict=bool(calls)))
         self._users: dict[Value, list[Statement | Update | None]] = {t.value: [None] for t in function.results}
         for item in function.body:
             for value in item.reads():
@@ -71,16 +73,18 @@ class _Printer(FunctionPrinter):
         self._count += 1
         self.line(f'{name} = "ftm.kernel"() ({{')
         self.lines += inside
-        self.line(f"}}) {{{_words(kernel)}}} : () -> ({types})")
+        self.line(f"}}) {{{_words(kernel, self._calls.get(kernel))}}} : () -> ({types})")
 
 
-def _words(kernel: Kernel) -> str:
+def _words(kernel: Kernel, call: Call | None) -> str:
     words = [f'kind = "{kernel.kind}"']
     words += [name for name in ("one_core", "faults", "barrier") if getattr(kernel, name)]
     for name in ("inputs", "outputs", "workspaces"):
         symbols = [v.symbol for v in getattr(kernel, name)]
         if symbols and all(symbols):
             words.append(f"{name} = [{', '.join(f'{chr(34)}{s}{chr(34)}' for s in symbols)}]")
+    if call is not None:
+        words.append(f'call = "{call.text}"')
     return ", ".join(words)
 
 
@@ -93,7 +97,7 @@ def print_program(program: Program, stage: str) -> str:
     """The text of a planned program: with the symbols of all buffers."""
     facts = {name: getattr(program, name) for name in ("inputs", "scalars", "outputs", "consts", "arena", "arena_bytes")}
     attributes = {"ftm.stage": f'"{stage}"', "ftm.program": json.dumps(json.dumps(facts))}
-    return _Printer(program.function, program.kernels, attributes).text()
+    return _Printer(program.function, program.kernels, attributes, program.calls).text()
 
 
 def read_grouped(text: str, machine: MachineParameters) -> Grouped:

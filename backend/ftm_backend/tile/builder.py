@@ -6,7 +6,7 @@ Map bodies are written in ``linalg.ir.Node``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
 from typing import NamedTuple
@@ -29,11 +29,15 @@ _ACCESS = {"full": "", "row": ".row", "col": ".col", "one": ".one"}
 
 
 class Buffer(NamedTuple):
-    """A DDR buffer of the program, of ``elements`` elements."""
+    """A DDR buffer of the program, of ``elements`` elements; addresses count from its element 0.
+
+    Where it is a parameter, that is bound to element ``start``.
+    """
 
     symbol: str
     dtype: str
     elements: int
+    start: int = 0
 
 
 Mapped = tuple[Tile, Index, str]
@@ -41,10 +45,15 @@ Mapped = tuple[Tile, Index, str]
 
 
 class TileBuilder:
-    """Builds the kernel ``kernel``, statement after statement."""
+    """Builds the kernel ``kernel``, statement after statement.
 
-    def __init__(self, name: str) -> None:
+    buffers: the parameter that stands for a symbol, and the element that it starts at.  scalars: the same of runtime scalars.
+    """
+
+    def __init__(self, name: str, buffers: Mapping[str, tuple[str, int]] | None = None,
+                 scalars: Mapping[str, str] | None = None) -> None:
         self.kernel = Kernel(name, Indices(), [], [])
+        self._buffers, self._scalars = buffers, scalars or {}
         self._indices = self.kernel.indices
         self._block: Block = self.kernel.body
         self._level = 0
@@ -54,7 +63,10 @@ class TileBuilder:
 
     def buffer(self, symbol: str, dtype: str, elements: int) -> Buffer:
         """The DDR buffer ``symbol``."""
-        return Buffer(symbol, dtype, elements)
+        if self._buffers is None:
+            return Buffer(symbol, dtype, elements)
+        name, start = self._buffers[symbol]
+        return Buffer(name, dtype, elements, start)
 
     def tile(self, dtype: str, rows: int, cols: int, space: str = "am", depth: int = 1) -> Tile:
         """A new ring of ``depth`` tiles of at most ``rows`` x ``cols`` in ``am``, ``sm`` or ``gsm``."""
@@ -179,9 +191,9 @@ class TileBuilder:
         """All cores wait here for each other and for their DMA."""
         self._block.append(Instruction("barrier", ["BARRIER"]))
 
-    def call(self, function: str) -> None:
-        """Runs another function."""
-        self._block.append(Instruction("call", [f"@call {function}"]))
+    def call(self, call: str) -> None:
+        """Runs another function: its name and its arguments, as in assembly."""
+        self._block.append(Instruction("call", [f"@call {call}"]))
 
     # --- data movement ----------------------------------------------------------------------------------
 
@@ -272,7 +284,7 @@ class TileBuilder:
         node for each of ``outs``.
         """
         read, written = [self._slot(t, s) for t, s, _ in ins], [self._slot(t, s) for t, s, _ in outs]
-        writer = BodyWriter(RULES)
+        writer = BodyWriter(RULES, self._scalars)
         arguments = [Node("element", tile.dtype) for tile, _, _ in ins]
         parts: Parts = ["@map ", Use(self.expr(rows)), " x ", Use(self.expr(columns))]
         for slot, argument, (_, _, access) in zip(read, arguments, ins, strict=True):
@@ -299,6 +311,7 @@ class TileBuilder:
 
     def gather(self, buffer: Buffer, index: Node) -> Node:
         """In a map body: ``buffer[index]``, element by element; an index outside the buffer is a fault of the program."""
+        assert not buffer.start, "a buffer that is addressed by data is bound whole"
         return Node("gather", buffer.dtype, (index,), buffer)
 
     # --- pieces of instructions -------------------------------------------------------------------------
@@ -310,7 +323,7 @@ class TileBuilder:
         return Slot(tile, self.expr(0 if tile.depth == 1 else index))
 
     def _address(self, buffer: Buffer, offset: Index) -> Parts:
-        return [f"{buffer.symbol}[", Use(self.expr(offset), address=True), "]"]
+        return [f"{buffer.symbol}[", Use(self.expr(self.sub(offset, buffer.start)), address=True), "]"]
 
     def _dims(self, buffer: Buffer, offset: Index, extents: Sequence[Index], strides: Sequence[int],
               row_dims: int) -> tuple[Parts, Transfer]:
@@ -323,7 +336,7 @@ class TileBuilder:
         parts: Parts = []
         for position, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
             parts += [" | " if position == row_dims else " " if position else "", Use(size), f"@{stride}"]
-        return parts, Transfer(buffer.symbol, self.expr(offset), sizes, tuple(strides))
+        return parts, Transfer(buffer.symbol, self.expr(self.sub(offset, buffer.start)), sizes, tuple(strides))
 
     def _anywhere(self, buffer: Buffer) -> Transfer:
         """A transfer whose addresses depend on data."""

@@ -59,10 +59,11 @@ def _shortest(value: float, kind: str) -> str:
 
 
 class BodyWriter:
-    """Collects the lines of one map body; ``rules`` say how an operation is written."""
+    """Collects the lines of one map body; ``rules`` say how an operation is written, ``scalars`` how a runtime scalar is called."""
 
-    def __init__(self, rules: Mapping[str, Callable[..., Operand]]) -> None:
+    def __init__(self, rules: Mapping[str, Callable[..., Operand]], scalars: Mapping[str, str]) -> None:
         self._rules = rules
+        self.scalars = scalars
         self._values: dict[int, Operand] = {}
         self._lines: dict[tuple[Any, ...], Operand] = {}
         self._keys: dict[Operand, tuple[Any, ...]] = {}

@@ -334,7 +334,7 @@ def _constant(w: BodyWriter, node: Node) -> Operand:
 
 
 def _scalar(w: BodyWriter, node: Node) -> Operand:
-    return Operand(node.payload, "s")
+    return Operand(w.scalars.get(node.payload, node.payload), "s")
 
 
 def _position(w: BodyWriter, node: Node) -> Operand:

@@ -13,7 +13,7 @@ from ftm_backend.tile.builder import Buffer, TileBuilder
 from ftm_backend.tile.expressions import read_expression, split
 from ftm_backend.tile.index import Atom, Expr
 from ftm_backend.tile.program import TileProgram
-from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Parts, Slot, Tile, Use
+from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Parameter, Parts, Slot, Tile, Use
 
 __all__ = ["TileTextError", "read_tiles"]
 
@@ -127,7 +127,9 @@ class _Function:
                 return line
             if line in ("@ret", "}", "} else {"):
                 raise ValueError(f"{line} ends nothing here; expected {' or '.join(ends)}")
-            if line.startswith("@tile "):
+            if line.startswith(("@param ", "@scalar ")):
+                self._parameter(line)
+            elif line.startswith("@tile "):
                 self._tile(line)
             elif line.startswith("for "):
                 block.append(self._loop(line))
@@ -140,6 +142,14 @@ class _Function:
         raise TileTextError(f"line {self._lines.number}: {missing}")
 
     # --- declarations and control --------------------------------------------------------------------------
+
+    def _parameter(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        name, dtype, *more = [w.strip() for w in rest.split(",")]
+        if word == "@scalar":
+            self._kernel.scalars.append((name, dtype))
+        else:
+            self._kernel.parameters.append(Parameter(name, dtype, bool(more), more[1] if len(more) > 1 else ""))
 
     def _tile(self, line: str) -> None:
         name, space, dtype, extents, depth, *offset = [w.strip() for w in line.removeprefix("@tile ").split(",")]
@@ -216,7 +226,7 @@ class _Function:
             raise ValueError(f"unknown instruction {word}")
         operands, legal, build = entry
         given = split(rest)
-        if len(given) != operands:
+        if len(given) != operands and operands >= 0:
             raise ValueError(f"{word} takes {operands} operands, found {len(given)}")
         unknown = [s for s in suffixes if s not in legal]
         if unknown:
@@ -298,7 +308,7 @@ class _Function:
 Build = Callable[[_Function, list[str], list[str]], "Instruction | None"]
 
 _INSTRUCTIONS: dict[str, tuple[int, tuple[str, ...], Build]] = {
-    # operands, suffixes, how it is built; what gives None is built by the builder
+    # operands (-1: any number), suffixes, how it is built; what gives None is built by the builder
     "DLD": (3, (), _Function._load),
     "DST": (3, ("ADD",), _Function._store),
     "DGA": (4, (), _Function._gather),
@@ -310,7 +320,7 @@ _INSTRUCTIONS: dict[str, tuple[int, tuple[str, ...], Build]] = {
     "SCAN": (3, ("ADD", "MUL", "MIN", "MAX", "LSE", "DOWN"), _Function._scan),
     "SORT": (2, (), lambda f, operands, _: f._builder.sort(*f._slots(operands))),
     "MERGE": (3, (), lambda f, operands, _: f._builder.merge(*f._slots(operands))),
-    "@call": (1, (), lambda f, operands, _: f._builder.call(operands[0])),
+    "@call": (-1, (), lambda f, operands, _: f._builder.call(", ".join(operands))),
     "BARRIER": (0, (), lambda f, operands, _: f._builder.barrier()),
     "DWAIT": (1, (), lambda f, operands, _: Instruction("wait", ["DWAIT ", f._slot(operands[0])])),
     "DWAITALL": (0, (), lambda f, operands, _: Instruction("waitall", ["DWAITALL"])),

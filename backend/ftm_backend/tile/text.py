@@ -5,9 +5,10 @@
     @in b0, f32, 4096
     ...
     @func kernel_0
+      @param x0, f32
       @tile T0, am, f32, 1x1024, 1
         for i1 = 0, 4 {
-          DLD b0[{1024*i1}], 1@1 | 1024@1, T0
+          DLD x0[{1024*i1}], 1@1 | 1024@1, T0
           ...
         }
     @ret
@@ -20,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ftm_backend.tile.program import TileProgram
-from ftm_backend.tile.tree import Block, Branch, Instruction, Loop, Slot, Tile, Use
+from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Tile, Use
 
-__all__ = ["header", "print_tiles", "shape_text"]
+__all__ = ["header", "parameters", "print_tiles", "shape_text"]
 
 
 def print_tiles(program: TileProgram, stage: str) -> str:
@@ -30,7 +31,7 @@ def print_tiles(program: TileProgram, stage: str) -> str:
     lines = [f"@stage {stage}", *header(program, program.machine)]
     for kernel in program.kernels:
         mark = ", in_bounds" if kernel.name in program.in_bounds else ""
-        lines += ["", f"@func {kernel.name}{mark}", *(_declaration(t) for t in kernel.tiles), *_block(kernel.body, "    "), "@ret"]
+        lines += ["", f"@func {kernel.name}{mark}", *parameters(kernel), *(_declaration(t) for t in kernel.tiles), *_block(kernel.body, "    "), "@ret"]
     return "\n".join(lines) + "\n"
 
 
@@ -46,6 +47,15 @@ def header(program: TileProgram, machine: str) -> list[str]:
     lines += [f"@const {symbol}, {dtype}, {shape_text(shape)}, {data}" for symbol, dtype, shape, data in program.consts]
     lines += [f"@arena {symbol}, {offset}, {dtype}, {shape_text(shape)}" for symbol, offset, dtype, shape in program.arena]
     return lines
+
+
+def parameters(kernel: Kernel) -> list[str]:
+    """The declarations of what calls of a function bind."""
+    lines = []
+    for parameter in kernel.parameters:
+        words = [parameter.name, parameter.dtype, *(["out"] if parameter.out else []), *([parameter.alias] if parameter.alias else [])]
+        lines.append(f"  @param {', '.join(words)}")
+    return lines + [f"  @scalar {name}, {dtype}" for name, dtype in kernel.scalars]
 
 
 def shape_text(extents: Sequence[int]) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ftm_backend.tile.index import Atom, Expr, Indices
 
 __all__ = [
-    "Block", "Branch", "Instruction", "Kernel", "Loop", "Parts", "Slot", "Tile", "Transfer", "Use", "instructions",
+    "Block", "Branch", "Instruction", "Kernel", "Loop", "Parameter", "Parts", "Slot", "Tile", "Transfer", "Use", "instructions",
 ]
 
 ALIGNMENT = 64
@@ -136,14 +136,26 @@ class Branch:
 Block = list["Instruction | Loop | Branch"]
 
 
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A buffer that every call binds: ``out`` where the function writes it, ``alias`` another one that may be the same memory."""
+
+    name: str
+    dtype: str
+    out: bool = False
+    alias: str = ""
+
+
 @dataclass
 class Kernel:
-    """One function: its name, tiles in order of declaration, and body."""
+    """One function: its name, tiles in order of declaration, and body; what calls bind: buffers, then (name, type) of scalars."""
 
     name: str
     indices: Indices
     tiles: list[Tile]
     body: Block
+    parameters: list[Parameter] = field(default_factory=list)
+    scalars: list[tuple[str, str]] = field(default_factory=list)
 
 
 def instructions(block: Block) -> Iterator[Instruction]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ftm_backend.isa.families.scalar import store_register
-from ftm_backend.isa.instruction import FUNCTION, LABEL, MAP_HEADER, Cost, Example, Instruction, Operand
+from ftm_backend.isa.instruction import ARGUMENTS, FUNCTION, LABEL, MAP_HEADER, Cost, Example, Instruction, Operand
 
 _BRANCH = Cost((("SBR", 1),), 7, "branch")
 
@@ -18,13 +18,16 @@ INSTRUCTIONS = (
         ),
     ),
     Instruction(
-        "@call", "control", (Operand("f", FUNCTION),),
-        "Runs another function to its @ret and goes on.  Registers are shared; recursion is not allowed.",
-        "run f", _BRANCH,
+        "@call", "control", (Operand("f", FUNCTION), Operand("arguments", ARGUMENTS)),
+        "Binds the parameters of another function, in their order, and runs it to its @ret.  A buffer parameter (`@param`) is "
+        "bound to an address: the parameter's element 0 lies there, and it ends where the buffer does.  A scalar parameter "
+        "(`@scalar` in a function) is bound to a value.  Registers are shared; recursion is not allowed.",
+        "bind arguments; run f", _BRANCH,
         Example(
-            store_register("    SMOV 1, r1\n    @call twice\n    @call twice\n", "r1", 4).body
-            + "@ret\n@func twice\n    SADD r1, r1, r1\n",
-            {}, {"o0": ("i64", (1,), [4])},
+            "  @tile X, am, f32, 1x2, 1, 0\n    SMOV 2, r1\n    @call copy, b0[1], o0[0], 0\n    @call copy, b0[r1], o0[0], r1\n"
+            "@ret\n@func copy\n  @param from, f32\n  @param to, f32, out\n  @scalar at, i64\n  @tile X, am, f32, 1x2, 1, 0\n"
+            "    DLD from[0], 1@1 | 2@1, X\n    DWAITALL\n    SMOV at, r2\n    DST X, to[r2], 1@1 | 2@1\n    DWAITALL\n",
+            {"b0": ("f32", (4,), [1, 2, 3, 4])}, {"o0": ("f32", (4,), [2, 3, 3, 4])},
         ),
     ),
     Instruction(

@@ -107,9 +107,11 @@ void Checker::write_tile(int32_t tile, int32_t number, int64_t rows, int64_t col
 }
 
 void Checker::read_element(int32_t buffer, int64_t at) {
-    const Shadow::Home& home = shadow_.homes[buffer];
+    const View& view = core_.views[buffer];
+    const Shadow::Home& home = shadow_.homes[size_t(view.buffer)];
     if (home.region < 0) return;
-    const BufferDecl& b = core_.program->buffers[buffer];
+    const BufferDecl& b = core_.program->buffers[size_t(view.buffer)];
+    at += view.start;
     const int64_t bytes = type_bytes(b.type);
     const uint32_t* tags = &shadow_.regions[home.region].tags[home.offset + at * bytes];
     for (int64_t k = 0; k < bytes; ++k) {
@@ -121,8 +123,10 @@ void Checker::read_element(int32_t buffer, int64_t at) {
 }
 
 void Checker::write_element(int32_t buffer, int64_t at) {
-    const Shadow::Home& home = shadow_.homes[buffer];
-    const BufferDecl& b = core_.program->buffers[buffer];
+    const View& view = core_.views[buffer];
+    const Shadow::Home& home = shadow_.homes[size_t(view.buffer)];
+    const BufferDecl& b = core_.program->buffers[size_t(view.buffer)];
+    at += view.start;
     if (home.region < 0) throw Fault("writes to " + b.name + ", which is no output");
     const int64_t bytes = type_bytes(b.type);
     uint32_t* tags = &shadow_.regions[home.region].tags[home.offset + at * bytes];

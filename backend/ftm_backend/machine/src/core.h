@@ -36,6 +36,15 @@ struct Slot {
     int32_t rows, columns;
 };
 
+// Memory that a buffer's name stands for: of a parameter, from the address that it is bound to.
+struct View {
+    uint8_t* base;
+    int64_t elements;
+    int32_t buffer;  // of the program
+    bool donated;    // an output that has the address of an input
+    int64_t start;   // element of the buffer
+};
+
 struct Counters {
     uint64_t instructions = 0, dma_bytes = 0, mm_flops = 0, map_elements = 0;
 };
@@ -67,8 +76,7 @@ struct Core {
     const Program* program = nullptr;
     int32_t id = 0, count = 1;
     int64_t* r = nullptr;              // the register file, see Source
-    uint8_t* const* buffers = nullptr;  // address of each buffer of the program
-    const uint8_t* donated = nullptr;   // for each buffer: an output that has the address of an input
+    View* views = nullptr;             // of each buffer of the program
     std::atomic<Phase>* phase = nullptr;
     uint64_t most_instructions = 0;    // UINT64_MAX: any number
     Slot* slots = nullptr;             // this core's
@@ -110,6 +118,9 @@ struct Core {
         return ta.space == tb.space && sa < sb + tb.slot_bytes && sb < sa + ta.slot_bytes;
     }
     std::string name(int32_t tile, int32_t number) const;
+    // "b3, which has 16 elements"; of a parameter also what it is bound to.
+    std::string buffer_name(int32_t buffer) const;
+    void bind(const Call& call);
     // Throws Fault where `what`, a slot that is written, shares bytes with another operand.
     void apart(const char* what, int32_t written_tile, int32_t written, int32_t tile, int32_t number) const;
 };

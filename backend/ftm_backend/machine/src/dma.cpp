@@ -60,13 +60,12 @@ Shape shape_of(const Core& core, const Dma& dma) {
 }
 
 [[noreturn]] void outside(const Core& core, const Dma& dma, Wide least, Wide most) {
-    const BufferDecl& b = core.program->buffers[dma.buffer];
     throw Fault("reaches elements " + std::to_string(int64_t(least)) + " to " + std::to_string(int64_t(most)) + " of " +
-                b.name + ", which has " + std::to_string(b.elements));
+                core.buffer_name(dma.buffer));
 }
 
 void check_inside(const Core& core, const Dma& dma, Wide offset, const Shape& shape) {
-    const int64_t elements = core.program->buffers[dma.buffer].elements;
+    const int64_t elements = core.views[dma.buffer].elements;
     if (offset + shape.least < 0 || offset + shape.most >= elements)
         outside(core, dma, offset + shape.least, offset + shape.most);
 }
@@ -130,7 +129,7 @@ int64_t index_at(const Slot& slot, const TileDecl& tile, int64_t i) {
 
 // Called before a transfer writes to a buffer.
 void note_write(const Core& core, const Dma& dma) {
-    if (!core.donated[dma.buffer] || core.phase->load(std::memory_order_relaxed) == Phase::overwritten) return;
+    if (!core.views[dma.buffer].donated || core.phase->load(std::memory_order_relaxed) == Phase::overwritten) return;
     Phase found = Phase::whole;
     if (!core.phase->compare_exchange_strong(found, Phase::overwritten, std::memory_order_relaxed) && found == Phase::stopping)
         throw Interrupted();
@@ -139,12 +138,10 @@ void note_write(const Core& core, const Dma& dma) {
 // Where row i of a row transfer starts in the buffer.
 int64_t row_offset(const Core& core, const Dma& dma, int64_t i, int64_t index, const Shape& shape) {
     const Wide at = Wide(index) * core.value(dma.row_stride) + core.value(dma.offset);
-    const int64_t elements = core.program->buffers[dma.buffer].elements;
-    if (at + shape.least < 0 || at + shape.most >= elements) {
-        const BufferDecl& b = core.program->buffers[dma.buffer];
-        throw Fault("index " + std::to_string(index) + " of row " + std::to_string(i) + " leads outside " + b.name +
-                    ", which has " + std::to_string(b.elements) + " elements (index out of range)");
-    }
+    const int64_t elements = core.views[dma.buffer].elements;
+    if (at + shape.least < 0 || at + shape.most >= elements)
+        throw Fault("index " + std::to_string(index) + " of row " + std::to_string(i) + " leads outside " +
+                    core.buffer_name(dma.buffer) + " (index out of range)");
     return int64_t(at);
 }
 
@@ -165,7 +162,7 @@ void run_load(Core& core, const Dma& dma) {
     if (empty) return;
     core.counters.dma_bytes += uint64_t(shape.rows * shape.columns * bytes);
     const int count = simplify(shape.dims, shape.count);
-    copy_elements(slot.base, core.buffers[dma.buffer] + offset * bytes, shape.dims, count, bytes, false);
+    copy_elements(slot.base, core.views[dma.buffer].base + offset * bytes, shape.dims, count, bytes, false);
 }
 
 void run_store(Core& core, const Dma& dma, bool add) {
@@ -183,7 +180,7 @@ void run_store(Core& core, const Dma& dma, bool add) {
     const int count = simplify(shape.dims, shape.count);
     reverse(shape.dims, count);
     note_write(core, dma);
-    uint8_t* to = core.buffers[dma.buffer] + offset * bytes;
+    uint8_t* to = core.views[dma.buffer].base + offset * bytes;
     if (add) combine_elements(Op::Add, core.program->buffers[dma.buffer].type, to, slot.base, shape.dims, count);
     else copy_elements(to, slot.base, shape.dims, count, bytes, shape.overlapping);
 }
@@ -206,7 +203,7 @@ void run_gather(Core& core, const Dma& dma) {
     for (int64_t i = 0; i < rows; ++i) {
         const int64_t at = row_offset(core, dma, i, index_at(index, index_tile, i), shape);
         if (core.checker) core.checker->read_buffer(dma.buffer, shape.dims, count, at);
-        copy_elements(slot.base + i * t.columns * bytes, core.buffers[dma.buffer] + at * bytes, shape.dims, count, bytes, false);
+        copy_elements(slot.base + i * t.columns * bytes, core.views[dma.buffer].base + at * bytes, shape.dims, count, bytes, false);
     }
 }
 
@@ -234,7 +231,7 @@ void run_scatter(Core& core, const Dma& dma, uint16_t flags) {
     for (int64_t i = 0; i < rows; ++i) {
         const int64_t at = row_offset(core, dma, i, index_at(index, index_tile, i), shape);
         if (core.checker) core.checker->write_buffer(dma.buffer, shape.dims, count, at, op != Op::Mov);
-        uint8_t* to = core.buffers[dma.buffer] + at * bytes;
+        uint8_t* to = core.views[dma.buffer].base + at * bytes;
         const uint8_t* from = slot.base + i * t.columns * bytes;
         if (op == Op::Mov) copy_elements(to, from, shape.dims, count, bytes, shape.overlapping);
         else combine_elements(op, type, to, from, shape.dims, count);

@@ -65,6 +65,7 @@ private:
         tiles_ = section<isa::Tile>(isa::FTM_SECTION_TILES);
         functions_ = section<isa::Function>(isa::FTM_SECTION_FUNCTIONS);
         instructions_ = section<isa::Instruction>(isa::FTM_SECTION_INSTRUCTIONS);
+        arguments_ = section<isa::Argument>(isa::FTM_SECTION_ARGUMENTS);
         dims_ = section<isa::Dim>(isa::FTM_SECTION_DIMS);
         maps_ = section<isa::Map>(isa::FTM_SECTION_MAPS);
         map_inputs_ = section<isa::MapInput>(isa::FTM_SECTION_MAP_INPUTS);
@@ -124,22 +125,26 @@ private:
                 product *= extent;
                 d.shape.push_back(extent);
             }
-            require(product == d.elements, "a buffer's shape");
+            require(product == d.elements || b.kind == isa::FTM_BUFFER_PARAMETER, "a buffer's shape");
             const uint8_t wanted = i < header_.inputs                     ? isa::FTM_BUFFER_INPUT
                                    : i < header_.inputs + header_.outputs ? isa::FTM_BUFFER_OUTPUT
                                                                           : b.kind;
-            require(b.kind == wanted && b.kind <= isa::FTM_BUFFER_ARENA, "a buffer's kind");
+            require(b.kind == wanted && b.kind <= isa::FTM_BUFFER_PARAMETER, "a buffer's kind");
             if (i >= header_.inputs + header_.outputs) {
-                const int64_t room = b.kind == isa::FTM_BUFFER_CONST   ? int64_t(constants_.count)
-                                     : b.kind == isa::FTM_BUFFER_ARENA ? p.arena_bytes
-                                                                       : -1;
+                const int64_t room = b.kind == isa::FTM_BUFFER_CONST       ? int64_t(constants_.count)
+                                     : b.kind == isa::FTM_BUFFER_ARENA     ? p.arena_bytes
+                                     : b.kind == isa::FTM_BUFFER_PARAMETER ? type_bytes(d.type)  // the offset says whether it is written
+                                                                           : -1;
                 require(d.offset >= 0 && d.offset <= room && d.bytes <= room - d.offset &&
-                            d.offset % type_bytes(d.type) == 0, "a buffer's place");
+                            (b.kind == isa::FTM_BUFFER_PARAMETER || d.offset % type_bytes(d.type) == 0), "a buffer's place");
+                require(b.kind != isa::FTM_BUFFER_PARAMETER || b.elements == 0, "a parameter's size");
             }
             if (b.kind == isa::FTM_BUFFER_OUTPUT && b.alias != -1)
                 require(b.alias >= 0 && b.alias < p.inputs && p.buffers[size_t(b.alias)].bytes == d.bytes, "an alias");
             p.buffers.push_back(std::move(d));
         }
+        require(header_.scalars <= scalars_.count, "signature");
+        p.scalars = int32_t(header_.scalars);
         for (const isa::Scalar& s : scalars_) {
             require(s.type == isa::FTM_TYPE_F64 || s.type == isa::FTM_TYPE_I64, "a scalar's type");
             p.scalar_names.push_back(string(s.name));
@@ -195,10 +200,17 @@ private:
             require(f.count > 0 && f.first <= instructions_.count && f.count <= instructions_.count - f.first, "a function");
             const isa::Instruction& last = instructions_[f.first + f.count - 1];
             require(last.opcode == isa::FTM_OP_RET && last.predicate < 0, "a function's end");
+            require(f.first_buffer <= buffers_.count && f.buffers <= buffers_.count - f.first_buffer &&
+                        f.first_scalar <= scalars_.count && f.scalars <= scalars_.count - f.first_scalar, "a function's parameters");
+            for (uint32_t k = 0; k < f.buffers; ++k)
+                require(buffers_[f.first_buffer + k].kind == isa::FTM_BUFFER_PARAMETER, "a function's parameters");
+            require(f.scalars == 0 || f.first_scalar >= header_.scalars, "a function's parameters");
             program_->functions.push_back({string(f.name), f.first, f.count});
         }
         require(header_.main < functions_.count, "no main");
-        program_->entry = functions_[header_.main].first;
+        const isa::Function& main = functions_[header_.main];
+        require(main.buffers == 0 && main.scalars == 0, "parameters of main");
+        program_->entry = main.first;
     }
 
     void read_maps() {
@@ -251,8 +263,8 @@ private:
                 s.target = in.target;
                 break;
             case isa::FTM_OP_CALL:
-                require(in.target >= 0 && uint64_t(in.target) < functions_.count, "a call");
-                s.target = int32_t(functions_[in.target].first);
+                s.target = int32_t(p.calls.size());
+                p.calls.push_back(call(in));
                 break;
             case isa::FTM_OP_MAP:
                 require(in.target >= 0 && uint64_t(in.target) < maps_.count, "a map");
@@ -278,14 +290,49 @@ private:
 
     void require_buffer(int32_t index) const { require(index >= 0 && uint64_t(index) < buffers_.count, "a buffer operand"); }
 
+    bool writable(int32_t index) const {
+        const BufferDecl& b = program_->buffers[size_t(index)];
+        return b.kind == isa::FTM_BUFFER_OUTPUT || b.kind == isa::FTM_BUFFER_ARENA || (b.kind == isa::FTM_BUFFER_PARAMETER && b.offset);
+    }
+
+    Call call(const isa::Instruction& in) const {
+        require(in.target >= 0 && uint64_t(in.target) < functions_.count, "a call");
+        const isa::Function& callee = functions_[in.target];
+        Call c{int32_t(callee.first), {}, {}};
+        const uint64_t count = uint64_t(callee.buffers) + callee.scalars;
+        require(in.first_dim <= arguments_.count && count <= arguments_.count - in.first_dim, "arguments of a call");
+        for (uint32_t k = 0; k < callee.buffers; ++k) {
+            const isa::Argument& argument = arguments_[in.first_dim + k];
+            require_buffer(argument.buffer);
+            const int32_t parameter = int32_t(callee.first_buffer + k);
+            require(same_elements(program_->buffers[size_t(argument.buffer)].type, program_->buffers[size_t(parameter)].type) &&
+                        (!writable(parameter) || writable(argument.buffer)), "an argument of a call");
+            c.buffers.push_back({parameter, argument.buffer, source(argument.value)});
+        }
+        for (uint32_t k = 0; k < callee.scalars; ++k) {
+            const isa::Argument& argument = arguments_[in.first_dim + callee.buffers + k];
+            const uint32_t parameter = callee.first_scalar + k;
+            require(argument.buffer == -1, "an argument of a call");
+            const bool number = program_->scalar_types[parameter] == Type::I64;
+            c.scalars.push_back({64 + int32_t(parameter), number ? source(argument.value) : real(argument.value)});
+        }
+        return c;
+    }
+
+    // A scalar of type f64: its bits, as they are.
+    Source real(const isa::Value& v) const {
+        require(v.immediate == 0 && v.reg < 0 && v.scalar >= 0 && uint64_t(v.scalar) < scalars_.count &&
+                    program_->scalar_types[size_t(v.scalar)] == Type::F64, "a scalar operand");
+        return {0, 64 + v.scalar};
+    }
+
     Dma dma(const isa::Instruction& in) const {
         Dma d{};
         require_buffer(in.buffer);
         d.buffer = in.buffer;
         d.offset = source(in.v[3]);
-        const uint8_t kind = program_->buffers[d.buffer].kind;
         const bool writes = in.opcode == isa::FTM_OP_DST || in.opcode == isa::FTM_OP_DSC;
-        require(!writes || kind == isa::FTM_BUFFER_OUTPUT || kind == isa::FTM_BUFFER_ARENA, "a transfer into an input or a constant");
+        require(!writes || writable(d.buffer), "a transfer into an input or a constant");
         d.data = tile(in.tile[0], in.v[0]);
         require(same_elements(program_->buffers[d.buffer].type, program_->tiles[d.data.tile].type), "a transfer between two types");
         if (in.opcode == isa::FTM_OP_DGA || in.opcode == isa::FTM_OP_DSC) {
@@ -345,6 +392,7 @@ private:
     View<isa::Tile> tiles_;
     View<isa::Function> functions_;
     View<isa::Instruction> instructions_;
+    View<isa::Argument> arguments_;
     View<isa::Dim> dims_;
     View<isa::Map> maps_;
     View<isa::MapInput> map_inputs_;

@@ -86,7 +86,7 @@ void ftm_unload(ftm_machine*, ftm_program* program) { delete program; }
 
 int32_t ftm_input_count(const ftm_program* program) { return program->loaded->program->inputs; }
 int32_t ftm_output_count(const ftm_program* program) { return program->loaded->program->outputs; }
-int32_t ftm_scalar_count(const ftm_program* program) { return int32_t(program->loaded->program->scalar_types.size()); }
+int32_t ftm_scalar_count(const ftm_program* program) { return program->loaded->program->scalars; }
 
 int ftm_input_info(const ftm_program* program, int32_t index, ftm_tensor_info* info) {
     return tensor_info(program, 0, ftm_input_count(program), index, info);
@@ -126,7 +126,7 @@ ftm_job* ftm_submit(ftm_machine* machine, ftm_program* program, void* const* inp
             const int32_t input = p.buffers[size_t(i)].alias;
             job->donated[size_t(i)] = input >= 0 && job->buffers[size_t(i)] == job->buffers[size_t(input)];
         }
-        job->scalars.resize(p.scalar_types.size());
+        job->scalars.resize(size_t(p.scalars));
         if (!job->scalars.empty()) std::memcpy(job->scalars.data(), scalars, job->scalars.size() * 8);
         machine->machine.submit(job);
         return new ftm_job{std::move(job)};

@@ -23,10 +23,10 @@ int64_t wrap(uint64_t x) { return int64_t(x); }
 
 int64_t load_integer(Core& core, int32_t index, int64_t at) {
     const BufferDecl& b = core.program->buffers[index];
-    if (at < 0 || at >= b.elements)
-        throw Fault("reads element " + std::to_string(at) + " of " + b.name + ", which has " + std::to_string(b.elements));
+    if (at < 0 || at >= core.views[index].elements)
+        throw Fault("reads element " + std::to_string(at) + " of " + core.buffer_name(index));
     if (core.checker) core.checker->load_integer(index, at);
-    const uint8_t* p = core.buffers[index] + at * type_bytes(b.type);
+    const uint8_t* p = core.views[index].base + at * type_bytes(b.type);
     switch (b.type) {
         case Type::I64: { int64_t x; __builtin_memcpy(&x, p, 8); return x; }
         case Type::I32: { int32_t x; __builtin_memcpy(&x, p, 4); return x; }
@@ -85,7 +85,8 @@ void run_core(Core& core) {
                 may_stop(core, at, executed);
                 if (returns.size() > program.functions.size()) throw Fault("recursion: a function calls itself");
                 returns.push_back(at);
-                at = uint32_t(s.target) - 1;
+                core.bind(program.calls[size_t(s.target)]);
+                at = uint32_t(program.calls[size_t(s.target)].target) - 1;
                 continue;
             case isa::FTM_OP_RET:
                 if (returns.empty()) {
@@ -126,6 +127,27 @@ void run_core(Core& core) {
             case isa::FTM_OP_TRANS: run_transpose(core, program.matrices[s.target]); break;
         }
     }
+}
+
+void Core::bind(const Call& call) {
+    for (const Binding& b : call.buffers) {
+        const View from = views[b.buffer];
+        const int64_t at = value(b.offset);
+        if (at < 0 || at > from.elements)
+            throw Fault("binds " + program->buffers[size_t(b.parameter)].name + " to element " + std::to_string(at) + " of " +
+                        buffer_name(b.buffer));
+        const int64_t bytes = at * type_bytes(program->buffers[size_t(b.buffer)].type);
+        views[b.parameter] = {from.base + bytes, from.elements - at, from.buffer, from.donated, from.start + at};
+    }
+    for (const ScalarBinding& b : call.scalars) r[b.reg] = value(b.value);
+}
+
+std::string Core::buffer_name(int32_t index) const {
+    const View& view = views[index];
+    std::string text = program->buffers[size_t(index)].name;
+    if (view.buffer != index)
+        text += " (" + program->buffers[size_t(view.buffer)].name + " from element " + std::to_string(view.start) + ")";
+    return text + ", which has " + std::to_string(view.elements) + " elements";
 }
 
 std::string Core::name(int32_t tile_index, int32_t number) const {

@@ -145,8 +145,10 @@ void Machine::seat(Seat& seat, int32_t id) {
     core.id = id;
     core.count = count_;
     core.team = &team_;
-    core.buffers = job.buffers.data();
-    core.donated = job.donated.data();
+    seat.views.resize(program.buffers.size());
+    for (size_t i = 0; i < seat.views.size(); ++i)
+        seat.views[i] = {job.buffers[i], program.buffers[i].elements, int32_t(i), job.donated[i] != 0, 0};
+    core.views = seat.views.data();
     core.phase = &job.phase;
     core.most_instructions = most_instructions_;
     core.strips = seat.strips.ensure(program.strip_bytes + 1);

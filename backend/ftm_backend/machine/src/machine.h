@@ -61,6 +61,7 @@ private:
         Core core;
         Memory am, sm, strips;
         std::vector<int64_t> registers;
+        std::vector<View> views;
     };
 
     void lead();

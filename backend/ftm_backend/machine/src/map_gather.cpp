@@ -39,8 +39,7 @@ void gather_block(const StripOp& op, uint8_t* to, const uint8_t* from, const uin
 // Each index is read once, into memory of this function: it may lie where another core writes, or where the results
 // go, and what is used must be what was checked.
 void gather_elements(Core& core, const StripOp& op, uint8_t* to, const int64_t* index, int64_t n) {
-    const BufferDecl& buffer = core.program->buffers[op.buffer];
-    const uint64_t first = uint64_t(core.value({op.address, op.address_register})), size = uint64_t(buffer.elements);
+    const uint64_t first = uint64_t(core.value({op.address, op.address_register})), size = uint64_t(core.views[op.buffer].elements);
     const int64_t bytes = type_bytes(strip_type(op.type));
     uint64_t places[kBlock];
     for (int64_t i = 0; i < n; i += kBlock) {
@@ -54,10 +53,10 @@ void gather_elements(Core& core, const StripOp& op, uint8_t* to, const int64_t* 
         }
         for (int64_t k = 0; outside && k < count; ++k)
             if (places[k] >= size)
-                throw Fault("gathers element " + std::to_string(int64_t(places[k])) + " of " + buffer.name + ", which has " +
-                            std::to_string(buffer.elements) + " (index out of range)");
+                throw Fault("gathers element " + std::to_string(int64_t(places[k])) + " of " + core.buffer_name(op.buffer) +
+                            " (index out of range)");
         if (core.checker) core.checker->gather_elements(op.buffer, places, count);
-        gather_block(op, to + i * bytes, core.buffers[op.buffer], places, count);
+        gather_block(op, to + i * bytes, core.views[op.buffer].base, places, count);
     }
 }
 

@@ -34,7 +34,22 @@ struct BufferDecl {
     int32_t alias;  // of an output: the input, or -1
     int64_t elements;
     int64_t bytes;
-    int64_t offset;  // arena, const: in bytes; input, output: the argument's position
+    int64_t offset;  // arena, const: in bytes; input, output: the argument's position; parameter: whether it is written
+};
+
+// What a call binds: a buffer parameter to an address, a scalar parameter's register to a value.
+struct Binding {
+    int32_t parameter, buffer;
+    Source offset;
+};
+struct ScalarBinding {
+    int32_t reg;
+    Source value;
+};
+struct Call {
+    int32_t target;  // step of the function's start
+    std::vector<Binding> buffers;
+    std::vector<ScalarBinding> scalars;
 };
 
 struct TileDecl {
@@ -84,7 +99,7 @@ struct Step {
     int32_t predicate;
     bool negated;
     int32_t dst;
-    int32_t target;  // SBR: step; call: step of the function's start; else index into dmas, matrices, maps
+    int32_t target;  // SBR: step; else index into calls, dmas, matrices, maps
     uint32_t line;
     Source a, b;
 };
@@ -96,16 +111,17 @@ struct Function {
 
 struct Program {
     std::string name;
-    std::vector<BufferDecl> buffers;  // inputs, outputs, constants, arena regions
+    std::vector<BufferDecl> buffers;  // inputs, outputs, constants, arena regions, parameters of functions
     std::vector<std::string> scalar_names;
-    std::vector<Type> scalar_types;
-    int32_t inputs = 0, outputs = 0;
+    std::vector<Type> scalar_types;   // arguments, parameters of functions
+    int32_t inputs = 0, outputs = 0, scalars = 0;
     int64_t arena_bytes = 0;
     std::vector<TileDecl> tiles;
     int32_t slots = 0;
     std::vector<Function> functions;
     std::vector<Step> steps;
     uint32_t entry = 0;  // first step of main
+    std::vector<Call> calls;
     std::vector<Dma> dmas;
     std::vector<Matrix> matrices;
     std::vector<std::unique_ptr<MapPlan>> maps;

@@ -1,0 +1,101 @@
+"""Pass ``share-kernels``: kernels become functions of their buffers and scalars, and equal ones the same function.
+
+Twelve equal layers, a thousand equal cells and the slices that a loop takes are then one function, called with other
+arguments; what a kernel addresses is relative to what the call binds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend.kernel import Kernel
+from ftm_backend.midend.program import Program
+from ftm_backend.midend.signature import Arguments, arguments_of, signature
+from ftm_backend.tile.tree import Parameter
+
+__all__ = ["Call", "Function", "share_kernels"]
+
+
+@dataclass(eq=False, slots=True)
+class Function:
+    """One function: lowered from ``kernel``, the first that it is made for.
+
+    key: what it is, without names.  parameters: its buffers; scalars: its scalars, by the kernel's own symbols' types.
+    """
+
+    name: str
+    key: tuple[Any, ...]
+    kernel: Kernel
+    arguments: Arguments
+    parameters: list[Parameter]
+    scalars: list[tuple[str, str]]
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """A kernel as a call: buffers with the element that each parameter starts at, then scalars."""
+
+    function: Function
+    buffers: list[tuple[str, int]]
+    scalars: list[str]
+
+    @property
+    def text(self) -> str:
+        """As in assembly."""
+        return ", ".join((self.function.name, *(f"{symbol}[{at}]" for symbol, at in self.buffers), *self.scalars))
+
+
+def share_kernels(program: Program, machine: MachineParameters) -> Program:
+    """Gives each kernel of a planned program its function and the arguments of its call."""
+    del machine
+    functions: dict[tuple[Any, ...], Function] = {}
+    memory = _Memory(program)
+    types = {symbol: dtype for symbol, dtype in program.scalars}
+    program.calls = []
+    for kernel in program.kernels:
+        arguments = arguments_of(kernel)
+        pairs = memory.join(arguments)
+        key = signature(kernel, arguments, [number for pair in pairs for number in pair])
+        function = functions.get(key)
+        if function is None:
+            scalars = [(f"a{number}", types[symbol]) for symbol, number in arguments.scalars.items()]
+            function = functions[key] = Function(f"kernel_{len(functions)}", key, kernel, arguments,
+                                                 _parameters(kernel, arguments, pairs), scalars)
+        program.calls.append(Call(function, [(symbol, at) for symbol, (_, at) in arguments.buffers.items()],
+                                  list(arguments.scalars)))
+    program.functions = list(functions.values())
+    return program
+
+
+def _parameters(kernel: Kernel, arguments: Arguments, pairs: list[tuple[int, int]]) -> list[Parameter]:
+    written = {v.symbol for v in (*kernel.outputs, *kernel.workspaces)}
+    types = {v.symbol: v.dtype for v in (*kernel.inputs, *kernel.outputs, *kernel.workspaces)}
+    alias = {later: f"x{earlier}" for earlier, later in pairs}
+    return [Parameter(f"x{number}", types[symbol], symbol in written, alias.get(number, ""))
+            for symbol, (number, _) in arguments.buffers.items()]
+
+
+class _Memory:
+    """Which symbols are, or may be, one memory: outputs with the inputs that they replace, equal regions of the arena."""
+
+    def __init__(self, program: Program) -> None:
+        self._place: dict[str, Any] = {symbol: alias for symbol, *_, alias in program.outputs if alias}
+        self._place |= {symbol: (offset, dtype) for symbol, offset, dtype, _ in program.arena}
+
+    def join(self, arguments: Arguments) -> list[tuple[int, int]]:
+        """Pairs of parameters that are one memory, the earlier first; they are made to start at one element."""
+        groups: dict[Any, list[str]] = {}
+        for symbol in arguments.buffers:
+            groups.setdefault(self._place.get(symbol, symbol), []).append(symbol)
+        pairs = []
+        for symbols in groups.values():
+            if len(symbols) == 1:
+                continue
+            start = min(arguments.buffers[symbol][1] for symbol in symbols)
+            for symbol in symbols:
+                arguments.buffers[symbol] = arguments.buffers[symbol][0], start
+            numbers = [arguments.buffers[symbol][0] for symbol in symbols]
+            pairs += [(numbers[0], other) for other in numbers[1:]]
+        return pairs
