@@ -32,7 +32,9 @@ from ftm_backend.linalg.printer import print_function
 from ftm_backend.machine import presets
 from ftm_backend.midend import pipeline
 from ftm_backend.options import Options
+from ftm_backend.recent import Recent
 from ftm_backend.stages import Form
+from ftm_backend.tile.program import Written
 
 __all__ = ["STAGES", "TEXT_STAGES", "CompileError", "Stage", "compile", "guess_stage", "run_from", "stage"]
 
@@ -140,6 +142,10 @@ def guess_stage(text: str) -> str:
 # --- running --------------------------------------------------------------------------------------------
 
 
+_KNOWN: Recent[Written] = Recent(1 << 26)
+"""Functions that this process has compiled, for programs whose stages nobody looks at; at most so many characters."""
+
+
 def compile(trace_text: str, options: Options | None = None) -> Executable:
     """Compiles a trace.
 
@@ -150,7 +156,10 @@ def compile(trace_text: str, options: Options | None = None) -> Executable:
     texts: dict[str, str] = {}
     seconds: dict[str, float] = {}
     asm, image = "", b""
+    texts_wanted = options.keep_texts or options.dump
     for current, value in _walk("trace", trace_text, "image", options, seconds):
+        if current.name == "share-kernels" and not texts_wanted:
+            value.known = _KNOWN
         if options.keep_texts and current.name in TEXT_STAGES:
             texts[current.name] = current.write(value)
         if current.name == "asm":

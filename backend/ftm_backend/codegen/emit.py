@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from ftm_backend.codegen import registers
 from ftm_backend.codegen.errors import CodegenError
-from ftm_backend.codegen.replacing import check_replacing
+from ftm_backend.codegen.replacing import can_fault, check_replacing
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.tile.program import TileProgram
+from ftm_backend.tile.program import TileProgram, Written
 from ftm_backend.tile.text import header, parameters
 from ftm_backend.tile.tree import Kernel, Tile, instructions
 
@@ -22,17 +22,26 @@ def emit(program: TileProgram, machine: MachineParameters) -> str:
     Raises:
         CodegenError: with the function that cannot be written.
     """
-    check_replacing(program.kernels, program.in_bounds, {symbol for symbol, *_, alias in program.outputs if alias})
+    check_replacing(program.functions, program.in_bounds, {symbol for symbol, *_, alias in program.outputs if alias})
     lines = header(program, machine.name)
-    for kernel in program.kernels:
-        lines += ["", *emit_function(kernel)]
+    for function in program.functions:
+        body = function.lines if isinstance(function, Written) else _body(function)
+        lines += ["", f"@func {function.name}", *body, "@ret"]
+        if program.known is not None and function.name in program.keys:
+            assert isinstance(function, Kernel)
+            written = Written(function.name, tuple(body), function.parameters, can_fault(function))
+            program.known.put(program.keys[function.name], written, sum(map(len, body)))
     return "\n".join(lines) + "\n"
 
 
 def emit_function(kernel: Kernel) -> list[str]:
     """The lines of one function, ``@func`` to ``@ret``."""
+    return [f"@func {kernel.name}", *_body(kernel), "@ret"]
+
+
+def _body(kernel: Kernel) -> list[str]:
     calls = any(instruction.kind == "call" for instruction in instructions(kernel.body))
-    return [f"@func {kernel.name}", *parameters(kernel), *(_declaration(tile) for tile in kernel.tiles), *registers.write(kernel, calls), "@ret"]
+    return [*parameters(kernel), *(_declaration(tile) for tile in kernel.tiles), *registers.write(kernel, calls)]
 
 
 def _declaration(tile: Tile) -> str:

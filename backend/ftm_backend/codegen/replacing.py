@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from ftm_backend.codegen.errors import CodegenError
-from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, instructions
+from ftm_backend.tile.program import Written
+from ftm_backend.tile.tree import Block, Branch, Kernel, Loop, instructions
 
-__all__ = ["check_replacing"]
+__all__ = ["can_fault", "check_replacing"]
 
 Call = tuple[str, ...]
 """The function, and the buffers and scalars that it is called with."""
 
 
-def check_replacing(kernels: Sequence[Kernel], in_bounds: Collection[str], donated: Collection[str]) -> None:
+def check_replacing(kernels: Sequence[Kernel | Written], in_bounds: Collection[str], donated: Collection[str]) -> None:
     """Checks the functions of a program, ``main`` among them.
 
     Args:
@@ -31,9 +32,9 @@ def check_replacing(kernels: Sequence[Kernel], in_bounds: Collection[str], donat
     if not donated:
         return
     functions = {kernel.name: kernel for kernel in kernels}
-    bodies = {kernel.name: list(instructions(kernel.body)) for kernel in kernels if kernel.name != "main"}
-    faulting = {name for name, body in bodies.items() if name not in in_bounds and any(map(_can_fault, body))}
-    (main,) = [kernel for kernel in kernels if kernel.name == "main"]
+    faulting = {name for name, function in functions.items() if name not in in_bounds and can_fault(function)}
+    main = functions["main"]
+    assert isinstance(main, Kernel)
     _check_order(list(_steps(main.body, False)), faulting, lambda call: _written(call, functions, donated))
 
 
@@ -71,17 +72,21 @@ def _steps(block: Block, one_core: bool) -> Iterator[tuple[Call, bool]]:
             yield (name, *(argument.partition("[")[0] for argument in arguments)), one_core
 
 
-def _can_fault(instruction: Instruction) -> bool:
-    return instruction.kind in ("gather", "scatter") or bool(instruction.from_memory)
+def can_fault(function: Kernel | Written) -> bool:
+    """Whether a function addresses memory by data."""
+    if isinstance(function, Written):
+        return function.can_fault
+    return any(i.kind in ("gather", "scatter") or i.from_memory for i in instructions(function.body))
 
 
-def _written(call: Call, functions: Mapping[str, Kernel], donated: Collection[str]) -> str | None:
+def _written(call: Call, functions: Mapping[str, Kernel | Written], donated: Collection[str]) -> str | None:
     """One of ``donated`` that a call writes."""
     name, *arguments = call
     function = functions[name]
     if function.parameters:
         bound = zip(function.parameters, arguments, strict=False)  # scalars follow
         return next((symbol for parameter, symbol in bound if parameter.out and symbol in donated), None)
+    assert isinstance(function, Kernel)
     for instruction in instructions(function.body):
         transfer = instruction.transfer
         if instruction.kind in ("store", "scatter") and transfer is not None and transfer.buffer in donated:

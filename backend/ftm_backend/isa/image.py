@@ -9,6 +9,7 @@ from ftm_backend.isa import layout, table
 from ftm_backend.isa import program as p
 from ftm_backend.isa.encode import Encoder
 from ftm_backend.isa.layout import INSTRUCTION, NONE
+from ftm_backend.isa.objects import OBJECTS, Bases, FunctionObject, make_object
 from ftm_backend.isa.maps import MapEncoder
 from ftm_backend.isa.parser import parse
 from ftm_backend.isa.symbols import Symbols
@@ -17,6 +18,7 @@ from ftm_backend.isa.types import SPACES
 
 _ALIGNMENT = 64
 _ZEROS = (0, NONE, NONE) * 4
+_SIZES = {name: record.size for name, record in layout.SECTIONS if isinstance(record, layout.Record)}
 _BUFFER_NUMBER = {"in": 0, "out": 1, "const": 2, "arena": 3, "param": 4}
 
 
@@ -29,7 +31,7 @@ def assemble(program: p.Program | str, *, with_text: bool = True) -> bytes:
         AsmError: what is wrong, with line, column and the line itself.
     """
     if isinstance(program, str):
-        program = parse(program)
+        program = parse(program, known=True)
     elif not program.source:
         program = parse(str(program))  # Gives built programs the lines that messages refer to.
     return _Assembler(program).run(with_text)
@@ -60,7 +62,11 @@ class _Assembler:
         self.strings = _Strings()
         self.encoder = Encoder(self.symbols)
         self.maps = MapEncoder(self.encoder)
-        self.code, self.functions, self.labels = bytearray(), bytearray(), bytearray()
+        self.code, self.functions, self.labels, self.tiles = bytearray(), bytearray(), bytearray(), bytearray()
+        self.collected = {
+            "tiles": self.tiles, "instructions": self.code, "dims": self.encoder.dims, "maps": self.maps.maps,
+            "map_inputs": self.maps.inputs, "map_outputs": self.maps.outputs, "map_ops": self.maps.ops, "labels": self.labels,
+        }
 
     def run(self, with_text: bool) -> bytes:
         for function in self.symbols.code():
@@ -72,7 +78,7 @@ class _Assembler:
         )
         buffers, shapes, data = self._buffers()
         sections = {
-            "buffers": buffers, "scalars": self._scalars(), "shapes": shapes, "tiles": self._tiles(),
+            "buffers": buffers, "scalars": self._scalars(), "shapes": shapes, "tiles": self.tiles,
             "functions": self.functions, "instructions": self.code, "arguments": self.encoder.arguments,
             "dims": self.encoder.dims, "maps": self.maps.maps,
             "map_inputs": self.maps.inputs, "map_outputs": self.maps.outputs, "map_ops": self.maps.ops,
@@ -88,9 +94,46 @@ class _Assembler:
 
     def _function(self, function: p.Function) -> None:
         number = self.symbols.functions[function.name]
-        first = len(self.code) // INSTRUCTION.size
+        parameters = self.symbols.parameters[number]
+        buffers = [symbol.number for symbol in parameters.buffers.values()]
+        scalars = [scalar for scalar, _ in parameters.scalars.values()]
+        starts = {name: len(records) for name, records in self.collected.items()}
+        bases = {name: start // _SIZES[name] for name, start in starts.items()}
+        bases |= {"function": number, "line": function.line, "buffers": buffers[0] if buffers else len(self.symbols.buffers),
+                  "scalars": scalars[0] if scalars else len(self.symbols.scalars)}
+        if function.object is None:
+            names = self._encode(function, number, bases)
+            self._keep(function, starts, bases, names)
+        else:
+            self._relocate(function.object, bases)
+        count = len(self.code) // INSTRUCTION.size - bases["instructions"]
+        self.functions += layout.FUNCTION.pack(
+            self.strings.add(function.name), bases["instructions"], count, function.line, buffers[0] if buffers else 0,
+            len(buffers), scalars[0] if scalars else 0, len(scalars),
+        )
+
+    def _relocate(self, known: FunctionObject, bases: Bases) -> None:
+        """Puts in the records of a function that was encoded before."""
+        numbers = {then: self.maps.immediates.add(key) for key, then in known.immediates}
+        records = known.relocated(bases, numbers)
+        for section, names in known.names.items():
+            records[section]["name"] = [self.strings.add(name) for name in names]
+        self.symbols.tile_count += len(records["tiles"])
+        for section, collected in self.collected.items():
+            collected += records[section].tobytes()
+
+    def _keep(self, function: p.Function, starts: dict[str, int], bases: Bases, names: dict[str, tuple[str, ...]]) -> None:
+        """Keeps the function's records for other programs, if it is complete in itself."""
+        lines = self.program.source[function.line : function.end - 1]
+        parts = {name: bytes(records[starts[name] :]) for name, records in self.collected.items()}
+        made = make_object(function, parts, bases, self.maps.immediates.keys, names)
+        if made is not None:
+            OBJECTS.put((self.program.machine, "\n".join(lines)), made, made.size)
+
+    def _encode(self, function: p.Function, number: int, bases: Bases) -> dict[str, tuple[str, ...]]:
+        """Appends the function's records; gives the names of its tiles and labels."""
         tiles = self.symbols.declare_tiles(function)
-        labels, listed = self.symbols.labels(function, first)
+        labels, listed = self.symbols.labels(function, bases["instructions"])
         self.encoder.start(number, tiles, labels)
         encode, encode_map = self.encoder.encode, self.maps.encode
         for item in function.items:
@@ -101,17 +144,16 @@ class _Assembler:
         self.code += INSTRUCTION.pack(
             OPCODES["@ret"], 0, NONE, 0, function.end, NONE, NONE, NONE, NONE, NONE, NONE, 0, 0, 0, 0, *_ZEROS
         )
-        count = len(self.code) // INSTRUCTION.size - first
-        parameters = self.symbols.parameters[number]
-        buffers = [symbol.number for symbol in parameters.buffers.values()]
-        scalars = [scalar for scalar, _ in parameters.scalars.values()]
-        self.functions += layout.FUNCTION.pack(
-            self.strings.add(function.name), first, count, function.line, buffers[0] if buffers else 0, len(buffers),
-            scalars[0] if scalars else 0, len(scalars),
-        )
+        for symbol in tiles.values():
+            t = symbol.tile
+            self.tiles += layout.TILE.pack(
+                self.strings.add(t.name), number, SPACES[t.space], symbol.type.number, t.depth, t.rows, t.columns, 0, t.offset,
+                symbol.slot_bytes,
+            )
         for label, position in listed:
             bounds = label.bounds or (NONE, NONE)
             self.labels += layout.LABEL.pack(self.strings.add(label.name), position, *bounds)
+        return {"tiles": tuple(tiles), "labels": tuple(label.name for label, _ in listed)}
 
     def _refuse_recursion(self) -> None:
         names = list(self.symbols.functions)
@@ -162,15 +204,6 @@ class _Assembler:
         numbers = {"f64": 0, "i64": 4}
         scalars = [*self.symbols.scalars.items(), *(item for known in self.symbols.parameters for item in known.scalars.items())]
         return b"".join(layout.SCALAR.pack(self.strings.add(name), numbers[dtype]) for name, (_, dtype) in scalars)
-
-    def _tiles(self) -> bytes:
-        return b"".join(
-            layout.TILE.pack(
-                self.strings.add(s.tile.name), s.function, SPACES[s.tile.space], s.type.number, s.tile.depth,
-                s.tile.rows, s.tile.columns, 0, s.tile.offset, s.slot_bytes,
-            )
-            for s in self.symbols.tiles
-        )
 
 
 def _join(sections: dict[str, bytes | bytearray], header: Sequence[int]) -> bytes:

@@ -11,6 +11,8 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 MAGIC = b"FTMIMAGE"
 VERSION = 2
 NONE = -1
@@ -46,6 +48,12 @@ class Record:
         self.size = self.struct.size
         self.pack = self.struct.pack
         RECORDS[name] = self
+
+    @property
+    def dtype(self) -> np.dtype[np.void]:
+        """The record as numpy knows it."""
+        return np.dtype([(f.name, "<" + f.code if f.code in C_TYPES else RECORDS[f.code].dtype, *([(f.count,)] if f.count > 1 else []))
+                         for f in self.fields])
 
     def unpack_all(self, data: bytes) -> list[tuple[Any, ...]]:
         """Every record of a section, as flat tuples."""

@@ -20,10 +20,12 @@ from __future__ import annotations
 
 import difflib
 import re
+from dataclasses import replace
 
 from ftm_backend.isa import program as p
 from ftm_backend.isa import scanner
 from ftm_backend.isa.errors import AsmError
+from ftm_backend.isa.objects import OBJECTS
 from ftm_backend.isa.instruction import ADDRESS, SLOT
 from ftm_backend.isa.scanner import OperandError, Operands
 from ftm_backend.isa.table import ACCESSES, BY_NAME, REDUCTIONS, SCOPES
@@ -33,18 +35,21 @@ _MAP_WORD = re.compile(r"(.+?)\s*:\s*v(\d+)((?:\.\w+)*)", re.ASCII)
 _REDUCED = {f"{scope}{op}": (scope, op) for scope in SCOPES[1:] for op in REDUCTIONS}
 
 
-def parse(text: str) -> p.Program:
+def parse(text: str, known: bool = False) -> p.Program:
     """The program that ``text`` spells.
+
+    known: whether functions that were assembled before are left as their objects.
 
     Raises:
         AsmError: with line, column and the line itself.
     """
-    return _Parser(text).run()
+    return _Parser(text, known).run()
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, known: bool) -> None:
         self.lines = text.splitlines()
+        self.known = known
         self.number = 0
         self.comment = ""
         self.operands = Operands()
@@ -61,7 +66,9 @@ class _Parser:
         return AsmError(message, self.number, column, source)
 
     def run(self) -> p.Program:
-        for self.number, raw in enumerate(self.lines, 1):
+        while self.number < len(self.lines):
+            raw = self.lines[self.number]
+            self.number += 1
             code, slashes, comment = raw.partition("//")
             self.comment = comment.strip() if slashes else ""
             code = code.strip()
@@ -213,6 +220,21 @@ class _Parser:
         if self.function is not None:
             raise self.fail(f"@func inside @func {self.function.name} of line {self.function.line}: end that with @ret")
         self.function = p.Function(scanner.name(rest.strip(), "a function name"), [], self.number, 0, self.comment)
+        if self.known:
+            self.skip(self.function)
+
+    def skip(self, function: p.Function) -> None:
+        """Goes to the end of a function that the assembler knows."""
+        try:
+            end = self.lines.index("@ret", self.number)
+        except ValueError:
+            return
+        function.object = OBJECTS.get((self.program.machine, "\n".join(self.lines[self.number : end])))
+        if function.object is not None:
+            function.items += [replace(parameter) for parameter in function.object.parameters]
+            function.end = self.number = end + 1
+            self.program.functions.append(function)
+            self.function = None
 
     def ret(self, rest: str) -> None:
         if self.function is None or self.map is not None or rest:

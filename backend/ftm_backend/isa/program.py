@@ -7,6 +7,7 @@ item was not parsed from a text.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,8 @@ class Function:
     end: int = 0
     comment: str = ""
     end_comment: str = ""
+    object: Any = field(default=None, compare=False, repr=False)
+    """Its `objects.FunctionObject`, where the assembler has encoded it before; then ``items`` has no more than parameters."""
 
     @property
     def parameters(self) -> list[Parameter]:

@@ -79,7 +79,7 @@ class Symbols:
         self.scalars: dict[str, tuple[int, str]] = {}
         self.functions: dict[str, int] = {}
         self.parameters: list[Parameters] = []
-        self.tiles: list[TileSymbol] = []
+        self.tile_count = 0
         self._taken: dict[str, int] = {}
         try:
             self.machine = presets.load(program.machine)
@@ -190,7 +190,7 @@ class Symbols:
             if tile.name in found or tile.name in self._taken or tile.name in parameters.buffers or tile.name in parameters.scalars:
                 raise self.report.error(f"{tile.name!r} is declared twice", tile.line, 0)
             found[tile.name] = self._tile(tile, number)
-            self.tiles.append(found[tile.name])
+            self.tile_count += 1
         return found
 
     def _tile(self, tile: p.Tile, function: int) -> TileSymbol:
@@ -212,7 +212,7 @@ class Symbols:
                 f"tile {tile.name} ends at byte {end} of {tile.space}, which has {capacity} bytes on machine "
                 f"{self.machine.name}: use smaller extents, a smaller ring or a lower offset", tile.line, 5,
             )
-        return TileSymbol(len(self.tiles), tile, element, function, slot)
+        return TileSymbol(self.tile_count, tile, element, function, slot)
 
     def labels(self, function: p.Function, first: int) -> tuple[dict[str, int], list[tuple[p.Label, int]]]:
         """Instruction numbers of the labels of a function whose code starts at ``first``."""

@@ -186,19 +186,32 @@ class Typer:
         raise self.error("expected a map register, a number, a scalar register or a scalar argument", line, number)
 
 
+Key = tuple[str, str, int]
+"""Python type, text and element type of an immediate."""
+
+
 class Immediates:
     """The immediate pool: the bits of each distinct (value, type)."""
 
     def __init__(self) -> None:
         self.bits: list[int] = []
-        self._known: dict[tuple[str, str, int], int] = {}
+        self.keys: list[tuple[Key, int]] = []
+        self._known: dict[Key, int] = {}
 
     def intern(self, value: int | float, element: ElementType) -> int:
         """Index of ``value`` in ``element``; ValueError when it is not representable."""
         key = type(value).__name__, repr(value), element.number
         found = self._known.get(key)
         if found is None:
-            bits = to_bits(value, element)
+            return self.add((key, to_bits(value, element)))
+        return found
+
+    def add(self, entry: tuple[Key, int]) -> int:
+        """Index of an entry of another pool."""
+        key, bits = entry
+        found = self._known.get(key)
+        if found is None:
             found = self._known[key] = len(self.bits)
             self.bits.append(bits)
+            self.keys.append(entry)
         return found

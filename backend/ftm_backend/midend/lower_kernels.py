@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.lowerings import LOWERINGS
@@ -18,13 +20,19 @@ def lower_kernels(program: Program, machine: MachineParameters) -> TileProgram:
     """The tile level of a planned program."""
     made = TileProgram(machine.name, inputs=program.inputs, scalars=program.scalars, outputs=program.outputs,
                        consts=program.consts, arena=program.arena)
+    made.known = program.known
     for function in program.functions:
-        made.kernels.append(_lower(function))
+        written = None if made.known is None else made.known.get(function.key)
+        if written is None:
+            made.functions.append(_lower(function))
+            made.keys[function.name] = function.key
+        else:
+            made.functions.append(replace(written, name=function.name))
         if not function.kernel.faults:
             made.in_bounds.add(function.name)
     b = TileBuilder("main")
     _call(program.kernels, program.calls, b)
-    made.kernels.append(b.kernel)
+    made.functions.append(b.kernel)
     return made
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ftm_backend.linalg import ir
 from ftm_backend.midend.kernel import Kernel
+from ftm_backend.recent import Recent
+from ftm_backend.tile.program import Written
 
 if TYPE_CHECKING:
     from ftm_backend.midend.share_kernels import Call, Function
@@ -21,7 +23,7 @@ class Program:
     inputs: [symbol, dtype, shape]; scalars: [symbol, dtype]; outputs: [symbol, dtype, shape, symbol of the
     input whose storage it may share or ""]; consts: [symbol, dtype, shape, little-endian bytes in hex];
     arena: [symbol, byte offset, dtype, shape]; arena_bytes: size of the arena.  functions, calls: what the kernels have
-    become, a call for each, once ``share-kernels`` has been there.
+    become, a call for each, once ``share-kernels`` has been there.  known: functions that were compiled for earlier programs.
     """
 
     function: ir.Function
@@ -34,3 +36,4 @@ class Program:
     arena_bytes: int = 0
     functions: list[Function] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    known: Recent[Written] | None = None

@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ftm_backend.tile.tree import Kernel
+from ftm_backend.recent import Recent
+from ftm_backend.tile.tree import Kernel, Parameter
 
-__all__ = ["TileProgram"]
+__all__ = ["TileProgram", "Written"]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A function that was compiled before, as its assembly from below ``@func`` to above ``@ret``.
+
+    can_fault: whether it addresses memory by data that nothing bounds.
+    """
+
+    name: str
+    lines: tuple[str, ...]
+    parameters: list[Parameter]
+    can_fault: bool
 
 
 @dataclass(eq=False)
 class TileProgram:
-    """The kernels of a program as loops over tiles, and the buffers between them.
+    """The functions of a program as loops over tiles, and the buffers between them.
 
     machine: name of the preset that it is tiled for.
-    kernels: ``main``, where execution starts, is the last one.
-    in_bounds: names of kernels that cannot fault.
+    functions: ``main``, where execution starts, is the last one.
+    in_bounds: names of functions that cannot fault.
     inputs, scalars, outputs, consts, arena: as in the header of the assembly; see ``midend.program``.
+    known: functions of earlier programs, by their ``keys``, which names give.
     """
 
     machine: str
-    kernels: list[Kernel] = field(default_factory=list)
+    functions: list[Kernel | Written] = field(default_factory=list)
     in_bounds: set[str] = field(default_factory=set)
     inputs: list[list[Any]] = field(default_factory=list)
     scalars: list[list[Any]] = field(default_factory=list)
     outputs: list[list[Any]] = field(default_factory=list)
     consts: list[list[Any]] = field(default_factory=list)
     arena: list[list[Any]] = field(default_factory=list)
+    keys: dict[str, Hashable] = field(default_factory=dict)
+    known: Recent[Written] | None = None
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The functions that are not written yet."""
+        return [function for function in self.functions if isinstance(function, Kernel)]

@@ -70,7 +70,7 @@ def read_tiles(text: str) -> TileProgram:
         for line in lines:
             if line.startswith("@func "):
                 name, *marks = [word.strip() for word in line.removeprefix("@func ").split(",")]
-                program.kernels.append(_Function(name, lines).read())
+                program.functions.append(_Function(name, lines).read())
                 if "in_bounds" in marks:
                     program.in_bounds.add(name)
             elif not line.startswith("@stage "):
