@@ -36,7 +36,7 @@ from ftm_backend.recent import Recent
 from ftm_backend.stages import Form
 from ftm_backend.tile.program import Written
 
-__all__ = ["STAGES", "TEXT_STAGES", "CompileError", "Stage", "compile", "guess_stage", "run_from", "stage"]
+__all__ = ["STAGES", "TEXT_STAGES", "CompileError", "Stage", "compile", "forget", "guess_stage", "run_from", "stage"]
 
 class CompileError(Exception):
     """A stage failed.  The message says which, why, and the command that replays it."""
@@ -144,6 +144,11 @@ def guess_stage(text: str) -> str:
 
 _KNOWN: Recent[Written] = Recent(1 << 26)
 """Functions that this process has compiled, for programs whose stages nobody looks at; at most so many characters."""
+
+
+def forget() -> None:
+    """Forgets the functions that earlier programs have left."""
+    _KNOWN.clear()
 
 
 def compile(trace_text: str, options: Options | None = None) -> Executable:

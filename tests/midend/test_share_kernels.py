@@ -1,0 +1,148 @@
+"""Kernels as functions: what is shared, what is not, and that a function is right for every kernel that calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import capture
+import pytest
+import torch
+import torch.nn.functional as F
+from ftm_backend import driver
+from ftm_backend.codegen import pipeline as codegen
+from ftm_backend.codegen.emit import emit_function
+from ftm_backend.frontend import lower
+from ftm_backend.isa.objects import OBJECTS
+from ftm_backend.machine import presets
+from ftm_backend.midend import lower_kernels, pipeline
+from ftm_backend.midend.program import Program
+from ftm_backend.midend.share_kernels import Call, Function
+from ftm_backend.tile.program import TileProgram
+
+
+def shared(step: Callable[..., Any], *tensors: torch.Tensor, machine: str = "host") -> Program:
+    """The program of ``step``, through ``share-kernels``."""
+    value: Any = lower(capture.function(step, *tensors).trace)
+    for each in pipeline.PASSES:
+        if each.name == "lower-kernels":
+            break
+        value = each.run(value, presets.load(machine))
+    assert isinstance(value, Program) and len(value.calls) == len(value.kernels)
+    return value
+
+
+def cells(x: torch.Tensor, w: torch.Tensor, u: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+    for step in x.unbind(1):
+        h = torch.tanh(F.linear(step, w) + F.linear(h, u))
+    return h
+
+
+def layers(x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+    for w in weights:
+        x = F.layer_norm(x + F.gelu(x @ w), x.shape[-1:])
+    return x
+
+
+def test_equal_layers_are_one_function() -> None:
+    few = shared(layers, torch.randn(64, 64), *(torch.randn(64, 64) for _ in range(2)))
+    many = shared(layers, torch.randn(64, 64), *(torch.randn(64, 64) for _ in range(9)))
+    assert len(many.functions) == len(few.functions)
+    assert len(many.calls) == len(few.calls) * 9 // 2
+
+
+def test_cells_of_a_sequence_differ_in_an_address() -> None:
+    program = shared(cells, torch.randn(4, 30, 8), torch.randn(16, 8), torch.randn(16, 16), torch.randn(4, 16))
+    assert len(program.kernels) >= 60 and len(program.functions) <= 6
+    starts = [dict(call.buffers).get("b0") for call in program.calls]
+    assert {at for at in starts if at is not None} >= {8 * k for k in range(30)}
+
+
+@pytest.mark.parametrize(("step", "functions"), [
+    (lambda x, y: (x[2:5].cumsum(0), x[4:7].cumsum(0), y[1:4].cumsum(0)), 3),        # scans address from the start of a buffer
+    (lambda x, y: (torch.sort(x)[0], torch.sort(y)[0]), None),
+    (lambda x, y: (x.exp().sum(), y.sin().sum(), x.double().exp().sum()), None),      # bodies and types differ
+    (lambda x, y: (x[0:6:2].sin(), y[0:3].sin()), None),                               # strides differ
+    (lambda x, y: (x[:3].sin() + x[3:6], y[:3].sin() + y[4:7]), None),                 # distances within a buffer differ
+])
+def test_what_differs_is_not_shared(step: Callable[..., Any], functions: int | None) -> None:
+    program = shared(step, torch.randn(8), torch.randn(8))
+    keys = [function.key for function in program.functions]
+    assert len(set(keys)) == len(keys)
+    if functions is not None:
+        assert len([f for f in program.functions if f.kernel.kind != "nest"]) == functions
+
+
+def test_scalars_are_parameters() -> None:
+    def step(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        for number in (1.5, 2.5, 3.5):
+            x = (x @ w * number).tanh()
+        return x
+
+    program = shared(step, torch.randn(32, 32), torch.randn(32, 32))
+    (function,) = program.functions
+    assert [dtype for _, dtype in function.scalars] == ["f64"]
+    assert len({tuple(call.scalars) for call in program.calls}) == 3
+
+
+STEPS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "cells": (cells, (torch.randn(4, 7, 8), torch.randn(16, 8), torch.randn(16, 16), torch.randn(4, 16))),
+    "layers": (layers, (torch.randn(64, 64), *(torch.randn(64, 64) for _ in range(4)))),
+    "columns": (lambda x: [x[:, k : k + 16].softmax(1) @ x[:16, k : k + 8] for k in range(0, 48, 5)], (torch.randn(32, 64),)),
+    "flips": (lambda x, w: [x[k:].flip(0)[:6].tanh() @ w for k in range(5)], (torch.randn(16, 3), torch.randn(3, 70))),
+    "places": (lambda x, i: [x.index_copy(0, i[k : k + 1], x[k : k + 1] + 1) for k in range(3)],
+               (torch.randn(8, 300), torch.arange(8))),
+    "embedding": (lambda w, i: [F.embedding(i[k], w).sin() for k in range(4)], (torch.randn(16, 32), torch.arange(12).view(4, 3))),
+    "convolutions": (lambda x, w: F.conv2d(F.conv2d(x, w, padding=1).relu(), w, padding=1).relu(),
+                     (torch.randn(2, 8, 9, 9), torch.randn(8, 8, 3, 3))),
+}
+
+
+def written(program: Program, machine: str) -> Iterator[tuple[Call, list[str], list[str]]]:
+    """For each call the function that it calls, and that function as the call's own kernel would have it."""
+    preset = presets.load(machine)
+
+    def lines(function: Function) -> list[str]:
+        made = TileProgram(preset.name, [lower_kernels._lower(function)], outputs=program.outputs, arena=program.arena)
+        for each in codegen.PASSES:
+            made = each.run(made, preset)
+        (kernel,) = made.kernels
+        return emit_function(kernel)
+
+    known: dict[str, list[str]] = {}
+    for kernel, call in zip(program.kernels, program.calls, strict=True):
+        function = call.function
+        if function.name not in known:
+            known[function.name] = lines(function)
+        if kernel is not function.kernel:
+            arguments = replace(
+                function.arguments,
+                buffers={symbol: (number, at) for number, (symbol, at) in enumerate(call.buffers)},
+                scalars={symbol: number for number, symbol in enumerate(call.scalars)})
+            own = Function(function.name, function.key, kernel, arguments, function.parameters, function.scalars)
+            yield call, known[function.name], lines(own)
+
+
+@pytest.mark.parametrize("machine", ["host", "m7032"])
+@pytest.mark.parametrize("name", STEPS)
+def test_every_kernel_would_be_lowered_to_the_function_that_it_calls(name: str, machine: str) -> None:
+    step, tensors = STEPS[name]
+    compared = 0
+    for call, function, own in written(shared(step, *tensors, machine=machine), machine):
+        assert own == function, call.text
+        compared += 1
+    assert compared or name == "convolutions"
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_known_functions_give_the_same_program(name: str) -> None:
+    step, tensors = STEPS[name]
+    trace = str(capture.function(step, *tensors).trace)
+    driver.forget()
+    cold = driver.compile(trace)
+    warm = driver.compile(trace)
+    assert (warm.asm, warm.image) == (cold.asm, cold.image)
+    driver.forget()
+    OBJECTS.clear()
+    assert driver.compile(trace).image == cold.image
