@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from ftm_backend import isa
 from ftm_backend.isa.objects import OBJECTS
 from ftm_backend.machine import Machine, MachineError
@@ -99,13 +100,25 @@ def test_objects_give_the_same_image() -> None:
     first = isa.assemble(TEXT)
     assert len(OBJECTS) == 1  # `both` calls, and `main`
     assert isa.assemble(TEXT) == first
-    start, end = TEXT.index("@func scaled"), TEXT.index("@func both")
-    moved = TEXT[:start].replace("@out", "@in b2, f32, 2\n@scalar s2, f64\n@out") + "@func early\n  @param q, i64\n  @tile U, am, i64, 1x2, 1, 0\n" \
-        "    DLD q[0], 1@1 | 2@1, U\n  BB_0:\n    @map 1 x 2, U:v0 -> U:v1\n      VADD.I64 v0, 7, v1\n    @endmap\n@ret\n\n" + TEXT[start:]
-    assert end > start
+    header, rest = TEXT.split("@func scaled")
+    moved = header.replace("@out", "@in b2, f32, 2\n@scalar s2, f64\n@out") + EARLY + "@func scaled" + rest
     warm = isa.assemble(moved)
     OBJECTS.clear()
     assert isa.assemble(moved) == warm
+
+
+EARLY = """\
+@func early
+  @param q, i64
+  @tile U, am, i64, 1x2, 1, 0
+    DLD q[0], 1@1 | 2@1, U
+  BB_0:
+    @map 1 x 2, U:v0 -> U:v1
+      VADD.I64 v0, 7, v1
+    @endmap
+@ret
+
+"""
 
 
 def test_objects_belong_to_their_machine() -> None:

@@ -10,6 +10,7 @@ import capture
 import pytest
 import torch
 import torch.nn.functional as F
+
 from ftm_backend import driver
 from ftm_backend.codegen import pipeline as codegen
 from ftm_backend.codegen.emit import emit_function

@@ -22,7 +22,8 @@ _TEXT = Path(__file__).resolve().parent / "manual"
 _FORMS = {
     i.REGISTER: "`rN`, written", i.SCALAR: "`rN`, an integer, or an `i64` program scalar", i.ADDRESS: "`b0[r3+12]`",
     i.SLOT: "`X[r5]`", i.DIMS: "`2@512 r7@64 | 8@1`", i.ROW_DIMS: "`1024 | 64@1`", i.LABEL: "a label",
-    i.FUNCTION: "a function", i.ARGUMENTS: "addresses and scalars, one for each parameter", i.MAP_HEADER: "`R x C, slot:vN... -> slot:vN...`",
+    i.FUNCTION: "a function", i.ARGUMENTS: "addresses and scalars, one for each parameter",
+    i.MAP_HEADER: "`R x C, slot:vN... -> slot:vN...`",
 }
 
 

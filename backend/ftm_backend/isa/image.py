@@ -9,8 +9,8 @@ from ftm_backend.isa import layout, table
 from ftm_backend.isa import program as p
 from ftm_backend.isa.encode import Encoder
 from ftm_backend.isa.layout import INSTRUCTION, NONE
-from ftm_backend.isa.objects import OBJECTS, Bases, FunctionObject, make_object
 from ftm_backend.isa.maps import MapEncoder
+from ftm_backend.isa.objects import OBJECTS, Bases, FunctionObject, make_object
 from ftm_backend.isa.parser import parse
 from ftm_backend.isa.symbols import Symbols
 from ftm_backend.isa.table import OPCODES

@@ -162,7 +162,8 @@ SECTIONS: tuple[tuple[str, Record | str], ...] = (
 )
 """Sections in the order of the directory; a string is an offset into ``strings``, which ends each with 0.
 
-Buffers come in the order inputs, outputs, constants, arena regions, parameters; scalars in the order arguments, parameters.  ``text`` is the assembly text, or empty.
+Buffers come in the order inputs, outputs, constants, arena regions, parameters; scalars in the order arguments, parameters.
+``text`` is the assembly text, or empty.
 """
 
 OPERAND_KINDS = ("NONE", "TEMPORARY", "INPUT", "OUTPUT", "IMMEDIATE", "SCALAR", "REGISTER")

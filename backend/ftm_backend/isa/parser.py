@@ -25,8 +25,8 @@ from dataclasses import replace
 from ftm_backend.isa import program as p
 from ftm_backend.isa import scanner
 from ftm_backend.isa.errors import AsmError
-from ftm_backend.isa.objects import OBJECTS
 from ftm_backend.isa.instruction import ADDRESS, SLOT
+from ftm_backend.isa.objects import OBJECTS
 from ftm_backend.isa.scanner import OperandError, Operands
 from ftm_backend.isa.table import ACCESSES, BY_NAME, REDUCTIONS, SCOPES
 

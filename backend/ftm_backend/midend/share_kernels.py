@@ -52,12 +52,12 @@ def share_kernels(program: Program, machine: MachineParameters) -> Program:
     del machine
     functions: dict[tuple[Any, ...], Function] = {}
     memory = _Memory(program)
-    types = {symbol: dtype for symbol, dtype in program.scalars}
+    types = dict(program.scalars)
     program.calls = []
     for kernel in program.kernels:
         arguments = arguments_of(kernel)
         pairs = memory.join(arguments)
-        key = signature(kernel, arguments, [number for pair in pairs for number in pair])
+        key = signature(kernel, arguments, pairs)
         function = functions.get(key)
         if function is None:
             scalars = [(f"a{number}", types[symbol]) for symbol, number in arguments.scalars.items()]

@@ -71,7 +71,7 @@ def _lowest(kernel: Kernel) -> dict[str, int]:
 def signature(kernel: Kernel, arguments: Arguments, shared: Iterable[tuple[int, int]]) -> tuple[Any, ...]:
     """The kernel in terms of its parameters, as one flat tuple that compares equal where the kernels are equal.
 
-    shared: numbers of parameters that are one memory.
+    shared: pairs of parameters that are one memory.
     """
     writer = _Writer(arguments)
     writer.words += [kernel.kind, kernel.one_core, kernel.faults, kernel.machine.name, kernel.machine.cores, *shared, None]

@@ -31,7 +31,8 @@ def print_tiles(program: TileProgram, stage: str) -> str:
     lines = [f"@stage {stage}", *header(program, program.machine)]
     for kernel in program.kernels:
         mark = ", in_bounds" if kernel.name in program.in_bounds else ""
-        lines += ["", f"@func {kernel.name}{mark}", *parameters(kernel), *(_declaration(t) for t in kernel.tiles), *_block(kernel.body, "    "), "@ret"]
+        lines += ["", f"@func {kernel.name}{mark}", *parameters(kernel), *(_declaration(t) for t in kernel.tiles)]
+        lines += [*_block(kernel.body, "    "), "@ret"]
     return "\n".join(lines) + "\n"
 
 
