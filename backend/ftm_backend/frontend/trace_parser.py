@@ -22,19 +22,25 @@ __all__ = ["parse"]
 
 _TOKEN = re.compile(
     r"""[ \t]*(?:
-      (?P<ref>%\d+)
+      (?P<mark>[=(),:\]])
+    | (?P<type>[a-z]\w*\[\s*(?:\d+\s*(?:,\s*\d+\s*)*)?\])
+    | (?P<integers>\[-?\d+(?:,[ ]?-?\d+)*\](?![.\w]))
+    | (?P<bracket>\[)
+    | (?P<ref>%\d+)
     | (?P<scalar>\$\d+)
     | (?P<float>-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf\b)|nan\b)
     | (?P<int>-?\d+)
     | (?P<name>[A-Za-z_][\w.]*(?:::[\w.]+)?)
     | (?P<string>"(?:[^"\\]|\\.)*")
-    | (?P<mark>[=(),:\[\]])
     | (?P<end>(?://.*)?$)
     )""",
     re.VERBOSE,
 )
 _NUMBER_NAMES = ("nan", "inf")  # numbers as values, but also names of arguments (nan_to_num)
 _WORDS = {"none": None, "true": True, "false": False}
+_TYPES: dict[str, TensorType] = {}
+"""Types that were read before, by their text; types repeat."""
+_MOST_TYPES = 10_000
 
 
 def parse(text: str) -> Trace:
@@ -79,30 +85,35 @@ def parse(text: str) -> Trace:
 class _Line:
     """A cursor over the tokens of one line: ``kind`` and ``text`` describe the current one."""
 
-    __slots__ = ("_next", "column", "kind", "line", "number", "text")
+    __slots__ = ("_match", "_scan", "kind", "line", "number", "text")
 
     def __init__(self, line: str, number: int) -> None:
-        self.line, self.number, self._next = line, number, 0
+        self.line, self.number = line, number
+        self._scan = _TOKEN.scanner(line).match  # type: ignore[attr-defined]
+        self._match: re.Match[str] | None = None
         self.advance()
 
     def advance(self) -> None:
-        match = _TOKEN.match(self.line, self._next)
+        match = self._scan()
         if match is None:
-            rest = self.line[self._next :]
-            self.column = self._next + len(rest) - len(rest.lstrip()) + 1
-            self.fail(f"unexpected {rest.lstrip()[:1]!r}")
-        self.kind = match.lastgroup or ""
-        self.text = match.group(self.kind)
-        self.column = match.start(self.kind) + 1
-        self._next = match.end()
+            start = self._match.end() if self._match else 0
+            rest = self.line[start:]
+            self.fail(f"unexpected {rest.lstrip()[:1]!r}", start + len(rest) - len(rest.lstrip()) + 1)
+        self._match = match
+        kind = self.kind = match.lastgroup
+        self.text = match[kind]
 
-    def fail(self, message: str) -> NoReturn:
-        raise TraceError(
-            f"line {self.number}, column {self.column}: {message}\n  {self.line}\n  {' ' * (self.column - 1)}^"
-        )
+    @property
+    def column(self) -> int:
+        assert self._match is not None
+        return self._match.start(self.kind) + 1
+
+    def fail(self, message: str, column: int = 0) -> NoReturn:
+        column = column or self.column
+        raise TraceError(f"line {self.number}, column {column}: {message}\n  {self.line}\n  {' ' * (column - 1)}^")
 
     def accept(self, mark: str) -> bool:
-        if self.kind == "mark" and self.text == mark:
+        if self.text == mark and self.kind in ("mark", "bracket"):
             self.advance()
             return True
         return False
@@ -167,8 +178,7 @@ def _value(cursor: _Line, trace: Trace, number: int) -> int:
     while cursor.accept(","):
         results.append(_type(cursor))
     if len(results) != count:
-        cursor.column = op_column
-        cursor.fail(f"{op} has {count} values on the left and {len(results)} types on the right")
+        cursor.fail(f"{op} has {count} values on the left and {len(results)} types on the right", op_column)
     trace.nodes.append(Node(op, args, tuple(results)))
     return number + count
 
@@ -195,7 +205,10 @@ def _arguments(cursor: _Line) -> tuple[tuple[str, Any], ...]:
 
 def _argument(cursor: _Line) -> Any:
     kind, text = cursor.kind, cursor.text
-    if kind == "mark" and text == "[":
+    if kind == "integers":
+        cursor.advance()
+        return tuple(map(int, text[1:-1].split(",")))
+    if kind == "bracket":
         cursor.advance()
         items: list[Any] = []
         if cursor.accept("]"):
@@ -242,19 +255,13 @@ def _type(cursor: _Line) -> TensorType | None:
     if cursor.kind == "name" and cursor.text == "none":
         cursor.advance()
         return None
-    if cursor.kind != "name" or cursor.text not in DTYPES:
-        cursor.fail(f"expected a type such as f32[2,3], found {cursor.text!r}")
-    dtype = cursor.text
+    found = _TYPES.get(cursor.text)
+    if found is None:
+        dtype, _, extents = cursor.text[:-1].partition("[")
+        if cursor.kind != "type" or dtype not in DTYPES:
+            cursor.fail(f"expected a type such as f32[2,3], found {cursor.text!r}")
+        if len(_TYPES) >= _MOST_TYPES:
+            _TYPES.clear()
+        found = _TYPES[cursor.text] = TensorType(dtype, tuple(map(int, extents.split(","))) if extents.strip() else ())
     cursor.advance()
-    cursor.expect("[")
-    shape: list[int] = []
-    if not cursor.accept("]"):
-        while True:
-            if cursor.kind != "int" or cursor.text.startswith("-"):
-                cursor.fail(f"expected an extent, found {cursor.text!r}")
-            shape.append(int(cursor.text))
-            cursor.advance()
-            if not cursor.accept(","):
-                break
-        cursor.expect("]")
-    return TensorType(dtype, tuple(shape))
+    return found

@@ -109,6 +109,7 @@ def donated_input(
 
 def _leaves(root: Node, view: Kernel) -> Iterator[Value]:
     """The tensors that an expression reads, leftmost first, through values computed in the kernel."""
+    members = set(view.statements)
     seen: set[int] = set()
     stack = [root]
     while stack:
@@ -118,7 +119,7 @@ def _leaves(root: Node, view: Kernel) -> Iterator[Value]:
         seen.add(id(node))
         if node.op == "in":
             producer = node.payload.value.producer
-            if not isinstance(producer, Statement) or producer not in view.statements:
+            if not isinstance(producer, Statement) or producer not in members:
                 yield node.payload.value
             else:
                 stack.append(next(r for r in producer.results if r.value is node.payload.value).yields)

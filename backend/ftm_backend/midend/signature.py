@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ftm_backend.linalg.affine import Affine
-from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Value, nodes_of
+from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Value, nodes_of, walk
 from ftm_backend.midend.kernel import Kernel
 
 __all__ = ["Arguments", "arguments_of", "signature"]
@@ -22,27 +22,25 @@ _SHIFTED = ("nest", "contraction")
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What a kernel passes to its function: ``symbol -> (number, element that the parameter starts at)``, and scalars."""
+    """What a kernel passes to its function: ``symbol -> (number, element that the parameter starts at)``, and scalars.
+
+    bodies: the nodes of each statement, operands first.
+    """
 
     buffers: dict[str, tuple[int, int]]
     scalars: dict[str, int]
+    bodies: tuple[list[Node], ...]
 
 
 def arguments_of(kernel: Kernel) -> Arguments:
     """The kernel's buffers in the order inputs, outputs, workspaces, and its scalars in the order of their uses."""
     symbols = dict.fromkeys(str(v.symbol) for v in (*kernel.inputs, *kernel.outputs, *kernel.workspaces))
     lowest = _lowest(kernel) if kernel.kind in _SHIFTED else {}
-    scalars = dict.fromkeys(n.payload for n in _nodes(kernel) if n.op == "scalar")
+    bodies = tuple(nodes_of(statement.results) for statement in kernel.statements)
+    starts = [r.init for s in kernel.statements for r in s.results if isinstance(r.init, Node)]
+    scalars = dict.fromkeys(n.payload for body in (*bodies, walk(starts)) for n in body if n.op == "scalar")
     return Arguments({symbol: (number, lowest.get(symbol, 0)) for number, symbol in enumerate(symbols)},
-                     {symbol: number for number, symbol in enumerate(scalars)})
-
-
-def _nodes(kernel: Kernel) -> Iterable[Node]:
-    for statement in kernel.statements:
-        yield from nodes_of(statement.results)
-        for result in statement.results:
-            if isinstance(result.init, Node):
-                yield result.init
+                     {symbol: number for number, symbol in enumerate(scalars)}, bodies)
 
 
 def _lowest(kernel: Kernel) -> dict[str, int]:
@@ -77,8 +75,8 @@ def signature(kernel: Kernel, arguments: Arguments, shared: Iterable[tuple[int, 
     writer.words += [kernel.kind, kernel.one_core, kernel.faults, kernel.machine.name, kernel.machine.cores, *shared, None]
     for value in (*kernel.inputs, *kernel.outputs, *kernel.workspaces):
         writer.value(value)
-    for statement in kernel.statements:
-        writer.statement(statement)
+    for statement, body in zip(kernel.statements, arguments.bodies, strict=True):
+        writer.statement(statement, body)
     return tuple(writer.words)
 
 
@@ -104,13 +102,13 @@ class _Writer:
             self.words += (value.dtype, value.shape, number)
             if value.splat is not None:
                 self.words.append("splat")
-                self.nodes([value.splat])
+                self.nodes(walk([value.splat]))
 
     def access(self, value: Value, index: Affine) -> None:
         start = 0 if value.symbol is None else self._arguments.buffers[value.symbol][1]
         self.words += (index.const - start, index.coeffs)
 
-    def statement(self, statement: Statement) -> None:
+    def statement(self, statement: Statement, body: list[Node]) -> None:
         words = self.words
         words += (statement.op, statement.loops, statement.reduced, len(statement.operands), len(statement.gathers),
                   len(statement.tensors), len(statement.results))
@@ -124,7 +122,7 @@ class _Writer:
             self.value(tensor.value)
             start = 0 if tensor.value.symbol is None else self._arguments.buffers[tensor.value.symbol][1]
             words += (tensor.view.sizes, tensor.view.strides, tensor.view.offset - start)
-        self.nodes(n for n in nodes_of(statement.results))
+        self.nodes(body)
         for result in statement.results:
             self.result(result)
 
@@ -143,7 +141,7 @@ class _Writer:
         self._first(result.yields)
         if isinstance(result.init, Node):
             words.append("node")
-            self.nodes([result.init])
+            self.nodes(walk([result.init]))
             self._first(result.init)
         elif result.init is not None:
             words.append("operand")
