@@ -19,6 +19,7 @@ from ftm_backend.linalg.ir import Operand, Statement, Store, Update, Value
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import contraction
 from ftm_backend.midend.cluster import Cluster, acceptable, common_domain, place_on_cores, single
+from ftm_backend.midend.nest_domain import Domain
 from ftm_backend.midend.reloop import aligned
 
 _T = TypeVar("_T")
@@ -104,8 +105,11 @@ class Fuser:
                 continue
             if home.kind == "nest":
                 for other in soft:
-                    if other is not home and other not in merged and other.kind == "nest" and self._meets(other, home):
-                        self._merge(home, other)
+                    if other is home or other in merged or other.kind != "nest":
+                        continue
+                    domain = self._meets(other, home)
+                    if domain is not None:
+                        self._merge(home, other, domain)
                         merged.add(other)
             if self._enter(home, s):
                 return home
@@ -143,21 +147,24 @@ class Fuser:
         home.domain.remove(s)
         return False
 
-    def _meets(self, a: Cluster, b: Cluster) -> bool:
-        """Whether two kernels of the same depth class can be one without a circle, and fit together."""
+    def _meets(self, a: Cluster, b: Cluster) -> Domain | None:
+        """The domain of two kernels of the same depth class that can be one without a circle, and fit together."""
         depth = max(a.depth, b.depth)
         if depth >= min(a.consumed, b.consumed) or self._related(a, b):
-            return False
-        return common_domain(self._in_order([*a.statements, *b.statements]), self._machine) is not None
+            return None
+        return self._joined(a, b)
+
+    def _joined(self, a: Cluster, b: Cluster) -> Domain | None:
+        return common_domain(self._in_order([*a.statements, *b.statements]), self._machine)
 
     def _related(self, a: Cluster, b: Cluster) -> bool:
         """Whether one must be complete in memory before the other."""
         inside = {*a.statements, *b.statements}
         return any(self._hard[s] & inside for s in inside)
 
-    def _merge(self, home: Cluster, other: Cluster) -> None:
+    def _merge(self, home: Cluster, other: Cluster, domain: Domain) -> None:
         home.statements = self._in_order([*home.statements, *other.statements])
-        home.domain = common_domain(home.statements, self._machine)
+        home.domain = domain
         home.depth = max(home.depth, other.depth)
         home.consumed = min(home.consumed, other.consumed)
         home.needs |= other.needs
@@ -187,8 +194,10 @@ class Fuser:
                 continue
             if cluster.kind == "contraction":
                 self._append_epilogue(cluster, user)
-            elif common_domain(self._in_order([*cluster.statements, *user.statements]), self._machine) is not None:
-                self._merge(user, cluster)
+                continue
+            domain = self._joined(cluster, user)
+            if domain is not None:
+                self._merge(user, cluster, domain)
 
     def _append_epilogue(self, home: Cluster, user: Cluster) -> None:
         chain: list[Statement] | None = home.chain
