@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import capture
 import pytest
 import torch
 import torch.nn.functional as F
@@ -21,6 +20,7 @@ from ftm_backend.midend import lower_kernels, pipeline
 from ftm_backend.midend.program import Program
 from ftm_backend.midend.share_kernels import Call, Function
 from ftm_backend.tile.program import TileProgram
+from ops import capture
 
 
 def shared(step: Callable[..., Any], *tensors: torch.Tensor, machine: str = "host") -> Program:

@@ -214,10 +214,14 @@ class Fuser:
     # --- order -----------------------------------------------------------------------------------------
 
     def _settle(self, cluster: Cluster) -> None:
-        """Checks a nest as its lowering will see it; one that does not hold falls apart into its statements."""
-        if cluster.kind != "nest" or len(cluster.statements) == 1:
+        """Gives a nest the domain that its statements alone make, whatever was tried before; one without falls apart."""
+        if cluster.kind != "nest":
             return
-        if common_domain(cluster.statements, self._machine) is None:
+        if len(cluster.statements) == 1:
+            cluster.domain = single(cluster.statements[0], self._machine).domain
+            return
+        cluster.domain = common_domain(cluster.statements, self._machine)
+        if cluster.domain is None:
             for s in cluster.statements:
                 self._cluster[s] = single(s, self._machine)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +43,7 @@ class TileProgram:
     outputs: list[list[Any]] = field(default_factory=list)
     consts: list[list[Any]] = field(default_factory=list)
     arena: list[list[Any]] = field(default_factory=list)
-    keys: dict[str, Hashable] = field(default_factory=dict)
+    keys: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     known: Recent[Written] | None = None
 
     @property
