@@ -152,7 +152,8 @@ def hold_steps(by: int) -> None:
 
 
 def _end_of_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    end_step(optimizer)
+    if not torch.compiler.is_compiling():  # a compiled step is a program already, and this no part of its graph
+        end_step(optimizer)
 
 
 def end_step(optimizer: torch.optim.Optimizer) -> None:

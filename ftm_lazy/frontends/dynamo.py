@@ -3,12 +3,16 @@
 AOTAutograd makes the graphs functional and derives the backward one; everything else is the recorder's and the
 compiler's that the device itself uses.  Tensors on the CPU are the machine's memory: a program reads and writes them
 where they lie.
+
+``TORCH_LOGS=ftm_lazy`` says into what each graph falls, ``TORCH_LOGS=+ftm_lazy`` also the text of every stage of its
+programs, under the stage's name.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,7 @@ from ftm_lazy.frontends.graph import CompiledGraph
 __all__ = ["TorchCompileBackend", "backend"]
 
 _graphs = torch._logging.getArtifactLogger(__name__, "aot_graphs")
+_stages = logging.getLogger(__name__)
 
 
 class TorchCompileBackend:
@@ -51,22 +56,28 @@ class TorchCompileBackend:
 
     def _compile(self, kind: str, graph_module: GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
         del example_inputs
-        directory = None
+        name, directory = f"{next(self._numbers):04}_{kind}", None
         if self._output_dir is not None:
-            directory = self._output_dir / f"{next(self._numbers):04}_{kind}"
+            directory = self._output_dir / name
             directory.mkdir(parents=True, exist_ok=True)
             (directory / "graph.py").write_text(graph_module.print_readable(print_output=False))
-        graph = CompiledGraph(graph_module, partial(self._compiled, directory, itertools.count()))
+        graph = CompiledGraph(graph_module, name, partial(self._compiled, name, directory, itertools.count()))
         self.graphs.append(graph)
         return graph
 
-    def _compiled(self, directory: Path | None, numbers: Any, text: str) -> None:
+    def _compiled(self, name: str, directory: Path | None, numbers: Iterator[int], text: str) -> None:
         _graphs.debug("ftm trace\n%s", text)
-        if directory is not None:
-            from ftm_lazy import compiler, dump
+        logs = _stages.isEnabledFor(logging.DEBUG)
+        if directory is None and not logs:
+            return
+        from ftm_lazy import compiler, dump
 
-            number = next(numbers)
-            texts = compiler.bridge().texts(text)
+        number = next(numbers)
+        texts = compiler.bridge().texts(text)
+        if logs:
+            for stage, content in texts.items():
+                _stages.debug("%s, program %d, stage %s\n%s", name, number, stage, content)
+        if directory is not None:
             place = directory if number == 0 else directory / f"program_{number}"
             place.mkdir(exist_ok=True)
             dump.write_stages(place, texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ from ftm_lazy.frontends.steps import CpuCall, Environment, Program
 
 __all__ = ["CompiledGraph"]
 
+_log = logging.getLogger(__name__)
+
 
 class CompiledGraph:
     """A functional graph, compiled when it first runs.
@@ -23,12 +26,13 @@ class CompiledGraph:
 
     Args:
         graph_module: of ATen ops; ``copy_`` on inputs may end it.
+        name: what logs call it.
         compiled: is told of each new program's trace.
     """
 
-    def __init__(self, graph_module: GraphModule, compiled: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(self, graph_module: GraphModule, name: str, compiled: Callable[[str], None]) -> None:
         self._boxed_call = True  # AOTAutograd, and whatever wraps this: pass the inputs as a list, to be emptied
-        self._compiled = compiled
+        self._name, self._compiled = name, compiled
         nodes = list(graph_module.graph.nodes)
         self._inputs = [node for node in nodes if node.op == "placeholder"]
         self._constants = {
@@ -79,6 +83,8 @@ class CompiledGraph:
             lasts.append(last)
             begin += step.length
         self._steps, self._last = steps, lasts
+        programs = sum(isinstance(step, Program) for step in steps)
+        _log.info("%s, of %d ops: %d programs, %d calls on the CPU", self._name, len(self._body), programs, len(steps) - programs)
 
 
 def _last_uses(body: list[Node], output: Node) -> dict[Node, int]:

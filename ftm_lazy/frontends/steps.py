@@ -176,7 +176,7 @@ def call_node(node: Node, value: Callable[[Node], Any]) -> Any:
 
     Raises NotImplementedError for what no program can take up.
     """
-    if isinstance(node.target, torch._ops.HigherOrderOperator):
+    if isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) not in _FUNCTIONAL_CALLS:
         raise NotImplementedError(f"{node.target} holds graphs of its own, which no program takes up")
     args, kwargs = map_arg((node.args, node.kwargs), value)
     args, kwargs = pytree.tree_map_only(torch.device, lambda _: DEVICE, (args, dict(kwargs)))
@@ -186,6 +186,10 @@ def call_node(node: Node, value: Callable[[Node], Any]) -> Any:
             kwargs["device"] = DEVICE
             kwargs.pop("pin_memory", None)
     return node.target(*args, **kwargs)
+
+
+_FUNCTIONAL_CALLS = frozenset({"auto_functionalized", "auto_functionalized_v2"})
+"""Higher-order ops that hold no graph: they call an op that writes its arguments, on copies of them."""
 
 
 class CpuCall:
@@ -207,7 +211,7 @@ class CpuCall:
             environment.pop(node, None)
 
     def _count(self) -> None:
-        target = self._node.target
+        target = self._node.args[0] if str(self._node.target) in _FUNCTIONAL_CALLS else self._node.target
         name = target.name() if hasattr(target, "name") and callable(target.name) else str(target)
         if name in _OBSERVATIONS:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import subprocess
 import sys
@@ -143,12 +144,19 @@ def test_an_op_without_record_runs_between_two_programs(device: str) -> None:
     assert sum(fallbacks().values()) == 2
 
 
-def test_sizes_that_change() -> None:
+@pytest.mark.parametrize("how", ("dynamic", "mark", "automatic"))
+def test_sizes_that_change(how: str) -> None:
+    """One graph (or two, where Dynamo finds out that the size changes), and a program for each size, made once."""
     model = nn.Sequential(nn.Linear(4, 8), nn.Tanh())
-    call = torch.compile(model, backend="ftm", dynamic=True)
-    for size in (2, 5, 3, 5):
+    backend = TorchCompileBackend()
+    call = torch.compile(model, backend=backend, dynamic=True if how == "dynamic" else None)
+    for size in (2, 5, 3, 5, 2, 3, 5):
         x = torch.randn(size, 4)
-        torch.testing.assert_close(call(x), model(x))
+        if how == "mark":
+            torch._dynamo.mark_dynamic(x, 0)
+        with torch.no_grad():
+            torch.testing.assert_close(call(x), model(x))
+    assert [len(graph.programs) for graph in backend.graphs] == ([1, 3] if how == "automatic" else [3])
 
 
 def test_a_graph_break_makes_two_graphs() -> None:
@@ -164,19 +172,91 @@ def test_a_graph_break_makes_two_graphs() -> None:
     assert torch._dynamo.explain(function)(x).graph_count == 2
 
 
-def test_an_optimizers_step() -> None:
-    parameters = [nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(5))]
-    twins = [nn.Parameter(p.detach().clone()) for p in parameters]
-    optimizers = [torch.optim.SGD(ps, lr=0.1, momentum=0.9) for ps in (parameters, twins)]
-    step = torch.compile(optimizers[0].step, backend="ftm")
-    for number in range(3):
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("kind", "options", "graphs"),
+    [("SGD", {"momentum": 0.9}, [1, 1]), ("AdamW", {"weight_decay": 0.1}, [1])],  # SGD's first step has no momentum yet
+    ids=("SGD", "AdamW"),
+)
+def test_an_optimizers_step(kind: str, options: dict[str, float], graphs: list[int], device: str) -> None:
+    """A graph of one program, which serves every step: the bias correction is no constant."""
+    twins = [nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(5))]
+    parameters = [nn.Parameter(p.detach().to(device)) for p in twins]
+    optimizers = [getattr(torch.optim, kind)(ps, lr=0.1, **options) for ps in (parameters, twins)]
+    backend = TorchCompileBackend()
+    step = torch.compile(optimizers[0].step, backend=backend)
+    for number in range(4):
         for ps in (parameters, twins):
             for p in ps:
                 p.grad = torch.full_like(p, 0.5 + number)
         step()
         optimizers[1].step()
     for a, b in zip(parameters, twins, strict=True):
-        torch.testing.assert_close(a, b)
+        torch.testing.assert_close(a.cpu(), b)
+    assert [len(graph.programs) for graph in backend.graphs] == graphs and not fallbacks()
+
+
+@torch.library.custom_op("ftm_test::wave", mutates_args=())
+def wave(x: torch.Tensor, height: float) -> torch.Tensor:
+    """A custom op that is made of ops with records."""
+    return x.sin() * height
+
+
+@wave.register_fake
+def _(x: torch.Tensor, height: float) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+wave.register_autograd(
+    lambda ctx, gradient: (gradient * ctx.saved[0].cos() * ctx.saved[1], None),
+    setup_context=lambda ctx, inputs, output: setattr(ctx, "saved", inputs))
+
+
+@torch.library.custom_op("ftm_test::raise_by", mutates_args={"x"})
+def raise_by(x: torch.Tensor, by: float) -> None:
+    """One that writes its argument."""
+    x.add_(by)
+
+
+@torch.library.custom_op("ftm_test::by_numpy", mutates_args=())
+def by_numpy(x: torch.Tensor) -> torch.Tensor:
+    """One that nothing of ours can look into."""
+    return torch.from_numpy(x.cpu().numpy().copy() + 1).to(x.device)
+
+
+@by_numpy.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_custom_ops(device: str) -> None:
+    """Part of the program if they are made of ops with records; else between two, counted by name."""
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = wave(x * 2, 3.0)
+        z = y + 1
+        raise_by(z, 3.0)
+        return (z * y).sum()
+
+    x = torch.randn(4)
+    expected, found = x.clone().requires_grad_(), x.to(device, copy=True).requires_grad_()
+    backend = TorchCompileBackend()
+    torch.compile(function, backend=backend, fullgraph=True)(found).backward()
+    function(expected).backward()
+    torch.testing.assert_close(found.grad.cpu(), expected.grad)
+    assert [len(graph.programs) for graph in backend.graphs] == [1, 1] and not fallbacks()
+    if device == "cpu":
+        with pytest.warns(RuntimeWarning, match="ftm_test::by_numpy"):
+            torch.testing.assert_close(torch.compile(lambda x: by_numpy(x * 2) * 2, backend=backend, fullgraph=True)(x), x * 4 + 2)
+        assert fallbacks() == {"fallback::ftm_test::by_numpy": 1}
+
+
+def test_logs_name_the_stages(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "ftm_lazy"):
+        torch.compile(lambda x: x * 2, backend="ftm")(torch.randn(3))
+    said = [record.getMessage().splitlines()[0] for record in caplog.records if record.name.startswith("ftm_lazy")]
+    assert "0000_inference, of 1 ops: 1 programs, 0 calls on the CPU" in said
+    assert [line.rpartition(" ")[2] for line in said if ", stage " in line] == sorted(debug.STAGES, key=list(debug.STAGES).index)
 
 
 def test_autocast() -> None:

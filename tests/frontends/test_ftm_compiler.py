@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
@@ -15,11 +16,16 @@ from torch import nn
 
 from ftm_backend.machine import Machine
 from ftm_backend.upstream import dialects, engine
-from ftm_lazy import FTMCompiler
+from ftm_lazy import FTMCompiler, metrics
 from ftm_lazy.frontends.arrays import ArrayProgram
 from ftm_lazy.frontends.capture import CaptureError
 from ftm_lazy.frontends.model import capture_model
 from ftm_lazy.tools import ftm_compile
+<<<<<<< HEAD
+=======
+from safetensors.numpy import load_file
+from torch import nn
+>>>>>>> 351aa0a (torch.compile: custom ops that write, the step of an optimizer and logs of stages; op_db under it; losses, compile times and round trips as scripts; TestConfigs for torch-mlir's end-to-end tests)
 
 COMPILER = FTMCompiler()
 
@@ -99,6 +105,32 @@ def test_an_exported_region_with_a_mode_and_a_device() -> None:
     torch.testing.assert_close(COMPILER.run(exported, x), Rotary()(x), rtol=1e-5, atol=1e-6)
 
 
+def test_a_scripted_module_trains_on_the_device() -> None:
+    """TorchScript's interpreter runs its loops and branches, its autograd and the device's kernels the rest."""
+    class Looped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.norm, self.out = nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, 3)
+
+        def forward(self, x: torch.Tensor, times: int) -> torch.Tensor:
+            for _ in range(times):
+                x = torch.relu(self.norm(self.inner(x)))
+            return self.out(x) if bool(x.sum() > 1) else self.out(x) * 2
+
+    eager = Looped()
+    scripted = torch.jit.script(copy.deepcopy(eager)).to("ftm")
+    optimizers = [torch.optim.SGD(model.parameters(), 0.1) for model in (eager, scripted)]
+    for _ in range(4):
+        x = torch.randn(4, 6)
+        losses = [eager(x, 2).square().mean(), scripted(x.to("ftm"), 2).square().mean()]
+        for loss, optimizer in zip(losses, optimizers, strict=True):
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        assert losses[1].item() == pytest.approx(losses[0].item(), rel=1e-4)
+    assert not [name for name, n in metrics.counters().items() if name.startswith("fallback::") and n]
+
+
 def test_validate_agrees(capsys: pytest.CaptureFixture[str]) -> None:
     model, x = block_and_input()
     report = COMPILER.validate(model, x)
@@ -119,12 +151,13 @@ def test_validate_says_where_they_part(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.boundaries[-1].difference == pytest.approx(1.0, rel=1e-3)
 
 
-def test_assembly_with_weights_and_manifest(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ("npz", "safetensors"))
+def test_assembly_with_weights_and_manifest(tmp_path: Path, kind: str) -> None:
     """What is written is all that the machine needs."""
     model, x = nn.Sequential(nn.Linear(8, 4), nn.Tanh()), torch.randn(3, 8)
-    path = COMPILER.compile_to_lasm(model, x, output_path=tmp_path / "kernel.lan")
+    path = COMPILER.compile_to_lasm(model, x, output_path=tmp_path / "kernel.lan", weights=kind)
     manifest = json.loads((tmp_path / "kernel.json").read_text())
-    weights = np.load(tmp_path / "kernel.npz")
+    weights = np.load(tmp_path / "kernel.npz") if kind == "npz" else load_file(tmp_path / "kernel.safetensors")
     assert manifest["inputs"] == [{"name": "x0", "dtype": "f32", "shape": [3, 8]}]
     from ftm_backend import isa
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from opdb import module_checks, op_checks, optim_checks
+from opdb import compiled_checks, module_checks, op_checks, optim_checks
 from opdb.compare import UNDETERMINED, Tolerance, override
 from opdb.engine import Case
 
@@ -28,7 +28,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Database:
-    """One of PyTorch's databases."""
+    """One of PyTorch's databases, and how it is run."""
 
     entries: Callable[[], dict[str, Any]]
     """Its entries by name, in order."""
@@ -87,6 +87,15 @@ DATABASES = {
         tuple(op_checks.CHECKS),
         op_checks.applies,
         op_checks.cases,
+        override,
+        lambda op: op.name not in UNDETERMINED,
+    ),
+    "compiled": Database(
+        _ops,
+        compiled_checks.dtypes,
+        compiled_checks.CHECKS,
+        compiled_checks.applies,
+        compiled_checks.cases,
         override,
         lambda op: op.name not in UNDETERMINED,
     ),

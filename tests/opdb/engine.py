@@ -36,7 +36,7 @@ Leaf = tuple[str, Any]
 
 
 class Refused(Exception):
-    """The case does not exist: the CPU has nothing to compare with. The message says why."""
+    """The case does not exist, on the CPU or on ftm: there is nothing to compare. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _record(remaining: Iterator[tuple[int, Case]], verdict: Verdict, tell: Calla
 
 
 def _both(case: Case, verdict: Verdict | None) -> _Run | None:
-    """Runs `case` on the CPU and records it on ftm; None if the CPU refuses it."""
+    """Runs `case` on the CPU and records it on ftm; None if either refuses it."""
     torch.manual_seed(_SEED)
     expected = _attempt(case, CPU)
     if isinstance(expected, Refused):
@@ -146,6 +146,8 @@ def _both(case: Case, verdict: Verdict | None) -> _Run | None:
     torch.manual_seed(_SEED)
     counted = metrics.counters()
     actual = _attempt(case, FTM)
+    if isinstance(actual, Refused):
+        return None
     if verdict is not None and not isinstance(expected, Exception):  # how an exception comes about does not matter
         _count_fallbacks(counted, verdict)
     return _Run(case, expected, actual)

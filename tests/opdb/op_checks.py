@@ -26,7 +26,9 @@ from torch.utils import _pytree as pytree
 from opdb.engine import Case, Leaf, Refused
 from opdb.place import CPU, Place, tensors
 
-__all__ = ["CHECKS", "DTYPES", "applies", "cases", "gradients", "leaves", "primary"]
+__all__ = [
+    "CHECKS", "DTYPES", "applies", "cases", "devices", "gradients", "has_ties", "leaves", "primary", "put", "samples", "settled",
+]  # fmt: skip
 
 DTYPES = (
     torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.float64, torch.float16, torch.int32, torch.uint8,
@@ -90,7 +92,7 @@ def cases(op: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
     return CHECKS[check](op, dtype)
 
 
-def _samples(
+def samples(
     op: Any, dtype: torch.dtype, *, grad: bool = False, limit: int | None = None
 ) -> Iterator[tuple[str, Any]]:
     """The samples of an entry with what names them, all or some of them."""
@@ -110,7 +112,7 @@ def _limit(op: Any, dtype: torch.dtype) -> int | None:
     return None if dtype == primary(op) else MANY
 
 
-def _put(place: Place, op: Any, sample: Any) -> Any:
+def put(place: Place, op: Any, sample: Any) -> Any:
     """The sample's input, positional and keyword arguments at `place`."""
     if op.name in ON_CPU:
         return place.put(sample.input), sample.args, sample.kwargs
@@ -142,7 +144,7 @@ def leaves(name: str, tree: Any) -> list[Leaf]:
     return [(name + pytree.keystr(path), leaf) for path, leaf in pytree.tree_flatten_with_path(tree)[0]]
 
 
-def _settled(op: Any, result: Any, arguments: Any) -> Any:
+def settled(op: Any, result: Any, arguments: Any) -> Any:
     """`result` with the values at indices in place of indices, where equal values may have any of several."""
     input, args, kwargs = arguments
     if op.name not in TIES or kwargs.get("stable"):
@@ -156,7 +158,7 @@ def _settled(op: Any, result: Any, arguments: Any) -> Any:
     return values, input.detach().gather(dim, full), indices.shape
 
 
-def _has_ties(op: Any, sample: Any) -> bool:
+def has_ties(op: Any, sample: Any) -> bool:
     """Whether any of several equal values may get the gradient."""
     return op.name in TIES and sample.input.unique().numel() < sample.input.numel()
 
@@ -172,7 +174,7 @@ class _Written:
         return [(f"argument {i}, written", t) for i, (t, old) in enumerate(self._watched) if t._version != old]
 
 
-def _devices(place: Place, arguments: Any) -> contextlib.AbstractContextManager[Any]:
+def devices(place: Place, arguments: Any) -> contextlib.AbstractContextManager[Any]:
     """Makes `place` the default device for a call that names no other."""
     named = any(isinstance(leaf, (torch.Tensor, torch.device)) for leaf in pytree.tree_leaves(arguments))
     return contextlib.nullcontext() if named else torch.device(place.device)
@@ -206,25 +208,25 @@ def gradients(place: Place, outputs: Any, inputs: Any) -> list[Leaf]:
 
 
 def _forward(op: Any, dtype: torch.dtype) -> Iterator[Case]:
-    for label, sample in _samples(op, dtype, limit=_limit(op, dtype)):
+    for label, sample in samples(op, dtype, limit=_limit(op, dtype)):
 
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
-            input, args, kwargs = arguments = _put(place, op, sample)
+            input, args, kwargs = arguments = put(place, op, sample)
             written = _Written(arguments)
-            with _devices(place, arguments):
+            with devices(place, arguments):
                 result = sample.output_process_fn_grad(op(input, *args, **kwargs))
-            return leaves("result", _settled(op, result, arguments)) + written.leaves()
+            return leaves("result", settled(op, result, arguments)) + written.leaves()
 
         yield Case(label, run)
 
 
 def _backward(op: Any, dtype: torch.dtype) -> Iterator[Case]:
-    for label, sample in _samples(op, dtype, grad=True, limit=_limit(op, dtype)):
+    for label, sample in samples(op, dtype, grad=True, limit=_limit(op, dtype)):
 
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
-            if _has_ties(op, sample):
+            if has_ties(op, sample):
                 raise Refused("equal values")
-            input, args, kwargs = arguments = _put(place, op, sample)
+            input, args, kwargs = arguments = put(place, op, sample)
             result = op.gradcheck_wrapper(op.get_op(), input, *args, **kwargs)
             return gradients(place, sample.output_process_fn_grad(result), arguments)
 
@@ -232,20 +234,26 @@ def _backward(op: Any, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def _noncontiguous(op: Any, dtype: torch.dtype) -> Iterator[Case]:
-    for label, sample in _samples(op, dtype, grad=True, limit=MANY):
+    for label, sample in samples(op, dtype, grad=True, limit=MANY):
 
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
-            input, args, kwargs = arguments = _strided(_put(place, op, sample))
+            input, args, kwargs = arguments = _strided(put(place, op, sample))
             written = _Written(arguments)
             try:
-                with _devices(place, arguments):
+                with devices(place, arguments):
                     result = sample.output_process_fn_grad(op(input, *args, **kwargs))
             except RuntimeError as error:
+<<<<<<< HEAD
                 if place != CPU:
                     raise
                 raise Refused("the CPU takes no such strides") from error
             found = leaves("result", _settled(op, result, arguments)) + written.leaves()
             wanted = _differentiable(result) and not _has_ties(op, sample)
+=======
+                raise Refused("the CPU takes no such strides") if place == CPU else error
+            found = leaves("result", settled(op, result, arguments)) + written.leaves()
+            wanted = _differentiable(result) and not has_ties(op, sample)
+>>>>>>> 351aa0a (torch.compile: custom ops that write, the step of an optimizer and logs of stages; op_db under it; losses, compile times and round trips as scripts; TestConfigs for torch-mlir's end-to-end tests)
             return found + (gradients(place, result, arguments) if wanted else [])
 
         yield Case(label, run)
@@ -264,12 +272,12 @@ def _strided(tree: Any) -> Any:
 
 
 def _inplace(op: Any, dtype: torch.dtype) -> Iterator[Case]:
-    for label, sample in _samples(op, dtype, grad=op.supports_inplace_autograd, limit=MANY):
+    for label, sample in samples(op, dtype, grad=op.supports_inplace_autograd, limit=MANY):
         if sample.broadcasts_input:
             continue
 
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
-            input, args, kwargs = arguments = _put(place, op, sample)
+            input, args, kwargs = arguments = put(place, op, sample)
             target = pytree.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, input)
             result = op.inplace_variant(target, *args, **kwargs)
             found = [("returns its argument", result is target), *leaves("result", result)]
@@ -286,7 +294,7 @@ def _out(op: Any, dtype: torch.dtype) -> Iterator[Case]:
         "empty": lambda t: t.new_empty(0),
         OTHER_DTYPE: lambda t: torch.empty_like(t, dtype=torch.int64),
     }
-    for label, sample in _samples(op, dtype, limit=FEW):
+    for label, sample in samples(op, dtype, limit=FEW):
         for kind, make in makers.items():
             kept: list[bool] = []  # by the CPU, which runs first: some of its ops give `out` strides of their own
 
@@ -295,8 +303,8 @@ def _out(op: Any, dtype: torch.dtype) -> Iterator[Case]:
             def run(
                 place: Place, sample: Any = sample, make: Any = make, kept: Any = kept, same: bool = same
             ) -> list[Leaf]:
-                input, args, kwargs = arguments = _put(place, op, sample)
-                with _devices(place, arguments):
+                input, args, kwargs = arguments = put(place, op, sample)
+                with devices(place, arguments):
                     plain = op(input, *args, **kwargs)
                 if not _can_be_out(plain):
                     raise Refused("the results are no tensors")
@@ -310,7 +318,7 @@ def _out(op: Any, dtype: torch.dtype) -> Iterator[Case]:
                     kept[:] = now
                     result = plain if same else result  # a few of its ops write other values into strided tensors
                 found.append(("keeps strides, or the CPU does not", [one or not its for one, its in zip(now, kept)]))
-                return found + leaves("result", _settled(op, result, arguments))
+                return found + leaves("result", settled(op, result, arguments))
 
             yield Case(f"{label}, out {kind}", run, may_raise=not same)
 
@@ -348,10 +356,10 @@ def _raises(op: Any, sample: Any) -> bool:
 
 
 def _second(op: Any, dtype: torch.dtype) -> Iterator[Case]:
-    for label, sample in _samples(op, dtype, grad=True, limit=FEW):
+    for label, sample in samples(op, dtype, grad=True, limit=FEW):
 
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
-            input, args, kwargs = arguments = _put(place, op, sample)
+            input, args, kwargs = arguments = put(place, op, sample)
             result = sample.output_process_fn_grad(op.gradcheck_wrapper(op.get_op(), input, *args, **kwargs))
             outputs, inputs = _differentiable(result), _differentiable(arguments)
             if not outputs or not inputs:
@@ -369,10 +377,10 @@ def _second(op: Any, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def _jvp(op: Any, dtype: torch.dtype) -> Iterator[Case]:
-    for label, sample in _samples(op, dtype, grad=True, limit=FEW):
+    for label, sample in samples(op, dtype, grad=True, limit=FEW):
 
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
-            arguments = _put(place, op, sample)
+            arguments = put(place, op, sample)
             inputs = _differentiable(arguments)
             directions = dict(zip(map(id, inputs), cotangents(place, inputs), strict=True))
 

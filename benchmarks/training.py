@@ -1,0 +1,140 @@
+"""The models that `torch.compile` is measured with, as training steps: the examples', a residual network, a transformer.
+
+    step = training.make_step("resnet18", "ftm", lambda model: torch.compile(model, backend="ftm"))
+
+Without dropout, whose masks would differ between devices; everything is seeded, so that losses can be compared.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+import digits
+import tiny_gpt
+
+__all__ = ["TASKS", "Task", "make_step"]
+
+Batch = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model and what it is trained on.
+
+    model: makes it, from the default generator.
+    batches: endless pairs of inputs and targets; the model's result has the targets' shape and classes behind it.
+    rate: of AdamW.
+    """
+
+    model: Callable[[], nn.Module]
+    batches: Callable[[], Iterator[Batch]]
+    rate: float = 1e-3
+
+
+class Logits(nn.Module):
+    """A model of the transformers library that gives its logits alone."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.model(inputs).logits
+
+
+def resnet18() -> nn.Module:
+    """Of basic blocks, [2, 2, 2, 2], with ten classes."""
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    config = ResNetConfig(
+        embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic", num_labels=10)
+    return Logits(ResNetForImageClassification(config))
+
+
+def gpt2() -> nn.Module:
+    """Four layers of width 256, with a vocabulary of 5,000."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes = {"vocab_size": 5000, "n_positions": 128, "n_embd": 256, "n_layer": 4, "n_head": 4, "use_cache": False}
+    return Logits(GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)))
+
+
+def digit_batches() -> Iterator[Batch]:
+    """Of 64 images."""
+    images, labels = digits.digits()[0][:]
+    for start in itertools.cycle(range(0, len(labels) - 63, 64)):
+        yield images[start : start + 64], labels[start : start + 64]
+
+
+def text_batches() -> Iterator[Batch]:
+    """16 rows of 64 bytes of Python's library."""
+    return tiny_gpt.batches(tiny_gpt.standard_library(0.1), 16, tiny_gpt.Shape().context, seed=0)
+
+
+def coloured_batches() -> Iterator[Batch]:
+    """16 noisy colour images of 32x32; the class says where the mean is."""
+    generator = torch.Generator().manual_seed(1)
+    means = torch.randn(10, 3, 1, 1, generator=generator)
+    while True:
+        labels = torch.randint(10, (16,), generator=generator)
+        yield means[labels] + 0.5 * torch.randn(16, 3, 32, 32, generator=generator), labels
+
+
+def token_batches() -> Iterator[Batch]:
+    """8 rows of 128 tokens, each of which says what comes after it."""
+    generator = torch.Generator().manual_seed(1)
+    after = torch.randperm(5000, generator=generator)
+    while True:
+        rows = [torch.randint(5000, (8, 1), generator=generator)]
+        for _ in range(128):
+            rows.append(after[rows[-1]])
+        tokens = torch.cat(rows, 1)
+        yield tokens[:, :-1], tokens[:, 1:]
+
+
+TASKS = {
+    "mlp": Task(lambda: digits.MLP(dropout=0.0), digit_batches),
+    "cnn": Task(lambda: digits.CNN(dropout=0.0), digit_batches),
+    "tiny_gpt": Task(lambda: tiny_gpt.GPT(tiny_gpt.Shape()), text_batches),
+    "resnet18": Task(resnet18, coloured_batches, rate=1e-4),
+    "gpt2": Task(gpt2, token_batches, rate=1e-4),
+}
+"""By name, the quick ones first."""
+
+
+def make_step(
+    name: str, device: str, compile: Callable[[nn.Module], Callable[[Tensor], Tensor]] = lambda model: model
+) -> Callable[[], float]:
+    """One training step with AdamW on the next batch; gives its loss.
+
+    Args:
+        name: one of `TASKS`.
+        device: where model and batches are.
+        compile: gives what is called in the model's place.
+    """
+    task = TASKS[name]
+    torch.manual_seed(0)
+    model = task.model().to(device)
+    call = compile(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=task.rate)
+    batches = task.batches()
+
+    def step() -> float:
+        inputs, targets = next(batches)
+        optimizer.zero_grad()
+        logits = call(inputs.to(device))
+        loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.to(device).reshape(-1))
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step

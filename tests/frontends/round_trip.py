@@ -1,0 +1,185 @@
+"""The round trip of every op: the samples of its record by each way through the compiler, compared with eager PyTorch.
+
+    python tests/frontends/round_trip.py [--ops REGEX] [--results FILE]
+
+Each sample is a function of its tensors.  It runs on tensors of ftm (lazy), as a captured program on tensors of the CPU
+(compile), from a package that is loaded as where no PyTorch is (package), by upstream's LLVM from our linalg (jit), and
+its assembly in the machine's checked mode (checked).  Random ops have tests of their own, in tests/ops.
+Lines of JSON are appended to the results, one for each op; an op that is there is not run again.  The exit code is 1 if any
+sample differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import sys
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "ops"))
+
+import capture
+import samples
+import samples_index
+import samples_math
+import samples_nn
+import samples_order
+import samples_scores
+import samples_windows
+from ftm_backend import runtime
+from ftm_backend.frontend.ops import RECORDS
+from ftm_lazy import package
+from ftm_lazy.frontends.arrays import DTYPES_OF_TORCH, ArrayProgram
+from ftm_lazy.frontends.capture import CaptureError
+from ftm_lazy.frontends.model import CapturedModel, capture_model
+from ftm_lazy.frontends.validate import run_assembly, run_linalg
+
+WAYS = ("lazy", "compile", "package", "jit", "checked")
+CALLS = 2  # of one op in one dtype, spread over what the sampler yields
+VALUES_OF_MEMORY = ("empty", "new_empty")
+
+Tensors = list[torch.Tensor]
+
+
+def calls(name: str, token: str) -> Iterator[tuple[Callable[..., Any], Tensors]]:
+    """Functions of tensors of the CPU, with examples; none where PyTorch has no kernel for the dtype."""
+    record = RECORDS[name]
+    op = samples.for_op(name)
+    source = samples.Source(zlib.crc32(f"{name} {token}".encode()))
+    drawn: list[Any] = []
+    with contextlib.suppress(RuntimeError, NotImplementedError):  # samplers of backward ops run the forward op
+        drawn.extend(samples.SAMPLERS[record.family](op, DTYPES_OF_TORCH[token], source))
+    wanted = min(len(drawn), CALLS)
+    for args, kwargs in (drawn[-1 - k * len(drawn) // wanted] for k in range(wanted)):
+        leaves, structure = pytree.tree_flatten((args, kwargs))
+        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+        def function(*tensors: torch.Tensor, leaves: Any = leaves, structure: Any = structure, places: Any = places) -> Any:
+            filled = list(leaves)
+            for place, tensor in zip(places, tensors, strict=True):
+                filled[place] = tensor
+            device = tensors[0].device if tensors else torch.get_default_device()
+            args, kwargs = pytree.tree_unflatten([device if isinstance(x, torch.device) else x for x in filled], structure)
+            results = op(*args, **kwargs)
+            return [r for r in (results if isinstance(results, (tuple, list)) else [results]) if r is not None]
+
+        tensors = [leaves[i].detach().contiguous() for i in places]
+        if not tensors:
+            continue  # nothing that says where it runs
+        try:
+            function(*(t.clone() for t in tensors))
+        except (RuntimeError, NotImplementedError, IndexError):
+            continue
+        yield function, tensors
+
+
+def by_package(captured: CapturedModel) -> Tensors:
+    """Saved, loaded, and run on arrays."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.ftm"
+        package(captured, path)
+        model = runtime.load(path)
+        found = model(*(capture_array(t) for t in captured.inputs.values()))
+        arrays = found if len(model.outputs) > 1 else [found]
+        return [capture_tensor(a, output.dtype) for a, output in zip(arrays, model.outputs, strict=True)]
+
+
+def capture_array(tensor: torch.Tensor) -> Any:
+    """As the runtime takes it: bfloat16 as uint16."""
+    return tensor.view(torch.uint16).numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
+
+
+def capture_tensor(array: Any, token: str) -> torch.Tensor:
+    """The reverse."""
+    tensor = torch.from_numpy(array.copy())
+    return tensor.view(torch.bfloat16) if token == "bf16" else tensor
+
+
+def results_of(function: Callable[..., Any], tensors: Tensors) -> dict[str, Callable[[], Tensors]]:
+    """How each way computes the function."""
+    captured = capture_model(function, tensors)
+    program = ArrayProgram(captured)
+    copies = [t.clone() for t in tensors]
+    return {
+        "lazy": lambda: [r.cpu() for r in function(*(t.to("ftm") for t in tensors))],
+        "compile": lambda: captured.run(*copies),
+        "package": lambda: by_package(captured),
+        "jit": lambda: run_linalg(program, tensors),
+        "checked": lambda: run_assembly(program, tensors),
+    }
+
+
+def differences(name: str, token: str, function: Callable[..., Any], tensors: Tensors) -> Iterator[tuple[str, str]]:
+    """The ways whose results are not eager's, each with what is wrong."""
+    try:
+        ways = results_of(function, tensors)
+    except CaptureError as error:
+        yield "capture", str(error)[:200]
+        return
+    expected = function(*(t.clone() for t in tensors))
+    for way, compute in ways.items():
+        try:
+            found = compute()
+            if not name.removeprefix("aten::").startswith(VALUES_OF_MEMORY):
+                compare(found, expected, RECORDS[name].tolerance)
+        except Exception as error:  # whatever it is, it is no right result
+            yield way, f"{token} {[tuple(t.shape) for t in tensors]}: {type(error).__name__}: {error}"[:300]
+
+
+def compare(found: Tensors, expected: Tensors, tolerance: dict[str, tuple[float, float]]) -> None:
+    """AssertionError if they differ by more than the record's tolerance; NaN equals NaN."""
+    for a, b in zip(found, expected, strict=True):
+        rtol, atol = tolerance.get(capture.DTYPES.get(b.dtype, ""), (0.0, 0.0))
+        torch.testing.assert_close(a, b.detach(), rtol=rtol, atol=atol, equal_nan=True)
+
+
+def run(name: str) -> dict[str, Any]:
+    """What is found for one op."""
+    made, wrong = 0, []
+    for token in RECORDS[name].dtypes:
+        if token in DTYPES_OF_TORCH:
+            for function, tensors in calls(name, token):
+                made += 1
+                wrong += differences(name, token, function, tensors)
+    return {"op": name, "calls": made, "wrong": wrong}
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ops", default=".*", help="names that match whole, such as 'aten::(sum|mean).*'")
+    parser.add_argument("--results", type=Path, default=ROOT / "build" / "round_trip.jsonl")
+    given = parser.parse_args()
+    given.results.parent.mkdir(parents=True, exist_ok=True)
+    done = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
+    seen = {record["op"] for record in done}
+    sampled = [n for n, record in sorted(RECORDS.items()) if n.startswith("aten::") and record.family in samples.SAMPLERS]
+    names = [name for name in sampled if re.fullmatch(given.ops, name)]
+    with given.results.open("a", buffering=1) as file:
+        for name in names:
+            if name not in seen:
+                done.append(run(name))
+                file.write(json.dumps(done[-1]) + "\n")
+    asked = [record for record in done if record["op"] in names]
+    for record in asked:
+        for way, what in record["wrong"]:
+            print(f"{record['op']} {way}: {what}")
+    bad = Counter(way for record in asked for way in {way for way, _ in record["wrong"]})
+    total = sum(record["calls"] for record in asked)
+    print(f"{len(asked)} ops, {total} calls, {sum(not r['calls'] for r in asked)} ops without one; ops that differ: {dict(bad) or 'none'}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
