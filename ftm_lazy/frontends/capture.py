@@ -17,7 +17,7 @@ from ftm_lazy import _C
 from ftm_lazy.device_name import NAME
 from ftm_lazy.registration import initialize
 
-__all__ = ["DEVICE", "CaptureError", "capture", "capturing", "placeholder_like"]
+__all__ = ["DEVICE", "CaptureError", "capture", "capturing", "on_device", "placeholder_like", "resolved"]
 
 DEVICE = torch.device(NAME, 0)
 
@@ -43,6 +43,16 @@ def placeholder_like(recording: Any, tensor: torch.Tensor) -> torch.Tensor:
     return recording.placeholder(list(tensor.shape), list(tensor.stride()), tensor.dtype)
 
 
+def resolved(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor with its values in memory, where conjugation or negation may be a mere bit of it: programs know memory."""
+    return tensor.resolve_conj().resolve_neg()
+
+
+def on_device(tensor: torch.Tensor) -> torch.Tensor:
+    """A result of a recording as a program may give it."""
+    return resolved(tensor.to(DEVICE))
+
+
 def capture(function: Callable[..., Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor]) -> Any:
     """The program of ``function(*inputs)``.
 
@@ -59,7 +69,7 @@ def capture(function: Callable[..., Sequence[torch.Tensor]], inputs: Sequence[to
     with capturing() as recording:
         placeholders = [placeholder_like(recording, tensor) for tensor in inputs]
         try:
-            outputs = [tensor.to(DEVICE) for tensor in function(*placeholders)]
+            outputs = [on_device(tensor) for tensor in function(*placeholders)]
             return recording.finish(outputs, [True] * len(outputs))
         except NotImplementedError as error:
             raise CaptureError(str(error)) from error

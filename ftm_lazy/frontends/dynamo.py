@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ftm_lazy.frontends.graph import CompiledGraph
 
@@ -52,7 +54,8 @@ class TorchCompileBackend:
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
         """Dynamo's entry.  ``mode`` and ``options`` of `torch.compile` choose nothing here."""
         del options
-        return self._autograd(graph_module, example_inputs)
+        with _without_the_cpus_kernels():
+            return self._autograd(graph_module, example_inputs)
 
     def _compile(self, kind: str, graph_module: GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
         del example_inputs
@@ -81,6 +84,18 @@ class TorchCompileBackend:
             place = directory if number == 0 else directory / f"program_{number}"
             place.mkdir(exist_ok=True)
             dump.write_stages(place, texts)
+
+
+@contextmanager
+def _without_the_cpus_kernels() -> Iterator[None]:
+    """Keeps AOTAutograd from taking ops for tensors of the CPU that are kernels of its libraries: attention, recurrent layers."""
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
 
 
 def backend(graph_module: GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from ftm_lazy.device_name import NAME
+from ftm_lazy.frontends.capture import resolved
 from ftm_lazy.frontends.steps import CpuCall, Environment, Program
 
 __all__ = ["CompiledGraph"]
@@ -40,6 +41,7 @@ class CompiledGraph:
         }
         self._body = [node for node in nodes if node.op == "call_function"]
         self._output = next(node for node in nodes if node.op == "output")
+        self._written = [i for i, node in enumerate(self._inputs) if any(_writes(user, node) for user in node.users)]
         self._fixed = not any(_is_symbolic(node.meta.get("val")) for node in self._inputs)
         self._steps: list[Program | CpuCall] = []
         self._last: list[list[Node]] = []
@@ -54,6 +56,9 @@ class CompiledGraph:
         return [text for step in self._steps for text in step.texts]
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
+        held = [(inputs[i], resolved(inputs[i])) for i in self._written]
+        for i, (_, values) in zip(self._written, held, strict=True):
+            inputs[i] = values
         environment: Environment = dict(zip(self._inputs, inputs, strict=True))
         environment.update(self._constants)
         inputs.clear()
@@ -62,6 +67,9 @@ class CompiledGraph:
         else:
             for step, last in zip(self._steps, self._last, strict=True):
                 step.run(environment, last)
+        for tensor, values in held:
+            if values is not tensor:
+                tensor.copy_(values)  # the program wrote what stood for it
         return map_arg(self._output.args[0], environment.__getitem__)
 
     def _first_run(self, environment: Environment) -> None:
@@ -94,6 +102,11 @@ def _last_uses(body: list[Node], output: Node) -> dict[Node, int]:
         for used in node.all_input_nodes:
             uses[used] = position
     return uses
+
+
+def _writes(user: Node, node: Node) -> bool:
+    """Whether a node of the graph writes its input ``node``."""
+    return user.target is torch.ops.aten.copy_.default and user.args[0] is node
 
 
 def _attribute(module: Any, path: str) -> Any:

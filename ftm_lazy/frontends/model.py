@@ -19,7 +19,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
-from ftm_lazy.frontends.capture import DEVICE, CaptureError, capturing, placeholder_like
+from ftm_lazy.frontends.capture import DEVICE, CaptureError, capturing, on_device, placeholder_like, resolved
 from ftm_lazy.frontends.steps import call_node
 
 __all__ = ["CapturedModel", "capture_model"]
@@ -57,7 +57,7 @@ class CapturedModel:
                     f"input {name} is {leaf.dtype} of shape {list(leaf.shape)}, but the program was made for {example.dtype} of"
                     f" shape {list(example.shape)}: programs have static shapes, compile another one for this shape"
                 )
-        return leaves
+        return [resolved(leaf) for leaf in leaves]
 
     def run(self, *inputs: Any, **keywords: Any) -> Any:
         """Runs the program on the machine; results as the model nests them, on the CPU."""
@@ -110,7 +110,7 @@ def _capture_call(
 ) -> CapturedModel:
     paths, structure = pytree.tree_flatten_with_path((tuple(inputs), keywords))
     examples = {
-        _name(path): leaf.detach().cpu().contiguous() for path, leaf in paths if isinstance(leaf, torch.Tensor)
+        _name(path): resolved(leaf.detach().cpu()).contiguous() for path, leaf in paths if isinstance(leaf, torch.Tensor)
     }
     with capturing() as recording:
         held = {name: placeholder_like(recording, tensor) for name, tensor in weights.items()}
@@ -134,7 +134,7 @@ def _capture_exported(program: ExportedProgram) -> CapturedModel:
             if isinstance(value, torch.Tensor):
                 examples[spec.arg.name] = _example(value, spec.arg.name)
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-            weights[spec.target] = state[spec.target].detach().cpu()
+            weights[spec.target] = resolved(state[spec.target].detach().cpu())
         else:
             raise CaptureError(f"the exported program takes {spec.arg.name}, a {spec.kind.name.lower()}: it takes tensors only")
     with capturing() as recording:
@@ -163,7 +163,7 @@ def _finish(recording: Any, weights: dict[str, torch.Tensor], examples: dict[str
         if not isinstance(leaf, torch.Tensor):
             raise CaptureError(f"the model's result {'.'.join(_keys(path))} is {type(leaf).__name__}: a program gives tensors only")
     names = tuple(".".join(_keys(path)) or "output" for path, _ in paths)
-    captured = recording.finish([leaf.to(DEVICE) for _, leaf in paths], [True] * len(paths))
+    captured = recording.finish([on_device(leaf) for _, leaf in paths], [True] * len(paths))
     return CapturedModel(captured, weights, examples, structure, names)
 
 
@@ -196,7 +196,7 @@ def _example(value: torch.Tensor, name: str) -> torch.Tensor:
 
 def _tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:
     named = [*module.named_parameters(), *module.named_buffers()]
-    return {name: tensor.detach().cpu() for name, tensor in named}
+    return {name: resolved(tensor.detach().cpu()) for name, tensor in named}
 
 
 def _with_tensors(module: nn.Module, tensors: dict[str, torch.Tensor]) -> Callable[..., Any]:

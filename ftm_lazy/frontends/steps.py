@@ -17,7 +17,7 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from ftm_lazy import _C
-from ftm_lazy.frontends.capture import DEVICE, capturing, placeholder_like
+from ftm_lazy.frontends.capture import DEVICE, capturing, on_device, placeholder_like, resolved
 
 __all__ = ["CpuCall", "Environment", "Program", "call_node"]
 
@@ -113,7 +113,7 @@ class _Variant:
                     for leaf, place in zip(leaves, devices, strict=True):
                         described.append(_Output(len(outputs)) if isinstance(leaf, torch.Tensor) else leaf)
                         if isinstance(leaf, torch.Tensor):
-                            outputs.append(leaf if leaf.device == DEVICE else leaf.to(DEVICE))
+                            outputs.append(on_device(leaf))
                             places.append(place)
                     self._results.append((node, structure, described))
             self.captured = recording.finish(outputs, places) if self.length else None
@@ -124,7 +124,7 @@ class _Variant:
         inputs = [environment[node] if leaf is None else pytree.tree_leaves(environment[node])[leaf] for node, leaf in self._inputs]
         for node in last:
             environment.pop(node, None)
-        outputs = self.captured.launch(inputs)
+        outputs = self.captured.launch([resolved(tensor) for tensor in inputs])
         for node, structure, described in self._results:
             if len(described) == 1 and structure.is_leaf():
                 leaf = described[0]

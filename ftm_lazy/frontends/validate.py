@@ -157,5 +157,8 @@ def run_assembly(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
     from ftm_backend.machine import Machine
 
     with Machine(checked=True) as machine:
-        results = machine.load(compiled(program.trace).image).run(program.arrays(inputs), program.scalars())
+        loaded = machine.load(compiled(program.trace).image)
+        given = zip(program.arrays(inputs), loaded.inputs, strict=True)
+        arrays = [array.reshape(-1).view(held.dtype).reshape(array.shape) for array, held in given]  # a uint16 is its bits
+        results = loaded.run(arrays, program.scalars())
     return program.nested(results, inputs)

@@ -46,7 +46,8 @@ from ftm_lazy.frontends.model import CapturedModel, capture_model
 from ftm_lazy.frontends.validate import run_assembly, run_linalg
 
 WAYS = ("lazy", "compile", "package", "jit", "checked")
-CALLS = 2  # of one op in one dtype, spread over what the sampler yields
+MOST_CALLS = {"f32": 3}  # of one op, spread over what the sampler yields
+FEW_CALLS = 1  # in the other dtypes
 VALUES_OF_MEMORY = ("empty", "new_empty")
 
 Tensors = list[torch.Tensor]
@@ -60,7 +61,7 @@ def calls(name: str, token: str) -> Iterator[tuple[Callable[..., Any], Tensors]]
     drawn: list[Any] = []
     with contextlib.suppress(RuntimeError, NotImplementedError):  # samplers of backward ops run the forward op
         drawn.extend(samples.SAMPLERS[record.family](op, DTYPES_OF_TORCH[token], source))
-    wanted = min(len(drawn), CALLS)
+    wanted = min(len(drawn), MOST_CALLS.get(token, FEW_CALLS))
     for args, kwargs in (drawn[-1 - k * len(drawn) // wanted] for k in range(wanted)):
         leaves, structure = pytree.tree_flatten((args, kwargs))
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]

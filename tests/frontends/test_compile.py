@@ -61,6 +61,19 @@ def test_training_is_as_eager(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_attention_is_no_op_of_the_cpus_own(device: str) -> None:
+    """`scaled_dot_product_attention` would be a kernel of the CPU's in a graph on its tensors."""
+    eager = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    model, x = copy.deepcopy(eager).to(device), torch.randn(2, 5, 8)
+    found = torch.compile(model, backend="ftm", fullgraph=True)(x.to(device))
+    found.square().sum().backward()
+    eager(x).square().sum().backward()
+    for a, b in zip(model.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-4, atol=1e-4)
+    assert not fallbacks()
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_a_parameter_that_changes_outside_is_seen(device: str) -> None:
     linear = nn.Linear(4, 3).to(device)
     call = torch.compile(linear, backend="ftm")
@@ -111,6 +124,22 @@ def test_results_that_are_views(device: str) -> None:
     for a, b in zip(found, parts(x), strict=True):
         assert a.stride() == b.stride() and a.device.type == device
         torch.testing.assert_close(a.cpu(), b)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_conjugation_that_is_a_bit_of_the_tensor(device: str) -> None:
+    """Of a result, and of an input, also one that is written."""
+    def function(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.conj(z * 2)
+        z.add_(1j)
+        return y, y.imag
+
+    z = torch.randn(3, dtype=torch.complex64)
+    expected = z.clone()
+    z = z.to(device)
+    found, wanted = torch.compile(function, backend="ftm", fullgraph=True)(z.conj()), function(expected.conj())
+    for a, b in ((z, expected), *zip(found, wanted, strict=True)):
+        torch.testing.assert_close(a.cpu().resolve_conj().resolve_neg(), b.resolve_conj().resolve_neg())
 
 
 def test_random_numbers_are_the_devices() -> None:

@@ -11,7 +11,8 @@
 | compare.py | when two results are the same: tolerances, random and undetermined values |
 | place.py | moves the arguments of a case to a device |
 | op_checks.py, module_checks.py, optim_checks.py | the cases: what is run for an entry of each database |
-| databases.py | the three databases behind one interface |
+| compiled_checks.py | op_db again, each sample under `torch.compile` |
+| databases.py | the databases behind one interface |
 | report.py, families.py | the summary of a run |
 | support.py, support.json | what is native and right, as the last full run found it |
 | table.py | the tables of docs/ops.md, made of it |

@@ -25,7 +25,7 @@ def line(unit: Unit, check: str, record: dict[str, Any]) -> str:
 
 def unexpected(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What is wrong, crashes or hangs and is no known gap."""
-    return [r for r in records if r["status"] in _BAD and not known.reason(r["entry"], r["dtype"], r["check"])]
+    return [r for r in records if r["status"] in _BAD and not known.reason(r["entry"], r["dtype"], r["check"], r["db"])]
 
 
 def say(console: Console, text: str, style: str | None = None) -> None:

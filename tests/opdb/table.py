@@ -35,6 +35,8 @@ def totals() -> str:
         f"{dtypes.total()} pairs of entry and dtype": dtypes,
     }.items():
         rows.append(f"| {title} | {' | '.join(str(counts[word]) for word in (*WORDS, None))} |")
+    counts = Counter(_word(entry, "forward", "backward") for entry in _entries("compiled"))
+    rows.append(f"| the same under `torch.compile` | {' | '.join(str(counts[word]) for word in (*WORDS, None))} |")
     for db in ("modules", "optims"):
         counts = Counter(_word(entry, *entry["checks"]) for entry in _entries(db))
         title = f"{len(_entries(db))} entries of {db.removesuffix('s')}_db, all checks"
@@ -44,6 +46,7 @@ def totals() -> str:
 
 def ops() -> str:
     """The entries of op_db, by family."""
+    compiled = {entry["entry"]: entry for entry in _entries("compiled")}
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for entry in _entries("ops"):
         groups[family(entry["entry"])].append(entry)
@@ -51,8 +54,8 @@ def ops() -> str:
     for name in ("elementwise", *FAMILIES):
         native = sum(_word(entry, "forward", "backward") == "native" for entry in groups[name])
         parts.append(f"### {name}\n\n{native} of {len(groups[name])} are native in float32, forward and backward.\n")
-        rows = ["| entry | forward | backward | other checks | dtypes | why not native |", "|---|---|---|---|---|---|"]
-        rows += [_op_row(entry) for entry in groups[name]]
+        rows = ["| entry | forward | backward | `torch.compile` | other checks | dtypes | why not native |", "|---" * 7 + "|"]
+        rows += [_op_row(entry, compiled[entry["entry"]]) for entry in groups[name]]
         parts.append("\n".join(rows) + "\n")
     return "\n".join(parts)
 
@@ -86,16 +89,17 @@ def _word(entry: dict[str, Any], *checks: str) -> str | None:
     return max(found, key=WORDS.index) if found else None
 
 
-def _op_row(entry: dict[str, Any]) -> str:
+def _op_row(entry: dict[str, Any], compiled: dict[str, Any]) -> str:
     checks = entry["checks"]
     others = {check: word for check, word in checks.items() if check not in ("forward", "backward")}
     cells = (
         f"`{entry['entry']}`",
         checks.get("forward", "-"),
         checks.get("backward", "-"),
+        _word(compiled, "forward", "backward") or "-",
         ", ".join(_grouped(others)),
         "; ".join(_grouped(_shortened(entry))),
-        "; ".join(_reasons(entry)),
+        "; ".join((*_reasons(entry), *_reasons_compiled(compiled))),
     )
     return f"| {' | '.join(cells)} |"
 
@@ -117,10 +121,18 @@ def _reasons(entry: dict[str, Any]) -> Iterator[str]:
         yield "PyTorch has it on GPUs only"
     yield from (f"`{operation}`" for operation in entry["fallbacks"])
     bad = {reason for check, word in entry["checks"].items() if word not in RIGHT
-           if (reason := known.reason(entry["entry"], entry["dtype"], check))}  # fmt: skip
+           if (reason := known.reason(entry["entry"], entry["dtype"], check, entry["db"]))}  # fmt: skip
     bad |= {reason for dtype, word in entry["dtypes"].items() if word not in RIGHT
-            if (reason := known.reason(entry["entry"], dtype, "forward"))}  # fmt: skip
+            if (reason := known.reason(entry["entry"], dtype, "forward", entry["db"]))}  # fmt: skip
     yield from sorted(bad)
+
+
+def _reasons_compiled(entry: dict[str, Any]) -> Iterator[str]:
+    for check, word in entry["checks"].items():
+        reason = known.reason(entry["entry"], entry["dtype"], check, "compiled") if word not in RIGHT else None
+        if reason:
+            yield f"compiled: {reason}"
+            return
 
 
 def _plain(entries: list[dict[str, Any]], checks: tuple[str, ...]) -> str:
