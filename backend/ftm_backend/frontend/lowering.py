@@ -58,7 +58,7 @@ class _Lowering:
         if record is None:
             raise LoweringError(f"{node.op} has no op record, so it cannot be compiled; add one to frontend/ops")
         arguments = {
-            "from_" if name == "from" else name: self.argument(value)
+            "from_" if name == "from" else name: self.number(value) if name in _OPERANDS else self.argument(value)
             for name, value in node.args if name not in _MEANINGLESS
         }
         self.builder.results = node.results
@@ -74,10 +74,19 @@ class _Lowering:
                 raise LoweringError(f"{node.op}: the trace says the result is {expected}, its lowering gives {found}")
             self.values.append(value)
 
+    def number(self, value: Any) -> Any:
+        """An operand; a number that the trace holds takes part in promotion as one that comes at run time does."""
+        if type(value) in (int, float):
+            return self.builder.constant(value, "i64" if type(value) is int else "f64")
+        return self.argument(value)
+
     def argument(self, value: Any) -> Any:
         convert = _CONVERSIONS.get(type(value))
         return value if convert is None else convert(self, value)
 
+
+_OPERANDS = frozenset({"self", "other"})
+"""Arguments that are tensors or numbers to compute with, never attributes."""
 
 _CONVERSIONS: dict[type, Callable[[_Lowering, Any], Any]] = {
     Ref: lambda lowering, ref: lowering.values[ref.index],

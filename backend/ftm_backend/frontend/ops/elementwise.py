@@ -123,14 +123,12 @@ for _name, _f in _BITS.items():
 
 
 def _shift_left(self: Any, other: Any) -> Any:
-    other = other if isinstance(other, e.Elem) else self.const(other)
     bits = e.info(self.dtype).bits
     inside = (other >= 0) & (other < bits) if e.info(self.dtype).signed else other < bits
     return e.where(inside, self << e.where(inside, other, 0), 0)
 
 
 def _shift_right(self: Any, other: Any) -> Any:
-    other = other if isinstance(other, e.Elem) else self.const(other)
     bits = e.info(self.dtype).bits
     top = bits - 1 if e.info(self.dtype).signed else bits
     inside = (other >= 0) & (other < bits) if e.info(self.dtype).signed else other < bits
