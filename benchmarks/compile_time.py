@@ -28,6 +28,7 @@ WAYS = ("eager", "lazy", "ftm-cpu", "ftm", "inductor")
 def serve(name: str, way: str) -> None:
     """A measured process: a line with the seconds of the first step, then one for each line that it reads."""
     import torch
+
     from ftm_lazy import TorchCompileBackend
 
     compiled = {

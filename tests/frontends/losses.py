@@ -30,6 +30,7 @@ TOLERANCE = 1e-3
 def serve(name: str, device: str, steps: int) -> None:
     """One process: prints its losses and what the counters say, as JSON.  ``eager`` as the device: on the CPU, not compiled."""
     import torch
+
     from ftm_lazy import TorchCompileBackend, metrics
 
     if device == "eager":

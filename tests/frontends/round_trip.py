@@ -31,12 +31,7 @@ sys.path.insert(0, str(ROOT / "tests" / "ops"))
 
 import capture
 import samples
-import samples_index
-import samples_math
-import samples_nn
-import samples_order
-import samples_scores
-import samples_windows
+
 from ftm_backend import runtime
 from ftm_backend.frontend.ops import RECORDS
 from ftm_lazy import package

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from ftm_lazy.frontends.e2e import DynamoTestConfig, ExportTestConfig, LazyTestConfig
 from torch import nn
+
+from ftm_lazy.frontends.e2e import DynamoTestConfig, ExportTestConfig, LazyTestConfig
 
 CONFIGS = {"lazy": LazyTestConfig, "dynamo": DynamoTestConfig, "export": ExportTestConfig}
 

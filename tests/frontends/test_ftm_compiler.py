@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors.numpy import load_file
 from torch import nn
 
 from ftm_backend.machine import Machine
@@ -21,11 +22,6 @@ from ftm_lazy.frontends.arrays import ArrayProgram
 from ftm_lazy.frontends.capture import CaptureError
 from ftm_lazy.frontends.model import capture_model
 from ftm_lazy.tools import ftm_compile
-<<<<<<< HEAD
-=======
-from safetensors.numpy import load_file
-from torch import nn
->>>>>>> 351aa0a (torch.compile: custom ops that write, the step of an optimizer and logs of stages; op_db under it; losses, compile times and round trips as scripts; TestConfigs for torch-mlir's end-to-end tests)
 
 COMPILER = FTMCompiler()
 

@@ -12,9 +12,9 @@ from typing import Any
 from unittest import mock
 
 import torch
-from ftm_lazy import TorchCompileBackend
 from torch.testing._internal import common_methods_invocations
 
+from ftm_lazy import TorchCompileBackend
 from opdb import op_checks
 from opdb.engine import Case, Leaf, Refused
 from opdb.place import CPU, FTM, Place

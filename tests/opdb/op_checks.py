@@ -243,17 +243,11 @@ def _noncontiguous(op: Any, dtype: torch.dtype) -> Iterator[Case]:
                 with devices(place, arguments):
                     result = sample.output_process_fn_grad(op(input, *args, **kwargs))
             except RuntimeError as error:
-<<<<<<< HEAD
                 if place != CPU:
                     raise
                 raise Refused("the CPU takes no such strides") from error
-            found = leaves("result", _settled(op, result, arguments)) + written.leaves()
-            wanted = _differentiable(result) and not _has_ties(op, sample)
-=======
-                raise Refused("the CPU takes no such strides") if place == CPU else error
             found = leaves("result", settled(op, result, arguments)) + written.leaves()
             wanted = _differentiable(result) and not has_ties(op, sample)
->>>>>>> 351aa0a (torch.compile: custom ops that write, the step of an optimizer and logs of stages; op_db under it; losses, compile times and round trips as scripts; TestConfigs for torch-mlir's end-to-end tests)
             return found + (gradients(place, result, arguments) if wanted else [])
 
         yield Case(label, run)
