@@ -92,6 +92,6 @@ def _as_module(method: Callable[..., Any]) -> nn.Module:
     if isinstance(method, nn.Module):
         return method
     module = nn.Module()
-    module.owner = method.__self__
+    module.owner = getattr(method, "__self__")  # noqa: B009  (a callable has none in its type)
     module.forward = lambda *inputs: method(*inputs)
     return module

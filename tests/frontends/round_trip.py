@@ -31,6 +31,12 @@ sys.path.insert(0, str(ROOT / "tests" / "ops"))
 
 import capture
 import samples
+import samples_index  # noqa: F401  (more samplers, as the others)
+import samples_math  # noqa: F401
+import samples_nn  # noqa: F401
+import samples_order  # noqa: F401
+import samples_scores  # noqa: F401
+import samples_windows  # noqa: F401
 
 from ftm_backend import runtime
 from ftm_backend.frontend.ops import RECORDS
