@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -26,7 +26,7 @@ from ftm_backend.service import source_hash
 from ftm_lazy import _C, dump, settings
 from ftm_lazy.cache import DiskCache, Key
 from ftm_lazy.notices import notice
-from ftm_lazy.recompiles import History
+from ftm_lazy.recompiles import CAUSES, Explanation, History, Trace, read
 from ftm_lazy.worker import CompileError, Worker, WorkerError
 
 __all__ = ["Bridge", "CompileError", "WorkerError", "bridge"]
@@ -42,12 +42,13 @@ class Bridge:
         self._cache = DiskCache(values.cache_dir, values.cache_size)
         self._history = History()
         self._recompiles: list[str] = []
+        self._causes: dict[str, tuple[int, float]] = {}  # compiles, and the seconds that they took
         self._dumped: dict[str, Path] = {}
         self.watchers: list[Callable[[str], object]] = []
         """Called with each trace that is new to this process, where it is cut."""
         self._found: set[str] = set()  # digests of the keys that the cache had
         self._worker = Worker(
-            values.compile_timeout, echo="worker" in values.debug, progress="compile" in values.debug
+            values.compile_timeout, echo="worker" in values.debug, progress=values.progress
         )
 
     def prepare(self) -> None:
@@ -56,14 +57,14 @@ class Bridge:
             with contextlib.suppress(WorkerError):  # whoever compiles first is told
                 self._worker.start()
 
-    def answer(self, text: str, refused: str) -> bytes | str:
+    def answer(self, text: str, refused: str, locations: Sequence[str] = ()) -> bytes | str:
         """As `compile`, for the recorder: the image, or why there is none.
 
         Raises what says nothing of the program, which is compiled when somebody next asks for its results: what a
         signal's handler raised, and WorkerError.
         """
         try:
-            return self.compile(text, refused)
+            return self.compile(text, refused, locations)
         except WorkerError:
             raise
         except Exception as error:
@@ -71,7 +72,7 @@ class Bridge:
                 raise
             return f"{type(error).__name__}: {error}"
 
-    def compile(self, text: str, refused: str = "") -> bytes:
+    def compile(self, text: str, refused: str = "", locations: Sequence[str] = ()) -> bytes:
         """The image of the program that `text` describes.
 
         Counts ``compiles`` or ``cache_hits_disk``, and ``recompiles``.
@@ -79,6 +80,7 @@ class Bridge:
         Args:
             text: the trace.
             refused: why the image of the last call for this trace was no good: it is not taken from the cache again.
+            locations: for each operation the Python line that recorded it, or ""; none if nobody noted them.
 
         Raises CompileError where the program does not compile, and WorkerError where there is no compiler.
         """
@@ -91,13 +93,10 @@ class Bridge:
         executable = self._find(text)
         if executable is not None:
             _C._count("cache_hits_disk")
-            self._history.add(text, self._settled())
             how = "from the cache"
+            self._history.add(read(text))
         else:
-            executable = self._compile(text, texts=self._settings.dump is not None)
-            _C._count("compiles")
-            _C._add_time("CompileTime", time.perf_counter() - begin)
-            self._explain(text)
+            executable = self._compile_explained(text, locations)
             how = "compiled"
         if self._settings.dump is not None:
             self._dump(text, executable)
@@ -128,13 +127,18 @@ class Bridge:
         """Stage name to text for a trace, trace and asm included; counts nothing."""
         return self._texts(text, self._find(text))
 
+    def causes(self) -> dict[str, tuple[int, float]]:
+        """Why programs were compiled: for each cause that there was, of `CAUSES`, how many and the seconds they took."""
+        return {cause: self._causes[cause] for cause in CAUSES if cause in self._causes}
+
     def recompiles(self) -> list[str]:
         """What differed, for each recompile so far."""
         return list(self._recompiles)
 
     def forget_recompiles(self) -> None:
-        """Empties the list of recompiles; the traces that later ones are compared with stay."""
+        """Forgets recompiles and causes; the traces that later ones are compared with stay."""
         self._recompiles.clear()
+        self._causes.clear()
 
     def close(self) -> None:
         """Ends the compiler's process."""
@@ -168,9 +172,21 @@ class Bridge:
         self._found.remove(key.digest)
         self._cache.remove(key, reason)
 
-    def _compile(self, text: str, texts: bool) -> Executable:
+    def _compile_explained(self, text: str, locations: Sequence[str]) -> Executable:
+        """Compiles for the recorder: counts it, and says why it had to be."""
+        begin = time.perf_counter()
+        trace = read(text)
+        why = self._history.explain(trace, locations)
+        executable = self._compile(text, texts=self._settings.dump is not None, why=why.cause)
+        seconds = time.perf_counter() - begin
+        _C._count("compiles")
+        _C._add_time("CompileTime", seconds)
+        self._note(trace, why, seconds)
+        return executable
+
+    def _compile(self, text: str, texts: bool, why: str = "") -> Executable:
         request = {"machine": self._settings.preset, "cores": self._settings.cores, "texts": texts}
-        program, _ = self._worker.compile(text, request)
+        program, _ = self._worker.compile(text, request, why)
         if self._worker.source == source_hash():  # else the compiler was edited since this process began
             self._cache.put(self._key(text), program)
         return Executable.from_bytes(program)
@@ -194,14 +210,18 @@ class Bridge:
     def _settled(self) -> bool:
         return _C._counters().get("executions", 0) >= _FIRST_STEPS
 
-    def _explain(self, text: str) -> None:
-        difference = self._history.add(text, self._settled())
-        if difference is None:
-            return
-        _C._count("recompiles")
-        self._recompiles.append(difference)
-        if "recompile" in self._settings.debug:
-            notice(f"recompiled: {difference}", 3)
+    def _note(self, trace: Trace, why: Explanation, seconds: float) -> None:
+        self._history.add(trace)
+        count, total = self._causes.get(why.cause, (0, 0.0))
+        self._causes[why.cause] = count + 1, total + seconds
+        told = "recompile" in self._settings.debug
+        if why.is_recompile(self._settled()):
+            _C._count("recompiles")
+            self._recompiles.append(why.text)
+            if told:
+                notice(f"recompiled, {why.cause}: {why.text}", 4)
+        elif told:
+            notice(f"compiled, {why.cause}{f': {why.text}' if why.text else ''}", 4)
 
 
 def _from_signal_handler(error: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""What the device has done so far: counters, and a report that explains the recompiles.
+"""What the device has done so far: counters, and a report that explains the compiles.
 
 | counter | counts |
 |---|---|
@@ -44,10 +44,14 @@ def counters() -> dict[str, int]:
 
 
 def report() -> str:
-    """The counters as a table, then the last recompiles and what differs from the nearest earlier trace."""
+    """The counters as a table, why programs were compiled and in what time, and what differed in the last recompiles."""
     values = counters()
     width = max(map(len, values))
     lines = [f"{name:<{width}}  {value:>12,}" for name, value in values.items()]
+    causes = compiler.bridge().causes()
+    if causes:
+        lines += ["", f"{'compiled because':<18}  {'programs':>8}  {'seconds':>8}"]
+        lines += [f"{cause:<18}  {count:>8,}  {seconds:>8.2f}" for cause, (count, seconds) in causes.items()]
     recompiles = compiler.bridge().recompiles()
     if recompiles:
         shown = [text if len(text) <= _LINE else text[: _LINE - 3] + "..." for text in recompiles[-_RECOMPILES:]]

@@ -1,17 +1,30 @@
-"""Explains a compile that a user would not expect: which earlier trace is nearest, and what differs.
+"""Why a program has to be compiled: the nearest earlier trace, and what differs.
 
-A *recompile* is the compile of a trace that records the same operations as an earlier one, so that only a
-shape, a dtype or a constant has changed; or, once the first steps are over, of a trace that records mostly the
-same operations.
+| cause | the trace |
+|---|---|
+| first | is like none before |
+| new op sequence | records mostly the operations of an earlier one, but others too, fewer, or in another order |
+| new dtype, new sizes, new number | records the same operations, on other dtypes or sizes, or with another Python number |
+| new operands | ..., on values of other operations |
+| new set of results | ..., of which others are still needed afterwards |
+
+A *recompile* is a compile that a user would not expect: of a trace with the same operations as an earlier one; or, once
+the first steps are over, with mostly the same operations.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["History"]
+__all__ = ["CAUSES", "Explanation", "History", "Trace", "read"]
+
+_KINDS = ("dtype", "sizes", "number", "operands", "results")
+"""What can differ between lines that do the same; the first that does is the cause."""
+
+CAUSES = ("first", "new op sequence", "new dtype", "new sizes", "new number", "new operands", "new set of results")
 
 _KEPT = 32  # earlier traces to compare with
 _ALIKE = 0.5  # the part of the operations that makes a trace one that an earlier one nearly fits
@@ -19,15 +32,52 @@ _SHOWN = 3  # differences that an explanation names
 _NODE = re.compile(r"^[%$][^=]* = (?P<name>[\w.]+::[\w.]+|[\w.]+)")
 _TYPE = re.compile(r"\b([a-z]+\d+)\[([\d,]*)\]")
 _VALUE = re.compile(r"[%$]\d+")
+_NO_OPERATION = ("param", "scalar", "return")
 
 
 @dataclass(frozen=True)
-class _Trace:
-    number: int
+class Trace:
+    """A trace as it is compared: see `read`."""
+
     lines: tuple[str, ...]
+    """All but the first: parameters, scalars, operations, and last the results."""
     names: tuple[str, ...]
     """What each line does: the operation, "param", "scalar" or "return"."""
+    operations: tuple[str, ...]
+    """Their names, in order."""
     counts: Counter[str]
+    """The same, counted."""
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The values that are needed afterwards: ``%3``, ..."""
+        return tuple(_VALUE.findall(self.lines[-1])) if self.lines else ()
+
+    def line_of(self, value: str) -> str:
+        """The line that makes this value."""
+        return next((line for line in self.lines if value in _VALUE.findall(line.partition(" = ")[0])), value)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a trace fits no earlier program."""
+
+    cause: str
+    """One of `CAUSES`."""
+    text: str
+    """What differs from the nearest earlier program, for people; empty for the first of its kind."""
+
+    def is_recompile(self, settled: bool) -> bool:
+        """Whether it is a surprise; `settled`: the first steps are over, so that other operations are one too."""
+        return self.cause != "first" and (settled or self.cause != "new op sequence")
+
+
+def read(text: str) -> Trace:
+    """A trace from its canonical text."""
+    lines = tuple(line.strip() for line in text.splitlines()[1:])
+    names = tuple(map(_name, lines))
+    operations = tuple(name for name in names if name not in _NO_OPERATION)
+    return Trace(lines, names, operations, Counter(operations))
 
 
 class History:
@@ -35,29 +85,30 @@ class History:
 
     def __init__(self) -> None:
         self._count = 0
-        self._kept: deque[_Trace] = deque(maxlen=_KEPT)
+        self._kept: deque[tuple[int, Trace]] = deque(maxlen=_KEPT)
 
-    def add(self, text: str, settled: bool) -> str | None:
-        """Remembers a trace; if it is nearly an earlier one, returns what differs.
+    def add(self, trace: Trace) -> None:
+        """Remembers a trace, to compare later ones with."""
+        self._kept.append((self._count, trace))
+        self._count += 1
+
+    def explain(self, trace: Trace, locations: Sequence[str] = ()) -> Explanation:
+        """Why no earlier trace is this one.
 
         Args:
-            text: canonical text of the trace.
-            settled: whether the first steps are over, so that other operations are unexpected too.
+            trace: a new one.
+            locations: for each of its operations the Python line that recorded it, or ""; none where nobody noted them.
         """
-        lines = tuple(line.strip() for line in text.splitlines()[1:])
-        names = tuple(map(_name, lines))
-        trace = _Trace(self._count, lines, names, Counter(names))
-        nearest = self._nearest(trace, settled)
-        self._count += 1
-        self._kept.append(trace)
-        return None if nearest is None else _explain(trace, nearest)
-
-    def _nearest(self, trace: _Trace, settled: bool) -> _Trace | None:
-        same = [other for other in self._kept if other.names == trace.names]
+        same = [(number, other) for number, other in self._kept if other.operations == trace.operations]
         if same:
-            return min(same, key=lambda other: len(_differences(trace, other)))
-        nearest = max(self._kept, key=lambda other: _likeness(trace, other), default=None)
-        return nearest if settled and nearest and _likeness(trace, nearest) >= _ALIKE else None
+            number, nearest = min(same, key=lambda pair: len(_differences(trace, pair[1])))
+            cause, difference = _explain_same(trace, nearest, locations)
+        else:
+            number, nearest = max(self._kept, key=lambda pair: _likeness(trace, pair[1]), default=(0, None))
+            if nearest is None or _likeness(trace, nearest) < _ALIKE:
+                return Explanation("first", "")
+            cause, difference = "new op sequence", _explain_other(trace, nearest, locations)
+        return Explanation(cause, f"program {self._count} is nearly program {number}, but for {difference}")
 
 
 def _name(line: str) -> str:
@@ -65,33 +116,68 @@ def _name(line: str) -> str:
     return match["name"] if match else line.split(maxsplit=1)[0]
 
 
-def _likeness(left: _Trace, right: _Trace) -> float:
+def _likeness(left: Trace, right: Trace) -> float:
     return (left.counts & right.counts).total() / max(left.counts.total(), right.counts.total(), 1)
 
 
-def _differences(left: _Trace, right: _Trace) -> list[tuple[str, str]]:
-    return [pair for pair in zip(left.lines, right.lines, strict=False) if pair[0] != pair[1]]
+def _differences(left: Trace, right: Trace) -> list[tuple[str, str]]:
+    """Lines that differ; parameters that only one of them has are no line of the other."""
+    if len(left.lines) == len(right.lines):
+        return [pair for pair in zip(left.lines, right.lines, strict=True) if pair[0] != pair[1]]
+    operations = (
+        [line for line, name in zip(side.lines, side.names, strict=True) if name not in _NO_OPERATION] for side in (left, right)
+    )
+    return [pair for pair in zip(*operations, strict=True) if _VALUE.sub("%", pair[0]) != _VALUE.sub("%", pair[1])]
 
 
-def _explain(trace: _Trace, nearest: _Trace) -> str:
-    head = f"program {trace.number} is nearly program {nearest.number}, but for "
+def _explain_same(trace: Trace, nearest: Trace, locations: Sequence[str]) -> tuple[str, str]:
+    """The cause, and what differs, of traces of the same operations."""
     differing = _differences(trace, nearest)
-    if trace.names != nearest.names:
-        more = [f"{count} more {name}" for name, count in (trace.counts - nearest.counts).items()]
-        fewer = [f"{count} fewer {name}" for name, count in (nearest.counts - trace.counts).items()]
-        counted, shown = ", ".join(more + fewer) or "the order of the operations", differing[:1]
+    kinds = Counter(_kind(new, old) for new, old in differing) or Counter(["operands"])
+    kind = min(kinds, key=_KINDS.index)
+    counted = ", ".join(f"{kind} ({count}x)" for kind, count in kinds.most_common())
+    if kind == "results":
+        new, old = set(trace.results), set(nearest.results)
+        shown = [f"`{trace.line_of(value)}` is needed now" for value in sorted(new - old)]
+        shown += [f"`{nearest.line_of(value)}` is not needed now" for value in sorted(old - new)]
     else:
-        kinds = Counter(_kind(new, old) for new, old in differing)
-        counted, shown = ", ".join(f"{kind} ({count}x)" for kind, count in kinds.most_common()), differing[:_SHOWN]
-    lines = "; ".join(f"`{new}` was `{old}`" for new, old in shown)
-    return f"{head}{counted}: {lines}{'; ...' if len(differing) > len(shown) else ''}"
+        shown = [f"`{new}` was `{old}`{_place(trace, new, locations)}" for new, old in differing]
+    more = "; ..." if len(shown) > _SHOWN else ""
+    cause = "new set of results" if kind == "results" else f"new {kind}"
+    return cause, f"{counted}: {'; '.join(shown[:_SHOWN])}{more}"
+
+
+def _explain_other(trace: Trace, nearest: Trace, locations: Sequence[str]) -> str:
+    """What differs between traces of different operations."""
+    more = [f"{count} more {name}" for name, count in (trace.counts - nearest.counts).items()]
+    fewer = [f"{count} fewer {name}" for name, count in (nearest.counts - trace.counts).items()]
+    counted = ", ".join(more + fewer) or "the order of the operations"
+    pairs = zip(trace.operations, nearest.operations, strict=False)
+    first = next((i for i, (new, old) in enumerate(pairs) if new != old), None)
+    if first is None:  # one is the beginning of the other
+        return f"{counted}, at the end"
+    new, old = trace.operations[first], nearest.operations[first]
+    location = locations[first] if first < len(locations) else ""
+    return f"{counted}: operation {first + 1:,} is {new}, was {old}{f' ({location})' if location else ''}"
+
+
+def _place(trace: Trace, line: str, locations: Sequence[str]) -> str:
+    """The Python line that recorded an operation, in parentheses; nothing for what is none, or if nobody noted it."""
+    index = trace.lines.index(line)
+    if trace.names[index] in _NO_OPERATION:
+        return ""
+    operation = sum(name not in _NO_OPERATION for name in trace.names[:index])
+    location = locations[operation] if operation < len(locations) else ""
+    return f" ({location})" if location else ""
 
 
 def _kind(new: str, old: str) -> str:
-    """What differs between two lines that do the same: "shape", "dtype", "operand" or "constant"."""
+    """What differs between two lines that do the same: one of `_KINDS`."""
+    if new.startswith("return") and old.startswith("return"):
+        return "results"
     types, before = _TYPE.findall(new), _TYPE.findall(old)
     if [dtype for dtype, _ in types] != [dtype for dtype, _ in before]:
         return "dtype"
     if types != before:
-        return "shape"
-    return "operand" if _VALUE.findall(new) != _VALUE.findall(old) else "constant"
+        return "sizes"
+    return "number" if _VALUE.sub("%", new) != _VALUE.sub("%", old) else "operands"

@@ -128,8 +128,9 @@ def _initialize() -> None:
     )
     _C._set_strict(values.strict)
     _C._set_trace_limit(values.trace_limit)
+    _C._set_loop_length(values.loop_length)
     _C._set_program_limit(values.program_limit)
-    _C._set_debug_locations("locations" in values.debug)
+    _C._set_debug_locations(not values.debug.isdisjoint({"locations", "recompile"}))
     _C._set_executor(values.executor)
     if values.dump is not None and "data" in values.debug:
         _C._set_observer(bridge.observe)

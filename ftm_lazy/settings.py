@@ -23,7 +23,7 @@ DEBUG_KEYS = {
     "compile": "a line for each program: compiled or found, where, in what time",
     "data": "with FTM_DUMP: also what each program was given when it first ran, and what came out, for `ftm-run`",
     "locations": "errors of a running program name the Python line that recorded the operation",
-    "recompile": "a warning for each recompile that says what differs from the nearest earlier trace",
+    "recompile": "a warning for each compile that says why: what differs from the nearest earlier trace, and in which line",
     "worker": "what the compiler's process writes to its stderr",
 }
 """What FTM_DEBUG may ask for."""
@@ -164,6 +164,13 @@ class Settings:
     )
     trace_limit: int = _setting(
         "FTM_TRACE_LIMIT", _count, 20000, "20000", "recorded operations after which a trace is cut and launched"
+    )
+    progress: bool = _setting(
+        "FTM_PROGRESS", _switch, True, "1", "a line on stderr, where that is a terminal, while a program compiles for more than 2 s"
+    )
+    loop_length: int = _setting(
+        "FTM_LOOP_LENGTH", _count, 700, "700",
+        "recorded operations after which a trace that repeats itself is cut where it does: a loop becomes runs of one program"
     )
     program_limit: int = _setting(
         "FTM_PROGRAM_LIMIT", _count, 256, "256", "programs kept in memory; the longest unused goes first, and is found on disk"

@@ -26,7 +26,7 @@ __all__ = ["CompileError", "Worker", "WorkerError"]
 _STALL = 30.0  # seconds that the process may sleep or be stopped; one that waits for a busy processor does not hang
 _START = 60.0  # seconds until it takes requests, which count for no program
 _TICK = 0.25
-_PATIENCE = 1.0  # seconds after which a waiting user is told what for
+_PATIENCE = 2.0  # seconds after which a waiting user is told what for
 
 
 class CompileError(RuntimeError):
@@ -51,7 +51,7 @@ class Worker:
     Args:
         timeout: seconds that one compilation may take.
         echo: let the process write to this process's stderr; else its last lines are shown if it crashes.
-        progress: tell a user who waits long, even if stderr is no terminal.
+        progress: tell a user who waits long, where stderr is a terminal.
         command: how to start the process; the descriptors of its two pipes are appended, see `ftm_backend.service`.
     """
 
@@ -59,7 +59,7 @@ class Worker:
         self,
         timeout: float,
         echo: bool = False,
-        progress: bool = False,
+        progress: bool = True,
         command: tuple[str, ...] = (sys.executable, "-P", "-m", "ftm_backend.service"),
     ) -> None:
         self.source: str | None = None
@@ -86,12 +86,13 @@ class Worker:
         with self._lock:
             self._start()
 
-    def compile(self, text: str, request: dict[str, Any]) -> tuple[bytes, float]:
+    def compile(self, text: str, request: dict[str, Any], why: str = "") -> tuple[bytes, float]:
         """The executable's bytes and the seconds that the compilation took.
 
         Args:
             text: the trace.
             request: what the service wants to know beside it: machine, cores, texts.
+            why: what is said of the program where the compilation takes long, as "new sizes".
 
         Raises CompileError if the program does not compile, takes too long, or has ended the process twice, and
         WorkerError if there is no process to be had.
@@ -100,7 +101,7 @@ class Worker:
         with self._lock:
             for attempt in (1, 2):
                 try:
-                    return self._compile(text, request)
+                    return self._compile(text, request, why)
                 except _Lost as loss:
                     tail = self._kill()
                     if attempt == 2:
@@ -186,11 +187,11 @@ class Worker:
 
     # --- one request --------------------------------------------------------------------------------------
 
-    def _compile(self, text: str, request: dict[str, Any]) -> tuple[bytes, float]:
+    def _compile(self, text: str, request: dict[str, Any], why: str) -> tuple[bytes, float]:
         self._start()
         self._requests += 1
         header = {"id": self._requests, "timeout": self._timeout, **request}
-        with _Watch(self._process.pid, self._notice(text)) as watch:
+        with _Watch(self._process.pid, self._notice(text, why)) as watch:
             if self.source is not None:
                 watch.limit(self._timeout)
             self._send(pack(header, text.encode()), watch)
@@ -232,11 +233,11 @@ class Worker:
         code = self._process.returncode
         return f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
 
-    def _notice(self, text: str) -> Callable[[float], str] | None:
-        if not (self._progress or sys.stderr.isatty()):
+    def _notice(self, text: str, why: str) -> Callable[[float], str] | None:
+        if not (self._progress and sys.stderr is not None and sys.stderr.isatty()):
             return None
-        operations = text.count(" : ")
-        return lambda seconds: f"ftm: compiling a program ({operations:,} operations), {seconds:.0f} s"
+        what = f"{text.count(' : '):,} operations" + (f", {why}" if why else "")
+        return lambda seconds: f"ftm: compiling a program ({what}), {seconds:.0f} s"
 
 
 class _Watch:
@@ -256,7 +257,7 @@ class _Watch:
 
     def __exit__(self, *exception: object) -> None:
         if self._shown:
-            sys.stderr.write("\r\033[K" if sys.stderr.isatty() else "")
+            sys.stderr.write("\r\033[K")
             sys.stderr.flush()
 
     def limit(self, timeout: float) -> None:
@@ -281,10 +282,7 @@ class _Watch:
     def _show(self, seconds: float) -> None:
         if self._notice is None or seconds < _PATIENCE:
             return
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r\033[K{self._notice(seconds)}")
-        elif not self._shown:
-            sys.stderr.write(f"{self._notice(seconds)}\n")
+        sys.stderr.write(f"\r\033[K{self._notice(seconds)}")
         self._shown = seconds
         sys.stderr.flush()
 

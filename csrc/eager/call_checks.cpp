@@ -230,6 +230,9 @@ void check_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (is_out_of_domain(op, arguments)) {
     throw_as_eager(op, arguments);
   }
+  if (op.random) {
+    check_draw(op, arguments);
+  }
 }
 
 void check_fill(const at::Scalar& value, const at::Tensor& self) {

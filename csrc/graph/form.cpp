@@ -15,6 +15,12 @@ void Form::finish() {
   for (const auto& result : results) {
     hash.add(type_text(result.type));
   }
+  if (kind != Kind::view && kind != Kind::bitcast && !results.empty()) {
+    Hash128 op_hash;
+    op_hash.add(name);
+    op_hash.add(static_cast<uint64_t>(results[0].type.dtype));
+    signature = static_cast<uint32_t>(op_hash.low) | 1;
+  }
 }
 
 } // namespace ftm

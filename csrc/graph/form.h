@@ -44,6 +44,7 @@ struct Form final : c10::intrusive_ptr_target {
   std::vector<ResultType> results;
   std::vector<int32_t> list_lengths; // for each return of op: -1, or the number of tensors in its list
   Hash128 hash; // of the text and the result types
+  uint32_t signature = 0; // of op and result dtype, without sizes and constants; 0 for views and bitcasts
 
   // view, update: the strided window; view, bitcast: results[0] has the rest
   c10::DimVector sizes, strides;
@@ -61,7 +62,7 @@ struct Form final : c10::intrusive_ptr_target {
   std::vector<c10::DimVector> written_sizes; // of arguments that the call resizes; empty: none does
   std::vector<c10::DimVector> written_strides; // that they have if they are resized; an empty one: row-major
 
-  // Fills `values`, `scalars` and `hash`; call when all else is set.
+  // Fills `values`, `scalars`, `hash` and `signature`; call when all else is set.
   void finish();
 };
 

@@ -94,8 +94,9 @@ Value add_call(
     torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values, c10::ArrayRef<uint64_t> scalars) {
   auto node = std::make_shared<CallNode>(kind, std::move(form), ++next_sequence);
   if (!capturing) {
-    auto& calls = pending_trace().calls;
-    calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    auto& trace = pending_trace();
+    trace.calls.store(trace.calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    trace.log.add(node->form(), trace.variables);
   }
   if (const auto& location = noted_location()) {
     node->SetUserMetadata(location);

@@ -6,6 +6,7 @@
 // is launched first (run/cut.h); if it is not, its calls are part of both, which costs time and no result.
 #pragma once
 
+#include "graph/call_log.h"
 #include "graph/node.h"
 
 #include <atomic>
@@ -30,8 +31,10 @@ struct LastStep {
 // Under the recorder's lock. Lives as long as the process: a thread that ends leaves it to the next one.
 struct PendingTrace {
   std::atomic<int64_t> calls{0}; // recorded since the last cut; read without the lock
+  CallLog log; // the same calls, for who looks for loops among them
   VariableData* first = nullptr; // variables whose value is pending, in the order in which they became so
   VariableData* last = nullptr;
+  size_t variables = 0; // how many these are
   LastStep step;
 };
 

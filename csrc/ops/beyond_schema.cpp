@@ -16,6 +16,11 @@ bool shapes_program(const std::string& op, const std::string& argument) {
   return ops.count(op) != 0 && arguments.count(argument) != 0;
 }
 
+bool is_runtime_float(const std::string& op, const std::string& argument) {
+  return (op == "aten::native_dropout" && argument == "p") ||
+      (op == "aten::native_dropout_backward" && argument == "scale");
+}
+
 bool takes_cpu_indices(const std::string& op) {
   return op == "aten::index" || op == "aten::index_put";
 }

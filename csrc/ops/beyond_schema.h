@@ -8,8 +8,10 @@
 
 namespace ftm {
 
-// Scalars that shape the program: result shapes, the code of a norm or a power. The others may change from
-// step to step. `op`: as called.
+// Numbers may change from step to step: Scalars, and floats that only enter arithmetic, as the first one says; but not
+// Scalars that shape the program, as the second one says: result shapes, the code of a norm or a power. `op`: as called,
+// without overload.
+bool is_runtime_float(const std::string& op, const std::string& argument);
 bool shapes_program(const std::string& op, const std::string& argument);
 
 // Whether index arguments may live on the CPU.

@@ -58,7 +58,7 @@ std::optional<ArgumentKind> argument_kind(const std::string& op, const c10::Argu
       return argument.name() == "non_blocking" || argument.name() == "pin_memory" ? ArgumentKind::ignored
                                                                                   : ArgumentKind::boolean;
     case c10::TypeKind::FloatType:
-      return ArgumentKind::floating;
+      return is_runtime_float(op, argument.name()) ? ArgumentKind::scalar : ArgumentKind::floating;
     case c10::TypeKind::StringType:
       return ArgumentKind::string;
     case c10::TypeKind::DeviceObjType:
@@ -83,8 +83,7 @@ Op::Op(c10::OperatorHandle op)
     if (plain_type(argument).kind() == c10::TypeKind::GeneratorType) {
       generator = static_cast<int32_t>(arguments.size());
     }
-    has_numbers = has_numbers || argument_facts == ArgumentKind::scalar ||
-        argument_facts == ArgumentKind::scalar_constant;
+    has_numbers = has_numbers || plain_type(argument).kind() == c10::TypeKind::NumberType;
     if (is_written(argument)) {
       written.push_back(static_cast<int32_t>(arguments.size()));
       has_functional = has_functional && argument_facts == ArgumentKind::tensor;

@@ -11,7 +11,8 @@ PyObject* compile_function = nullptr; // owned; guarded by the GIL
 
 } // namespace
 
-CompileResult compile_in_python(const std::string& trace_text, const std::string& refused) {
+CompileResult compile_in_python(
+    const std::string& trace_text, const std::string& refused, const std::vector<std::string>& locations) {
   CompileResult result;
   py::gil_scoped_acquire gil;
   if (compile_function == nullptr) {
@@ -19,7 +20,7 @@ CompileResult compile_in_python(const std::string& trace_text, const std::string
     return result;
   }
   try {
-    const py::object answer = py::handle(compile_function)(py::str(trace_text), py::str(refused));
+    const py::object answer = py::handle(compile_function)(py::str(trace_text), py::str(refused), py::cast(locations));
     if (py::isinstance<py::bytes>(answer)) {
       result.image = answer.cast<py::bytes>();
       result.error = result.image.empty() ? "the compiler returned an empty image" : "";

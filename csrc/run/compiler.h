@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <string>
+#include <vector>
 
 namespace ftm {
 
@@ -14,8 +15,9 @@ struct CompileResult {
 };
 
 // Calls the compiler with the GIL. Never throws. refused: why the image that it gave for this trace before was no good;
-// empty the first time.
-CompileResult compile_in_python(const std::string& trace_text, const std::string& refused);
+// empty the first time. locations: for each call the Python line that recorded it, or nothing; none if they are not noted.
+CompileResult compile_in_python(
+    const std::string& trace_text, const std::string& refused, const std::vector<std::string>& locations);
 // `callable`: a PyObject*, or null.
 void set_compile_function(void* callable);
 

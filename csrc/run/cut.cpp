@@ -175,6 +175,7 @@ void launch(PendingTrace& pending, bool observed) {
     note_launch(pending, observed);
     cut = take_pending(pending);
     pending.calls = 0;
+    pending.log.clear();
     if (cut.job) {
       count_launch(cut.hash);
     }
@@ -275,8 +276,17 @@ std::string pending_text(const std::vector<Value>& values) {
 
 void cut_if_long() {
   const int64_t limit = trace_limit.load(std::memory_order_relaxed);
-  if (limit != 0 && !capturing && pending_trace().calls.load(std::memory_order_relaxed) >= limit) {
-    launch(pending_trace(), /*observed=*/false);
+  if (limit == 0 || capturing) {
+    return;
+  }
+  auto& pending = pending_trace();
+  bool cuts = pending.calls.load(std::memory_order_relaxed) >= limit;
+  if (!cuts && pending.log.due()) {
+    const RecorderLock lock(recorder_mutex());
+    cuts = pending.log.cuts_here();
+  }
+  if (cuts) {
+    launch(pending, /*observed=*/false);
   }
 }
 

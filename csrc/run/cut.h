@@ -27,7 +27,8 @@ BufferPtr observe(Variable& variable);
 // Text of the program that would compute these values, or all that is pending in the thread's trace; runs nothing.
 std::string pending_text(const std::vector<Value>& values);
 
-// Cuts when the thread's trace has grown over the limit. Not under the recorder's lock.
+// Cuts when the thread's trace has grown over the limit, or where its loop is cut (graph/call_log.h). Not under the
+// recorder's lock.
 void cut_if_long();
 // 0: no limit.
 void set_trace_limit(int64_t nodes);

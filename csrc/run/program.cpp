@@ -56,6 +56,17 @@ ProgramTable& program_table() {
 std::atomic<bool> machine_wanted{false};
 std::atomic<bool> checked_mode{false};
 
+std::vector<std::string> noted_locations(const Trace& trace) {
+  std::vector<std::string> locations;
+  for (const auto& call : trace.calls) {
+    if (!call.location.empty()) {
+      locations.resize(trace.calls.size());
+      locations[&call - trace.calls.data()] = call.location;
+    }
+  }
+  return locations;
+}
+
 // Why the machine does not take the image, or nothing.
 std::string load_into(Program& program, const CompileResult& compiled) {
   if (compiled.error.empty() && !compiled.interrupt) {
@@ -125,10 +136,11 @@ Built build(const Trace& trace) {
   if (machine_wanted) {
     static auto& failures = counter("compile_failures");
     const std::string text = trace_text(trace);
-    CompileResult result = compile_in_python(text, "");
+    const auto locations = noted_locations(trace);
+    CompileResult result = compile_in_python(text, "", locations);
     const std::string refused = load_into(*built.program, result);
     if (!refused.empty()) { // perhaps a damaged file of the cache: made anew, it may be good
-      result = compile_in_python(text, refused);
+      result = compile_in_python(text, refused, locations);
       result.error += load_into(*built.program, result);
     }
     if (result.interrupt) {

@@ -14,6 +14,7 @@ void link(VariableData& state, PendingTrace& trace) {
   state.previous = trace.last;
   (trace.last != nullptr ? trace.last->next : trace.first) = &state;
   trace.last = &state;
+  ++trace.variables;
 }
 
 void unlink(VariableData& state) {
@@ -22,6 +23,7 @@ void unlink(VariableData& state) {
   (state.next != nullptr ? state.next->previous : trace.last) = state.previous;
   state.previous = state.next = nullptr;
   state.trace = nullptr;
+  --trace.variables;
 }
 
 // The variable's new value is computed by this trace. (Another thread may have written the one before.)

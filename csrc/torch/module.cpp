@@ -1,5 +1,6 @@
 // The Python module `ftm_lazy._C`.
 #include "capture/bindings.h"
+#include "graph/call_log.h"
 #include "graph/location.h"
 #include "memory/pool.h"
 #include "ops/native_ops.h"
@@ -160,6 +161,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_set_native_ops", torch::wrap_pybind_function(&set_native_ops_from), py::arg("native_ops"));
   m.def("_set_strict", &set_strict);
   m.def("_set_trace_limit", torch::wrap_pybind_function(&set_trace_limit));
+  m.def("_set_loop_length", torch::wrap_pybind_function(&set_loop_length));
   m.def("_set_max_in_flight", torch::wrap_pybind_function(&set_max_in_flight));
   m.def("_set_executor", torch::wrap_pybind_function(&set_executor));
   m.def("_executor", [] { return uses_machine() ? "machine" : "reference"; });

@@ -125,7 +125,7 @@ def test_no_compiler_is_no_property_of_the_program(bridge, monkeypatch):
 def test_recompiles_are_explained(bridge):
     one = bridge(debug=frozenset({"recompile"}))
     one.compile(TRACE)
-    with pytest.warns(RuntimeWarning, match=r"recompiled: program 1 is nearly program 0, but for shape \(2x\)"):
+    with pytest.warns(RuntimeWarning, match=r"recompiled, new sizes: program 1 is nearly program 0, but for sizes \(2x\)"):
         one.compile(WIDER)
     assert counted("compiles", "recompiles") == (2, 1)
     assert len(one.recompiles()) == 1

@@ -1,56 +1,77 @@
-"""What counts as a recompile, and what is said of it."""
+"""Why a program is compiled, and what is said of it."""
 
 import time
 
-from ftm_lazy.recompiles import History
+from ftm_lazy.recompiles import CAUSES, Explanation, History, read
 
 
-def trace(rows: int = 64, alpha: str = "$0", dtype: str = "f32", extra: str = "") -> str:
+def trace(rows: int = 64, alpha: str = "$0", dtype: str = "f32", extra: str = "", results: str = "%1") -> str:
     scalar = "  $0 = scalar f64\n" if alpha == "$0" else ""
     return (
         f"trace\n  %0 = param {dtype}[{rows},10]\n{scalar}"
-        f"  %1 = aten::add.Tensor(self=%0, other=%0, alpha={alpha}) : {dtype}[{rows},10]\n{extra}  return %1\n"
+        f"  %1 = aten::add.Tensor(self=%0, other=%0, alpha={alpha}) : {dtype}[{rows},10]\n{extra}  return {results}\n"
     )
-
-
-def test_the_first_trace_explains_nothing():
-    assert History().add(trace(), settled=True) is None
-
-
-def test_shape_dtype_constant():
-    history = History()
-    history.add(trace(64), False)
-    text = history.add(trace(32), False)
-    assert "program 1 is nearly program 0, but for shape (2x)" in text
-    assert "`%0 = param f32[32,10]` was `%0 = param f32[64,10]`" in text
-    assert "dtype (2x)" in after(trace()).add(trace(dtype="f64"), False)
-    assert "constant (1x)" in after(trace(alpha="1")).add(trace(alpha="2"), False)
 
 
 def after(*texts: str) -> History:
     history = History()
     for text in texts:
-        history.add(text, False)
+        history.add(read(text))
     return history
+
+
+def explained(history: History, text: str, locations: tuple[str, ...] = ()) -> Explanation:
+    why = history.explain(read(text), locations)
+    assert why.cause in CAUSES
+    return why
+
+
+def test_the_first_trace_is_no_surprise():
+    why = explained(History(), trace())
+    assert why == Explanation("first", "") and not why.is_recompile(settled=True)
+
+
+def test_sizes_dtype_number():
+    history = after(trace(64), trace(32))
+    why = explained(history, trace(16), ("", "model.py:7"))
+    assert why.cause == "new sizes" and why.is_recompile(settled=False)
+    assert "program 2 is nearly program 0, but for sizes (2x)" in why.text
+    assert "`%0 = param f32[16,10]` was `%0 = param f32[64,10]`" in why.text
+    assert explained(after(trace()), trace(dtype="f64")).cause == "new dtype"
+    why = explained(after(trace(alpha="1")), trace(alpha="2"), ("model.py:7",))
+    assert why.cause == "new number" and "number (1x)" in why.text and why.text.endswith("(model.py:7)")
+
+
+def test_operands_and_results():
+    extra = "  %2 = aten::mul.Tensor(self=%1, other=%0) : f32[64,10]\n"
+    why = explained(after(trace(extra=extra, results="%2")), trace(extra=extra, results="%1, %2"))
+    assert why.cause == "new set of results" and "`%1 = aten::add.Tensor(" in why.text and "is needed now" in why.text
+    why = explained(after(trace(extra=extra, results="%1, %2")), trace(extra=extra, results="%2"))
+    assert why.cause == "new set of results" and "is not needed now" in why.text
+    other = extra.replace("self=%1", "self=%0")
+    assert explained(after(trace(extra=extra)), trace(extra=other)).cause == "new operands"
 
 
 def test_the_nearest_is_named():
     history = after(trace(alpha="1"), trace(32, alpha="2"))
-    assert "nearly program 1" in history.add(trace(32, alpha="3"), False)
+    assert "nearly program 1" in explained(history, trace(32, alpha="3")).text
 
 
-def test_other_operations_count_once_the_loop_is_settled():
+def test_other_operations_are_a_surprise_once_the_loop_is_settled():
     extra = "  %2 = aten::relu(self=%1) : f32[64,10]\n"
-    assert after(trace()).add(trace(extra=extra), False) is None
-    assert "1 more aten::relu" in after(trace()).add(trace(extra=extra), True)
-    assert "1 fewer aten::relu" in after(trace(extra=extra)).add(trace(), True)
+    why = explained(after(trace()), trace(extra=extra))
+    assert why.cause == "new op sequence" and "1 more aten::relu, at the end" in why.text
+    assert why.is_recompile(settled=True) and not why.is_recompile(settled=False)
+    assert "1 fewer aten::relu" in explained(after(trace(extra=extra)), trace()).text
+    why = explained(after(trace(extra=extra)), trace(extra=extra.replace("relu", "tanh")), ("", "model.py:9"))
+    assert why.text.endswith("operation 2 is aten::tanh, was aten::relu (model.py:9)")
 
 
-def test_an_unrelated_program_does_not_count():
+def test_an_unrelated_program_is_a_first_one():
     other = "trace\n  %0 = param f32[2]\n" + "".join(
         f"  %{i} = aten::neg(self=%{i - 1}) : f32[2]\n" for i in range(1, 20)
     )
-    assert after(trace()).add(other, True) is None
+    assert explained(after(trace()), other + "  return %19\n").cause == "first"
 
 
 def test_long_traces_and_long_histories_cost_little():
@@ -58,5 +79,7 @@ def test_long_traces_and_long_histories_cost_little():
     history = History()
     begin = time.perf_counter()
     for size in range(50):
-        history.add(f"trace\n  %0 = param f32[{size}]\n{lines}  return %2999\n", True)
+        text = read(f"trace\n  %0 = param f32[{size}]\n{lines}  return %2999\n")
+        history.explain(text)
+        history.add(text)
     assert time.perf_counter() - begin < 10

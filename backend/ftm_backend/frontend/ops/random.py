@@ -185,15 +185,16 @@ _random("aten::random aten::random.to aten::random.from aten::randint aten::rand
 
 
 @lowering("aten::native_dropout", FLOATS, "random_dropout", EXACT)
-def _native_dropout(b: Any, input: Any, p: float, train: bool | None, seed: Any, offset: Any) -> Any:
+def _native_dropout(b: Any, input: Any, p: Any, train: bool | None, seed: Any, offset: Any) -> Any:
     """(input scaled where kept, mask of what is kept)."""
     mask_type = b.results[1]
     if train is False:
         return input, b.full(1, mask_type.dtype, mask_type.shape)
-    dtype, keep = compute_dtype(input.dtype), 1.0 - p
-    scale = 1 / keep if keep else 0.0
+    dtype = compute_dtype(input.dtype)
 
     def body(x: Any) -> Any:
+        keep = b.constant(1.0, "f64") - b.inline(p, "f64")
+        scale = e.where(keep.eq(0.0), 0.0, 1.0 / keep).to(dtype)
         draw = unit(b, element_number(b, input.shape), seed, offset, "f32").to("f64")
         kept = draw < keep
         return (x.to(dtype) * kept.to(dtype) * scale).to(input.dtype), kept
@@ -202,6 +203,10 @@ def _native_dropout(b: Any, input: Any, p: float, train: bool | None, seed: Any,
 
 
 @lowering("aten::native_dropout_backward", FLOATS + BOOL, "dropout_backward")
-def _native_dropout_backward(b: Any, grad_output: Any, mask: Any, scale: float) -> Any:
+def _native_dropout_backward(b: Any, grad_output: Any, mask: Any, scale: Any) -> Any:
     dtype = compute_dtype(b.result.dtype)
-    return b.pointwise(lambda g, m: (g.to(dtype) * m.to(dtype) * scale).to(b.result.dtype), [grad_output, mask], b.result)
+
+    def body(g: Any, m: Any) -> Any:
+        return (g.to(dtype) * m.to(dtype) * b.inline(scale, dtype)).to(b.result.dtype)
+
+    return b.pointwise(body, [grad_output, mask], b.result)

@@ -1,0 +1,145 @@
+#include "graph/call_log.h"
+
+#include <c10/util/Exception.h>
+
+#include <limits>
+#include <map>
+#include <mutex>
+
+namespace ftm {
+namespace {
+
+constexpr size_t kPiece = 256; // calls that make a piece of a loop worth a program
+constexpr size_t kRemembered = 512; // pieces
+constexpr size_t kNever = std::numeric_limits<size_t>::max();
+
+std::atomic<size_t> loop_length{700};
+
+// What was cut, in any trace of this process.
+struct Pieces {
+  std::mutex mutex; // taken alone, or under the recorder's
+  std::map<size_t, std::unordered_set<uint64_t>> by_length; // sequence_hashes of the calls between two cuts
+  std::unordered_set<uint64_t> iterations; // of loops, from where they are cut
+  size_t count = 0;
+
+  void add(size_t length, uint64_t hash) {
+    if (by_length[length].insert(hash).second) {
+      ++count;
+    }
+  }
+  void clear() {
+    by_length.clear();
+    iterations.clear();
+    count = 0;
+  }
+};
+
+Pieces& pieces() {
+  static auto* instance = new Pieces;
+  return *instance;
+}
+
+bool is_piece(size_t length, uint64_t hash) {
+  auto& p = pieces();
+  const std::lock_guard<std::mutex> guard(p.mutex);
+  const auto found = p.by_length.find(length);
+  return found != p.by_length.end() && found->second.count(hash) != 0;
+}
+
+// These calls, of which the last `period` are an iteration, are cut off; so will be as many iterations as make a piece.
+void remember(c10::ArrayRef<LoggedCall> calls, uint64_t hash, size_t period) {
+  const auto iteration = calls.slice(calls.size() - period, period);
+  uint64_t piece = 0;
+  size_t length = 0;
+  while (length < kPiece) {
+    for (const auto call : iteration) {
+      piece = extended(piece, call);
+    }
+    length += period;
+  }
+  auto& p = pieces();
+  const std::lock_guard<std::mutex> guard(p.mutex);
+  if (p.count + 2 > kRemembered) {
+    p.clear();
+  }
+  p.add(calls.size(), hash);
+  p.add(length, piece);
+  p.iterations.insert(sequence_hash(iteration));
+}
+
+} // namespace
+
+CallLog::CallLog() {
+  clear();
+}
+
+void CallLog::add(const Form& form, size_t pending) {
+  if (form.signature != 0) {
+    calls_.push_back({form.signature, static_cast<uint32_t>(pending)});
+    length_.store(calls_.size(), std::memory_order_relaxed);
+  }
+}
+
+void CallLog::clear() {
+  calls_.clear();
+  hashed_ = 0;
+  hash_ = 0;
+  plan_.reset();
+  look_at_ = loop_length == 0 ? kNever : loop_length.load();
+  length_.store(0, std::memory_order_relaxed);
+  find_stop();
+}
+
+bool CallLog::cuts_here() {
+  for (; hashed_ < calls_.size(); ++hashed_) {
+    hash_ = extended(hash_, calls_[hashed_]);
+  }
+  if (is_piece(calls_.size(), hash_)) {
+    return true;
+  }
+  if (is_planned()) {
+    remember(calls_, hash_, plan_->period);
+    return true;
+  }
+  find_stop();
+  return false;
+}
+
+bool CallLog::is_planned() {
+  const size_t n = calls_.size();
+  if (!plan_ && n >= look_at_) {
+    auto& p = pieces();
+    const std::lock_guard<std::mutex> guard(p.mutex);
+    plan_ = find_loop(calls_, p.iterations);
+    look_at_ = n + n / 2;
+  }
+  if (!plan_ || n < plan_->position) {
+    return false;
+  }
+  for (size_t i = n - plan_->period; i < n; ++i) {
+    if (calls_[i].signature != calls_[i - plan_->period].signature) {
+      plan_.reset(); // the loop has ended
+      return false;
+    }
+  }
+  return true;
+}
+
+void CallLog::find_stop() {
+  auto& p = pieces();
+  const std::lock_guard<std::mutex> guard(p.mutex);
+  const auto next = p.by_length.upper_bound(calls_.size());
+  size_t stop = next == p.by_length.end() ? kNever : next->first;
+  stop = std::min(stop, plan_ ? plan_->position : look_at_);
+  stop_.store(stop, std::memory_order_relaxed);
+}
+
+void set_loop_length(int64_t calls) {
+  TORCH_CHECK_VALUE(calls >= 0, "the loop length is a number of calls, or 0 for none; got ", calls);
+  loop_length = static_cast<size_t>(calls);
+  auto& p = pieces();
+  const std::lock_guard<std::mutex> guard(p.mutex);
+  p.clear();
+}
+
+} // namespace ftm
