@@ -139,10 +139,10 @@ def test_random_numbers_do_not_depend_on_cuts() -> None:
 
 def test_what_a_piece_throws_keeps_the_values_of_those_before() -> None:
     counter = torch.zeros(2, device="ftm")
-    table, bad = torch.ones(3, device="ftm"), torch.tensor([5], device="ftm")
+    table = torch.ones(3, device="ftm")
     for step in range(400):
         counter.add_(1)
-        y = table[bad] if step == 399 else counter.sin()
+        y = table[counter.long()] if step == 399 else counter.sin()
     with pytest.raises(IndexError):
         y.tolist()
-    assert 1 <= counter[0].item() <= 400 and done_by(lambda: None)[0] == 0
+    assert counter.tolist() == [400, 400]

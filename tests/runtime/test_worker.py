@@ -306,10 +306,22 @@ def test_fork_in_the_middle_of_a_compilation(start):
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_waiting_is_shown(start, capfd, monkeypatch):
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream, progress", [(Terminal, True), (Terminal, False), (io.StringIO, True)])
+def test_waiting_is_shown_on_a_terminal(start, monkeypatch, stream, progress):
     monkeypatch.setattr(worker, "_PATIENCE", 0.3)
-    service = start(progress=True)
+    monkeypatch.setattr(sys, "stderr", stream())
+    service = start(progress=progress)
     compile_text(service, "hello")
-    assert capfd.readouterr().err == ""
-    compile_text(service, "sleep 1.6")
-    assert re.fullmatch(r"ftm: compiling a program \(0 operations\), \d s\n", capfd.readouterr().err)
+    assert sys.stderr.getvalue() == ""
+    service.compile("sleep 0.9", {}, why="new sizes")
+    shown = sys.stderr.getvalue()
+    if stream is Terminal and progress:
+        assert "ftm: compiling a program (0 operations, new sizes), " in shown
+        assert shown.endswith("\r\033[K"), "it is erased at the end"
+    else:
+        assert shown == ""
