@@ -104,9 +104,10 @@ class History:
             number, nearest = min(same, key=lambda pair: len(_differences(trace, pair[1])))
             cause, difference = _explain_same(trace, nearest, locations)
         else:
-            number, nearest = max(self._kept, key=lambda pair: _likeness(trace, pair[1]), default=(0, None))
-            if nearest is None or _likeness(trace, nearest) < _ALIKE:
+            alike = [pair for pair in self._kept if _likeness(trace, pair[1]) >= _ALIKE]
+            if not alike:
                 return Explanation("first", "")
+            number, nearest = max(alike, key=lambda pair: _likeness(trace, pair[1]))
             cause, difference = "new op sequence", _explain_other(trace, nearest, locations)
         return Explanation(cause, f"program {self._count} is nearly program {number}, but for {difference}")
 

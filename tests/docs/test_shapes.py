@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from ftm_lazy import _C, registration
 from torch import nn
+
+from ftm_lazy import _C, registration
 
 TEXT = (Path(__file__).parents[2] / "docs" / "shapes.md").read_text()
 EXAMPLES = re.findall(r"```python\n# (\d+) programs?\n(.*?)```", TEXT, re.DOTALL)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from ftm_lazy import _C
 from torch import Tensor, nn
+
+from ftm_lazy import _C
 
 LENGTH = 120
 """Recorded operations from which on a loop is cut, in these tests."""
@@ -76,7 +77,7 @@ def test_short_loops_and_what_repeats_nothing_are_left_alone() -> None:
     def run() -> None:
         y = x
         for step in range(400):  # the bits of its square: no period
-            for bit in bin(step * step)[2:]:
+            for bit in f"{step * step:b}":
                 y = y.sin() if bit == "1" else y.cos()
         y.tolist()
 
