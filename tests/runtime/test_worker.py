@@ -5,7 +5,6 @@ The service here is a stand-in that does what the trace's text tells it to; `tes
 
 import io
 import os
-import re
 import signal
 import subprocess
 import sys
