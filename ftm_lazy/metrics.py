@@ -9,7 +9,10 @@
 | recompiles | compiles of a program that an earlier one nearly fits; `report` says what differs |
 | cache_hits_memory | programs found in this process |
 | cache_hits_disk | programs found in the cache directory |
-| compile_failures | programs that did not compile and ran operation by operation on the CPU |
+| compile_failures | programs that did not compile |
+| op_by_op_runs | runs of such programs, operation by operation on the CPU |
+| fault_replays | runs of programs that the machine stopped, operation by operation on the CPU, for eager's exception |
+| cpu_fills | tensors that the CPU filled, since their dtype or number is none of the machine's |
 | fallback::<op> | operations that ran on the CPU, by name |
 | sync::<op> | operations that had to see what the device computes, to know how large their results are (masks), by name |
 """
@@ -29,6 +32,9 @@ NAMES = (
     "cache_hits_memory",
     "cache_hits_disk",
     "compile_failures",
+    "op_by_op_runs",
+    "fault_replays",
+    "cpu_fills",
 )
 """The counters that are always there, beside one ``fallback::<op>`` for each operation that fell back, and
 one ``sync::<op>`` for each that waited."""

@@ -114,7 +114,7 @@ def initialize() -> None:
 def _initialize() -> None:
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    from ftm_backend.frontend.ops import native_ops
+    from ftm_backend.frontend.ops import native_ops, recording_table
     from ftm_lazy import _C, compiler, settings
 
     values = settings.current()
@@ -123,6 +123,7 @@ def _initialize() -> None:
         raise ImportError(f"{library}, the machine, is not built: run `make build`, or install the package with pip")
     bridge = compiler.bridge()
     operations = {name: list(dtypes) for name, dtypes in native_ops().items()}
+    _C._set_recording(recording_table())
     _C._init(
         operations, str(library), values.cores, values.checked, values.instruction_limit, bridge.answer
     )

@@ -148,7 +148,10 @@ class Settings:
     machine: str = _setting(
         "FTM_MACHINE", _machine, presets.DEFAULT, presets.DEFAULT, f"{', '.join(presets.NAMES)}, or a machine library (.so)"
     )
-    strict: bool = _setting("FTM_STRICT", _switch, False, "0", "an operation that would fall back to the CPU is an error")
+    strict: bool = _setting(
+        "FTM_STRICT", _switch, False, "0",
+        "what would be computed beside compiled programs is an error: fallbacks, programs that do not compile, faults run again, fills",
+    )
     checked: bool = _setting(
         "FTM_CHECKED", _switch, False, "0", "the machine faults on out-of-bounds access, uninitialised reads and races"
     )

@@ -40,9 +40,10 @@ def _distribution(point: metadata.EntryPoint) -> str:
 def load() -> None:
     """Imports the modules of all entry points; raises PluginError, and then none of its records is left."""
     from ftm_backend.frontend.ops.record import RECORDS
+    from ftm_backend.frontend.ops.recording import FACTS
 
     for point in _entry_points():
-        before, loaded = dict(RECORDS), {name for name in _UNWANTED if name in sys.modules}
+        before, facts, loaded = dict(RECORDS), dict(FACTS), {name for name in _UNWANTED if name in sys.modules}
         try:
             importlib.import_module(point.value)
             unwanted = [name for name in _UNWANTED if name in sys.modules and name not in loaded]
@@ -52,6 +53,8 @@ def load() -> None:
         except Exception as error:
             RECORDS.clear()
             RECORDS.update(before)
+            FACTS.clear()
+            FACTS.update(facts)
             sys.modules.pop(point.value, None)
             raise PluginError(f"the op records of {_distribution(point)} (entry point {point.name} = {point.value} in the group"
                               f" {GROUP}) cannot be loaded: {error}; repair or uninstall {_distribution(point)}") from error

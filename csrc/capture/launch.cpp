@@ -1,6 +1,7 @@
 #include "capture/launch.h"
 
 #include "process/counters.h"
+#include "process/strict.h"
 #include "random/generator.h"
 #include "run/launcher.h"
 #include "tensor/views.h"
@@ -134,7 +135,7 @@ void Captured::build() {
   if (built.interrupt) {
     std::rethrow_exception(built.interrupt);
   }
-  if (!built.failure.empty()) {
+  if (!built.failure.empty() && !is_strict()) {
     TORCH_WARN("a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
   }
   program_ = built.program;
@@ -150,6 +151,9 @@ std::vector<at::Tensor> Captured::launch(std::vector<at::Tensor> inputs, bool op
     on_cpu = on_cpu && output.on_cpu;
   }
   if (on_cpu) {
+    if (!op_by_op && program_ && program_->machine() == nullptr) {
+      note_op_by_op(*program_);
+    }
     return CpuLaunch(*this, std::move(inputs), op_by_op ? nullptr : program_.get()).run();
   }
   TORCH_CHECK_VALUE(!op_by_op, "a program runs op by op on tensors of the CPU");

@@ -4,6 +4,8 @@
 #include "kernels/expanded.h"
 #include "ops/call_on_values.h"
 #include "ops/native_ops.h"
+#include "process/counters.h"
+#include "process/strict.h"
 #include "recorder/record.h"
 #include "run/cut.h"
 #include "tensor/storage.h"
@@ -87,6 +89,11 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   const ValueType type{dtype, c10::DimVector(sizes)};
   Value filled;
   if (!is_compiled(value, dtype)) {
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        !is_strict(), "a fill of ", dtype, " with ", value, " is not compiled for device ftm, and FTM_STRICT forbids to ",
+        "compute it on the CPU");
+    static auto& fills = counter("cpu_fills");
+    fills.fetch_add(1);
     auto buffer = Buffer::from_cpu(at::empty(sizes, self.options().device(at::kCPU)).fill_(value));
     filled = data_value(std::move(buffer), type);
   } else if (value.isBoolean()) {

@@ -40,7 +40,7 @@ std::optional<ArgumentKind> list_kind(const c10::Type& list) {
   }
 }
 
-std::optional<ArgumentKind> argument_kind(const std::string& op, const c10::Argument& argument) {
+std::optional<ArgumentKind> argument_kind(const c10::Argument& argument) {
   const auto& type = plain_type(argument);
   switch (type.kind()) {
     case c10::TypeKind::TensorType:
@@ -48,7 +48,7 @@ std::optional<ArgumentKind> argument_kind(const std::string& op, const c10::Argu
     case c10::TypeKind::ListType:
       return list_kind(type);
     case c10::TypeKind::NumberType:
-      return shapes_program(op, argument.name()) ? ArgumentKind::scalar_constant : ArgumentKind::scalar;
+      return ArgumentKind::scalar; // or scalar_constant: read_facts
     case c10::TypeKind::IntType:
     case c10::TypeKind::SymIntType:
     case c10::TypeKind::ScalarTypeType:
@@ -70,13 +70,38 @@ std::optional<ArgumentKind> argument_kind(const std::string& op, const c10::Argu
   }
 }
 
+// What follows from the table of facts, which may be set after the op was made.
+void read_facts(Op& op) {
+  const auto& schema = op.handle.schema();
+  const auto decide = [&](ArgumentKind& kind, const std::string& argument) {
+    if (kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant) {
+      kind = shapes_program(schema.name(), argument) ? ArgumentKind::scalar_constant : ArgumentKind::scalar;
+    }
+  };
+  for (size_t i = 0; i < op.arguments.size(); ++i) {
+    decide(op.arguments[i].kind, schema.arguments()[i].name());
+  }
+  for (size_t i = 0; i < op.functional_kinds.size(); ++i) {
+    decide(op.functional_kinds[i], op.functional.schema().arguments()[i].name());
+  }
+  const auto& base_name = op.functional.operator_name().name;
+  op.cpu_indices = takes_cpu_indices(base_name);
+  op.forbids_overlap = forbids_overlap(base_name);
+  op.permissive_meta = has_permissive_meta(base_name);
+  op.refuses_values = refuses_values(base_name);
+  op.index_rule = find_index_rule(base_name);
+  // Indexing has the tag for masks only: those are found call by call.
+  op.data_dependent = !op.cpu_indices &&
+      (op.handle.hasTag(at::Tag::dynamic_output_shape) || op.handle.hasTag(at::Tag::data_dependent_output));
+}
+
 } // namespace
 
 Op::Op(c10::OperatorHandle op)
     : handle(op), functional(op), called_name(full_name(op.operator_name())) {
   const auto& schema = handle.schema();
   for (const auto& argument : schema.arguments()) {
-    const auto argument_facts = argument_kind(schema.name(), argument);
+    const auto argument_facts = argument_kind(argument);
     if (!argument_facts || argument_facts == ArgumentKind::scalar_list) {
       has_functional = false; // the trace has no text for it
     }
@@ -116,21 +141,13 @@ Op::Op(c10::OperatorHandle op)
     }
   }
   for (const auto& argument : functional.schema().arguments()) {
-    functional_kinds.push_back(argument_kind(schema.name(), argument).value_or(ArgumentKind::ignored));
+    functional_kinds.push_back(argument_kind(argument).value_or(ArgumentKind::ignored));
   }
   name = full_name(functional.operator_name());
   kind = torch::lazy::OpKind::Get(functional.operator_name().name);
   composite = composite_kernel(handle);
   random = generator >= 0 || handle.hasTag(at::Tag::nondeterministic_seeded);
-  const auto& base_name = functional.operator_name().name;
-  cpu_indices = takes_cpu_indices(base_name);
-  forbids_overlap = ftm::forbids_overlap(base_name);
-  permissive_meta = has_permissive_meta(base_name);
-  refuses_values = ftm::refuses_values(base_name);
-  index_rule = find_index_rule(base_name);
-  // Indexing has the tag for masks only: those are found call by call.
-  data_dependent = !cpu_indices &&
-      (handle.hasTag(at::Tag::dynamic_output_shape) || handle.hasTag(at::Tag::data_dependent_output));
+  read_facts(*this);
 }
 
 FormPtr Op::find_form(const Key& key, uint64_t hash) {
@@ -177,6 +194,7 @@ void forget_forms() {
   for (auto& [name, op] : table.ops) {
     std::lock_guard<std::mutex> op_guard(op->mutex);
     op->forms.clear();
+    read_facts(*op);
   }
 }
 

@@ -2,29 +2,19 @@
 
 #include "process/capturing.h"
 #include "process/counters.h"
+#include "process/strict.h"
 #include "random/cpu_stream.h"
 #include "random/generator.h"
 
 #include <ATen/native/CPUFallback.h>
 
-#include <atomic>
-
 namespace ftm {
-namespace {
-
-std::atomic<bool> strict_mode{false};
-
-} // namespace
-
-void set_strict(bool strict) {
-  strict_mode = strict;
-}
 
 void count_fallback(const Op& op) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       !capturing, op.called_name, " is not compiled for device ftm (for these dtypes)");
   TORCH_CHECK_NOT_IMPLEMENTED(
-      !strict_mode, op.called_name, " is not compiled for device ftm, and FTM_STRICT forbids to run it on ",
+      !is_strict(), op.called_name, " is not compiled for device ftm, and FTM_STRICT forbids to run it on ",
       "the CPU. Unset FTM_STRICT to let it fall back, or compute it on the CPU yourself.");
   auto& count = counter("fallback::" + op.called_name);
   if (count.fetch_add(1) == 0) {

@@ -11,7 +11,5 @@ namespace ftm {
 void count_fallback(const Op& op);
 // Cuts, runs the call that is on the stack on the CPU, and brings the results back.
 void run_fallback(const Op& op, torch::jit::Stack* stack);
-// With strict, a fallback is an error.
-void set_strict(bool strict);
 
 } // namespace ftm

@@ -3,6 +3,7 @@
 #include "process/capturing.h"
 #include "process/counters.h"
 #include "process/python.h"
+#include "process/strict.h"
 #include "run/first_run.h"
 #include "run/last_step.h"
 #include "run/launcher.h"
@@ -137,7 +138,7 @@ void build_and_start(Cut cut) {
     std::rethrow_exception(built.interrupt);
   }
   start_or_abandon(cut.job, [&] { start_observed(cut.job, built.program); });
-  if (!built.failure.empty()) {
+  if (!built.failure.empty() && !is_strict()) {
     TORCH_WARN(
         "a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
   }

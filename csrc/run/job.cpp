@@ -2,6 +2,7 @@
 
 #include "process/counters.h"
 #include "process/measured.h"
+#include "process/strict.h"
 #include "run/reference.h"
 
 #include <c10/util/Exception.h>
@@ -10,6 +11,9 @@
 
 namespace ftm {
 namespace {
+
+constexpr const char* kNotRunAgain =
+    " (FTM_STRICT forbids to run the program again on the CPU, which would raise what eager PyTorch does)";
 
 std::string launch_text(const Job& job) {
   return job.launched_at.empty() ? "" : ", at " + job.launched_at;
@@ -144,6 +148,7 @@ Outcome run(Job& job) {
   }
   const auto* machine = job.program->machine();
   if (machine == nullptr) {
+    note_op_by_op(*job.program);
     return run_on_cpu(job, job.program->trace());
   }
   try {
@@ -154,6 +159,7 @@ Outcome run(Job& job) {
     if (!fault.inputs_whole) {
       throw;
     }
+    TORCH_CHECK(!is_strict(), fault.what(), kNotRunAgain);
     return replay(job, fault);
   }
   return {std::vector<bool>(job.outputs.size(), true), nullptr};

@@ -1,6 +1,7 @@
 #include "run/program.h"
 
 #include "process/counters.h"
+#include "process/strict.h"
 #include "run/build_turn.h"
 #include "run/compiler.h"
 #include "run/signature.h"
@@ -150,6 +151,7 @@ Built build(const Trace& trace) {
     if (!result.error.empty()) {
       failures.fetch_add(1);
       built.failure = result.error;
+      built.program->set_failure(result.error);
     }
   }
   return built;
@@ -177,6 +179,17 @@ Built build_program(const Hash128& hash, const Trace& trace) {
     table.keep(hash, built.program);
   }
   return built;
+}
+
+void note_op_by_op(const Program& program) {
+  if (program.failure().empty()) {
+    return; // programs are not compiled here
+  }
+  TORCH_CHECK(
+      !is_strict(), "a program could not be compiled, and FTM_STRICT forbids to run it op by op on the CPU: ",
+      program.failure());
+  static auto& runs = counter("op_by_op_runs");
+  runs.fetch_add(1);
 }
 
 void forget_programs() {

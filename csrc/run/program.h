@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 
 namespace ftm {
 
@@ -26,6 +27,14 @@ class Program final : public torch::lazy::Computation {
     machine_ = std::move(program);
   }
 
+  // Why there is no machine's program, where there should be one; else empty.
+  const std::string& failure() const {
+    return failure_;
+  }
+  void set_failure(std::string reason) {
+    failure_ = std::move(reason);
+  }
+
   // True once: for who wants to see the first run.
   bool first_run() {
     return !has_run_.exchange(true);
@@ -40,6 +49,7 @@ class Program final : public torch::lazy::Computation {
  private:
   Trace trace_;
   std::unique_ptr<MachineProgram> machine_;
+  std::string failure_;
   std::atomic<bool> has_run_{false};
   std::vector<torch::lazy::Shape> parameter_shapes_;
   std::vector<std::string> parameter_names_;
@@ -59,6 +69,8 @@ struct Built {
 // Compiles, and keeps the result under the hash; if another thread is at it, waits for that. Not under the recorder's
 // lock.
 Built build_program(const Hash128& hash, const Trace& trace);
+// Counts that a program which did not compile runs op by op; throws in strict mode.
+void note_op_by_op(const Program& program);
 // Programs kept in memory; the longest unused are forgotten first.
 void set_program_limit(int64_t programs);
 int64_t program_count();

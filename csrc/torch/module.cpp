@@ -4,8 +4,11 @@
 #include "graph/location.h"
 #include "memory/pool.h"
 #include "ops/native_ops.h"
+#include "ops/op.h"
+#include "ops/recording_table.h"
 #include "process/counters.h"
 #include "process/measured.h"
+#include "process/strict.h"
 #include "random/generator.h"
 #include "recorder/fallback.h"
 #include "recorder/library_ops.h"
@@ -32,6 +35,11 @@ namespace py = pybind11;
 
 namespace ftm {
 namespace {
+
+void set_recording_from(const std::vector<RecordingRow>& rows) {
+  set_recording(rows);
+  forget_forms();
+}
 
 void set_native_ops_from(const py::dict& native_ops) {
   std::vector<std::pair<std::string, std::vector<std::string>>> table;
@@ -158,6 +166,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
   bind_capture(m);
 
+  m.def("_set_recording", torch::wrap_pybind_function(&set_recording_from), py::arg("rows"));
   m.def("_set_native_ops", torch::wrap_pybind_function(&set_native_ops_from), py::arg("native_ops"));
   m.def("_set_strict", &set_strict);
   m.def("_set_trace_limit", torch::wrap_pybind_function(&set_trace_limit));

@@ -37,7 +37,8 @@ def install(place: Path, name: str = "ftm-gated-op", module: str = "gated_record
 
 
 def python(place: Path, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = os.environ | {"PYTHONPATH": str(place), "FTM_CACHE_DIR": str(place / "cache"), "FTM_CORES": "1"} | environment
+    path = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
+    env = os.environ | {"PYTHONPATH": path, "FTM_CACHE_DIR": str(place / "cache"), "FTM_CORES": "1"} | environment
     return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
 
 

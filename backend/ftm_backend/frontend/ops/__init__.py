@@ -8,8 +8,9 @@ from ftm_backend import plugins
 from ftm_backend.frontend import complex_fft, complex_index, complex_ops, complex_pairs  # noqa: F401  (registers the rewrites)
 from ftm_backend.frontend.dtypes import COMPLEX, FLOATS
 from ftm_backend.frontend.ops.record import RECORDS, OpRecord
+from ftm_backend.frontend.ops.recording import recording_table
 
-__all__ = ["RECORDS", "OpRecord", "native_ops"]
+__all__ = ["RECORDS", "OpRecord", "native_ops", "recording_table"]
 
 FAMILIES = ("views", "elementwise", "activation", "arithmetic", "integers", "gamma", "probability", "bessel", "polynomials",
             "creation", "reduction", "scan", "sort", "normalize", "contract", "convolution", "pooling",

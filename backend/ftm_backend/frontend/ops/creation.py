@@ -7,6 +7,9 @@ from typing import Any
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import ALL, NUMBERS, STORED, compute_dtype
 from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.recording import recorded
+
+recorded("aten::arange aten::range aten::linspace aten::logspace", constants=("start", "end", "step"))
 
 
 def _constant(names: str, fill: int) -> None:

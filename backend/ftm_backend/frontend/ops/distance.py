@@ -9,8 +9,11 @@ from typing import Any
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.record import lowering
+from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.trace import TensorType
+
+recorded("aten::_cdist_forward", constants=("p",))
 
 _DISTANCES = {"f64": (1e-9, 1e-10), "f32": (1e-4, 1e-4), "f16": (1e-2, 1e-2), "bf16": (5e-2, 5e-2)}
 

@@ -9,6 +9,9 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import ALL, BOOL, FLOATS, INTS, NUMBERS, STORED
 from ftm_backend.frontend.ops.pointwise import OWN, PROMOTED, pointwise
 from ftm_backend.frontend.ops.record import EXACT, TOLERANCE
+from ftm_backend.frontend.ops.recording import recorded
+
+recorded("aten::pow aten::pow_", constants=("exponent",))
 
 
 def _unary(name: str, function: Any, dtypes: tuple[str, ...] = ALL, **options: Any) -> None:

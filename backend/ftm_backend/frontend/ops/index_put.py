@@ -11,8 +11,12 @@ from ftm_backend.frontend.ops.indexing import check_integers, common_shape, inde
 from ftm_backend.frontend.ops.masks import flat_source, ranks_of
 from ftm_backend.frontend.ops.places import NOWHERE, combining, inside, scatter_rows, typed, wrapped
 from ftm_backend.frontend.ops.record import lowering
+from ftm_backend.frontend.ops.recording import Indices, recorded
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.linalg.strided import contiguous_strides
+
+recorded("aten::index_put", indices=Indices(1, "each", wraps=True), cpu_indices=True, reads_apart=True)
+recorded("aten::put", indices=Indices(1, "all", wraps=True), reads_apart=True, permissive_meta=True)
 
 
 @lowering("aten::index_put aten::_unsafe_index_put", ALL, "index_put", _SUMS,

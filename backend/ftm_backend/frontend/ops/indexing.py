@@ -11,7 +11,14 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import ALL, FLOATS, INTS, STORED, compute_dtype
 from ftm_backend.frontend.ops.places import inside, scatter_rows, typed, wrapped
 from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.recording import Indices, recorded
 from ftm_backend.frontend.ops.reduction import _SUMS
+
+recorded("aten::embedding", indices=Indices(1, "first"))
+recorded("aten::gather", indices=Indices(2, "dim"), reads_apart=True)
+recorded("aten::index", indices=Indices(1, "each", wraps=True), cpu_indices=True, reads_apart=True)
+recorded("aten::index_select", indices=Indices(2, "dim"), reads_apart=True, permissive_meta=True)
+recorded("aten::take", indices=Indices(1, "all", wraps=True), reads_apart=True, permissive_meta=True)
 
 # --- embedding --------------------------------------------------------------------------------------------
 

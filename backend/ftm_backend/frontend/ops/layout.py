@@ -7,7 +7,11 @@ from typing import Any
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import ALL, STORED
 from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.linalg.strided import Strided, contiguous_strides
+
+recorded("aten::cat", reads_apart=True)
+recorded("aten::select_scatter aten::slice_scatter", permissive_meta=True)
 
 
 @lowering("aten::cat", STORED, "cat", EXACT)

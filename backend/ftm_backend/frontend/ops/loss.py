@@ -8,9 +8,12 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.places import inside
 from ftm_backend.frontend.ops.record import lowering
+from ftm_backend.frontend.ops.recording import Indices, recorded
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.trace import TensorType
+
+recorded("aten::nll_loss_forward aten::nll_loss2d_forward", indices=Indices(1, "classes"))
 
 NONE, MEAN, SUM = 0, 1, 2
 """PyTorch's numbers of the reductions of a loss."""

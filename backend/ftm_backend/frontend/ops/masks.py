@@ -8,8 +8,12 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import ALL
 from ftm_backend.frontend.ops.places import inside, scatter_rows, typed
 from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.scan import scan
+
+recorded("aten::masked_select", reads_apart=True)
+recorded("aten::masked_scatter", permissive_meta=True)
 
 __all__ = ["flat_source", "ranks_of"]
 

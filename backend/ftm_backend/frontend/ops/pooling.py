@@ -9,9 +9,12 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend.ops.places import inside, scatter_rows, typed
 from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.ops.windows import Window, gather_windows, positions, windows
 from ftm_backend.frontend.trace import TensorType
+
+recorded("aten::fractional_max_pool3d", permissive_meta=True)
 
 __all__ = ["average", "average_backward", "first_place", "place_found"]
 

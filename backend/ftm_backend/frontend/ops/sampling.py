@@ -11,8 +11,11 @@ from ftm_backend.frontend.ops.order import order, sort_indices
 from ftm_backend.frontend.ops.places import inside, typed
 from ftm_backend.frontend.ops.random import element_number, open_unit, unit, word
 from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.scan import scan
+
+recorded("aten::multinomial", refuses_values=True)
 
 _FEW = 2**12
 """Up to so many random keys of 32 bits are all different, or nearly always."""

@@ -8,8 +8,13 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.places import averaged, combining, from_rows, inside, scatter_rows, to_rows, typed, wrapped
 from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.recording import Indices, recorded
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.linalg.strided import contiguous_strides
+
+recorded("aten::index_add aten::index_copy aten::index_reduce", indices=Indices(2, "dim"), reads_apart=True, permissive_meta=True)
+recorded("aten::index_fill", indices=Indices(2, "dim", wraps=True), reads_apart=True, permissive_meta=True)
+recorded("aten::scatter aten::scatter_add aten::scatter_reduce", indices=Indices(2, "dim"), reads_apart=True)
 
 # --- along a dimension, place by place -----------------------------------------------------------------------
 

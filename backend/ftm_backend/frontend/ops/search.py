@@ -9,6 +9,9 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.places import inside, typed
 from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.recording import recorded
+
+recorded("aten::bucketize aten::searchsorted", permissive_meta=True)
 
 __all__ = ["count_before", "search_sorted"]
 

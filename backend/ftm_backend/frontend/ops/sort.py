@@ -9,10 +9,14 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import ALL, NUMBERS, info
 from ftm_backend.frontend.ops.order import order, sort
 from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.scan import scan
 from ftm_backend.frontend.ops.search import count_before
 from ftm_backend.frontend.trace import TensorType
+
+recorded("aten::kthvalue", reads_apart=True)
+recorded("aten::isin", permissive_meta=True)
 
 
 @lowering("aten::sort aten::sort.stable", ALL, "sort", EXACT)

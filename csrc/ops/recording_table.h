@@ -1,0 +1,33 @@
+// The table of what schemas don't say, as the op records have it (backend/ftm_backend/frontend/ops/recording.py).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <unordered_set>
+#include <vector>
+
+namespace ftm {
+
+struct RecordedFacts {
+  std::unordered_set<std::string> constants; // Scalars that shape the program
+  bool cpu_indices = false;
+  bool reads_apart = false;
+  bool permissive_meta = false;
+  bool refuses_values = false;
+  std::string extent; // what its indices lie in; empty: it takes none
+  size_t index = 0; // argument
+  bool wraps = false;
+};
+
+// Of a name without overload; lives for ever.
+const RecordedFacts& recorded_facts(const std::string& op);
+
+// Name without overload; constants; the words for what holds; extent, argument and wrapping of indices.
+using RecordingRow =
+    std::tuple<std::string, std::vector<std::string>, std::vector<std::string>, std::string, int64_t, bool>;
+
+// Replaces the table; forget_forms makes ops read it. Throws ValueError for a word that nothing here knows.
+void set_recording(const std::vector<RecordingRow>& rows);
+
+} // namespace ftm

@@ -1,0 +1,14 @@
+"""Ops of another library, one of each kind that a schema does not say all of: indices, shapes from numbers, random draws."""
+
+import torch
+
+_library = torch.library.Library("outside", "DEF")
+_library.define("pick_rows(Tensor self, Tensor index) -> Tensor")
+_library.define("ramp(Tensor self, Scalar end) -> Tensor")
+_library.define("noise(Tensor self, *, Generator? generator=None) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+_library.impl("pick_rows", lambda self, index: self.index_select(0, index), "CPU")
+_library.impl("pick_rows", lambda self, index: self.new_empty((*index.shape, *self.shape[1:])), "Meta")
+_library.impl("ramp", lambda self, end: self + torch.arange(int(end), dtype=self.dtype), "CPU")
+_library.impl("ramp", lambda self, end: self.new_empty((int(end),)), "Meta")
+_library.impl("noise", lambda self, generator=None: torch.rand(self.shape, generator=generator), "CPU")
+_library.impl("noise", lambda self, generator=None: self.new_empty(self.shape), "Meta")

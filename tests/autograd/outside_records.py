@@ -1,0 +1,30 @@
+"""The records of `outside_ops`, and what recording their calls needs to know: all that ftm is told."""
+
+from typing import Any
+
+from ftm_backend.frontend.dtypes import FLOATS
+from ftm_backend.frontend.ops.places import inside
+from ftm_backend.frontend.ops.random import element_number, unit
+from ftm_backend.frontend.ops.record import lowering
+from ftm_backend.frontend.ops.recording import Indices, recorded
+
+recorded("outside::pick_rows", indices=Indices(1, "first"))
+recorded("outside::ramp", constants=("end",))
+
+
+@lowering("outside::pick_rows", (*FLOATS, "i64"), "outside")
+def _pick_rows(b: Any, self: Any, index: Any) -> Any:
+    places = b.reshape(index, (*index.shape, 1)).expand(b.result.shape)
+    return b.pointwise(lambda at: b.extract(self, [inside(at, self.shape[0]), b.index(1)]), [places], b.result)
+
+
+@lowering("outside::ramp", FLOATS, "outside")
+def _ramp(b: Any, self: Any, end: float) -> Any:
+    assert b.result.shape == (int(end),)  # a number, not the machine's
+    return b.pointwise(lambda x: x + b.index(0).to(x.dtype), [self.expand(b.result.shape)], b.result)
+
+
+@lowering("outside::noise", FLOATS, "outside")
+def _noise(b: Any, self: Any, seed: Any, offset: Any) -> Any:
+    shape = b.result.shape
+    return b.pointwise(lambda: unit(b, element_number(b, shape), seed, offset, b.result.dtype), [], b.result)

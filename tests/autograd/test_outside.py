@@ -1,0 +1,54 @@
+"""One op, one place: an index op, a shape-making op and a random op of another package, whose records are all that ftm is told."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from autograd.test_plugins import install, python
+
+RUN = """
+import torch, outside_ops, ftm_lazy
+ops, counters = torch.ops.outside, ftm_lazy.metrics.counters
+x = torch.randn(5, 7)
+device = x.to("ftm")
+
+# indices: right ones, and one that came from the CPU and lies outside raises where the call is made
+at = torch.tensor([4, 0, 2])
+assert torch.equal(ops.pick_rows(device, at.to("ftm")).cpu(), x[at])
+bad, traced = torch.tensor([5]).to("ftm"), None
+try:
+    ops.pick_rows(device, bad)
+    raise SystemExit("the call did not raise")
+except IndexError:
+    pass
+
+# a number that shapes the program: another number is another program, the same one is not
+one = torch.full((1,), 0.5, device="ftm")
+one.cpu()
+for end in (3, 6):
+    assert ops.ramp(one, end).tolist() == [0.5 + i for i in range(end)]
+compiled = counters()["compiles"]
+assert ops.ramp(one, 6).tolist() == [0.5 + i for i in range(6)] and counters()["compiles"] == compiled
+ops.ramp(one, 7).cpu()
+assert counters()["compiles"] == compiled + 1
+
+# draws: reproducible, different from one another, within [0, 1), and of one program
+torch.manual_seed(3)
+first, second = ops.noise(device).cpu(), ops.noise(device).cpu()
+compiled = counters()["compiles"]
+torch.manual_seed(3)
+assert torch.equal(ops.noise(device).cpu(), first) and counters()["compiles"] == compiled
+assert not torch.equal(first, second) and 0 <= first.min() < first.max() < 1
+torch.manual_seed(3)
+assert torch.equal(torch.rand(5, 7, device="ftm").cpu(), first)  # the stream of the device, as any random op's
+assert not [n for n, c in counters().items() if c and n.startswith(("fallback", "op_by_op", "compile_fail"))], counters()
+"""
+
+
+def test_ops_of_every_kind_from_outside(tmp_path: Path) -> None:
+    for name in ("outside_ops.py", "outside_records.py"):
+        shutil.copy(Path(__file__).parent / name, tmp_path)
+    install(tmp_path, "ftm-outside", "outside_records")
+    done = python(tmp_path, RUN, FTM_STRICT="1")
+    assert done.returncode == 0, done.stderr
