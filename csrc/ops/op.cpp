@@ -40,7 +40,7 @@ std::optional<ArgumentKind> list_kind(const c10::Type& list) {
   }
 }
 
-std::optional<ArgumentKind> argument_kind(const c10::Argument& argument) {
+std::optional<ArgumentKind> argument_kind(const std::string& op, const c10::Argument& argument) {
   const auto& type = plain_type(argument);
   switch (type.kind()) {
     case c10::TypeKind::TensorType:
@@ -101,7 +101,7 @@ Op::Op(c10::OperatorHandle op)
     : handle(op), functional(op), called_name(full_name(op.operator_name())) {
   const auto& schema = handle.schema();
   for (const auto& argument : schema.arguments()) {
-    const auto argument_facts = argument_kind(argument);
+    const auto argument_facts = argument_kind(schema.name(), argument);
     if (!argument_facts || argument_facts == ArgumentKind::scalar_list) {
       has_functional = false; // the trace has no text for it
     }
@@ -141,7 +141,7 @@ Op::Op(c10::OperatorHandle op)
     }
   }
   for (const auto& argument : functional.schema().arguments()) {
-    functional_kinds.push_back(argument_kind(argument).value_or(ArgumentKind::ignored));
+    functional_kinds.push_back(argument_kind(schema.name(), argument).value_or(ArgumentKind::ignored));
   }
   name = full_name(functional.operator_name());
   kind = torch::lazy::OpKind::Get(functional.operator_name().name);
