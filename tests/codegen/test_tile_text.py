@@ -128,7 +128,7 @@ SIGNATURE = [("f32", [64]), ("i64", [8])], [("f32", [64])], ["i64", "f64"]
 
 def facts(program):
     """Everything that passes ask a program, as values that can be compared."""
-    plain = {f.name: getattr(program, f.name) for f in dataclasses.fields(TileProgram) if f.name != "kernels"}
+    plain = {f.name: getattr(program, f.name) for f in dataclasses.fields(TileProgram) if f.name != "functions"}
     return plain, [known(kernel) for kernel in program.kernels]
 
 

@@ -20,19 +20,19 @@ ask, hits = Worker._compile, []
 def in_next_compile(act):
     def fire(inside):
         hits.append(inside.is_set()); act()
-    def asked(worker, text, request):
+    def asked(worker, text, request, *reason):
         Worker._compile, inside = ask, threading.Event()
         inside.set()
         worker._start(); os.kill(worker.pid, signal.SIGSTOP)  # it is asked, and has not answered when `act` comes
         threading.Timer(0.1, fire, [inside]).start()
         try:
-            return ask(worker, text, request)
+            return ask(worker, text, request, *reason)
         finally:
             inside.clear()
     Worker._compile = asked
 
 def long_program(y):
-    for i in range(300):
+    for i in range(200):  # fewer calls than make a loop that is cut
         y = y.sin().cumsum(1) + i
     return y.softmax(1).sum(1)
 """
@@ -61,7 +61,7 @@ class Twice(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT); time.sleep(0.01)
         return "twice"
 
-def asked(worker, text, request):
+def asked(worker, text, request, *reason):
     Worker._compile = ask
     raise Twice
 
