@@ -54,7 +54,8 @@ FORWARD(int, ftm_input_info, (const ftm_program *p, int32_t i, ftm_tensor_info *
 FORWARD(int, ftm_scalar_info, (const ftm_program *p, int32_t i, ftm_tensor_info *t), (p, i, t))
 FORWARD(int, ftm_output_info, (const ftm_program *p, int32_t i, ftm_tensor_info *t), (p, i, t))
 FORWARD(uint64_t, ftm_arena_bytes, (const ftm_program *p), (p))
-FORWARD(int, ftm_poll, (const ftm_job *j), (j))
+FORWARD(int, ftm_poll, (const ftm_job *j, uint32_t t), (j, t))
+FORWARD(void, ftm_interrupt, (ftm_job *j), (j))
 FORWARD(void, ftm_release, (ftm_job *j), (j))
 FORWARD(void, ftm_stats, (const ftm_machine *m, ftm_stats_data *s), (m, s))
 static unsigned char *last;

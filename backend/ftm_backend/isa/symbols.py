@@ -16,7 +16,7 @@ from ftm_backend.isa.types import BY_TOKEN, SLOT_ALIGNMENT, SPACES, ElementType
 from ftm_backend.machine import presets
 
 _KIND_ORDER = ("in", "out", "const", "arena")
-_MOST_EXTENTS = 64
+_MOST_EXTENTS = (1 << 16) - 1  # as the image counts them; PyTorch has no limit
 
 
 @dataclass(frozen=True, slots=True)
