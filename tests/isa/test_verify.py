@@ -171,3 +171,10 @@ def test_built_programs_are_checked_with_their_printed_lines():
     with pytest.raises(isa.AsmError, match="multiple of 64") as caught:
         isa.assemble(program)
     assert "@tile X, am, f32, 64x64, 2, 1" in caught.value.source
+
+
+def test_extents_are_as_many_as_an_image_can_count():
+    text = "@program t, host\n@out o0, f32, {}\n@func main\n@ret\n"
+    isa.verify(text.format("x".join(["1"] * 65)))  # more than numpy has, as PyTorch's tensors may have
+    with pytest.raises(isa.AsmError, match="larger than any memory: 65536 extents"):
+        isa.verify(text.format("x".join(["1"] * 65536)))
