@@ -50,12 +50,9 @@ def test_first_use_loads_no_mlir():
 
 
 def test_import_time():
-    code = "import time; begin = time.process_time(); import torch; print(time.process_time() - begin)"
-    with_ftm, without = [], []
-    for _ in range(5):
-        with_ftm.append(float(output(code)))
-        without.append(float(output(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")))
-    assert min(with_ftm) - min(without) < 0.15
+    # What `import torch` does at its end, measured by itself: the import of PyTorch alone varies by more than that.
+    code = "import time, torch; begin = time.process_time(); import ftm_lazy; print(time.process_time() - begin)"
+    assert min(float(output(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")) for _ in range(5)) < 0.15
 
 
 def test_wrong_setting_is_said_at_the_first_use():
