@@ -8,7 +8,8 @@
 #   make tidy      clang-tidy over ARGS, sources of C++; it is fetched the first time
 #   make coverage  the tests of ARGS, and which lines of Python they did not reach
 #   make sanitize  the machine's tests with the machine under address and undefined-behaviour sanitizers
-#   make fuzz      damaged images, texts and cache files against a sanitized machine, for SECONDS (60)
+#   make fuzz      damaged images, texts and cache files against the machine under address, undefined-behaviour and thread
+#                  sanitizers, and compiled programs of several cores, for SECONDS (60) each
 #   make build     only what the others need: .venv, the pinned packages, the C++ parts
 
 PYTHON ?= python3
@@ -58,12 +59,14 @@ coverage: build
 
 sanitize: build
 	$(BIN)/python -m ftm_backend.machine.build --sanitize
-	$(BIN)/python tests/fuzz/sanitized.py -m pytest --sanitized tests/machine tests/isa/test_examples.py $(ARGS)
+	$(BIN)/python tests/fuzz/sanitized.py address -m pytest --sanitized=address tests/machine tests/isa/test_examples.py $(ARGS)
 
 SECONDS ?= 60
 fuzz: build
 	$(BIN)/python -m ftm_backend.machine.build --sanitize
+	$(BIN)/python -m ftm_backend.machine.build --sanitize=thread
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(ARGS)
+	$(BIN)/python tests/fuzz/run.py --sanitizer thread --seconds $(SECONDS) $(ARGS)
 
 build: $(STAMPS)/native
 

@@ -13,15 +13,16 @@ os.environ["FTM_CACHE_DIR"] = str(Path(__file__).parents[1] / "build" / "test-ca
 def pytest_addoption(parser):
     """``--sanitized``: `make sanitize`, which also preloads what such a library needs.  ``--accept``: see tests/golden."""
     parser.addoption("--accept", action="store_true", help="golden texts become what the passes leave now")
-    parser.addoption("--sanitized", action="store_true", help="the machine under address and undefined-behaviour sanitizers")
+    parser.addoption("--sanitized", choices=("address", "thread"), help="the machine under sanitizers, see tests/fuzz/sanitized.py")
 
 
 def pytest_configure(config):
     """Puts the sanitized library in the place of the machine."""
-    if config.getoption("--sanitized"):
+    kind = config.getoption("--sanitized")
+    if kind:
         from ftm_backend.machine import build, emulator
 
-        emulator.LIBRARY = build.SANITIZED
+        emulator.LIBRARY = build.sanitized(kind)
 
 
 @pytest.fixture

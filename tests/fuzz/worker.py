@@ -1,7 +1,7 @@
 """One process of the fuzzer: makes cases from a seed and tries each, until its time is over.
 
-``worker.py TARGET SEED SECONDS CASE`` writes each case to the file CASE before it is tried, so that the one that ends
-the process is known.  Exit status 0: all were refused or ran.  ``worker.py TARGET --replay CASE`` tries one.
+``worker.py SANITIZER TARGET SEED SECONDS CASE`` writes each case to the file CASE before it is tried, so that the one that
+ends the process is known.  Exit status 0: all were refused or ran.  ``worker.py SANITIZER TARGET --replay CASE`` tries one.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 import entries
 import images
+import programs
 import texts
+from run import PROGRAMS
 
 from ftm_backend import isa
 from ftm_backend.executable import Executable
 from ftm_backend.isa.examples import case as example
 from ftm_backend.isa.table import INSTRUCTIONS
-from ftm_backend.machine.build import SANITIZED
+from ftm_backend.machine.build import sanitized
 from ftm_backend.machine.emulator import Machine, MachineError
 from ftm_lazy.cache import DiskCache, Key
 
@@ -33,6 +35,11 @@ _SCRATCHPAD = 1 << 18  # bytes that a case may ask for
 _MEMORY = 1 << 24
 _PATIENCE = 2.0  # seconds, after which a run is interrupted
 _INSTRUCTIONS = 20_000
+_MACHINES = {
+    "address": ((1, False), (1, True), (3, False), (2, True)),
+    "thread": ((2, False), (3, False), (8, False), (2, True), (3, True)),
+}
+"""Cores, and whether in checked mode, for each sanitizer."""
 
 
 def corpus() -> list[str]:
@@ -44,12 +51,11 @@ def corpus() -> list[str]:
 class Runner:
     """Machines under sanitizers, in every mode."""
 
-    def __init__(self) -> None:
-        library = SANITIZED if SANITIZED.exists() else None
+    def __init__(self, kind: str) -> None:
         self.machines = [
-            Machine(cores=cores, checked=checked, library=library, am_bytes=_SCRATCHPAD, sm_bytes=_SCRATCHPAD,
+            Machine(cores=cores, checked=checked, library=sanitized(kind), am_bytes=_SCRATCHPAD, sm_bytes=_SCRATCHPAD,
                     gsm_bytes=_SCRATCHPAD, instructions=_INSTRUCTIONS)
-            for cores, checked in ((1, False), (1, True), (3, False), (2, True))
+            for cores, checked in _MACHINES[kind]
         ]
 
     def run(self, image: bytes) -> None:
@@ -76,15 +82,15 @@ class Runner:
                 continue
 
 
-def image_target() -> tuple[Callable[[random.Random], bytes], Callable[[bytes], None]]:
+def image_target(kind: str) -> tuple[Callable[[random.Random], bytes], Callable[[bytes], None]]:
     """Images, loaded and run."""
-    known, runner = [images.Image.read(isa.assemble(text)) for text in corpus()], Runner()
+    known, runner = [images.Image.read(isa.assemble(text)) for text in corpus()], Runner(kind)
     return lambda rng: images.mutate(rng, known), runner.run
 
 
-def text_target() -> tuple[Callable[[random.Random], bytes], Callable[[bytes], None]]:
+def text_target(kind: str) -> tuple[Callable[[random.Random], bytes], Callable[[bytes], None]]:
     """Assembly texts: assembled or refused with a place, then run."""
-    known, runner = corpus(), Runner()
+    known, runner = corpus(), Runner(kind)
 
     def attempt(data: bytes) -> None:
         try:
@@ -97,14 +103,14 @@ def text_target() -> tuple[Callable[[random.Random], bytes], Callable[[bytes], N
     return lambda rng: texts.mutate(rng, known).encode("utf-8", "surrogatepass"), attempt
 
 
-def entry_target() -> tuple[Callable[[random.Random], bytes], Callable[[bytes], None]]:
+def entry_target(kind: str) -> tuple[Callable[[random.Random], bytes], Callable[[bytes], None]]:
     """Files of the cache: found whole, or removed with a warning."""
     warnings.simplefilter("ignore")
     disk = DiskCache(Path(tempfile.mkdtemp()), 1 << 24)
     key = Key("trace", "compiler", "host", 2)
     asm = corpus()[0]
     good = Executable(isa.assemble(asm), asm, "host", {"trace": "trace\n", "linalg": "module {}\n", "asm": asm}).to_bytes()
-    runner = Runner()
+    runner = Runner(kind)
 
     def attempt(data: bytes) -> None:
         disk.put(key, data)
@@ -119,16 +125,23 @@ def entry_target() -> tuple[Callable[[random.Random], bytes], Callable[[bytes], 
     return lambda rng: entries.mutate(rng, good), attempt
 
 
-TARGETS = {"images": image_target, "texts": text_target, "entries": entry_target}
+def program_target(kind: str) -> tuple[Callable[[random.Random], bytes], Callable[[bytes], None]]:
+    """What the compiler made, see ``programs.py``: runs, and gives what PyTorch gave."""
+    machines = {cores: Machine(cores=cores, library=sanitized(kind)) for cores in programs.CORES}
+    known = [path.read_bytes() for path in sorted(PROGRAMS.glob("*.npz"))]
+    return lambda rng: rng.choice(known), lambda data: programs.attempt(machines, data)
+
+
+TARGETS = {"images": image_target, "texts": text_target, "entries": entry_target, "programs": program_target}
 
 
 def main(words: list[str]) -> int:
     """See the module's text."""
-    make, attempt = TARGETS[words[0]]()
-    if words[1] == "--replay":
-        attempt(Path(words[2]).read_bytes())
+    make, attempt = TARGETS[words[1]](words[0])
+    if words[2] == "--replay":
+        attempt(Path(words[3]).read_bytes())
         return 0
-    rng, end, place, tried = random.Random(int(words[1])), time.monotonic() + float(words[2]), Path(words[3]), 0
+    rng, end, place, tried = random.Random(int(words[2])), time.monotonic() + float(words[3]), Path(words[4]), 0
     while time.monotonic() < end:
         data = make(rng)
         place.write_bytes(data)

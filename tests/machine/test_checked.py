@@ -93,6 +93,14 @@ def test_cores_need_a_barrier():
             run_text(machine, RACE.format("SMOV 0, r9"), [DATA])
 
 
+def test_cores_that_write_at_the_same_time_are_found():
+    text = HEADER + LOAD.format("X") + "\nBARRIER\nDST X, o0[0], 8@8 | 8@1\n@ret\n"
+    with Machine(cores=2, checked=True) as machine:
+        for _ in range(20):
+            with pytest.raises(MachineError, match="writes element .* of o0, which core [01] wrote since the last BARRIER"):
+                run_text(machine, text, [DATA])
+
+
 def test_aliased_output_holds_its_input(checked):
     text = HEADER.replace("@out o0, f32, 8x8", "@out o0, f32, 8x8, b0") + LOAD.format("Y") + "\nDWAIT Y\nDST.ADD Y, o0[0], 8@8 | 8@1\n@ret\n"
     np.testing.assert_array_equal(run_text(checked, text, [DATA.copy()], donate=(0,))[0], 2 * DATA)

@@ -1,18 +1,18 @@
 """Builds the emulator's shared library next to this file: ``python -m ftm_backend.machine.build``.
 
-With ``--sanitize`` another one in ``build/sanitized``, for tests: it stops the process at the first access outside of an
-object, and at undefined behaviour.
+With ``--sanitize`` another one in ``build/address``, for tests: it stops the process at the first access outside of an
+object, and at undefined behaviour. ``--sanitize=thread``: in ``build/thread``, one that reports data races.
 
 ``sources.txt`` lists one source per line with its extra compiler flags.  A line that starts with
 ``[x86]`` is for x86-64 only.  An object is compiled again when its flags, its source or any header of the
 machine have changed; the library is linked when an object was.
 """
 
+import argparse
 import hashlib
 import os
 import platform
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,14 +25,16 @@ FLAGS = (
     " -Wall -Wextra -Wno-psabi -pthread"
 ).split()
 # -ffast-math stays off: NaN, infinities and signed zeros are part of the instructions' meaning.
-SANITIZE = (
-    "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-    " -fno-sanitize=alignment,float-cast-overflow"
-).split()
-# Alignment: elements may lie anywhere in memory of the caller.  Floats out of an integer's range: see VCVT.
-SANITIZED = HERE / "build" / "sanitized" / LIBRARY.name
+SANITIZERS = {
+    # Alignment: elements may lie anywhere in memory of the caller.  Floats out of an integer's range: see VCVT.
+    "address": ("-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+                " -fno-sanitize=alignment,float-cast-overflow").split(),
+    # Fences order more than what they are told of; where one stands, an atomic beside it is what counts.
+    "thread": "-O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan".split(),
+}
+"""Flags of compiler and linker for each kind of sanitized library."""
 
-__all__ = ["LIBRARY", "SANITIZED", "build", "build_sanitized", "commands"]
+__all__ = ["LIBRARY", "SANITIZERS", "build", "build_sanitized", "commands", "sanitized"]
 
 
 def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, force: bool = False,
@@ -70,11 +72,17 @@ def commands(more: Sequence[str] = ()) -> list[tuple[Path, list[str]]]:
     return [(source, [_compiler(), *FLAGS, *more, *flags, *includes, "-c", str(source)]) for source, flags in _sources()]
 
 
-def build_sanitized() -> Path:
-    """The library under address and undefined-behaviour sanitizers; a process that loads it needs libasan first, see
-    ``LD_PRELOAD`` in ``tests/fuzz/run.py``."""
-    SANITIZED.parent.mkdir(parents=True, exist_ok=True)
-    return build(SANITIZED, SANITIZED.parent, more=SANITIZE)
+def sanitized(kind: str) -> Path:
+    """Where the library under a kind of `SANITIZERS` is, once `build_sanitized` has made it."""
+    return HERE / "build" / kind / LIBRARY.name
+
+
+def build_sanitized(kind: str) -> Path:
+    """The library under sanitizers; a process that loads it needs the sanitizer's own library first, see ``LD_PRELOAD`` in
+    ``tests/fuzz/sanitized.py``."""
+    library = sanitized(kind)
+    library.parent.mkdir(parents=True, exist_ok=True)
+    return build(library, library.parent, more=SANITIZERS[kind])
 
 
 def _sources() -> list[tuple[Path, list[str]]]:
@@ -118,5 +126,14 @@ def _digest(files: list[Path], *texts: str) -> str:
     return state.hexdigest()
 
 
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--force", action="store_true", help="compile all, changed or not")
+    parser.add_argument("--sanitize", choices=SANITIZERS, nargs="?", const="address", help="another library, for tests (default address)")
+    given = parser.parse_args()
+    print(build_sanitized(given.sanitize) if given.sanitize else build(force=given.force))
+
+
 if __name__ == "__main__":
-    print(build_sanitized() if "--sanitize" in sys.argv[1:] else build(force="--force" in sys.argv[1:]))
+    main()

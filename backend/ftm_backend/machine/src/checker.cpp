@@ -1,5 +1,7 @@
 #include "checker.h"
 
+#include <algorithm>
+
 namespace ftm {
 namespace {
 
@@ -75,14 +77,15 @@ void Checker::read_tile(int32_t tile, int32_t number, int64_t rows, int64_t colu
     for (int64_t i = 0; i < rows; ++i) {
         const int64_t row = start(tile, number) + i * t.columns * bytes;
         for (int64_t b = row; b < row + columns * bytes; ++b) {
-            if (owner[b] == uint32_t(number) + 1) {
-                if (t.space == 3 && foreign(shadow_.gsm[b]))
+            const uint32_t by = read_shared(owner[b]);
+            if (by == uint32_t(number) + 1) {
+                if (t.space == 3 && foreign(read_shared(shadow_.gsm[b])))
                     throw Fault("reads " + name(tile, number) + ", which another core wrote since the last BARRIER");
                 continue;
             }
             const std::string where = "element (" + std::to_string(i) + ", " + std::to_string((b - row) / bytes) + ") of " + name(tile, number);
-            if (owner[b] == 0) throw Fault("reads " + where + ", which was never written");
-            const int32_t thief = int32_t(owner[b]) - 1;
+            if (by == 0) throw Fault("reads " + where + ", which was never written");
+            const int32_t thief = int32_t(by) - 1;
             for (size_t other = 0; other < core_.program->tiles.size(); ++other) {
                 const TileDecl& o = core_.program->tiles[other];
                 if (thief >= o.first_slot && thief < o.first_slot + o.depth)
@@ -96,12 +99,12 @@ void Checker::write_tile(int32_t tile, int32_t number, int64_t rows, int64_t col
     idle(tile, number, true);
     const TileDecl& t = core_.tile(tile);
     const int64_t bytes = type_bytes(t.type);
-    std::vector<uint32_t>& owner = t.space == 3 ? shadow_.gsm_owner : owner_[t.space];
     for (int64_t i = 0; i < rows; ++i) {
-        const int64_t row = start(tile, number) + i * t.columns * bytes;
-        for (int64_t b = row; b < row + columns * bytes; ++b) {
-            owner[b] = uint32_t(number) + 1;
-            if (t.space == 3) shadow_.gsm[b] = tag();
+        const int64_t row = start(tile, number) + i * t.columns * bytes, end = row + columns * bytes;
+        if (t.space != 3) std::fill(&owner_[t.space][row], &owner_[t.space][end], uint32_t(number) + 1);
+        for (int64_t b = row; b < end && t.space == 3; ++b) {
+            write_shared(shadow_.gsm_owner[b], uint32_t(number) + 1);
+            write_shared(shadow_.gsm[b], tag());
         }
     }
 }
@@ -115,9 +118,10 @@ void Checker::read_element(int32_t buffer, int64_t at) {
     const int64_t bytes = type_bytes(b.type);
     const uint32_t* tags = &shadow_.regions[home.region].tags[home.offset + at * bytes];
     for (int64_t k = 0; k < bytes; ++k) {
-        if (tags[k] == 0) throw Fault("reads element " + std::to_string(at) + " of " + b.name + ", which was never written");
-        if (foreign(tags[k]))
-            throw Fault("reads element " + std::to_string(at) + " of " + b.name + ", which core " + std::to_string(tags[k] & 255) +
+        const uint32_t tag = read_shared(tags[k]);
+        if (tag == 0) throw Fault("reads element " + std::to_string(at) + " of " + b.name + ", which was never written");
+        if (foreign(tag))
+            throw Fault("reads element " + std::to_string(at) + " of " + b.name + ", which core " + std::to_string(tag & 255) +
                         " wrote since the last BARRIER");
     }
 }
@@ -131,10 +135,12 @@ void Checker::write_element(int32_t buffer, int64_t at) {
     const int64_t bytes = type_bytes(b.type);
     uint32_t* tags = &shadow_.regions[home.region].tags[home.offset + at * bytes];
     for (int64_t k = 0; k < bytes; ++k) {
-        if (foreign(tags[k]))
-            throw Fault("writes element " + std::to_string(at) + " of " + b.name + ", which core " + std::to_string(tags[k] & 255) +
+        // Of two cores that write at the same time, one finds the other's tag at the first byte.
+        const uint32_t before = k == 0 ? __atomic_exchange_n(tags, tag(), __ATOMIC_RELAXED) : read_shared(tags[k]);
+        if (foreign(before))
+            throw Fault("writes element " + std::to_string(at) + " of " + b.name + ", which core " + std::to_string(before & 255) +
                         " wrote since the last BARRIER");
-        tags[k] = tag();
+        write_shared(tags[k], tag());
     }
 }
 

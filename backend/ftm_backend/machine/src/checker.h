@@ -1,7 +1,7 @@
 // Checked mode: what a correct program never does, found while it runs.
 //
 // Every byte of scratchpad remembers which slot wrote it, every writable byte of DDR and GSM which core wrote it
-// since which barrier.  Transfers stay "in flight" until the program waits for them.
+// since which barrier.  What all cores note in common is read and written whole.  Transfers stay "in flight" until the program waits for them.
 #pragma once
 
 #include <cstdint>

@@ -30,10 +30,32 @@ struct Interrupted : Fault {
 // user, by an interrupt.
 enum class Phase : uint8_t { whole, overwritten, stopping };
 
-// One slot of a tile's ring: where it lies, and its current extents.
+// What the machine notes where a program that lacks a BARRIER lets cores write at the same time: each read finds something
+// that was written.
+template <class T>
+T read_shared(const T& at) { return __atomic_load_n(&at, __ATOMIC_RELAXED); }
+template <class T>
+void write_shared(T& at, T value) { __atomic_store_n(&at, value, __ATOMIC_RELAXED); }
+
+class Extent {
+public:
+    Extent(int32_t n = 0) : n_(n) {}
+    Extent(const Extent& other) : n_(other) {}
+    Extent& operator=(const Extent& other) { return *this = int32_t(other); }
+    Extent& operator=(int32_t n) {
+        write_shared(n_, n);
+        return *this;
+    }
+    operator int32_t() const { return read_shared(n_); }
+
+private:
+    int32_t n_;
+};
+
+// One slot of a tile's ring: where it lies, and its current extents, which never exceed the tile's.
 struct Slot {
     uint8_t* base;
-    int32_t rows, columns;
+    Extent rows, columns;
 };
 
 // Memory that a buffer's name stands for: of a parameter, from the address that it is bound to.

@@ -115,15 +115,18 @@ void reverse(CopyDim* dims, int count) {
     for (int k = 0; k < count; ++k) std::swap(dims[k].to, dims[k].from);
 }
 
+// Index i of a tile, read once: it may lie where another core writes, and what is used must be what was checked.
 int64_t index_at(const Slot& slot, const TileDecl& tile, int64_t i) {
     const int64_t at = i / slot.columns * tile.columns + i % slot.columns;
+    int64_t x;
     if (tile.type == Type::I64) {
-        int64_t x;
         std::memcpy(&x, slot.base + 8 * at, 8);
-        return x;
+    } else {
+        int32_t narrow;
+        std::memcpy(&narrow, slot.base + 4 * at, 4);
+        x = narrow;
     }
-    int32_t x;
-    std::memcpy(&x, slot.base + 4 * at, 4);
+    asm volatile("" : "+r"(x));
     return x;
 }
 

@@ -21,19 +21,22 @@ int64_t floor_remainder(int64_t a, int64_t b) {
 
 int64_t wrap(uint64_t x) { return int64_t(x); }
 
-int64_t load_integer(Core& core, int32_t index, int64_t at) {
-    const BufferDecl& b = core.program->buffers[index];
-    if (at < 0 || at >= core.views[index].elements)
-        throw Fault("reads element " + std::to_string(at) + " of " + core.buffer_name(index));
-    if (core.checker) core.checker->load_integer(index, at);
-    const uint8_t* p = core.views[index].base + at * type_bytes(b.type);
-    switch (b.type) {
+int64_t integer_at(const uint8_t* p, Type type) {
+    switch (type) {
         case Type::I64: { int64_t x; __builtin_memcpy(&x, p, 8); return x; }
         case Type::I32: { int32_t x; __builtin_memcpy(&x, p, 4); return x; }
         case Type::I16: { int16_t x; __builtin_memcpy(&x, p, 2); return x; }
         case Type::I8: return int8_t(*p);
         default: return *p;
     }
+}
+
+int64_t load_integer(Core& core, int32_t index, int64_t at) {
+    const BufferDecl& b = core.program->buffers[index];
+    if (at < 0 || at >= core.views[index].elements)
+        throw Fault("reads element " + std::to_string(at) + " of " + core.buffer_name(index));
+    if (core.checker) core.checker->load_integer(index, at);
+    return integer_at(core.views[index].base + at * type_bytes(b.type), b.type);
 }
 
 // Called where a run may end early: at calls, barriers and branches backward, without which none is endless.

@@ -34,6 +34,12 @@ void gather_block(const StripOp& op, uint8_t* to, const uint8_t* from, const uin
     }
 }
 
+// To memory of the caller, once and for all.
+void take_places(uint64_t* places, const int64_t* index, int64_t n) {
+    std::memcpy(places, index, size_t(n) * 8);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
 }  // namespace
 
 // Each index is read once, into memory of this function: it may lie where another core writes, or where the results
@@ -44,8 +50,7 @@ void gather_elements(Core& core, const StripOp& op, uint8_t* to, const int64_t* 
     uint64_t places[kBlock];
     for (int64_t i = 0; i < n; i += kBlock) {
         const int64_t count = n - i < kBlock ? n - i : kBlock;
-        std::memcpy(places, index + i, size_t(count) * 8);
-        std::atomic_signal_fence(std::memory_order_seq_cst);
+        take_places(places, index + i, count);
         bool outside = false;
         for (int64_t k = 0; k < count; ++k) {
             places[k] += first;

@@ -191,7 +191,7 @@ private:
         uint8_t* at = snapshots_.data();
         for (size_t k = 0; k < inputs_.size(); ++k) {
             if (!plan_.inputs[k].snapshot) continue;
-            std::memcpy(at, inputs_[k].base, size_t(columns_ * inputs_[k].bytes));
+            copy_rows(at, 0, inputs_[k].base, 0, 1, columns_ * inputs_[k].bytes);
             inputs_[k].base = at;
             at += columns_ * inputs_[k].bytes + kSlack;
         }
@@ -221,10 +221,14 @@ private:
             if (op.src[1].place == Place::Cell && op.src[2].place == Place::Cell)
                 table_.philox(out, index, words(1)[0], words(2)[0], n);
             else
-                for (int64_t i = 0; i < n; ++i) table_.philox(out + i, index + i, words(1)[i], words(2)[i], 1);
+                each_philox(out, index, words(1), words(2), n);
         } else {
             gather_elements(core_, op, at(op.dst), reinterpret_cast<const int64_t*>(at(op.src[0])), n);
         }
+    }
+
+    void each_philox(int32_t* out, const int64_t* index, const uint64_t* seeds, const uint64_t* offsets, int64_t n) const {
+        for (int64_t i = 0; i < n; ++i) table_.philox(out + i, index + i, seeds[i], offsets[i], 1);
     }
 
     // Stores the full results that the operations have not written in place, at the output's pointer.
@@ -288,7 +292,7 @@ private:
             if (plan_.inputs[k].access == isa::FTM_ACCESS_ROW) {
                 input_pointers_[k] = stage(k);
                 const int64_t bytes = columns_ * inputs_[k].bytes;
-                for (int64_t i = 0; i < std::min(height, rows_); ++i) std::memcpy(stage(k) + i * bytes, inputs_[k].base, size_t(bytes));
+                copy_rows(stage(k), bytes, inputs_[k].base, 0, std::min(height, rows_), bytes);
             }
         for (int64_t row = 0; row < rows_; row += height) strip_across(row, std::min(height, rows_ - row));
     }

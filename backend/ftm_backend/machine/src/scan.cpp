@@ -114,7 +114,7 @@ void choose(const Place& p, uint16_t what) {
     if constexpr (std::is_same_v<A, double>) scan<E, Lse, A>(p);
 }
 
-void dispatch(const Place& p, Type type, uint16_t what) {
+void scan_tile(const Place& p, Type type, uint16_t what) {
     switch (type) {
         case Type::F64: return choose<Plain<double>, double>(p, what);
         case Type::F32: return choose<Plain<float>, double>(p, what);
@@ -139,7 +139,7 @@ void run_scan(Core& core, const Matrix& operands, uint16_t flags) {
     const Slot x = core.slot(operands.a.tile, x_number), carry = core.slot(operands.b.tile, c_number);
     Slot& y = core.slot(operands.c.tile, y_number);
     const bool down = flags & isa::FTM_FLAG_DOWN;
-    const int64_t wanted_rows = down ? 1 : x.rows, wanted_columns = down ? x.columns : 1;
+    const int32_t wanted_rows = down ? 1 : int32_t(x.rows), wanted_columns = down ? int32_t(x.columns) : 1;
     if (carry.rows != wanted_rows || carry.columns != wanted_columns)
         throw Fault("the carry of " + extents(x.rows, x.columns) + " is " + extents(wanted_rows, wanted_columns) + ", but " +
                     tc.name + " holds " + extents(carry.rows, carry.columns));
@@ -153,7 +153,7 @@ void run_scan(Core& core, const Matrix& operands, uint16_t flags) {
     if (core.checker) core.checker->scan(operands, x_number, c_number, y_number);
     y.rows = x.rows;
     y.columns = x.columns;
-    dispatch({x.base, y.base, carry.base, tx.columns, ty.columns, tc.columns, x.rows, x.columns, down}, tx.type,
+    scan_tile({x.base, y.base, carry.base, tx.columns, ty.columns, tc.columns, x.rows, x.columns, down}, tx.type,
              uint16_t(flags & ~isa::FTM_FLAG_DOWN));
 }
 

@@ -15,6 +15,8 @@ namespace {
 constexpr int64_t kShort = 40;  // rows up to here are sorted by insertion, measured
 constexpr int kBytes = 8;
 
+void copy_row(int64_t* to, const int64_t* from, int64_t n) { std::memcpy(to, from, size_t(n) * 8); }
+
 // Unsigned numbers that are ordered as the signed ones are.
 uint64_t ordered(int64_t x) { return uint64_t(x) ^ (uint64_t(1) << 63); }
 
@@ -127,7 +129,7 @@ void run_sort(Core& core, const Matrix& operands) {
     Slot& to = core.slot(operands.b.tile, to_number);
     if (from.rows > d.rows)
         throw Fault(extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " + extents(d.rows, d.columns));
-    const int32_t kept = std::min(from.columns, d.columns);
+    const int32_t kept = std::min<int32_t>(from.columns, d.columns);
     if (operands.a.tile != operands.b.tile || from_number != to_number)
         core.apart("Y", operands.b.tile, to_number, operands.a.tile, from_number);
     if (core.checker) core.checker->sort(operands, from_number, to_number, kept);
@@ -144,13 +146,13 @@ void run_sort(Core& core, const Matrix& operands) {
         int64_t* const result = reinterpret_cast<int64_t*>(to.base) + i * d.columns;
         int64_t* target = result;
         if (shared) {
-            std::memcpy(own, row, size_t(columns) * 8);
+            copy_row(own, row, columns);
             row = own;
             target = own + columns;
         }
         if (kept == columns) sort_row(row, target, spare, kept);
         else least_of_row(row, target, spare, columns, kept);
-        if (shared) std::memcpy(result, target, size_t(kept) * 8);
+        if (shared) copy_row(result, target, kept);
     }
 }
 
