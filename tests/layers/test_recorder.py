@@ -8,7 +8,7 @@ import pytest
 
 from layers import dependencies
 
-LAYERS = ("process", "random", "memory", "graph", "ops", "tensor", "run", "eager", "recorder", "kernels", "capture", "torch")
+LAYERS = ("process", "random", "memory", "graph", "ops", "tensor", "run", "eager", "recorder", "kernels", "quantized", "capture", "torch")
 """From the lowest up, as in docs/layers.md."""
 
 DECLARED = re.compile(r"^(?!using|template|inline)(?:\[\[noreturn\]\] )?\w[\w:<>,&* ]*?[ &*](\w+)\([^{};]*\)(?: noexcept)?;", re.MULTILINE)

@@ -1,0 +1,336 @@
+// Quantized tensors come to be, are copied, viewed and taken apart.
+#include "eager/trial_calls.h"
+#include "quantized/tensors.h"
+#include "recorder/fallback.h"
+
+#include <ATen/ATen.h>
+#include <ATen/native/quantized/cpu/QuantUtils.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/empty_like_native.h>
+#include <ATen/ops/empty_quantized_native.h>
+#include <ATen/ops/empty_strided_native.h>
+#include <ATen/ops/q_per_channel_axis_native.h>
+#include <ATen/ops/q_per_channel_scales_native.h>
+#include <ATen/ops/q_per_channel_zero_points_native.h>
+#include <ATen/ops/q_scale_native.h>
+#include <ATen/ops/q_zero_point_native.h>
+#include <ATen/ops/qscheme_native.h>
+#include <ATen/ops/squeeze_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/unsqueeze_native.h>
+#include <ATen/ops/view_native.h>
+#include <ATen/quantized/QTensorImpl.h>
+#include <torch/library.h>
+
+namespace ftm {
+namespace {
+
+const c10::Device kDevice{c10::kPrivateUse1, 0};
+
+// --- from floating point numbers and integers ----------------------------------------------------------------------
+
+// What the CPU refuses, in its words.
+void check_quantize(const at::Tensor& self, double scale, int64_t zero_point, at::ScalarType dtype) {
+  integer_dtype(dtype);
+  at::quantize_per_tensor(at::zeros({1}, self.options().device(at::kCPU)), scale, zero_point, dtype);
+}
+
+at::Tensor quantized_per_tensor(const at::Tensor& self, double scale, int64_t zero_point, at::ScalarType dtype) {
+  check_quantize(self, scale, zero_point, dtype);
+  return quantize(self, scale, zero_point, dtype);
+}
+
+at::Tensor quantize_by_tensors(
+    const at::Tensor& self, const at::Tensor& scale, const at::Tensor& zero_point, at::ScalarType dtype) {
+  return quantized_per_tensor(self, scale.item().toDouble(), zero_point.item().toLong(), dtype);
+}
+
+std::vector<at::Tensor> quantize_list(
+    at::TensorList tensors, const at::Tensor& scales, const at::Tensor& zero_points, at::ScalarType dtype) {
+  const at::Tensor steps = scales.cpu();
+  const at::Tensor zeros = zero_points.cpu();
+  std::vector<at::Tensor> made;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto place = static_cast<int64_t>(i);
+    made.push_back(quantize_by_tensors(tensors[i], steps[place], zeros[place], dtype));
+  }
+  return made;
+}
+
+at::Tensor quantize_dynamically(const at::Tensor& self, at::ScalarType dtype, bool reduce_range) {
+  if (dtype == at::kHalf) {
+    return self.contiguous().to(at::kHalf);
+  }
+  TORCH_CHECK(dtype == at::kQInt8 || dtype == at::kQUInt8, "dtype ", dtype, "not supported");
+  const auto [least, greatest] = at::aminmax(self);
+  const at::Tensor seen = at::stack({least, greatest}).cpu();
+  const auto [low, high] = range_of(dtype);
+  const auto chosen = quant_utils::ChooseQuantizationParams(
+      seen[0].item<float>(), seen[1].item<float>(), static_cast<int32_t>(low), static_cast<int32_t>(high), false, false,
+      reduce_range && at::globalContext().qEngine() != at::QEngine::QNNPACK);
+  return quantized_per_tensor(self, chosen.scale, chosen.zero_point, dtype);
+}
+
+void check_channels(const at::Tensor& self, const at::Tensor& scales, const at::Tensor& zero_points, int64_t axis) {
+  TORCH_CHECK(scales.dim() == 1, "scale tensor must have dimension 1");
+  TORCH_CHECK(zero_points.dim() == 1, "zero_points tensor must have dimension 1");
+  TORCH_CHECK(scales.numel() == zero_points.numel(), "number of elements in scales and zero_points must match");
+  TORCH_CHECK(
+      axis >= 0 && axis < self.dim(), "Channel axis out of range in per channel affine quantization. Got: ", axis,
+      " Expected: [0, ", self.dim(), ")");
+  TORCH_CHECK(
+      scales.numel() == self.size(axis), "length of scales must equal to channel, expected ", self.size(axis), ", got ",
+      scales.numel());
+}
+
+at::Tensor quantized_per_channel(
+    const at::Tensor& self, const at::Tensor& scales, const at::Tensor& zero_points, int64_t axis,
+    at::ScalarType dtype) {
+  integer_dtype(dtype);
+  TORCH_CHECK(
+      self.is_privateuseone(),
+      "Expected all tensors to be on the same device, but found at least two devices, ftm:0 and ", self.device(), "!");
+  TORCH_CHECK(self.scalar_type() == at::kFloat, "Quantize only works on Float Tensor, got ", self.scalar_type());
+  check_channels(self, scales, zero_points, axis);
+  if (zero_points.is_floating_point()) {
+    count_fallback(op_named("aten::quantize_per_channel"));
+    return at::quantize_per_channel(self.cpu(), scales.cpu(), zero_points.cpu(), axis, dtype).to(kDevice);
+  }
+  const auto quantizer =
+      at::make_per_channel_affine_quantizer(scales.to(kDevice), zero_points.to(kDevice), axis, dtype);
+  return quantize_like(self, as_quantized(at::empty({0}, self.options().dtype(integer_dtype(dtype))), quantizer));
+}
+
+at::ScalarType quantized_dtype(at::ScalarType integers) {
+  const auto dtype = c10::toQIntType(integers);
+  TORCH_CHECK(dtype != integers, "a quantized tensor is made of int8, uint8 or int32, got ", integers);
+  return dtype;
+}
+
+at::Tensor make_per_tensor(const at::Tensor& self, double scale, int64_t zero_point) {
+  const auto dtype = quantized_dtype(self.scalar_type());
+  return as_quantized(
+      self.clone(at::MemoryFormat::Contiguous), at::make_per_tensor_affine_quantizer(scale, zero_point, dtype));
+}
+
+at::Tensor make_per_channel(
+    const at::Tensor& self, const at::Tensor& scale, const at::Tensor& zero_point, int64_t axis) {
+  const auto dtype = quantized_dtype(self.scalar_type());
+  check_channels(self, scale, zero_point, axis);
+  return as_quantized(
+      self.clone(at::MemoryFormat::Contiguous),
+      at::make_per_channel_affine_quantizer(scale.to(kDevice), zero_point.to(kDevice), axis, dtype));
+}
+
+// Not by ATen's kernels: what they allocate lies on the CPU while QNNPACK is the engine.
+at::Tensor empty_integers(
+    at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::MemoryFormat> format) {
+  TORCH_CHECK(
+      dtype && at::isQIntType(*dtype), "_empty_affine_quantized: expected a quantized dtype, got ",
+      dtype.value_or(at::get_default_dtype_as_scalartype()));
+  return at::empty(size, at::TensorOptions(kDevice).dtype(integer_dtype(*dtype)), format);
+}
+
+at::Tensor empty_per_tensor(
+    at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>, std::optional<at::Device>,
+    std::optional<bool>, double scale, int64_t zero_point, std::optional<at::MemoryFormat> format) {
+  const at::Tensor integers = empty_integers(size, dtype, format);
+  return as_quantized(integers, at::make_per_tensor_affine_quantizer(scale, zero_point, *dtype));
+}
+
+at::Tensor empty_per_channel(
+    at::IntArrayRef size, const at::Tensor& scales, const at::Tensor& zero_points, int64_t axis,
+    std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout, std::optional<at::Device> device,
+    std::optional<bool> pin_memory, std::optional<at::MemoryFormat> format) {
+  if (device && !device->is_privateuseone()) { // only the parameters are of the device
+    return at::_empty_per_channel_affine_quantized(
+        size, scales.to(*device), zero_points.to(*device), axis, dtype, layout, device, pin_memory, format);
+  }
+  const at::Tensor integers = empty_integers(size, dtype, format);
+  return as_quantized(
+      integers, at::make_per_channel_affine_quantizer(scales.to(kDevice), zero_points.to(kDevice), axis, *dtype));
+}
+
+at::Tensor empty_unknown(
+    at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>, std::optional<at::Device>,
+    std::optional<bool>, std::optional<at::MemoryFormat> format) {
+  return as_quantized(empty_integers(size, dtype, format), at::make_unknown_quantizer(*dtype));
+}
+
+// --- to them -------------------------------------------------------------------------------------------------------
+
+at::Tensor int_repr(const at::Tensor& self) {
+  return integers_of(self).clone(self.suggest_memory_format());
+}
+
+at::Tensor floats_of_plain(const at::Tensor& self) {
+  return self.to(at::kFloat);
+}
+
+std::vector<at::Tensor> dequantize_list(at::TensorList tensors) {
+  std::vector<at::Tensor> made;
+  for (const at::Tensor& tensor : tensors) {
+    made.push_back(tensor.dequantize());
+  }
+  return made;
+}
+
+// --- copies --------------------------------------------------------------------------------------------------------
+
+at::Tensor& copy_quantized(at::Tensor& self, const at::Tensor& source, bool) {
+  if (self.is_same(source)) {
+    return self;
+  }
+  TORCH_CHECK(
+      self.is_quantized(),
+      "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize to get ",
+      "a float Tensor from a quantized Tensor");
+  if (!source.is_quantized()) {
+    TORCH_CHECK(
+        source.scalar_type() == at::kFloat, "Quantized copy only works with kFloat as source Tensor, got ",
+        source.scalar_type());
+    TORCH_CHECK(
+        self.sizes() == source.sizes(), "Quantized copy only works with Tensors with the same shape: ", self.sizes(),
+        " and ", source.sizes());
+    if (self.is_cpu()) {
+      return self.copy_(source.cpu());
+    }
+    integers_of(self).copy_(integers_of(quantize_like(source.to(kDevice), self)));
+    return self;
+  }
+  TORCH_CHECK(
+      self.qscheme() == source.qscheme(), "Quantized Copy only works with same qscheme, got ", toString(self.qscheme()),
+      " and ", toString(source.qscheme()));
+  TORCH_CHECK(
+      self.scalar_type() == source.scalar_type(), "Quantized Copy only works with the same dtype, got ",
+      self.scalar_type(), " and ", source.scalar_type());
+  at::get_qtensorimpl(self)->set_quantizer_(quantizer_on(source, self.device()));
+  integers_of(self).copy_(integers_of(source));
+  return self;
+}
+
+at::Tensor copy_from_quantized(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
+  at::Tensor result = target;
+  return copy_quantized(result, source, non_blocking);
+}
+
+// Between devices, from either. ATen's loses strides, and leaves a tensor with gaps where it is.
+at::Tensor to_copy(
+    const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+    std::optional<at::Device> device, std::optional<bool>, bool, std::optional<at::MemoryFormat> format) {
+  TORCH_CHECK(
+      !dtype || *dtype == self.scalar_type(), "a tensor of ", self.scalar_type(), " is not converted to one of ",
+      dtype.value_or(self.scalar_type()), ": use dequantize or quantize_per_tensor");
+  const auto target = device.value_or(self.device());
+  const at::Tensor integers = integers_of(self).to(
+      at::TensorOptions(target), /*non_blocking=*/false, /*copy=*/true, format.value_or(at::MemoryFormat::Preserve));
+  return as_quantized(integers, quantizer_on(self, target));
+}
+
+at::Tensor clone_quantized(const at::Tensor& self, std::optional<at::MemoryFormat> format) {
+  return as_quantized(integers_of(self).clone(format), at::get_qtensorimpl(self)->quantizer());
+}
+
+// Each element the nearest integer to `value`.
+at::Tensor& fill_quantized(at::Tensor& self, const at::Scalar& value) {
+  const at::Tensor filled = at::full(self.sizes(), value, self.options().dtype(at::kFloat));
+  integers_of(self).copy_(integers_of(quantize_like(filled, self)));
+  return self;
+}
+
+at::Tensor& fill_quantized_by_tensor(at::Tensor& self, const at::Tensor& value) {
+  TORCH_CHECK(
+      value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
+      " dimensions.");
+  return fill_quantized(self, value.is_quantized() ? value.dequantize().item() : value.item());
+}
+
+bool equal_quantized(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(
+      self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(), " and ",
+      other.device());
+  return other.is_quantized() &&
+         at::get_qtensorimpl(self)->quantizer()->equalTo(at::get_qtensorimpl(other)->quantizer()) &&
+         self.sizes() == other.sizes() && self.scalar_type() == other.scalar_type() &&
+         at::equal(integers_of(self), integers_of(other));
+}
+
+// --- storages ------------------------------------------------------------------------------------------------------
+
+at::Tensor& set_quantized(
+    at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  at::Tensor integers = integers_of(self);
+  integers.set_(source, offset, sizes, strides);
+  auto* impl = self.unsafeGetTensorImpl();
+  impl->set_storage_keep_dtype(integers.storage());
+  impl->set_storage_offset(integers.storage_offset());
+  impl->set_sizes_and_strides(integers.sizes(), integers.strides());
+  return self;
+}
+
+const at::Tensor& resize_quantized(
+    const at::Tensor& self, at::IntArrayRef sizes, std::optional<at::MemoryFormat> format) {
+  TORCH_CHECK(!format, "Unsupported memory format for quantized tensor resize ", *format);
+  check_per_tensor("resize_", self);
+  const at::Tensor integers = integers_of(self);
+  integers.resize_(sizes);
+  self.unsafeGetTensorImpl()->set_sizes_and_strides(integers.sizes(), integers.strides());
+  return self;
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("quantize_per_tensor", TORCH_FN(quantized_per_tensor));
+  library.impl("quantize_per_tensor.tensor_qparams", TORCH_FN(quantize_by_tensors));
+  library.impl("quantize_per_tensor.tensors", TORCH_FN(quantize_list));
+  library.impl("quantize_per_tensor_dynamic", TORCH_FN(quantize_dynamically));
+  library.impl("quantize_per_channel", TORCH_FN(quantized_per_channel));
+  library.impl("_make_per_tensor_quantized_tensor", TORCH_FN(make_per_tensor));
+  library.impl("_make_per_channel_quantized_tensor", TORCH_FN(make_per_channel));
+  library.impl("_empty_affine_quantized", TORCH_FN(empty_per_tensor));
+  library.impl("_empty_per_channel_affine_quantized", TORCH_FN(empty_per_channel));
+  library.impl("dequantize.self", TORCH_FN(floats_of_plain));
+  library.impl("dequantize.tensors", TORCH_FN(dequantize_list));
+}
+
+TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, library) {
+  library.impl("_empty_affine_quantized", TORCH_FN(empty_per_tensor));
+  library.impl("_empty_per_channel_affine_quantized", TORCH_FN(empty_per_channel));
+  library.impl("empty_quantized", TORCH_FN(at::native::empty_quantized));
+  library.impl("empty.memory_format", TORCH_FN(empty_unknown));
+  library.impl("empty_strided", TORCH_FN(at::native::empty_strided_unknown_quantized));
+  library.impl("empty_like", TORCH_FN(at::native::empty_like_quantized));
+  library.impl("qscheme", TORCH_FN(at::native::qscheme_quant));
+  library.impl("q_scale", TORCH_FN(at::native::q_scale_quant));
+  library.impl("q_zero_point", TORCH_FN(at::native::q_zero_point_quant));
+  library.impl("q_per_channel_scales", TORCH_FN(at::native::q_per_channel_scales));
+  library.impl("q_per_channel_zero_points", TORCH_FN(at::native::q_per_channel_zero_points));
+  library.impl("q_per_channel_axis", TORCH_FN(at::native::q_per_channel_axis));
+  library.impl("int_repr", TORCH_FN(int_repr));
+  library.impl("dequantize.self", TORCH_FN(floats_of));
+  library.impl("dequantize.tensors", TORCH_FN(dequantize_list));
+  library.impl("copy_", TORCH_FN(copy_quantized));
+  library.impl("_copy_from", TORCH_FN(copy_from_quantized));
+  library.impl("_to_copy", TORCH_FN(to_copy));
+  library.impl("clone", TORCH_FN(clone_quantized));
+  library.impl("fill_.Scalar", TORCH_FN(fill_quantized));
+  library.impl("fill_.Tensor", TORCH_FN(fill_quantized_by_tensor));
+  library.impl("equal", TORCH_FN(equal_quantized));
+  library.impl("set_.source_Storage_storage_offset", TORCH_FN(set_quantized));
+  library.impl("resize_", TORCH_FN(resize_quantized));
+  library.impl("as_strided", TORCH_FN(at::native::as_strided_qtensorimpl));
+  library.impl("view", TORCH_FN(at::native::view));
+  library.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  library.impl("unfold", TORCH_FN(at::native::unfold));
+  library.impl("squeeze", TORCH_FN(static_cast<at::Tensor (*)(const at::Tensor&)>(at::native::squeeze_quantized)));
+  library.impl(
+      "squeeze.dim", TORCH_FN(static_cast<at::Tensor (*)(const at::Tensor&, int64_t)>(at::native::squeeze_quantized)));
+  library.impl(
+      "squeeze.dims",
+      TORCH_FN(static_cast<at::Tensor (*)(const at::Tensor&, at::IntArrayRef)>(at::native::squeeze_quantized)));
+  library.impl("unsqueeze", TORCH_FN(at::native::unsqueeze_quantized));
+}
+
+} // namespace ftm
