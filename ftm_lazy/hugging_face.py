@@ -8,17 +8,14 @@ here asks nothing of either library: it waits until a program imports them, and 
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import inspect
 import os
-import sys
-from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 import torch
+
+from ftm_lazy import after_import
 
 __all__ = ["install"]
 
@@ -64,34 +61,6 @@ def _brain_floats(training_args: ModuleType) -> None:
     training_args.is_torch_bf16_gpu_available = lambda: _is_chosen() or original()
 
 
-_CHANGES: dict[str, Callable[[ModuleType], None]] = {
-    "accelerate.accelerator": _half_precision,
-    "transformers.training_args": _brain_floats,
-}
-
-
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Finds nothing itself: what others find of these modules is changed when it has run."""
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
-        if name not in _CHANGES:
-            return None
-        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)), None)
-        if spec is None or spec.loader is None:
-            return None
-        run = spec.loader.exec_module
-
-        def run_and_change(module: ModuleType) -> None:
-            run(module)
-            _CHANGES[name](module)
-
-        spec.loader.exec_module = run_and_change
-        return spec
-
-
 def install() -> None:
-    """Changes the two libraries, those that are imported already and those that will be."""
-    for name, change in _CHANGES.items():
-        if name in sys.modules:
-            change(sys.modules[name])
-    sys.meta_path.insert(0, _AfterImport())
+    """Changes the two libraries, now or when they are imported."""
+    after_import.change({"accelerate.accelerator": _half_precision, "transformers.training_args": _brain_floats})

@@ -47,7 +47,7 @@ def register() -> None:
         raise ImportError(
             "ftm_lazy._C, the recorder, is not built: run `make build`, or install the package with pip"
         ) from error
-    from ftm_lazy import device, hugging_face, sharing
+    from ftm_lazy import device, hugging_face, lightning, sharing
 
     torch._register_device_module(NAME, device)
     torch.ftm = device  # whatever the device's name
@@ -56,6 +56,7 @@ def register() -> None:
     _print_from_the_cpu()
     sharing.send_by_value()
     hugging_face.install()
+    lightning.install()
     _registered = True
 
 
