@@ -25,6 +25,7 @@ from ftm_lazy.torch_xla import _environment, _table
 DOCS = Path(__file__).parent
 sys.path.insert(1, str(DOCS.parent / "tests"))
 
+from frontends import hugging_face  # noqa: E402
 from layers import dependencies  # noqa: E402
 from opdb import table  # noqa: E402
 
@@ -71,6 +72,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "settings": lambda: settings.table(),
     "torch-xla-names": _table.table,
     "torch-xla-environment": _environment.table,
+    "hugging-face": hugging_face.table,
     "ops-totals": table.totals,
     "ops-entries": table.ops,
     "ops-fallbacks": table.fallbacks,

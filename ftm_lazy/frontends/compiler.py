@@ -11,7 +11,7 @@ import torch
 from torch.export import ExportedProgram
 
 from ftm_lazy.frontends.arrays import ArrayProgram
-from ftm_lazy.frontends.model import CapturedModel, capture_model
+from ftm_lazy.frontends.model import capture_model
 from ftm_lazy.frontends.package import compiled, token
 from ftm_lazy.frontends.validate import Report, validate
 
@@ -78,17 +78,19 @@ class FTMCompiler:
         and machine.  Results as the model nests them."""
         from ftm_lazy.frontends.validate import run_linalg
 
+        inputs, keywords = _given(model, inputs, keywords)
         captured = capture_model(model, inputs, keywords)
-        return run_linalg(ArrayProgram(captured), captured.arguments(*self._given(captured, inputs), **keywords))
+        return run_linalg(ArrayProgram(captured), captured.arguments(*inputs, **keywords))
 
     def run(self, model: Model, *inputs: Any, **keywords: Any) -> Any:
         """Runs our assembly on the machine.  Results as the model nests them, on the CPU."""
-        captured = capture_model(model, inputs, keywords)
-        return captured.run(*self._given(captured, inputs), **keywords)
+        inputs, keywords = _given(model, inputs, keywords)
+        return capture_model(model, inputs, keywords).run(*inputs, **keywords)
 
     def validate(self, model: Model, *inputs: Any, rtol: float = 1e-4, atol: float = 1e-5, **keywords: Any) -> Report:
         """Runs the model eagerly, and its program at each boundary (trace, torch dialect, linalg, assembly in checked
         mode); prints where and by how much they part."""
+        inputs, keywords = _given(model, inputs, keywords)
         captured = capture_model(model, inputs, keywords)
         report = validate(model, captured, inputs, keywords, rtol, atol)
         print(report)
@@ -98,9 +100,12 @@ class FTMCompiler:
     def _program(model: Model, inputs: Any, keywords: dict[str, Any]) -> ArrayProgram:
         return ArrayProgram(capture_model(model, inputs, keywords))
 
-    @staticmethod
-    def _given(captured: CapturedModel, inputs: Any) -> Any:
-        return inputs or tuple(captured.inputs.values())
+
+def _given(model: Model, inputs: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The arguments, or those that an exported program was exported with."""
+    if isinstance(model, ExportedProgram) and not inputs and not keywords and model.example_inputs is not None:
+        return model.example_inputs
+    return inputs, keywords
 
 
 def _buffers(asm: str, kind: str) -> list[str]:

@@ -79,7 +79,7 @@ class ExportTestConfig(_Config):
             tensors = [leaf.numpy() for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
             model = runtime.load(Path(folder) / "model.ftm")
             given = model(*tensors)
-            arrays = given if len(model.outputs) > 1 else [given]
+            arrays = [given] if len(model.outputs) == 1 else given
             return pytree.tree_unflatten([torch.from_numpy(array.copy()) for array in arrays], captured.structure)
 
 

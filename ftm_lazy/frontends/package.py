@@ -30,7 +30,11 @@ def package(model: ExportedProgram | CapturedModel, path: str | Path, *, machine
         CaptureError: the model is no single program of static shapes.
         CompileError: the program does not compile.
         OSError: the file cannot be written.
+        TypeError: the model was not exported.
     """
+    if not isinstance(model, (ExportedProgram, CapturedModel)):
+        raise TypeError(
+            f"expected what torch.export.export gives, found {type(model).__name__}: package(torch.export.export(model, inputs), path)")
     captured = model if isinstance(model, CapturedModel) else capture_model(model, ())
     program = ArrayProgram(captured)
     executable = compiled(program.trace, machine)

@@ -177,7 +177,7 @@ def call_node(node: Node, value: Callable[[Node], Any]) -> Any:
     Raises NotImplementedError for what no program can take up.
     """
     if isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) not in _FUNCTIONAL_CALLS:
-        raise NotImplementedError(f"{node.target} holds graphs of its own, which no program takes up")
+        raise NotImplementedError(f"{node.target} holds graphs of its own, which no program takes up: say it with torch.where")
     args, kwargs = map_arg((node.args, node.kwargs), value)
     args, kwargs = pytree.tree_map_only(torch.device, lambda _: DEVICE, (args, dict(kwargs)))
     if isinstance(node.target, torch._ops.OpOverload):

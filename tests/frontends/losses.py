@@ -26,6 +26,9 @@ import training
 TOLERANCE = 1e-3
 """Relative, of every step's loss."""
 
+FLOAT64 = ("resnet18",)
+"""Trained in float64, because eager PyTorch itself does not keep to the tolerance in float32 (see `training.TASKS`)."""
+
 
 def serve(name: str, device: str, steps: int) -> None:
     """One process: prints its losses and what the counters say, as JSON.  ``eager`` as the device: on the CPU, not compiled."""
@@ -33,12 +36,13 @@ def serve(name: str, device: str, steps: int) -> None:
 
     from ftm_lazy import TorchCompileBackend, metrics
 
+    dtype = torch.float64 if name in FLOAT64 else torch.float32
     if device == "eager":
-        step = training.make_step(name, "cpu")
+        step = training.make_step(name, "cpu", dtype=dtype)
         print(json.dumps({"losses": [step() for _ in range(steps)]}))
         return
     backend = TorchCompileBackend()
-    step = training.make_step(name, device, lambda model: torch.compile(model, backend=backend, fullgraph=True))
+    step = training.make_step(name, device, lambda model: torch.compile(model, backend=backend, fullgraph=True), dtype)
     losses = [step(), step()]
     graphs, programs = len(backend.graphs), metrics.counters()["compiles"]
     losses += [step() for _ in range(steps - 2)]

@@ -5,8 +5,8 @@
 Each sample is a function of its tensors.  It runs on tensors of ftm (lazy), as a captured program on tensors of the CPU
 (compile), from a package that is loaded as where no PyTorch is (package), by upstream's LLVM from our linalg (jit), and
 its assembly in the machine's checked mode (checked).  Random ops have tests of their own, in tests/ops.
-Lines of JSON are appended to the results, one for each op; an op that is there is not run again.  The exit code is 1 if any
-sample differs.
+Lines of JSON are appended to the results, one for each op; an op that is there is not run again.  The exit code is 1 if a
+sample differs and `KNOWN` has no reason, or has one for an op that does not differ.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +27,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "ops"))
-
-import capture
-import samples
-import samples_index  # noqa: F401  (more samplers, as the others)
-import samples_math  # noqa: F401
-import samples_nn  # noqa: F401
-import samples_order  # noqa: F401
-import samples_scores  # noqa: F401
-import samples_windows  # noqa: F401
+sys.path.insert(0, str(ROOT / "tests"))
 
 from ftm_backend import runtime
 from ftm_backend.frontend.ops import RECORDS
@@ -45,45 +36,75 @@ from ftm_lazy.frontends.arrays import DTYPES_OF_TORCH, ArrayProgram
 from ftm_lazy.frontends.capture import CaptureError
 from ftm_lazy.frontends.model import CapturedModel, capture_model
 from ftm_lazy.frontends.validate import run_assembly, run_linalg
+from ops import (  # the others register more samplers
+    capture,
+    samples,
+    samples_index,  # noqa: F401
+    samples_math,  # noqa: F401
+    samples_nn,  # noqa: F401
+    samples_order,  # noqa: F401
+    samples_scores,  # noqa: F401
+    samples_windows,  # noqa: F401
+)
 
 WAYS = ("lazy", "compile", "package", "jit", "checked")
 MOST_CALLS = {"f32": 3}  # of one op, spread over what the sampler yields
 FEW_CALLS = 1  # in the other dtypes
 VALUES_OF_MEMORY = ("empty", "new_empty")
+KNOWN = {
+    "aten::_native_batch_norm_legit_functional": "in inference PyTorch gives statistics of shape [0] on the CPU, of [C] on any other device",
+    "aten::relu6": "of u8 it is `hardtanh`, whose record has no u8, as PyTorch refuses negative limits there: the CPU computes it",
+}
+"""By op: why samples of it differ."""
 
 Tensors = list[torch.Tensor]
 
 
-def calls(name: str, token: str) -> Iterator[tuple[Callable[..., Any], Tensors]]:
+def calls(name: str, token: str) -> list[tuple[Callable[..., Any], Tensors]]:
     """Functions of tensors of the CPU, with examples; none where PyTorch has no kernel for the dtype."""
     record = RECORDS[name]
     op = samples.for_op(name)
     source = samples.Source(zlib.crc32(f"{name} {token}".encode()))
-    drawn: list[Any] = []
+    made = []
     with contextlib.suppress(RuntimeError, NotImplementedError):  # samplers of backward ops run the forward op
-        drawn.extend(samples.SAMPLERS[record.family](op, DTYPES_OF_TORCH[token], source))
-    wanted = min(len(drawn), MOST_CALLS.get(token, FEW_CALLS))
-    for args, kwargs in (drawn[-1 - k * len(drawn) // wanted] for k in range(wanted)):
-        leaves, structure = pytree.tree_flatten((args, kwargs))
-        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        for args, kwargs in samples.SAMPLERS[record.family](op, DTYPES_OF_TORCH[token], source):
+            function, tensors = _as_function(op, args, kwargs)
+            with contextlib.suppress(RuntimeError, NotImplementedError, IndexError):
+                function(*(t.clone() for t in tensors))
+                made.append((function, tensors))
+    wanted = min(len(made), MOST_CALLS.get(token, FEW_CALLS))
+    return [made[-1 - k * len(made) // wanted] for k in range(wanted)]
 
-        def function(*tensors: torch.Tensor, leaves: Any = leaves, structure: Any = structure, places: Any = places) -> Any:
-            filled = list(leaves)
-            for place, tensor in zip(places, tensors, strict=True):
-                filled[place] = tensor
-            device = tensors[0].device if tensors else torch.get_default_device()
-            args, kwargs = pytree.tree_unflatten([device if isinstance(x, torch.device) else x for x in filled], structure)
-            results = op(*args, **kwargs)
-            return [r for r in (results if isinstance(results, (tuple, list)) else [results]) if r is not None]
 
-        tensors = [leaves[i].detach().contiguous() for i in places]
-        if not tensors:
-            continue  # nothing that says where it runs
-        try:
-            function(*(t.clone() for t in tensors))
-        except (RuntimeError, NotImplementedError, IndexError):
-            continue
-        yield function, tensors
+def _as_function(op: Any, args: Any, kwargs: Any) -> tuple[Callable[..., Any], Tensors]:
+    """The call as a function of its tensors; where it has none, on the default device."""
+    leaves, structure = pytree.tree_flatten((args, kwargs))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    makes = not places and any(argument.name == "device" for argument in op._schema.arguments)
+
+    def function(*tensors: torch.Tensor) -> Tensors:
+        filled = list(leaves)
+        for place, tensor in zip(places, tensors, strict=True):
+            filled[place] = tensor
+        device = tensors[0].device if tensors else torch.get_default_device()
+        args, kwargs = pytree.tree_unflatten([device if isinstance(x, torch.device) else x for x in filled], structure)
+        results = op(*args, **kwargs, **({"device": device} if makes else {}))
+        return asked_for(op, args, results if isinstance(results, (tuple, list)) else [results])
+
+    return function, [leaves[i].detach().contiguous() for i in places]
+
+
+def asked_for(op: Any, args: Sequence[Any], results: Sequence[torch.Tensor | None]) -> Tensors:
+    """The results without those that ``output_mask`` leaves out: oneDNN's convolution gives them all the same."""
+    names = [argument.name for argument in op._schema.arguments]
+    mask = args[names.index("output_mask")] if "output_mask" in names else [True] * len(results)
+    return [r for r, wanted in zip(results, mask, strict=True) if wanted and r is not None]
+
+
+def by_device(function: Callable[..., Any], tensors: Tensors) -> Tensors:
+    """On tensors of ftm."""
+    with torch.device("ftm"):
+        return [r.cpu() for r in function(*(t.to("ftm") for t in tensors))]
 
 
 def by_package(captured: CapturedModel) -> Tensors:
@@ -93,7 +114,7 @@ def by_package(captured: CapturedModel) -> Tensors:
         package(captured, path)
         model = runtime.load(path)
         found = model(*(capture_array(t) for t in captured.inputs.values()))
-        arrays = found if len(model.outputs) > 1 else [found]
+        arrays = [found] if len(model.outputs) == 1 else found
         return [capture_tensor(a, output.dtype) for a, output in zip(arrays, model.outputs, strict=True)]
 
 
@@ -114,7 +135,7 @@ def results_of(function: Callable[..., Any], tensors: Tensors) -> dict[str, Call
     program = ArrayProgram(captured)
     copies = [t.clone() for t in tensors]
     return {
-        "lazy": lambda: [r.cpu() for r in function(*(t.to("ftm") for t in tensors))],
+        "lazy": lambda: by_device(function, tensors),
         "compile": lambda: captured.run(*copies),
         "package": lambda: by_package(captured),
         "jit": lambda: run_linalg(program, tensors),
@@ -174,13 +195,18 @@ def main() -> int:
                 done.append(run(name))
                 file.write(json.dumps(done[-1]) + "\n")
     asked = [record for record in done if record["op"] in names]
-    for record in asked:
+    unexpected = [record for record in asked if record["wrong"] and record["op"] not in KNOWN]
+    for record in unexpected:
         for way, what in record["wrong"]:
             print(f"{record['op']} {way}: {what}")
-    bad = Counter(way for record in asked for way in {way for way, _ in record["wrong"]})
+    for record in asked:
+        if record["op"] in KNOWN:
+            print(f"{record['op']} {'differs' if record['wrong'] else 'DOES NOT DIFFER ANY MORE'}: {KNOWN[record['op']]}")
+    bad = Counter(way for record in unexpected for way in {way for way, _ in record["wrong"]})
     total = sum(record["calls"] for record in asked)
     print(f"{len(asked)} ops, {total} calls, {sum(not r['calls'] for r in asked)} ops without one; ops that differ: {dict(bad) or 'none'}")
-    return 1 if bad else 0
+    mended = any(record["op"] in KNOWN and not record["wrong"] for record in asked)
+    return 1 if bad or mended else 0
 
 
 if __name__ == "__main__":

@@ -175,17 +175,20 @@ def test_an_op_without_record_runs_between_two_programs(device: str) -> None:
 
 @pytest.mark.parametrize("how", ("dynamic", "mark", "automatic"))
 def test_sizes_that_change(how: str) -> None:
-    """One graph (or two, where Dynamo finds out that the size changes), and a program for each size, made once."""
+    """Forward and backward one graph (or two, where Dynamo finds out that the size changes), a program for each size, made once."""
     model = nn.Sequential(nn.Linear(4, 8), nn.Tanh())
     backend = TorchCompileBackend()
     call = torch.compile(model, backend=backend, dynamic=True if how == "dynamic" else None)
-    for size in (2, 5, 3, 5, 2, 3, 5):
-        x = torch.randn(size, 4)
+    for size in (2, 5, 3, 7, 4, 5, 2, 3):
+        x, gradients = torch.randn(size, 4), []
         if how == "mark":
             torch._dynamo.mark_dynamic(x, 0)
-        with torch.no_grad():
-            torch.testing.assert_close(call(x), model(x))
-    assert [len(graph.programs) for graph in backend.graphs] == ([1, 3] if how == "automatic" else [3])
+        for way in (call, model):
+            result = way(x)
+            gradients.append([result.detach(), *torch.autograd.grad(result.square().sum(), list(model.parameters()))])
+        torch.testing.assert_close(*gradients)
+    assert [len(graph.programs) for graph in backend.graphs] == ([1, 1, 5, 5] if how == "automatic" else [5, 5])
+    assert metrics.counters()["compiles"] <= 10 and not fallbacks()
 
 
 def test_a_graph_break_makes_two_graphs() -> None:
@@ -319,6 +322,12 @@ def test_the_directory_has_every_stage(tmp_path: Path) -> None:
         names = {path.name for path in (tmp_path / "compiled" / kind).iterdir()}
         assert {"graph.py", "inputs.json"} < names
         assert sorted(name.partition("_")[2].partition(".")[0] for name in names if "_" in name) == sorted(debug.STAGES)
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Exception, match=r"Not a directory: '.*/file/0000_inference'"):  # Dynamo wraps the error
+        torch.compile(lambda x: x * 2, backend=TorchCompileBackend(output_dir=tmp_path / "file"))(torch.randn(3))
 
 
 _PROCESS = """

@@ -135,6 +135,27 @@ def test_validate_agrees(capsys: pytest.CaptureFixture[str]) -> None:
     assert "all agree with eager PyTorch" in capsys.readouterr().out
 
 
+def test_an_exported_program_has_inputs_of_its_own() -> None:
+    model, x = nn.Linear(8, 4), torch.randn(3, 8)
+    exported = torch.export.export(model, (x,))
+    for way in (COMPILER.run, COMPILER.jit_run):
+        torch.testing.assert_close(way(exported), model(x).detach(), rtol=1e-5, atol=1e-6)
+    assert COMPILER.validate(exported).agrees
+
+
+def test_upstreams_scans_run_too() -> None:
+    """torch-mlir lowers them to a dialect of its own."""
+    report = COMPILER.validate(lambda x: x.cumsum(1), torch.randn(2, 3))
+    assert [b.agrees for b in report.boundaries] == [True] * 4, str(report)
+
+
+def test_a_number_that_is_a_constant() -> None:
+    """The device has it at run time; here it decides the type of a comparison all the same."""
+    x = torch.arange(4)
+    for way in (COMPILER.run, COMPILER.jit_run):
+        assert way(lambda x: torch.isin(x, 2.5) | torch.isin(x, 3), x).tolist() == [False, False, False, True]
+
+
 def test_validate_says_where_they_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault that is put into the assembly is found at that boundary, and nowhere before."""
     from ftm_lazy.frontends import validate
@@ -191,6 +212,21 @@ def test_control_flow_on_data_is_named() -> None:
         COMPILER.run(flips, torch.randn(3))
     with pytest.raises(CaptureError, match="depends on its data"):
         COMPILER.run(torch.jit.script(flips), torch.randn(3))
+
+
+    class Branches(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+    with pytest.raises(CaptureError, match="cond holds graphs of its own.*torch.where"):
+        COMPILER.run(torch.export.export(Branches(), (torch.randn(3),)))
+
+
+def test_sizes_that_are_no_numbers_are_named() -> None:
+    sizes = {"input": {0: torch.export.Dim("rows")}}
+    exported = torch.export.export(nn.Linear(8, 4), (torch.randn(3, 8),), dynamic_shapes=sizes)
+    with pytest.raises(CaptureError, match=r"input input has the shape \[s\d+, 8\]: export the model with static shapes"):
+        COMPILER.compile_to_mlir(exported)
 
 
 def test_an_op_without_lowering_is_named() -> None:

@@ -220,6 +220,11 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
         package(torch.export.export(nn.Linear(2, 2), (torch.zeros(1, 2),)), tmp_path / "none" / "model.ftm")
 
 
+def test_a_model_that_was_not_exported(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="expected what torch.export.export gives, found Linear"):
+        package(nn.Linear(2, 2), tmp_path / "model.ftm")
+
+
 # --- C ------------------------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["FALLBACKS", "GAPS", "fallback_reason", "reason"]
+__all__ = ["COMPILED", "FALLBACKS", "GAPS", "NOT_COMPILED", "fallback_reason", "reason"]
 
 _SPARSE = "makes or takes sparse tensors, which exist on the CPU only: PyTorch has no fallback between layouts"
 
@@ -27,6 +27,29 @@ COMPILED = {
     "nn_functional_feature_alpha_dropout_with_train": "25 draws decide 3,125 values, which are compared as if each were one",
 }
 """By entry: why it is not right under `torch.compile`, though it is on the device."""
+
+_READS = "Dynamo makes no graph of an operation that reads a value to decide (`equal`, `allclose`), whatever the backend"
+_NO_META = "PyTorch has no meta kernel for the operation, so that Dynamo makes no graph of it, whatever the backend"
+_NO_SPARSE = "Dynamo makes no graph with sparse tensors, whatever the backend"
+_NO_RESIZE = "Dynamo makes no graph of a tensor that is resized, whatever the backend"
+
+NOT_COMPILED = {
+    "allclose": _READS,
+    "equal": _READS,
+    "cov": _READS,
+    "corrcoef": _READS,
+    "nn_functional_gaussian_nll_loss": "Dynamo makes no graph of its check of the variance's values, whatever the backend",
+    "nn_functional_ctc_loss": _NO_META,
+    "linalg_lstsq": _NO_META,
+    "linalg_lstsq_grad_oriented": _NO_META,
+    "sparse_sampled_addmm": _NO_SPARSE,
+    "sparse_mm_reduce": _NO_SPARSE,
+    "to_sparse": _NO_SPARSE,
+    "resize_": _NO_RESIZE,
+    "resize_as_": _NO_RESIZE,
+    "torch__scaled_mm_v2": "Dynamo makes no graph of its arguments, which are enumerations, whatever the backend",
+}
+"""By entry: why it is not run under `torch.compile`, though the CPU has it."""
 
 FALLBACKS = {
     r"aten::(nonzero|masked_select|_unique.*|unique_.*|argwhere|bincount|repeat_interleave|index)(\..*)?": (

@@ -128,6 +128,8 @@ def _reasons(entry: dict[str, Any]) -> Iterator[str]:
 
 
 def _reasons_compiled(entry: dict[str, Any]) -> Iterator[str]:
+    if not entry["checks"] and entry["entry"] in known.NOT_COMPILED:
+        yield f"not compiled: {known.NOT_COMPILED[entry['entry']]}"
     for check, word in entry["checks"].items():
         reason = known.reason(entry["entry"], entry["dtype"], check, "compiled") if word not in RIGHT else None
         if reason:

@@ -91,6 +91,15 @@ def test_a_known_gap_is_still_one() -> None:
     assert record["detail"] and all("inf" in told for told in record["detail"]), record["detail"]
 
 
+def test_what_is_not_right_when_compiled_has_a_reason() -> None:
+    """Every entry that is not run, or wrong, under `torch.compile` though it is right on the device; and no other has one."""
+    compiled = {entry["entry"]: entry for (db, _), entry in PROMISED.items() if db == "compiled"}
+    there = {name: PROMISED["ops", name]["dtype"] is not None for name in compiled}
+    wrong = {name for name, entry in compiled.items() if not set(entry["checks"].values()) <= set(support.RIGHT)}
+    assert wrong == set(known.COMPILED)
+    assert {name for name, entry in compiled.items() if there[name] and not entry["checks"]} == set(known.NOT_COMPILED)
+
+
 def sample(count: int) -> list[Unit]:
     """Entries of op_db in their primary dtype; others wherever a source has changed."""
     first: dict[str, Unit] = {}

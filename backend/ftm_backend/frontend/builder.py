@@ -375,8 +375,10 @@ class Builder:
     # --- dtypes ---------------------------------------------------------------------------------------
 
     def promoted(self, operands: Sequence[Any]) -> str:
-        """PyTorch's result dtype of Values and scalar Elems."""
+        """PyTorch's result dtype of Values and scalars (Elems, Python numbers or bools)."""
+        numbers = {bool: "i1", int: "i64", float: "f64"}
         return promote_operands(
+            (numbers[type(o)], "number") if type(o) in numbers else
             (o.dtype, "number" if isinstance(o, Elem) else "tensor" if o.rank else "scalar") for o in operands
         )
 

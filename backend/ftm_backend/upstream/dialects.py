@@ -24,9 +24,10 @@ _CONVERSIONS = {
     "stablehlo": "builtin.module(torch-backend-to-stablehlo-backend-pipeline)",
     "upstream's linalg": "builtin.module(torch-backend-to-linalg-on-tensors-backend-pipeline)",
 }
+_TM_TENSOR_TO_LOOPS = "builtin.module(func.func(tm-tensor-bufferize, tm-tensor-to-loops))"
 _TOSA_TO_LINALG = """builtin.module(func.func(tosa-optional-decompositions), canonicalize,
   func.func(tosa-infer-shapes, tosa-make-broadcastable, tosa-to-linalg-named), canonicalize,
-  func.func(tosa-layerwise-constant-fold, tosa-make-broadcastable), tosa-validate, func.func(tosa-to-linalg),
+  func.func(tosa-layerwise-constant-fold, tosa-make-broadcastable), func.func(tosa-to-linalg),
   func.func(tosa-to-arith{include-apply-rescale=true}, tosa-to-tensor, tosa-to-scf), canonicalize, cse)"""
 
 _OURS = re.compile(r'torch\.operator "([\w.]+)"')
@@ -60,8 +61,14 @@ def emit(trace: Trace, dialect: str) -> str:
 
 
 def upstream_linalg(trace: Trace) -> str:
-    """The trace as linalg by torch-mlir's own lowerings instead of ours.  DialectError as `emit`."""
-    return _convert(trace, "upstream's linalg")
+    """The trace as linalg by torch-mlir's own lowerings instead of ours, on tensors but for scans and the like, which are loops on
+    memory.  DialectError as `emit`."""
+    with mlir.context(), mlir.ir.Location.unknown():
+        module = _converted(trace, "upstream's linalg")
+        if "tm_tensor." in str(module):  # a dialect that only torch-mlir's own passes know
+            mlir.run_passes(module, _TM_TENSOR_TO_LOOPS)
+            _say_who_owns(module)
+        return str(module)
 
 
 def parse(text: str) -> None:
@@ -77,19 +84,36 @@ def parse(text: str) -> None:
 
 def _convert(trace: Trace, dialect: str) -> str:
     with mlir.context(), mlir.ir.Location.unknown():
-        module = import_trace(for_upstream(trace))
-        ours = sorted(set(_OURS.findall(str(module))))
-        if ours:
-            raise DialectError(
-                f"{', '.join(ours)}: upstream's torch dialect has no such op, so it has no way to {dialect}; only this compiler"
-                " lowers it (dialect linalg)"
-            )
-        for pipeline in (_DECOMPOSED, _CONVERSIONS[dialect]):
-            try:
-                mlir.run_passes(module, pipeline)
-            except mlir.ir.MLIRError as error:
-                raise DialectError(f"{_culprit(error)}: upstream's conversion to {dialect} does not take it") from error
-        return str(module)
+        return str(_converted(trace, dialect))
+
+
+def _converted(trace: Trace, dialect: str) -> Any:
+    """The module, in the context that is entered."""
+    module = import_trace(for_upstream(trace))
+    ours = sorted(set(_OURS.findall(str(module))))
+    if ours:
+        raise DialectError(
+            f"{', '.join(ours)}: upstream's torch dialect has no such op, so it has no way to {dialect}; only this compiler"
+            " lowers it (dialect linalg)"
+        )
+    for pipeline in (_DECOMPOSED, _CONVERSIONS[dialect]):
+        try:
+            mlir.run_passes(module, pipeline)
+        except mlir.ir.MLIRError as error:
+            raise DialectError(f"{_culprit(error)}: upstream's conversion to {dialect} does not take it") from error
+    return module
+
+
+def _say_who_owns(module: Any) -> None:
+    """Tensors that stand for memory: nothing else does for the same (each has an allocation of its own)."""
+    ir = mlir.ir
+
+    def visit(op: Any) -> Any:
+        if op.name == "bufferization.to_tensor":
+            op.attributes["restrict"] = ir.UnitAttr.get()
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
 
 
 def _culprit(error: Any) -> str:
@@ -105,5 +129,6 @@ def tosa_to_linalg(text: str) -> str:
         try:
             mlir.run_passes(module, _TOSA_TO_LINALG)
         except mlir.ir.MLIRError as error:
-            raise DialectError(f"upstream's own conversion from TOSA fails: {error}") from error
+            reason = next((line for line in str(error).splitlines() if line.startswith("error: ")), str(error))
+            raise DialectError(f"upstream's own conversion from TOSA fails: {reason.rpartition(': ')[2]}") from error
         return str(module)
