@@ -17,6 +17,7 @@ _refusals.install()  # before any submodule: modules that are refused whole have
 
 from ftm_lazy.torch_xla import (  # noqa: E402  # noqa: E402
     _XLAC,
+    _analysis,
     _environment,
     _internal,
     _unchanged,
@@ -67,6 +68,7 @@ __all__ = [
 __getattr__ = _refusals.getter(__name__)
 
 _environment.warn_of_variables()
+_analysis.install()
 _unchanged.prepare()
 
 

@@ -17,7 +17,7 @@ UNDERSTOOD = {
     "PJRT_LOCAL_PROCESS_RANK": "set by `launch` in its processes",
     "PT_XLA_DEBUG": "as PT_XLA_DEBUG_LEVEL=1",
     "PT_XLA_DEBUG_FILE": "where these analyses go, instead of stderr",
-    "PT_XLA_DEBUG_LEVEL": "1: an analysis of each compilation; 2: of each execution as well",
+    "PT_XLA_DEBUG_LEVEL": "1: an analysis of each program that is new to the process; 2: of what ran as well, at each `sync`",
     "RATE_TRACKER_SMOOTHING": "of `RateTracker`",
     "TPU_NUM_DEVICES": "processes that `launch` starts",
     "XLA_EMIT_STEPLOG": "a line on stderr for each `sync`",
@@ -27,10 +27,10 @@ UNDERSTOOD = {
     "XLA_METRICS_FILE": "where `sync` appends the metrics; STDERR and STDOUT as well",
     "XLA_PERSISTENT_CACHE_PATH": "FTM_CACHE_DIR",
     "XLA_PERSISTENT_CACHE_READ_ONLY": "programs are found there, and none is stored",
-    "XLA_SAVE_TENSORS_FILE": "where the text of each trace that is run is appended",
+    "XLA_SAVE_TENSORS_FILE": "where each program that is new to the process is appended",
     "XLA_SAVE_TENSORS_FMT": "of it: text (the trace) or hlo (MLIR)",
     "XLA_SYNC_WAIT": "each `sync` waits",
-    "XLA_USE_EAGER_DEBUG_MODE": "`experimental.eager_mode(True)`",
+    "XLA_USE_EAGER_DEBUG_MODE": "as `experimental.eager_mode(True)` (FTM_TRACE_LIMIT=1)",
     "XLA_USE_SPMD": "`runtime.is_spmd()`",
 }
 """Variable to what it does here."""
@@ -46,6 +46,8 @@ def warn_of_variables() -> None:
             os.environ.setdefault("FTM_CACHE_SIZE", "0")
     if os.environ.get("XLA_IR_DEBUG") == "1" or os.environ.get("XLA_HLO_DEBUG") == "1":
         os.environ.setdefault("FTM_DEBUG", "locations")
+    if os.environ.get("XLA_USE_EAGER_DEBUG_MODE") == "1":
+        os.environ.setdefault("FTM_TRACE_LIMIT", "1")
     unknown = sorted(name for name in os.environ if name.startswith(_PREFIXES) and name not in UNDERSTOOD)
     if unknown:
         warnings.warn(

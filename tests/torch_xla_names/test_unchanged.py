@@ -86,6 +86,49 @@ print(xr.device_type(), [str(w.message).split(":")[0] for w in said if "torch_xl
     assert run(program, *UNCHANGED, PJRT_DEVICE="TPU", XLA_FLAGS="--x") == "TPU ['XLA_FLAGS']\n"
 
 
+def test_variables_that_show_what_runs(run, tmp_path):
+    program = """
+import torch, torch_xla
+
+def read(x):
+    return x.sum().item()
+
+x = torch.ones(3, device="xla") * 2
+torch_xla.sync()
+read(x + 1)
+torch_xla.sync()
+x = torch.ones(3, device="xla") * 2
+torch_xla.sync()
+"""
+    told, saved = tmp_path / "told", tmp_path / "saved"
+    files = {"PT_XLA_DEBUG_FILE": str(told), "XLA_SAVE_TENSORS_FILE": str(saved)}
+    run(program, *UNCHANGED, PT_XLA_DEBUG_LEVEL="2", **files)
+    text = told.read_text()
+    assert text.count("Compilation Analysis: Compilation Cause") == 2
+    causes = [line.partition(":   ")[2] for line in text.splitlines() if "user" in line]
+    assert causes == ["user sync", "user sync", "most likely user code trying to access tensor value before sync", "user sync", "user sync"]
+    assert text.count("Execution Analysis: Execution Cause") == 3
+    assert f"Compilation Analysis:   read ({tmp_path / 'program.py'}:5)" in text
+    assert "Number of Graph Inputs: 1\n" in text and "Number of Graph Outputs: 1\n" in text
+    assert saved.read_text().count("[ScheduleSyncTensorsGraph]") == 2 and "aten::sum" in saved.read_text()
+    saved.unlink()
+    run(program, *UNCHANGED, XLA_SAVE_TENSORS_FMT="hlo", **files)
+    assert saved.read_text().count("func.func @main") == 2 and told.read_text() == text
+
+
+def test_steps_and_eager_mode_by_variables(run):
+    program = """
+import sys, torch, torch_xla, ftm_lazy
+from torch_xla.experimental import is_eager_mode
+sys.stderr = sys.stdout
+x = torch.ones(3, device="xla") * 2 + 1
+torch_xla.sync(wait=True)
+print(is_eager_mode(), ftm_lazy.metrics.counters()["executions"] > 1)
+"""
+    lines = run(program, *UNCHANGED, XLA_EMIT_STEPLOG="1", XLA_USE_EAGER_DEBUG_MODE="1").splitlines()
+    assert lines[0].startswith("*** step 1: ") and lines[1] == "True True"
+
+
 def test_the_distribution_has_the_same_package():
     own = ROOT / "packaging" / "ftm-torch-xla" / "torch_xla" / "__init__.py"
     here = ROOT / "ftm_lazy" / "torch_xla" / "importable" / "torch_xla" / "__init__.py"

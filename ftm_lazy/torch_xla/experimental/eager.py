@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,7 +11,7 @@ from ftm_lazy.torch_xla import _steps
 
 __all__ = ["eager_mode", "eager_mode_context", "is_eager_mode"]
 
-_enabled = False
+_enabled = os.environ.get("XLA_USE_EAGER_DEBUG_MODE") == "1"
 
 
 def eager_mode(enable: bool) -> None:
