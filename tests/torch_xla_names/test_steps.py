@@ -70,3 +70,25 @@ def test_save(tmp_path):
     transposed, row = back["views"]
     assert transposed.stride() == (1, 3) and transposed.untyped_storage()._cdata == row.untyped_storage()._cdata
     assert row.tolist() == [3, 4, 5] and back["pair"][1].dtype == torch.bfloat16 and back["name"] == "x"
+
+
+def test_a_long_scan_is_few_programs():
+    """One for the pieces, whether the tensor that it walks along was written over or not."""
+    from ftm_lazy.torch_xla.experimental.scan import scan
+
+    def step(carry, x):
+        carry = torch.tanh(carry * 0.5 + x)
+        return carry, carry.sum()
+
+    xs = torch.randn(600, 4)
+    expected = torch.zeros(4)
+    for x in xs:
+        expected, _ = step(expected, x)
+    for walked in (xs.to("ftm"), torch.empty(600, 4, device="ftm").zero_().copy_(xs)):
+        before = ftm_lazy.metrics.counters()
+        carry, sums = scan(step, torch.zeros(4, device="ftm"), walked)
+        torch.testing.assert_close(carry.cpu(), expected)
+        torch.testing.assert_close(sums[-1].cpu(), expected.sum())
+        after = ftm_lazy.metrics.counters()
+        found = sum(after[name] - before[name] for name in ("compiles", "cache_hits_disk"))
+        assert found <= 6 < after["executions"] - before["executions"]

@@ -51,12 +51,21 @@ def _cut(gradient: torch.Tensor) -> None:
 
 def slices(whole: torch.Tensor) -> Iterator[torch.Tensor]:
     """`whole` along dim 0.  The gradient is put together again in few concatenations of few operands."""
+    if whole.shape[0] > _FAN:
+        # Of what is in memory and was written once, a slice is a parameter of the piece's program, wherever it begins; of
+        # a tensor that was written over (randn, copy_), its place would be part of the program.
+        whole = whole.clone()
+        _C._sync(False)
+    return _parts(whole)
+
+
+def _parts(whole: torch.Tensor) -> Iterator[torch.Tensor]:
     count = whole.shape[0]
     if count <= _FAN:
         yield from whole.unbind(0)
         return
     for part in whole.split(-(-count // _FAN)):
-        yield from slices(part)
+        yield from _parts(part)
 
 
 def gather(parts: list[torch.Tensor]) -> torch.Tensor:
