@@ -25,6 +25,7 @@ from ftm_backend.executable import Executable
 from ftm_backend.service import source_hash
 from ftm_lazy import _C, dump, settings
 from ftm_lazy.cache import DiskCache, Key
+from ftm_lazy.general import Families, Proposal
 from ftm_lazy.notices import notice
 from ftm_lazy.recompiles import CAUSES, Explanation, History, Trace, read
 from ftm_lazy.worker import CompileError, Worker, WorkerError
@@ -41,6 +42,7 @@ class Bridge:
         self._settings = values
         self._cache = DiskCache(values.cache_dir, values.cache_size)
         self._history = History()
+        self._families = Families((self._family, self._keep_family, self._remove_family))
         self._recompiles: list[str] = []
         self._causes: dict[str, tuple[int, float]] = {}  # compiles, and the seconds that they took
         self._dumped: dict[str, Path] = {}
@@ -90,20 +92,31 @@ class Bridge:
         else:
             for watch in self.watchers:
                 watch(text)
+        general = self._settings.dump is None and not refused
+        image = self._families.instance(text) if general else None
+        if image is not None:
+            _C._count("instances")
+            self._say("an instance of a general program", begin, text, image)
+            return image
         executable = self._find(text)
         if executable is not None:
             _C._count("cache_hits_disk")
             how = "from the cache"
             self._history.add(read(text))
+            if general:
+                self._families.propose(text)  # it is a member like others
         else:
-            executable = self._compile_explained(text, locations)
+            executable = self._compile_explained(text, locations, self._families.propose(text) if general else None)
             how = "compiled"
         if self._settings.dump is not None:
             self._dump(text, executable)
-        if "compile" in self._settings.debug:
-            size = f"{text.count(chr(10)):,} lines, image {len(executable.image):,} bytes"
-            print(f"ftm: {how} in {time.perf_counter() - begin:.2f} s: {size}", file=sys.stderr)
+        self._say(how, begin, text, executable.image)
         return executable.image
+
+    def _say(self, how: str, begin: float, text: str, image: bytes) -> None:
+        if "compile" in self._settings.debug:
+            size = f"{text.count(chr(10)):,} lines, image {len(image):,} bytes"
+            print(f"ftm: {how} in {time.perf_counter() - begin:.2f} s: {size}", file=sys.stderr)
 
     def executable(self, text: str) -> Executable:
         """Image and assembly of the program that `text` describes; raises CompileError.  Counts as `compile` does."""
@@ -140,6 +153,10 @@ class Bridge:
         self._recompiles.clear()
         self._causes.clear()
 
+    def forget_programs(self) -> None:
+        """Forgets the general programs that are in memory."""
+        self._families.clear()
+
     def close(self) -> None:
         """Ends the compiler's process."""
         self._worker.close()
@@ -164,30 +181,57 @@ class Bridge:
         self._found.add(key.digest)
         return executable
 
+    def _family(self, text: str) -> bytes | None:
+        return self._cache.get(self._key(text))
+
+    def _keep_family(self, text: str, programs: bytes) -> None:
+        if self._worker.source == source_hash():
+            self._cache.put(self._key(text), programs)
+
+    def _remove_family(self, text: str, reason: str) -> None:
+        self._cache.remove(self._key(text), reason)
+
     def _give_up(self, text: str, reason: str) -> None:
         """Removes from the cache what the machine refused; raises CompileError if it did not come from there."""
         key = self._key(text)
+        if self._families.refuse(text):
+            return
         if key.digest not in self._found:
             raise CompileError(reason)
         self._found.remove(key.digest)
         self._cache.remove(key, reason)
 
-    def _compile_explained(self, text: str, locations: Sequence[str]) -> Executable:
+    def _compile_explained(self, text: str, locations: Sequence[str], proposal: Proposal | None) -> Executable:
         """Compiles for the recorder: counts it, and says why it had to be."""
         begin = time.perf_counter()
         trace = read(text)
         why = self._history.explain(trace, locations)
-        executable = self._compile(text, texts=self._settings.dump is not None, why=why.cause)
+        executable = self._compile_general(proposal, why.cause) if proposal is not None else None
+        if executable is None:
+            executable = self._compile(text, texts=self._settings.dump is not None, why=why.cause)
         seconds = time.perf_counter() - begin
         _C._count("compiles")
         _C._add_time("CompileTime", seconds)
         self._note(trace, why, seconds)
         return executable
 
-    def _compile(self, text: str, texts: bool, why: str = "") -> Executable:
+    def _compile_general(self, proposal: Proposal, why: str) -> Executable | None:
+        """The general program of a proposal, whose image is for the member at hand; None where there is none."""
+        try:
+            executable = self._compile(proposal.text, texts=False, why=why, store=False)
+        except CompileError as error:
+            if "compile" in self._settings.debug:
+                print(f"ftm: not general: {error}", file=sys.stderr)
+            executable = None
+        else:
+            _C._count("general_programs")
+        self._families.keep(proposal, executable)
+        return executable
+
+    def _compile(self, text: str, texts: bool, why: str = "", store: bool = True) -> Executable:
         request = {"machine": self._settings.preset, "cores": self._settings.cores, "texts": texts}
         program, _ = self._worker.compile(text, request, why)
-        if self._worker.source == source_hash():  # else the compiler was edited since this process began
+        if store and self._worker.source == source_hash():  # else the compiler was edited since this process began
             self._cache.put(self._key(text), program)
         return Executable.from_bytes(program)
 

@@ -249,7 +249,10 @@ def empty_cache() -> None:
 
     Programs come back from the disk cache when they are next needed.
     """
+    from ftm_lazy.compiler import bridge  # not when ftm_lazy is imported: most of the compiler comes with it
+
     _C._empty_cache()
+    bridge().forget_programs()
 
 
 # --- mixed precision --------------------------------------------------------------------------------------

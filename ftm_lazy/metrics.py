@@ -9,6 +9,8 @@
 | recompiles | compiles of a program that an earlier one nearly fits; `report` says what differs |
 | cache_hits_memory | programs found in this process |
 | cache_hits_disk | programs found in the cache directory |
+| general_programs | compiles that gave a program for many sizes |
+| instances | programs for other sizes, made from those |
 | compile_failures | programs that did not compile |
 | op_by_op_runs | runs of such programs, operation by operation on the CPU |
 | fault_replays | runs of programs that the machine stopped, operation by operation on the CPU, for eager's exception |
@@ -31,6 +33,8 @@ NAMES = (
     "recompiles",
     "cache_hits_memory",
     "cache_hits_disk",
+    "general_programs",
+    "instances",
     "compile_failures",
     "op_by_op_runs",
     "fault_replays",

@@ -20,14 +20,15 @@ import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ftm_backend import codegen, isa, mlir
+from ftm_backend import codegen, mlir, sizes
 from ftm_backend.executable import Executable
 from ftm_backend.frontend import Trace, import_trace, lower
+from ftm_backend.isa.template import assemble
 from ftm_backend.linalg.printer import print_function
 from ftm_backend.machine import presets
 from ftm_backend.midend import pipeline
@@ -100,7 +101,8 @@ STAGES: tuple[Stage, ...] = (
     Stage("linalg", lambda trace, machine: lower(trace), pipeline.FUNCTION.read, print_function, ".mlir", "loop nests on tensors"),
     *_passes(),
     Stage("asm", codegen.emit, lambda text, machine: text, str, ".lan", "matrix assembly"),
-    Stage("image", lambda text, machine: isa.assemble(text), lambda text, machine: text.encode(), bytes, ".bin", "what the machine loads"),
+    Stage("image", lambda text, machine: assemble(text), lambda text, machine: (text.encode(), None), lambda made: made[0], ".bin",
+          "what the machine loads"),
 )
 
 
@@ -142,7 +144,8 @@ def guess_stage(text: str) -> str:
 # --- running --------------------------------------------------------------------------------------------
 
 
-_KNOWN: Recent[Written] = Recent(1 << 26)
+_KNOWN_SIZE = 1 << 26
+_KNOWN: Recent[Written] = Recent(_KNOWN_SIZE)
 """Functions that this process has compiled, for programs whose stages nobody looks at; at most so many characters."""
 
 
@@ -160,17 +163,19 @@ def compile(trace_text: str, options: Options | None = None) -> Executable:
     options = options or Options()
     texts: dict[str, str] = {}
     seconds: dict[str, float] = {}
-    asm, image = "", b""
-    texts_wanted = options.keep_texts or options.dump
-    for current, value in _walk("trace", trace_text, "image", options, seconds):
-        if current.name == "share-kernels" and not texts_wanted:
-            value.known = _KNOWN
-        if options.keep_texts and current.name in TEXT_STAGES:
-            texts[current.name] = current.write(value)
-        if current.name == "asm":
-            asm = value
-        image = value
-    return Executable(image, asm, options.machine, texts, seconds)
+    asm, image, template = "", b"", None
+    symbols = sizes.declared(trace_text)
+    with symbols or nullcontext():
+        for current, value in _walk("trace", trace_text, "image", options, seconds):
+            if current.name == "share-kernels" and not (options.keep_texts or options.dump):
+                value.known = Recent(_KNOWN_SIZE) if symbols else _KNOWN  # guards belong to one program
+            if options.keep_texts and current.name in TEXT_STAGES:
+                texts[current.name] = current.write(value)
+            if current.name == "asm":
+                asm = value
+            if current.name == "image":
+                image, template = value
+    return Executable(image, asm, options.machine, texts, template, seconds)
 
 
 def run_from(from_stage: str, text: str, to_stage: str, options: Options | None = None) -> str | bytes:
@@ -231,6 +236,8 @@ def _reproducing(from_stage: str, text: str, position: int, options: Options) ->
         reason = f"{type(error).__name__}: {error}"
         if position == stage(from_stage):
             raise CompileError(f"this is no valid {from_stage} text: {error}") from error
+        if sizes.current() is not None:  # nobody loses anything: the program is compiled for its numbers
+            raise CompileError(f"no program for all sizes: stage {STAGES[position].name!r}: {reason}") from error
         saved = _save_input(from_stage, text, position - 1, options)
         raise CompileError(f"compiling failed at stage {STAGES[position].name!r}: {reason}\n{saved}") from error
 

@@ -12,6 +12,8 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from ftm_backend.isa.template import Template
+
 __all__ = ["Executable"]
 
 _FORMAT = "ftm-executable"
@@ -25,6 +27,7 @@ class Executable:
 
     image: what the machine loads.  asm: its assembly (`.lan`).  texts: stage name -> text in the order of the
     stages (trace, torch, linalg, ftm, asm); empty unless `Options.keep_texts`.  machine: preset it is tiled for.
+    template: how to make images for other sizes, of a general program.
     seconds: stage name -> time that its making took; known only where it was compiled, no part of the bytes.
     """
 
@@ -32,12 +35,14 @@ class Executable:
     asm: str
     machine: str
     texts: dict[str, str] = field(default_factory=dict)
+    template: Template | None = None
     seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
     def to_bytes(self) -> bytes:
         """Everything but ``seconds``."""
         texts = {"asm": self.asm, **{f"text:{stage}": text for stage, text in self.texts.items() if stage != "asm"}}
-        sections = [("image", self.image), *((name, zlib.compress(text.encode(), 1)) for name, text in texts.items())]
+        general = [("template", zlib.compress(self.template.to_bytes(), 1))] if self.template else []
+        sections = [("image", self.image), *general, *((name, zlib.compress(text.encode(), 1)) for name, text in texts.items())]
         body = b"".join(data for _, data in sections)
         header = {
             "format": _FORMAT, "version": _VERSION, "machine": self.machine, "stages": list(self.texts),
@@ -59,13 +64,15 @@ class Executable:
         sections, at = {}, 0
         for name, size in header["sections"]:
             sections[name], at = body[at : at + size], at + size
-        wanted = {"image", "asm", *(f"text:{stage}" for stage in header["stages"] if stage != "asm")}
+        wanted = {"image", *sections.keys() & {"template"}, "asm", *(f"text:{stage}" for stage in header["stages"] if stage != "asm")}
         if at != len(body) or sections.keys() != wanted or len(sections) != len(header["sections"]):
             raise ValueError("the compiled program is damaged: its sections are not those that the header names")
         texts = _unpack({name: data for name, data in sections.items() if name != "image"})
+        general = texts.pop("template", None)
+        template = None if general is None else Template.from_bytes(general.encode(), len(sections["image"]))
         asm = texts["asm"]
         stages = {stage: asm if stage == "asm" else texts[f"text:{stage}"] for stage in header["stages"]}
-        return cls(sections["image"], asm, header["machine"], stages)
+        return cls(sections["image"], asm, header["machine"], stages, template)
 
 
 def _header(data: bytes) -> tuple[dict[str, Any], bytes]:

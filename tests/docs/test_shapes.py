@@ -1,4 +1,4 @@
-"""docs/shapes.md is true: each example makes as many programs as it says."""
+"""docs/shapes.md is true: each example compiles as many programs as it says."""
 
 from __future__ import annotations
 
@@ -9,26 +9,23 @@ import pytest
 import torch
 from torch import nn
 
-from ftm_lazy import _C, registration
+import ftm_lazy
+from ftm_lazy import _C, compiler, registration
+from ftm_lazy.cache import DiskCache
 
 TEXT = (Path(__file__).parents[2] / "docs" / "shapes.md").read_text()
 EXAMPLES = re.findall(r"```python\n# (\d+) programs?\n(.*?)```", TEXT, re.DOTALL)
 
 
 @pytest.mark.parametrize(("programs", "code"), EXAMPLES)
-def test_examples_make_so_many_programs(programs: str, code: str) -> None:
-    """Counted by the recorder; the operations run on the CPU, since nothing here is about how they are compiled."""
+def test_examples_make_so_many_programs(programs: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     registration.initialize()
-    before = _C._executor()
     _C._sync(True)
-    _C._set_executor("reference")
-    _C._clear_programs()
-    try:
-        exec(code, {"torch": torch, "nn": nn})
-        assert _C._program_count() == int(programs)
-    finally:
-        _C._sync(True)
-        _C._set_executor(before)
+    monkeypatch.setattr(compiler.bridge(), "_cache", DiskCache(None, 0))
+    torch.ftm.empty_cache()
+    before = ftm_lazy.metrics.counters()["compiles"]
+    exec(code, {"torch": torch, "nn": nn})
+    assert ftm_lazy.metrics.counters()["compiles"] - before == int(programs)
 
 
 def test_every_example_is_counted() -> None:

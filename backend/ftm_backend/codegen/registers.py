@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any
 
 from ftm_backend.codegen.errors import CodegenError
+from ftm_backend.sizes import always_equal, as_integer, never_negative
 from ftm_backend.tile.index import Atom, Expr
 from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Use
 
@@ -144,7 +144,7 @@ class _Writer:
 
     def value(self, expr: Expr) -> Value:
         """The expression in one register; its parts that vary less are values of their own."""
-        if expr.const == 0 and len(expr.terms) == 1 and expr.terms[0][1] == 1:
+        if always_equal(expr.const, 0) and len(expr.terms) == 1 and always_equal(expr.terms[0][1], 1):
             return self.atom(expr.terms[0][0])
         found = self.find(expr)
         if found is not None:
@@ -168,17 +168,17 @@ class _Writer:
         terms = sorted(terms, key=lambda term: term[1] < 0)  # a positive one first saves a negation
         for position, (atom, c) in enumerate(terms):
             term = self.atom(atom)
-            final = position == len(terms) - 1 and not const
+            final = position == len(terms) - 1 and always_equal(const, 0)
             if c == -1 and total is not None:
                 total = self._emit(expr, final, ["SSUB ", total, ", ", term, ", "])
                 continue
             if c == -1:
                 total, const = self._emit(expr, position == len(terms) - 1, ["SSUB ", str(const), ", ", term, ", "]), 0
                 continue
-            if c != 1:
+            if not always_equal(c, 1):
                 term = self._emit(expr, final and total is None, ["SMUL ", term, f", {c}, "])
             total = term if total is None else self._emit(expr, final, ["SADD ", total, ", ", term, ", "])
-        if const:
+        if not always_equal(const, 0):
             total = self._emit(expr, True, ["SADD ", total, f", {const}, "])
         assert total is not None
         return total
@@ -198,7 +198,7 @@ class _Writer:
         if not expr.terms:
             return [str(expr.const)]
         base = self.value(self.indices.linear(0, dict(expr.terms)))
-        return [base, f"{expr.const:+d}"] if expr.const else [base]
+        return [base] if always_equal(expr.const, 0) else [base, f"{expr.const:+d}"]
 
     # Statements --------------------------------------------------------------------------------------------
 
@@ -280,12 +280,12 @@ class _Writer:
         counter = Value()
         self.lines.append(Line(["SMOV ", self.scalar(loop.lower), ", ", counter]))
         end = ""
-        if distance.low < 1:
+        if not never_negative(distance.low - 1):
             end = self.label()
             runs = self.temporary(["SLT ", counter, ", ", upper, ", "])
             self.lines.append(Line([f"SBR {end}"], predicate=(runs, True)))
-        low = int(max(1, distance.low)) if distance.low != -inf else 1
-        high = int(min(distance.high, MANY)) if distance.high >= low else low
+        low = as_integer(distance.low) if never_negative(distance.low - 1) else 1
+        high = low if never_negative(low - distance.high) else as_integer(distance.high) if never_negative(MANY - distance.high) else MANY
         self.lines.append(Line([f"{name}: {low}, {high}"], opens=True, indent="  "))
         self.scopes.append(_Scope({loop.variable: counter}))
         self.block(loop.body, level + 1)

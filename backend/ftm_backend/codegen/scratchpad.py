@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ftm_backend.codegen.errors import CodegenError
 from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.sizes import at_hand, never_negative
 from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Tile
 
 __all__ = ["Interval", "fits", "live_intervals", "plan"]
@@ -58,14 +59,14 @@ def _place(kernel: Kernel, machine: MachineParameters) -> str | None:
     for space in ("am", "sm", "gsm"):
         tiles = [tile for tile in kernel.tiles if tile.space == space]
         placed: list[Tile] = []
-        for tile in sorted(tiles, key=lambda t: (-t.bytes, t.name)):
+        for tile in sorted(tiles, key=lambda t: (-at_hand(t.bytes), t.name)):
             if tile not in intervals:
                 tile.offset = 0
                 continue
             mine = intervals[tile]
             tile.offset = 0
-            for other in sorted((t for t in placed if intervals[t].meets(mine)), key=lambda t: t.offset):
-                if tile.offset + tile.bytes <= other.offset:
+            for other in sorted((t for t in placed if intervals[t].meets(mine)), key=lambda t: at_hand(t.offset)):
+                if never_negative(other.offset - tile.offset - tile.bytes):
                     break
                 tile.offset = max(tile.offset, other.offset + other.bytes)
             placed.append(tile)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ftm_backend.sizes import never_negative
 from ftm_backend.tile.index import Atom, Expr, Indices
 from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Tile, instructions
 
@@ -66,7 +67,7 @@ class _Sync:
                 if again == state:
                     break
                 state = again
-            skipped = before if self.indices.sub(loop.upper, loop.lower).low < 1 else frozenset()
+            skipped = frozenset() if never_negative(self.indices.sub(loop.upper, loop.lower).low - 1) else before
             gone = frozenset((t, None if e is not None and e.depends_on(loop.variable) else e, k) for t, e, k in after)
             found = self._memo[key] = body, gone | skipped
         return Loop(loop.variable, loop.lower, loop.upper, found[0]), found[1]
@@ -158,7 +159,7 @@ class _Sync:
 
 
 def _share(a: Tile, b: Tile) -> bool:
-    return a.space == b.space and a.offset < b.offset + b.bytes and b.offset < a.offset + a.bytes
+    return a.space == b.space and not (never_negative(a.offset - b.offset - b.bytes) or never_negative(b.offset - a.offset - a.bytes))
 
 
 def _order(flight: Flight) -> str:

@@ -89,7 +89,7 @@ class Place:
     factors: Mapping[int, int]
 
     def __add__(self, other: Place | int) -> Place:
-        if isinstance(other, int):
+        if not isinstance(other, Place):
             return Place(self.const + other, self.factors)
         factors = dict(self.factors)
         for loop, factor in other.factors.items():

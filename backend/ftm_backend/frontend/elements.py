@@ -8,14 +8,13 @@ scalars alone (``uniform``) is converted once for the whole program.  Python num
 from __future__ import annotations
 
 import math
-from typing import Any
-
-import numpy as np
+from typing import Any, cast
 
 from ftm_backend.frontend import float8
 from ftm_backend.frontend.dtypes import DTYPES, info, promote
 from ftm_backend.linalg.ir import Node
 from ftm_backend.linalg.nodes import operation
+from ftm_backend.sizes import Real, Size, rounded
 
 __all__ = ["Elem", "Emitter", "apply", "ceil", "copysign", "cos", "erf", "exp", "expm1", "floor", "fma", "highest", "info", "isnan",
            "log", "log1p", "log2", "lowest", "maximum", "minimum", "pow_", "round_even", "rsqrt", "sin", "sqrt", "tanh",
@@ -49,6 +48,7 @@ _COMPARE = {  # float (ordered; ne unordered), signed, unsigned
 }
 
 
+_WIDEST = 64  # bits
 _BUILTIN = {token: facts.builtin for token, facts in DTYPES.items()}
 
 
@@ -74,9 +74,9 @@ class Emitter:
                 found = self._constants[key] = self.constant(value, "f32").to(token)
                 return found
             if facts.kind == "float":
-                number: int | float = _rounded(float(value), token)
+                number: Any = value if isinstance(value, (Size, Real)) else rounded(float(value), token)
             else:
-                number = int(bool(value)) if facts.kind == "bool" else int(value) & ((1 << facts.bits) - 1)
+                number = _wrapped(value, facts.kind, facts.bits)
                 if facts.kind == "int" and number >= 1 << (facts.bits - 1):
                     number -= 1 << facts.bits
             found = self._constants[key] = Elem(self, Node("constant", facts.builtin, payload=number), token, True)
@@ -91,15 +91,12 @@ class Emitter:
         return found[1]
 
 
-def _rounded(value: float, token: str) -> float:
-    """The number of type ``token`` that ``value`` is rounded to, as MLIR's attributes do."""
-    if token == "f64" or value != value or value in (math.inf, -math.inf):
-        return value
-    if token == "bf16":
-        short = np.float32(value).view(np.uint32)
-        return float(((short + 0x7FFF + ((short >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32))
-    with np.errstate(over="ignore"):
-        return float(np.float32(value) if token == "f32" else np.float16(value))
+def _wrapped(value: Any, kind: str, bits: int) -> int:
+    if kind == "bool":
+        return int(bool(value))
+    if isinstance(value, Size) and bits == _WIDEST:
+        return cast(int, value)
+    return int(value) & ((1 << bits) - 1)
 
 
 class Elem:

@@ -3,6 +3,7 @@
 The grammar, one entry a line (blank lines and ``//`` comments are skipped):
 
     trace
+      size sN = VALUE, LEAST
       %N = param DTYPE[SHAPE]
       $N = scalar DTYPE
       %N, ... = NAME(ARG=VALUE, ...) : TYPE, ...
@@ -15,25 +16,27 @@ import json
 import re
 from typing import Any, NoReturn
 
+from ftm_backend import sizes
 from ftm_backend.frontend.dtypes import DTYPES
 from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 
 __all__ = ["parse"]
 
+_SIZE = r"\{[^{}]+\}"
 _TOKEN = re.compile(
     r"""[ \t]*(?:
       (?P<mark>[=(),:\]])
-    | (?P<type>[a-z]\w*\[\s*(?:\d+\s*(?:,\s*\d+\s*)*)?\])
-    | (?P<integers>\[-?\d+(?:,[ ]?-?\d+)*\](?![.\w]))
+    | (?P<type>[a-z]\w*\[\s*(?:EXTENT\s*(?:,\s*EXTENT\s*)*)?\])
+    | (?P<integers>\[INTEGER(?:,[ ]?INTEGER)*\](?![.\w]))
     | (?P<bracket>\[)
     | (?P<ref>%\d+)
     | (?P<scalar>\$\d+)
     | (?P<float>-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf\b)|nan\b)
-    | (?P<int>-?\d+)
+    | (?P<int>-?\d+|SIZE)
     | (?P<name>[A-Za-z_][\w.]*(?:::[\w.]+)?)
     | (?P<string>"(?:[^"\\]|\\.)*")
     | (?P<end>(?://.*)?$)
-    )""",
+    )""".replace("EXTENT", rf"(?:\d+|{_SIZE})").replace("INTEGER", rf"(?:-?\d+|{_SIZE})").replace("SIZE", _SIZE),
     re.VERBOSE,
 )
 _NUMBER_NAMES = ("nan", "inf")  # numbers as values, but also names of arguments (nan_to_num)
@@ -64,6 +67,8 @@ def parse(text: str) -> Trace:
             state = "body"
         elif state == "done":
             cursor.fail("there is text after 'return'; a trace ends there")
+        elif cursor.kind == "name" and cursor.text == "size":
+            continue  # declared before anything is read: see sizes.declared
         elif cursor.kind == "scalar":
             _scalar(cursor, trace, number)
         elif cursor.kind == "ref":
@@ -207,7 +212,7 @@ def _argument(cursor: _Line) -> Any:
     kind, text = cursor.kind, cursor.text
     if kind == "integers":
         cursor.advance()
-        return tuple(map(int, text[1:-1].split(",")))
+        return tuple(map(sizes.read, text[1:-1].split(",")))
     if kind == "bracket":
         cursor.advance()
         items: list[Any] = []
@@ -225,7 +230,7 @@ def _argument(cursor: _Line) -> Any:
     elif kind == "scalar":
         value = ScalarRef(int(text[1:]))
     elif kind == "int":
-        value = int(text)
+        value = sizes.read(text)
     elif kind == "float":
         value = float(text)
     elif kind == "string":
@@ -260,8 +265,10 @@ def _type(cursor: _Line) -> TensorType | None:
         dtype, _, extents = cursor.text[:-1].partition("[")
         if cursor.kind != "type" or dtype not in DTYPES:
             cursor.fail(f"expected a type such as f32[2,3], found {cursor.text!r}")
-        if len(_TYPES) >= _MOST_TYPES:
-            _TYPES.clear()
-        found = _TYPES[cursor.text] = TensorType(dtype, tuple(map(int, extents.split(","))) if extents.strip() else ())
+        found = TensorType(dtype, tuple(map(sizes.read, extents.split(","))) if extents.strip() else ())
+        if "{" not in extents:  # a size belongs to its program
+            if len(_TYPES) >= _MOST_TYPES:
+                _TYPES.clear()
+            _TYPES[cursor.text] = found
     cursor.advance()
     return found

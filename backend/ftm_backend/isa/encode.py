@@ -11,6 +11,7 @@ from ftm_backend.isa.layout import ARGUMENT, DIM, FLAGS, INSTRUCTION, MOST_DIMS,
 from ftm_backend.isa.symbols import BufferSymbol, Parameters, Symbols, TileSymbol
 from ftm_backend.isa.table import BY_NAME, OPCODES
 from ftm_backend.isa.types import SCALAR_REGISTERS, ElementType
+from ftm_backend.sizes import is_integer
 
 Value = tuple[int, int, int]
 """Immediate, register, scalar: the fields of a Value record."""
@@ -18,7 +19,7 @@ Value = tuple[int, int, int]
 _ZERO: Value = (0, NONE, NONE)
 _FLAG = {name: 1 << bit for bit, name in enumerate(FLAGS)}
 _MM_TYPES = {("f32", "f32"), ("f64", "f64"), ("bf16", "f32"), ("f16", "f32"), ("i8", "i32"), ("i32", "i32"), ("i64", "i64")}
-_INT64 = range(-(2**63), 2**63)
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
 def same_bits(a: ElementType, b: ElementType) -> bool:
@@ -79,9 +80,9 @@ class Encoder:
         if isinstance(item, p.Register):
             value = (0, self.register(item.number, line, operand), NONE)
         elif isinstance(item, p.Immediate):
-            if not isinstance(item.value, int):
+            if not is_integer(item.value):
                 raise self.error(f"scalar operands are integers, found {item.value!r}", line, operand)
-            if item.value not in _INT64:
+            if not _LOWEST <= item.value <= _HIGHEST:
                 raise self.error(f"{item.value} does not fit in 64 bits", line, operand)
             value = (item.value, NONE, NONE)
         elif isinstance(item, p.Name):
@@ -105,7 +106,7 @@ class Encoder:
         known = self._values.get(item)
         if known is None:
             register = NONE if item.index < 0 else self.register(item.index, line, operand)
-            if item.offset not in _INT64:
+            if not _LOWEST <= item.offset <= _HIGHEST:
                 raise self.error(f"{item.offset} does not fit in 64 bits", line, operand)
             known = self._values[item] = (item.offset, register, NONE)
         return known

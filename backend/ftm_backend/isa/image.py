@@ -15,6 +15,7 @@ from ftm_backend.isa.parser import parse
 from ftm_backend.isa.symbols import Symbols
 from ftm_backend.isa.table import OPCODES
 from ftm_backend.isa.types import SPACES
+from ftm_backend.sizes import narrow
 
 _ALIGNMENT = 64
 _ZEROS = (0, NONE, NONE) * 4
@@ -127,7 +128,7 @@ class _Assembler:
         lines = self.program.source[function.line : function.end - 1]
         parts = {name: bytes(records[starts[name] :]) for name, records in self.collected.items()}
         made = make_object(function, parts, bases, self.maps.immediates.keys, names)
-        if made is not None:
+        if made is not None and not any("{" in line for line in lines):  # sizes are those of one program
             OBJECTS.put((self.program.machine, "\n".join(lines)), made, made.size)
 
     def _encode(self, function: p.Function, number: int, bases: Bases) -> dict[str, tuple[str, ...]]:
@@ -147,7 +148,8 @@ class _Assembler:
         for symbol in tiles.values():
             t = symbol.tile
             self.tiles += layout.TILE.pack(
-                self.strings.add(t.name), number, SPACES[t.space], symbol.type.number, t.depth, t.rows, t.columns, 0, t.offset,
+                self.strings.add(t.name), number, SPACES[t.space], symbol.type.number, t.depth,
+                narrow(t.rows), narrow(t.columns), 0, t.offset,
                 symbol.slot_bytes,
             )
         for label, position in listed:

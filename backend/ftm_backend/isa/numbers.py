@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import struct
+from typing import cast
 
 from ftm_backend.isa.types import ElementType
+from ftm_backend.sizes import Bits, Real, Size, is_integer, real
 
 _FLOAT_LIMIT = {"f32": 3.4028235677973366e38, "f16": 65520.0}
 """At and above these magnitudes a number rounds to infinity."""
@@ -17,9 +19,11 @@ def to_bits(value: int | float, element: ElementType) -> int:
     Raises:
         ValueError: a float where an integer is needed, or an integer out of range.
     """
+    if element.kind == "float" and isinstance(value, (Size, Real)):
+        return cast(int, Bits(real(value).text, element.token))
     if element.kind == "float":
         return _float_bits(float(value), element)
-    if not isinstance(value, int):
+    if not is_integer(value):
         raise ValueError(f"{value!r} is no integer, but the operand is {element.suffix}")
     if element.kind == "bool":
         if value not in (0, 1):
@@ -27,6 +31,8 @@ def to_bits(value: int | float, element: ElementType) -> int:
         return value
     if not -(1 << (element.bits - 1)) <= value < 1 << element.bits:
         raise ValueError(f"{value} does not fit in {element.suffix}")
+    if isinstance(value, Size) and element.bits == 64:
+        return value
     return value & ((1 << element.bits) - 1)
 
 

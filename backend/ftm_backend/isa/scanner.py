@@ -7,19 +7,22 @@ and the immutable result is shared; this keeps parsing at a few microseconds a l
 from __future__ import annotations
 
 import re
+from typing import cast
 
+from ftm_backend import sizes
 from ftm_backend.isa import program as p
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.$]*"
-_INTEGER = r"[-+]?\d+"
+SIZE = r"\{[^{}]*\}"
+_INTEGER = rf"(?:[-+]?\d+|{SIZE})"
 _REGISTER = re.compile(r"r(\d+)", re.ASCII)
 _VECTOR = re.compile(r"v(\d+)", re.ASCII)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf|nan", re.ASCII)
 _WHOLE = re.compile(_INTEGER, re.ASCII)
-_REFERENCE = re.compile(rf"({NAME})\[\s*(?:r(\d+)\s*([-+]\s*\d+)?|({_INTEGER}))\s*\]", re.ASCII)
+_REFERENCE = re.compile(rf"({NAME})\[\s*(?:r(\d+)\s*([-+]\s*\d+|\+{SIZE})?|({_INTEGER}))\s*\]", re.ASCII)
 _BARE = re.compile(NAME)
 _RESERVED = re.compile(r"[rv]\d+|inf|nan", re.ASCII)
-_SHAPE = re.compile(r"\d+(?:x\d+)*", re.ASCII)
+_SHAPE = re.compile(rf"(?:\d+|{SIZE})(?:x(?:\d+|{SIZE}))*", re.ASCII)
 
 
 class OperandError(ValueError):
@@ -32,11 +35,27 @@ class OperandError(ValueError):
 
 def whole(digits: str) -> int:
     """The number of decimal digits and a sign; no operand takes one of more than 64 bits."""
+    if digits.endswith("}"):
+        return _size(digits.removeprefix("+"))
     value = int(digits) if len(digits) <= 20 else 1 << 64
     if not -(1 << 63) <= value < 1 << 64:
         shown = digits if len(digits) <= 24 else f"{digits[:20]}... ({len(digits)} digits)"
         raise OperandError(f"{shown} is too large: numbers have at most 64 bits")
     return value
+
+
+def _size(text: str) -> int:
+    try:
+        return sizes.read(text)
+    except sizes.SizeError as error:
+        raise OperandError(str(error)) from None
+
+
+def _ratio(text: str) -> float:
+    try:
+        return cast(float, sizes.read_real(text))
+    except sizes.SizeError as error:
+        raise OperandError(str(error)) from None
 
 
 def integer(text: str, what: str) -> int:
@@ -67,7 +86,9 @@ def scalar(text: str) -> p.Scalar:
     match = _REGISTER.fullmatch(text)
     if match:
         return p.Register(whole(match[1]))
-    if _NUMBER.fullmatch(text):
+    if text.startswith("{="):
+        return p.Immediate(_ratio(text))
+    if _NUMBER.fullmatch(text) or text.endswith("}"):
         return p.Immediate(whole(text) if _WHOLE.fullmatch(text) else float(text))
     if _BARE.fullmatch(text) and not _RESERVED.fullmatch(text):
         return p.Name(text)

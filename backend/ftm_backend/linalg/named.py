@@ -88,4 +88,4 @@ def _extents(maps: Sequence[Indices], shapes: Sequence[Sequence[int]], rank: int
                 loops[index.coeffs.index(1)] = extent
     if None in loops:
         raise ValueError(f"{name}: loop {loops.index(None)} has no operand that is indexed by it alone")
-    return tuple(int(n) for n in loops if n is not None)
+    return tuple(n for n in loops if n is not None)

@@ -9,6 +9,7 @@ from ftm_backend.linalg.ir import Statement
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend import contraction, rows, scan, sort
 from ftm_backend.midend.nest_domain import Domain, Shape
+from ftm_backend.sizes import at_hand
 
 ONE_CORE_WORK = 20_000
 """Element operations below which a nest kernel runs on one core: a barrier costs as much as this work."""
@@ -57,7 +58,7 @@ def place_on_cores(cluster: Cluster, machine: MachineParameters) -> None:
     elif cluster.kind == "sort":
         cluster.one_core = sort.one_core(cluster.statements[0], machine)
     elif cluster.kind == "nest":
-        work = sum(max(s.volume, volume(s.results[0].value.shape)) for s in cluster.statements)
+        work = sum(max(at_hand(s.volume), at_hand(volume(s.results[0].value.shape))) for s in cluster.statements)
         cluster.one_core = work < ONE_CORE_WORK
 
 

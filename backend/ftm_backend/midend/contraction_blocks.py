@@ -7,7 +7,6 @@ A kernel's axes are sorted into groups; a tile covers a block of a row group and
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from math import ceil
 from typing import Any
 
 from ftm_backend.linalg.affine import Affine
@@ -15,7 +14,9 @@ from ftm_backend.linalg.affine import volume as elements_of
 from ftm_backend.linalg.ir import Node, Operand, Store, Value
 from ftm_backend.midend.bodies import mapped
 from ftm_backend.midend.tiling import Cut
+from ftm_backend.sizes import ceildiv, divides
 from ftm_backend.tile.builder import Index, TileBuilder
+from ftm_backend.tile.index import Expr
 
 __all__ = ["Blocks", "Places", "TileBody", "nodes_above"]
 
@@ -47,10 +48,10 @@ class Blocks:
             return {}
         b, axis = self.b, group[cut.dim]
         extent = self.extents[axis]
-        pieces = ceil(extent / cut.size)
+        pieces = ceildiv(extent, cut.size)
         outside, piece = (b.div(block, pieces), b.rem(block, pieces)) if cut.dim else (0, block)
         start = b.mul(piece, cut.size)
-        count = cut.size if extent % cut.size == 0 else b.min(cut.size, b.sub(extent, start))
+        count = cut.size if divides(cut.size, extent) else b.min(cut.size, b.sub(extent, start))
         places = self.steps(group[: cut.dim], outside)
         places[axis] = (start, count)
         for inside in group[cut.dim + 1 :]:
@@ -76,9 +77,9 @@ class Blocks:
         dims: list[tuple[Index, int]] = []
         for axis in group:
             extent, stride = places[axis][1], access.coeffs[axis]
-            if isinstance(extent, int) and extent == 1:
+            if not isinstance(extent, Expr) and extent == 1:
                 continue
-            if dims and isinstance(extent, int) and dims[-1][1] == stride * extent:
+            if dims and not isinstance(extent, Expr) and dims[-1][1] == stride * extent:
                 dims[-1] = (self.b.mul(dims[-1][0], extent), stride)
             else:
                 dims.append((extent, stride))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Statement, Store, Value, walk
 from ftm_backend.midend.contraction_form import Contraction, axes_of, match
+from ftm_backend.sizes import always_equal
 
 __all__ = ["Epilogue", "Output", "can_fuse_epilogue", "read_epilogue"]
 
@@ -65,7 +66,9 @@ class _Rewriter:
         loops: list[int | None] = []
         for number, extent in enumerate(statement.loops):
             stride = reads[0].index.coeffs[number]
-            found = [k for k in free if ours.loops[k] == extent and place.coeffs[k] == stride] if extent != 1 else [None]
+            found: list[int | None] = [None]
+            if extent != 1:
+                found = [k for k in free if always_equal(ours.loops[k], extent) and always_equal(place.coeffs[k], stride)]
             if not found:
                 return None
             loops.append(found[0])

@@ -16,7 +16,8 @@ from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contraction_epilogue import Epilogue, read_epilogue
 from ftm_backend.midend.contraction_form import Contraction, Form, axes_of, match, volume
 from ftm_backend.midend.panel_plan import PanelPlan, lies_well, panel_plan
-from ftm_backend.midend.tiling import Plan, Problem, plan
+from ftm_backend.midend.tiling import Plan, Problem
+from ftm_backend.midend.tiling_general import general_plan
 
 __all__ = ["Schedule", "schedule"]
 
@@ -76,7 +77,7 @@ def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Sch
     for roles in (straight, crossed):
         problem = _problem(contraction, epilogue, roles[0])
         if not machine.dma_overlaps or volume(form, form.k) == 0:
-            plans.append((plan(problem, machine), roles))
+            plans.append((general_plan(problem, machine), roles))
             continue
         plans.append((panel_plan(problem, machine), roles))
         if lies_well(problem, machine):

@@ -7,6 +7,7 @@ from typing import Any
 
 from ftm_backend.linalg.ir import Function, Result, Statement, Value
 from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.sizes import never_negative
 
 __all__ = ["Grouped", "Kernel", "core_share"]
 
@@ -53,7 +54,7 @@ class Grouped:
 
 def core_share(b: Any, kernel: Kernel, trips: int) -> tuple[Any, Any]:
     """This core's contiguous part ``[low, high)`` of ``trips`` independent iterations."""
-    if kernel.one_core or trips <= 1:
+    if kernel.one_core or never_negative(1 - trips):
         if kernel.one_core:
             return 0, trips
         core, _ = kernel.core(b)

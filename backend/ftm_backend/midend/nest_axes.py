@@ -13,6 +13,7 @@ from ftm_backend.linalg.affine import Affine, volume
 from ftm_backend.linalg.ir import Node, Operand, Result, Statement, nodes_of
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nest_domain import Dim, Domain, Shape, domain_of
+from ftm_backend.sizes import at_hand
 
 
 @dataclass(eq=False, slots=True)
@@ -104,10 +105,10 @@ def index_nodes(results: Iterable[Result]) -> list[Node]:
 def _order(domain: Domain, shape: Shape, factors: list[dict[Dim, int]]) -> list[Dim]:
     """Leaves as the access that depends on most elements walks them, free ones of a resident shape first."""
     leaves = domain.leaves()
-    main = max(factors, key=lambda f: volume([leaf.extent for leaf in f]), default={})
+    main = max(factors, key=lambda f: at_hand(volume([leaf.extent for leaf in f])), default={})
     held = set(shape.held)
     position = {leaf: k for k, leaf in enumerate(leaves)}
-    return sorted(leaves, key=lambda leaf: (leaf in held, -abs(main.get(leaf, 1 << 62)), position[leaf]))
+    return sorted(leaves, key=lambda leaf: (leaf in held, -abs(at_hand(main.get(leaf, 1 << 62))), position[leaf]))
 
 
 def _walks_through(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from ftm_backend.linalg.affine import Affine, volume
 from ftm_backend.linalg.ir import Operand, Statement, Value
 from ftm_backend.midend.kernel import Kernel
+from ftm_backend.sizes import always_equal, at_hand
 
 _SHORT = 16  # fewer columns than this leave vector code idle
 
@@ -154,7 +155,7 @@ class Domain:
                 continue
             for k, (n, c) in enumerate(zip(other.loops, theirs.index.coeffs, strict=True)):
                 leaves = leaves_of(self.loops[other][k])
-                if n == extent and c == factor and not used.intersection(leaves):
+                if always_equal(n, extent) and always_equal(c, factor) and not used.intersection(leaves):
                     bound[loop] = leaves
                     used.update(leaves)
                     break
@@ -216,7 +217,7 @@ class Domain:
 
     def _better_turned(self, free: frozenset[Dim], held: frozenset[Dim]) -> bool:
         """Whether held leaves are better rows: they are a short window, or memory runs along the free ones."""
-        if volume([leaf.extent for leaf in held]) < _SHORT <= volume([leaf.extent for leaf in free]):
+        if at_hand(volume([leaf.extent for leaf in held])) < _SHORT <= at_hand(volume([leaf.extent for leaf in free])):
             return True
         along = {True: 0, False: 0}
         for s in self.loops:
@@ -225,7 +226,7 @@ class Domain:
                     factors = self.coefficients(s, operand.index)
                     for leaf, step in factors.items():
                         if step == 1:
-                            along[leaf in free] += volume([other.extent for other in factors])
+                            along[leaf in free] += at_hand(volume([other.extent for other in factors]))
         return along[True] > along[False]
 
 

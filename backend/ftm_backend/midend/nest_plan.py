@@ -12,6 +12,7 @@ from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nest_axes import Axes, Axis, Place, axes_of
 from ftm_backend.midend.nest_position import patterns
 from ftm_backend.midend.nest_stages import kept_values, stages_of
+from ftm_backend.sizes import at_hand, ceildiv
 
 _WIDE = 1024  # columns that keep vector code busy; more axes are joined to reach it
 _SHARE = 4    # tiles take 1/_SHARE of AM, which leaves room for rings
@@ -27,7 +28,7 @@ class Level:
     @property
     def trips(self) -> int:
         """Number of steps; the last one may be shorter."""
-        return -(-self.axis.extent // self.step)
+        return ceildiv(self.axis.extent, self.step)
 
 
 @dataclass(eq=False)
@@ -89,17 +90,17 @@ def _rows_and_columns(axes: Axes) -> tuple[list[Axis], list[Axis]]:
         candidates = list(axes.axes)
     if not candidates:
         return [], []
-    places = [(p, volume([a.extent for a in p.steps])) for p in memory_places(axes)]
+    places = [(p, at_hand(volume([a.extent for a in p.steps]))) for p in memory_places(axes)]
     order = {a: k for k, a in enumerate(axes.axes)}
 
     def unit_strides(axis: Axis) -> tuple[int, int, int]:
-        runs = sum(weight * min(axis.extent, 16) for place, weight in places if abs(place.steps.get(axis, 0)) == 1)
-        return (runs, axis.extent, order[axis])
+        runs = sum(weight * min(at_hand(axis.extent), 16) for place, weight in places if abs(place.steps.get(axis, 0)) == 1)
+        return (runs, at_hand(axis.extent), order[axis])
 
     columns = [max(candidates, key=unit_strides)]
     rest = [a for a in reversed(axes.axes) if a in candidates and a not in columns]
     for axis in list(rest):
-        if volume([a.extent for a in columns]) >= _WIDE:
+        if at_hand(volume([a.extent for a in columns])) >= _WIDE:
             break
         alike = all(bool(place.steps.get(axis)) == any(place.steps.get(c) for c in columns) for place, _ in places)
         if alike and (axis in reduced) == (columns[0] in reduced):
@@ -113,7 +114,7 @@ def _rows_and_columns(axes: Axes) -> tuple[list[Axis], list[Axis]]:
     kind = (preferred or rest)[0] in reduced
     rows: list[Axis] = []
     for axis in rest:
-        if (axis in reduced) == kind and volume([a.extent for a in rows]) * volume([a.extent for a in columns]) < 4 * _WIDE:
+        if (axis in reduced) == kind and at_hand(volume([a.extent for a in (*rows, *columns)])) < 4 * _WIDE:
             rows.append(axis)
     rows.sort(key=lambda a: order[a])
     return rows, columns
@@ -152,7 +153,7 @@ def pattern_bytes(axes: Axes, rows: list[Axis], columns: list[Axis]) -> int:
     """Bytes for each element of a tile that vectors of positions take: all of a vector's where a tile has one row."""
     each = ELEMENT_BYTES["i64"]
     sharing = {True: volume([a.extent for a in columns]), False: volume([a.extent for a in rows])}
-    return sum(-(-each // min(max(sharing[is_rows], 1), each)) for is_rows, _ in patterns(axes, rows, columns))
+    return sum(ceildiv(each, min(max(sharing[is_rows], 1), each)) for is_rows, _ in patterns(axes, rows, columns))
 
 
 def _cut(plan: TilePlan, axes: Axes) -> None:
@@ -174,7 +175,7 @@ def _cut(plan: TilePlan, axes: Axes) -> None:
 
 def _fit(plan: TilePlan, group: list[Axis], limit: int) -> None:
     """Makes loops of outer axes, then cuts the outermost that is left, until ``group`` has ``limit`` elements."""
-    while len(group) > 1 and volume([a.extent for a in group[1:]]) > limit:
+    while len(group) > 1 and at_hand(volume([a.extent for a in group[1:]])) > at_hand(limit):
         group.pop(0)
     if group:
         _cut_axis(plan, group, limit)
@@ -182,12 +183,10 @@ def _fit(plan: TilePlan, group: list[Axis], limit: int) -> None:
 
 def _cut_axis(plan: TilePlan, group: list[Axis], limit: int) -> None:
     """Cuts ``group`` to at most ``limit`` elements, in even pieces."""
-    inner = volume([a.extent for a in group[1:]])
-    most = max(limit // max(inner, 1), 1)
-    pieces = -(-group[0].extent // most)
-    step = -(-group[0].extent // pieces)
-    if step < group[0].extent:
-        plan.cut[group[0]] = step
+    inner, extent = at_hand(volume([a.extent for a in group[1:]])), group[0].extent
+    most = max(at_hand(limit) // max(inner, 1), 1)
+    if at_hand(extent) > most:
+        plan.cut[group[0]] = ceildiv(at_hand(extent), ceildiv(at_hand(extent), most))
 
 
 def _spread(plan: TilePlan, axes: Axes) -> None:
@@ -195,14 +194,14 @@ def _spread(plan: TilePlan, axes: Axes) -> None:
     wanted = 2 * axes.kernel.machine.cores
     shape = axes.shape
     for group in ([] if shape.turned else plan.rows, plan.columns if shape.turned or not shape.resident else []):
-        tiles = volume([level.trips for level in _levels(plan, axes)])
+        tiles = at_hand(volume([level.trips for level in _levels(plan, axes)]))
         if tiles >= wanted or not group:
             continue
         axis = group[0]
         step = plan.cut.get(axis, axis.extent)
-        pieces = min(-(-axis.extent // step) * -(-wanted // tiles), axis.extent)
-        step = -(-axis.extent // pieces)
-        if step < axis.extent:
+        pieces = min(at_hand(ceildiv(axis.extent, step)) * ceildiv(wanted, tiles), at_hand(axis.extent))
+        step = ceildiv(at_hand(axis.extent), pieces)
+        if at_hand(step) < at_hand(axis.extent):
             plan.cut[axis] = step
 
 
@@ -237,11 +236,11 @@ def _share(plan: TilePlan, axes: Axes) -> None:
     if kernel.one_core:
         return
     outer, inner = plan.levels[: plan.inner], plan.levels[plan.inner:]
-    best = max(outer, key=lambda level: level.trips, default=None)
-    widest = max(inner, key=lambda level: level.trips, default=None)
+    best = max(outer, key=lambda level: at_hand(level.trips), default=None)
+    widest = max(inner, key=lambda level: at_hand(level.trips), default=None)
     cores = kernel.machine.cores
-    if widest is not None and (best is None or best.trips < cores) and widest.trips > 1 and _can_split(axes):
-        plan.divided, plan.parts = widest, min(widest.trips, 2 * cores)
+    if widest is not None and (best is None or at_hand(best.trips) < cores) and widest.trips > 1 and _can_split(axes):
+        plan.divided, plan.parts = widest, min(at_hand(widest.trips), 2 * cores)
     else:
         plan.divided = best
 

@@ -22,6 +22,7 @@ from ftm_backend.midend.nest_position import Positions
 from ftm_backend.midend.nest_reduce import Form, form_of, partial_results
 from ftm_backend.midend.nest_stages import kept_values, stages_of
 from ftm_backend.midend.uniform import Uniforms
+from ftm_backend.sizes import divides
 from ftm_backend.tile.builder import Index, TileBuilder
 
 
@@ -95,7 +96,7 @@ class NestWriter:
             with b.for_(low, high) as trip:
                 axis = level.axis
                 self.base[axis] = b.mul(trip, level.step)
-                if axis.extent % level.step == 0:
+                if divides(level.step, axis.extent):
                     self.count[axis] = level.step
                 else:
                     self.count[axis] = b.min(level.step, b.sub(axis.extent, self.base[axis]))
@@ -224,7 +225,7 @@ class NestWriter:
         low, high = core_share(b, self.kernel, -(-count // width))
         with b.for_(low, high) as trip:
             start = b.mul(trip, width)
-            now = width if count % width == 0 else b.min(width, b.sub(count, start))
+            now = width if divides(width, count) else b.min(width, b.sub(count, start))
             pieces, total = b.tile(dtype, parts, width), b.tile(dtype, 1, width)
             b.load(work, start, pieces, 0, [parts, now], [count, 1], 1)
             b.map(parts, now, [(pieces, 0, "full")], [(total, 0, f"c{result.combine}")], lambda args: [args[0]])

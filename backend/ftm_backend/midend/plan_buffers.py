@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Value
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.arena import Arena
+from ftm_backend.midend.arena import Arena, region
 from ftm_backend.midend.donation import Made, donated_input, may_overwrite
 from ftm_backend.midend.group import home_of
 from ftm_backend.midend.hazards import Barriers, Storage
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.lowerings import LOWERINGS
 from ftm_backend.midend.program import Program
+from ftm_backend.sizes import Size, always_equal, never_negative
 
 __all__ = ["plan_buffers"]
 
@@ -134,7 +135,7 @@ class _Planner:
                 found = donated_input(
                     made[buffer], made.get,
                     lambda b, out=buffer: b.symbol in inputs and b not in taken and b.last <= out.first
-                    and b.count == out.count and inputs[b.symbol] == outputs[out.symbol][1], kernels)
+                    and always_equal(b.count, out.count) and inputs[b.symbol] == outputs[out.symbol][1], kernels)
                 if found is not None:
                     taken.add(found)
                     outputs[buffer.symbol][3] = found.symbol
@@ -149,7 +150,7 @@ class _Planner:
             for buffer in fresh:
                 heir = None
                 if buffer in step.outputs:
-                    heir = next((b for b in dying if b.count == buffer.count and may_overwrite(
+                    heir = next((b for b in dying if always_equal(b.count, buffer.count) and may_overwrite(
                         step.kernel, step.outputs.index(buffer), [k for k, i in enumerate(step.inputs) if i is b])), None)
                 if heir is not None:
                     dying.remove(heir)
@@ -188,11 +189,14 @@ class _Owners:
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._spans: list[tuple[int, Buffer]] = []  # end, owner; parallel to _starts
+        self._general = False
 
     def take(self, buffer: Buffer) -> list[Buffer]:
         """Notes the new owner of its region; gives those who held parts of it before."""
         assert buffer.offset is not None
-        start, end = buffer.offset, buffer.offset + max(buffer.count, 1)
+        start, end = buffer.offset, buffer.offset + region(buffer.count)
+        if isinstance(start, Size) or isinstance(end, Size) or self._general:
+            return self._take_general(start, end, buffer)
         low = bisect_left(self._starts, start)
         if low and self._spans[low - 1][0] > start:
             low -= 1
@@ -211,3 +215,13 @@ class _Owners:
         self._starts[low:high] = [piece[0] for piece in pieces]
         self._spans[low:high] = [piece[1] for piece in pieces]
         return before
+
+    def _take_general(self, start: int, end: int, buffer: Buffer) -> list[Buffer]:
+        """The same where offsets are sizes, which have no order: whoever may have held a part is among those before."""
+        self._general = True
+        spans = list(zip(self._starts, self._spans, strict=True))
+        met = [(begin, stop, owner) for begin, (stop, owner) in spans if not (never_negative(start - stop) or never_negative(begin - end))]
+        gone = {owner for begin, stop, owner in met if never_negative(begin - start) and never_negative(end - stop)}
+        spans = [(start, (end, buffer)), *(span for span in spans if span[1][1] not in gone)]
+        self._starts, self._spans = [begin for begin, _ in spans], [span for _, span in spans]
+        return [owner for _, _, owner in met]

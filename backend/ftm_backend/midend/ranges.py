@@ -89,7 +89,7 @@ class Ranges:
         if node.dtype != "i1" and node.dtype not in _WIDTHS:
             return anything
         if node.op == "constant":
-            return int(node.payload), int(node.payload)
+            return _number(node), _number(node)
         if node.op == "index":
             return span(node.payload, self._loops)
         if node.op == "in":
@@ -179,6 +179,11 @@ class Ranges:
         both = sides[0].keys() & sides[1].keys()
         return {key: (sides[0][key][0], (min(sides[0][key][1][0], sides[1][key][1][0]),
                                          max(sides[0][key][1][1], sides[1][key][1][1]))) for key in both}
+
+
+def _number(node: Node) -> int:
+    """The payload of a constant; booleans are 0 and 1."""
+    return int(node.payload) if isinstance(node.payload, bool) else node.payload
 
 
 def _predicate(node: Node) -> int:

@@ -7,7 +7,7 @@ indices give the same result every time; cores share the columns, never an eleme
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, prod
+from math import prod
 
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Operand, Statement, Store, walk
@@ -17,6 +17,8 @@ from ftm_backend.midend.contraction_form import merge_loops
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.rows_gather import RowGather, match_gather
 from ftm_backend.midend.tiling import Cut, cuts
+from ftm_backend.midend.tiling_general import generalized
+from ftm_backend.sizes import at_hand, ceildiv
 from ftm_backend.tile.builder import TileBuilder
 
 __all__ = ["largest", "lower", "match_gather"]
@@ -46,7 +48,7 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
 
 def largest(extents: Sequence[int], most: int) -> Cut:
     """The largest cut of a group of at most ``most`` elements."""
-    return cuts(extents, 1, max(1, most))[-1]
+    return generalized(cuts(tuple(map(at_hand, extents)), 1, max(1, at_hand(most)))[-1], extents)
 
 
 class _Scatter:
@@ -66,7 +68,7 @@ class _Scatter:
         machine = self.kernel.machine
         item = ELEMENT_BYTES[self.dest.value.dtype]
         room = machine.am_bytes // _PART_OF_AM // item
-        share = max(_LEAST_COLUMNS, ceil(self.width / machine.cores))
+        share = max(_LEAST_COLUMNS, ceildiv(self.width, machine.cores))
         columns = largest((self.width,), min(share, room))
         rows = largest((max(1, self.moves),), min(room // columns.elements, machine.am_bytes // _PART_OF_AM // 8))
         stores = self.statement.results[0].stores
@@ -148,7 +150,7 @@ class _Gather:
         room = self.kernel.machine.am_bytes // _PART_OF_AM // (tiles * widest)
         row_extents, column_extents = ([blocks.extents[a] for a in g] for g in (self.rows, self.columns))
         columns = largest(column_extents, room)
-        share = ceil(prod(row_extents) / self.kernel.machine.cores)
+        share = ceildiv(prod(row_extents), self.kernel.machine.cores)
         rows = largest(row_extents, min(share, room // columns.elements))
         tile = b.tile(found.table.dtype, rows.elements, columns.elements)
         computed = self._computed_numbers(rows)

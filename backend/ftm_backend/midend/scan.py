@@ -7,7 +7,6 @@ share what is independent, never the length of a scan.
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Any
 
 from ftm_backend.linalg.ir import Node, Statement
@@ -16,6 +15,7 @@ from ftm_backend.machine.presets import ELEMENT_BYTES
 from ftm_backend.midend.contraction_blocks import Blocks, Places
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.rows import largest
+from ftm_backend.sizes import ceildiv
 from ftm_backend.tile.builder import TileBuilder
 
 ONE_CORE_ELEMENTS = 20_000
@@ -67,7 +67,7 @@ class _Scan:
 
     def _along(self) -> None:
         outer, length, inner = self.statement.loops
-        share = ceil(outer * inner / (1 if self.kernel.one_core else self.kernel.machine.cores))
+        share = ceildiv(outer * inner, 1 if self.kernel.one_core else self.kernel.machine.cores)
         columns = largest((length,), self.room // min(_TOGETHER, share))
         rows = largest((outer, inner), min(share, self.room // columns.elements))
         tiles = self._tiles(rows.elements, columns.elements, (rows.elements, 1))
@@ -78,7 +78,7 @@ class _Scan:
     def _down(self) -> None:
         outer, length, inner = self.statement.loops
         cores = 1 if self.kernel.one_core else self.kernel.machine.cores
-        share = max(_DOWN_FROM, ceil(inner / ceil(cores / outer)))
+        share = max(_DOWN_FROM, ceildiv(inner, ceildiv(cores, outer)))
         columns = largest((inner,), min(share, self.room // min(_TOGETHER, length)))
         rows = largest((length,), self.room // columns.elements)
         tiles = self._tiles(rows.elements, columns.elements, (1, columns.elements))

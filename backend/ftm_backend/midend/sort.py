@@ -8,7 +8,6 @@ few elements are wanted, each chunk leaves no more than so many, and what they l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 from typing import Any
 
 from ftm_backend.linalg.affine import Affine
@@ -18,6 +17,7 @@ from ftm_backend.midend.contraction_blocks import Blocks
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.rows import largest
 from ftm_backend.midend.sort_merge import merge_runs
+from ftm_backend.sizes import at_hand, ceildiv, divides
 from ftm_backend.tile.builder import TileBuilder
 
 _ITEM = ELEMENT_BYTES["i64"]
@@ -39,7 +39,7 @@ def one_core(statement: Statement, machine: MachineParameters) -> bool:
     rows, length = statement.loops
     if rows == 1 and length <= chunk_elements(machine):
         return True
-    return rows * length * max(1, length.bit_length()) < _ONE_CORE_STEPS
+    return at_hand(rows * length) * max(1, at_hand(length).bit_length()) < _ONE_CORE_STEPS
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class _Stages:
         length, kept = statement.loops[1], statement.results[0].value.shape[1]
         chunk = chunk_elements(machine)
         if kept * _FEW > min(length, chunk // 2):
-            return _Stages(chunk, (), max(0, ceil(length / chunk) - 1).bit_length())
+            return _Stages(chunk, (), max(0, ceildiv(length, chunk) - 1).bit_length())
         chunk //= 2  # the elements that are kept have a tile of their own
         lengths = []
         while length > chunk:
@@ -135,15 +135,15 @@ class _Sort:
         cores = 1 if self.kernel.one_core else self.kernel.machine.cores
         width = min(chunk, length)
         kept = min(kept, width)
-        rows = largest((self.rows,), min(ceil(self.rows / cores), chunk // width))
+        rows = largest((self.rows,), min(ceildiv(self.rows, cores), chunk // width))
         tile = b.tile("i64", rows.elements, width)
         few = b.tile("i64", rows.elements, kept) if kept * _FEW <= width else tile
-        pieces = ceil(length / width)
+        pieces = ceildiv(length, width)
         with b.for_(*core_share(b, self.kernel, rows.blocks * pieces)) as number:
             places = blocks.place((0,), rows, b.div(number, pieces))
             piece = b.rem(number, pieces)
             start = b.mul(piece, width)
-            count = width if length % width == 0 else b.min(width, b.sub(length, start))
+            count = width if divides(width, length) else b.min(width, b.sub(length, start))
             places[1] = (start, count)
             b.load(source, tile=tile, slot=0, **blocks.block(access, places, (0,), (1,)))
             b.sort(tile, 0, few, 0)

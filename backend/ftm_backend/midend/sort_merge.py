@@ -6,11 +6,11 @@ them (``sort_split``), so every block can be made by any core at any time, and n
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Any
 
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.sort_split import Split, split_runs
+from ftm_backend.sizes import ceildiv
 from ftm_backend.tile.builder import TileBuilder
 
 __all__ = ["merge_runs"]
@@ -33,7 +33,7 @@ def merge_runs(b: TileBuilder, kernel: Kernel, run: int, shape: tuple[int, int, 
     block = chunk // _BLOCKS_OF_CHUNK
     a, other, merged = (b.tile("i64", 1, block) for _ in range(3))
     low, high = b.tile("i64", 1, 2), b.tile("i64", 1, 2)
-    blocks = ceil(kept / block)
+    blocks = ceildiv(kept, block)
     core, _ = kernel.core(b)
     with b.for_(*core_share(b, kernel, rows * blocks)) as number:
         row = b.div(number, blocks)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from ftm_backend.linalg.ir import Node
 from ftm_backend.machine.presets import ELEMENT_BYTES
-from ftm_backend.tile.index import Expr, Indices
+from ftm_backend.sizes import never_negative, upper_bound
+from ftm_backend.tile.index import Expr, Indices, greatest
 from ftm_backend.tile.map_body import BodyWriter, ElementError
 from ftm_backend.tile.map_rules import RULES
 from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Parts, Slot, Tile, Transfer, Use
@@ -74,6 +75,7 @@ class TileBuilder:
             raise ValueError(f"a tile cannot lie in {space!r}: use am, sm or gsm")
         if rows < 1 or cols < 1 or depth < 1:
             raise ValueError(f"a tile needs at least one row, column and slot, not {rows}x{cols}, depth {depth}")
+        depth = upper_bound(depth)
         made = Tile(f"T{len(self.kernel.tiles)}", space, dtype, rows, cols, depth, ELEMENT_BYTES[dtype])
         self.kernel.tiles.append(made)
         return made
@@ -94,23 +96,23 @@ class TileBuilder:
 
     def expr(self, value: Index) -> Expr:
         """``value`` as an expression."""
-        return self._indices.constant(value) if isinstance(value, int) else value
+        return value if isinstance(value, Expr) else self._indices.constant(value)
 
     def add(self, a: Index, b: Index) -> Index:
         """``a + b``"""
-        if isinstance(a, int) and isinstance(b, int):
+        if not isinstance(a, Expr) and not isinstance(b, Expr):
             return a + b
         return _known(self._indices.add(self.expr(a), self.expr(b)))
 
     def sub(self, a: Index, b: Index) -> Index:
         """``a - b``"""
-        if isinstance(a, int) and isinstance(b, int):
+        if not isinstance(a, Expr) and not isinstance(b, Expr):
             return a - b
         return _known(self._indices.sub(self.expr(a), self.expr(b)))
 
     def mul(self, a: Index, b: Index) -> Index:
         """``a * b``"""
-        if isinstance(a, int) and isinstance(b, int):
+        if not isinstance(a, Expr) and not isinstance(b, Expr):
             return a * b
         return _known(self._indices.mul(self.expr(a), self.expr(b)))
 
@@ -156,8 +158,8 @@ class TileBuilder:
 
         step: at least 1.
         """
-        known = isinstance(lower, int) and isinstance(upper, int) and isinstance(step, int)
-        if known and lower < upper <= lower + step:
+        known = not any(isinstance(bound, Expr) for bound in (lower, upper, step))
+        if known and never_negative(upper - lower - 1) and never_negative(lower + step - upper):
             yield lower
             return
         first, end = self.expr(lower), self.expr(upper)
@@ -166,7 +168,7 @@ class TileBuilder:
             first = self.expr(0)
         outside = self._block
         self._level += 1
-        counter = self._indices.variable(f"i{self._level}", self._level, first.low, max(first.low, end.high - 1))
+        counter = self._indices.variable(f"i{self._level}", self._level, first.low, greatest(first.low, end.high - 1))
         loop = Loop(counter, first, end, [])
         self._block = loop.body
         value: Index = self._indices.of(counter)

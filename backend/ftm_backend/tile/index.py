@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-__all__ = ["Atom", "Expr", "Indices"]
+from ftm_backend.sizes import Size, always_equal, divides, never_negative
+
+__all__ = ["Atom", "Expr", "Indices", "greatest", "least"]
 
 
 class Atom:
@@ -71,8 +73,8 @@ class Expr:
         return found
 
     def __repr__(self) -> str:
-        words = [f"{c}*{a!r}" if c != 1 else repr(a) for a, c in self.terms]
-        return " + ".join([*words, str(self.const)] if self.const or not words else words)
+        words = [f"{c}*{a!r}" if not always_equal(c, 1) else repr(a) for a, c in self.terms]
+        return " + ".join(words if words and always_equal(self.const, 0) else [*words, str(self.const)])
 
 
 class Indices:
@@ -135,7 +137,7 @@ class Indices:
 
     def scale(self, a: Expr, factor: int) -> Expr:
         """``a * factor``"""
-        if factor == 0:
+        if always_equal(factor, 0):
             return self.constant(0)
         return self._intern(a.const * factor, tuple((atom, c * factor) for atom, c in a.terms))
 
@@ -160,8 +162,7 @@ class Indices:
         whole, rest = self._split(a, d)
         if _within(rest, d):
             return whole
-        bounds = (rest.low / d, rest.high / d) if d > 0 else (-inf, inf)
-        low, high = (x if abs(x) == inf else x // 1 for x in bounds)
+        low, high = (x if abs(x) == inf else x // d for x in (rest.low, rest.high)) if never_negative(d - 1) else (-inf, inf)
         return self.add(whole, self._atom("div", (rest, b), low, high))
 
     def rem(self, a: Expr, b: Expr) -> Expr:
@@ -178,9 +179,10 @@ class Indices:
 
     def _split(self, a: Expr, d: int) -> tuple[Expr, Expr]:
         """``(whole, rest)`` with ``a == whole * d + rest`` and as little as possible left in ``rest``."""
-        whole = {atom: c // d for atom, c in a.terms if c % d == 0}
-        rest = {atom: c for atom, c in a.terms if c % d}
-        return self.linear(a.const // d, whole), self.linear(a.const % d, rest)
+        exact = not isinstance(d, Size) or divides(d, a.const)
+        whole = {atom: c // d for atom, c in a.terms if divides(d, c)}
+        rest = {atom: c for atom, c in a.terms if not divides(d, c)}
+        return self.linear(a.const // d if exact else 0, whole), self.linear(a.const % d if exact else a.const, rest)
 
     def _quotient(self, a: Expr, b: Expr) -> tuple[float, float]:
         """Bounds of ``floor(a / b)``; exact for shares ``(n * core + k) / cores``, as core < cores."""
@@ -194,20 +196,20 @@ class Indices:
     def min(self, a: Expr, b: Expr) -> Expr:
         """The smaller."""
         difference = self.sub(a, b)
-        if difference.high <= 0:
+        if never_negative(-difference.high):
             return a
-        if difference.low >= 0:
+        if never_negative(difference.low):
             return b
-        return self._atom("min", (a, b), min(a.low, b.low), min(a.high, b.high))
+        return self._atom("min", (a, b), least(a.low, b.low), least(a.high, b.high))
 
     def max(self, a: Expr, b: Expr) -> Expr:
         """The larger."""
         difference = self.sub(a, b)
-        if difference.low >= 0:
+        if never_negative(difference.low):
             return a
-        if difference.high <= 0:
+        if never_negative(-difference.high):
             return b
-        return self._atom("max", (a, b), max(a.low, b.low), max(a.high, b.high))
+        return self._atom("max", (a, b), greatest(a.low, b.low), greatest(a.high, b.high))
 
     def compare(self, operation: str, a: Expr, b: Expr) -> Expr:
         """``a <operation> b`` as 0 or 1; operation: lt, le, eq or ne."""
@@ -216,9 +218,10 @@ class Indices:
         certain: bool | None = None
         if operation in ("lt", "le"):
             edge = 0 if operation == "le" else -1
-            certain = True if high <= edge else False if low > edge else None
+            certain = True if never_negative(edge - high) else False if never_negative(low - edge - 1) else None
         else:
-            equal = True if low == high == 0 else False if low > 0 or high < 0 else None
+            apart = never_negative(low - 1) or never_negative(-high - 1)
+            equal = True if always_equal(low, 0) and always_equal(high, 0) else False if apart else None
             certain = equal if operation == "eq" or equal is None else not equal
         if certain is not None:
             return self.constant(int(certain))
@@ -237,7 +240,7 @@ class Indices:
             return a if condition.const else b
         if a is b:
             return a
-        return self._atom("select", (condition, a, b), min(a.low, b.low), max(a.high, b.high))
+        return self._atom("select", (condition, a, b), least(a.low, b.low), greatest(a.high, b.high))
 
     def apply(self, operation: str, args: tuple[Expr, ...]) -> Expr:
         """The expression of an atom's operation on other arguments."""
@@ -269,4 +272,20 @@ class Indices:
 
 def _within(rest: Expr, divisor: int) -> bool:
     """Whether ``rest`` is a remainder already."""
-    return 0 <= rest.low and rest.high < divisor if divisor > 0 else divisor < rest.low and rest.high <= 0
+    if never_negative(divisor):
+        return never_negative(rest.low) and never_negative(divisor - 1 - rest.high)
+    return never_negative(rest.low - divisor - 1) and never_negative(-rest.high)
+
+
+def least(a: float, b: float) -> float:
+    """The smaller bound; of two that differ with the sizes, none."""
+    if not isinstance(a, Size) and not isinstance(b, Size):
+        return min(a, b)
+    return a if never_negative(b - a) else b if never_negative(a - b) else -inf
+
+
+def greatest(a: float, b: float) -> float:
+    """The larger bound; of two that differ with the sizes, none."""
+    if not isinstance(a, Size) and not isinstance(b, Size):
+        return max(a, b)
+    return a if never_negative(a - b) else b if never_negative(b - a) else inf

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ftm_backend.linalg.ir import Node
+from ftm_backend.sizes import Real, Size, as_integer, real
 from ftm_backend.tile.tree import Use
 
 __all__ = ["BodyWriter", "ElementError", "Operand", "suffix"]
@@ -45,6 +46,9 @@ def suffix(kind: str) -> str:
     if found is None:
         raise ElementError(f"map bodies have no elements of type {kind}: use {', '.join(_SUFFIXES)}")
     return found
+
+
+_FLOATS = ("F64", "F32", "F16", "BF16")
 
 
 def _shortest(value: float, kind: str) -> str:
@@ -109,7 +113,9 @@ class BodyWriter:
 
     def immediate(self, value: float | int, kind: str) -> Operand:
         """A constant of type suffix ``kind``."""
-        text = _shortest(value, kind) if kind in ("F64", "F32", "F16", "BF16") else str(int(value))
+        if isinstance(value, (Size, Real)) and kind in _FLOATS:
+            return Operand(repr(real(value)), "immediate")
+        text = _shortest(value, kind) if kind in _FLOATS else str(as_integer(value))
         return Operand(text, "immediate")
 
     def operand(self, node: Node) -> Operand:

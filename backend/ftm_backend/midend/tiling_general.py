@@ -1,0 +1,38 @@
+"""Tilings of contractions whose extents are sizes: chosen for the numbers at hand, right for all of their class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend.tiling import Cut, Operand, Plan, Problem, plan
+from ftm_backend.sizes import at_hand, ceildiv
+
+__all__ = ["general_plan", "generalized"]
+
+
+def general_plan(problem: Problem, machine: MachineParameters) -> Plan:
+    """As `tiling.plan`; a tile that takes all of a dimension takes all of it for every number."""
+    found = plan(_known(problem), machine)
+    return replace(found, m=generalized(found.m, problem.m), n=generalized(found.n, problem.n), k=generalized(found.k, problem.k))
+
+
+def _known(problem: Problem) -> Problem:
+    batch, m, n, k = (tuple(map(at_hand, extents)) for extents in (problem.batch, problem.m, problem.n, problem.k))
+    a, b, c = (_operand(operand) for operand in (problem.a, problem.b, problem.c))
+    return replace(problem, batch=batch, m=m, n=n, k=k, a=a, b=b, c=c)
+
+
+def _operand(operand: Operand) -> Operand:
+    first, second = operand.runs
+    return replace(operand, runs=(at_hand(first), at_hand(second)))
+
+
+def generalized(cut: Cut, extents: Sequence[int]) -> Cut:
+    """A cut that was chosen for the numbers at hand: what takes all of a dimension then takes all of it always."""
+    extents = tuple(extents) or (1,)
+    extent, inside, outside = extents[cut.dim], prod(extents[cut.dim + 1 :]), prod(extents[: cut.dim])
+    size = extent if cut.size == at_hand(extent) else cut.size
+    return Cut(cut.dim, size, size * inside, outside * ceildiv(extent, size))

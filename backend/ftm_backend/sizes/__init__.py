@@ -1,0 +1,38 @@
+"""Sizes that are data: integers that remember how they come from the symbols of a program.
+
+A *size* is a Python integer, or a `Size`: a polynomial over symbols with integer coefficients, together with the number
+that it is in the program at hand.  Arithmetic keeps the polynomial.  A comparison answers for the number at hand and writes
+down, as a *guard*, what has to hold for other values of the symbols for the answer to be the same.  Wherever a number is
+taken (an index of a list, a C function), the guard is equality: so code that knows nothing of sizes is right with them, and what
+it does not keep general it specializes.
+
+    with Symbols({"s0": (37, 2)}) as symbols:
+        rows = read("{s0}")
+        rows * 64 // 16          # {4*s0}, which is 148
+        rows > 1000              # False; the guard is -s0+1000 >= 0
+        symbols.guards           # what has to hold
+
+What a compiler makes of them is a *template*: a program with expressions for numbers, see `isa/template.py`.
+"""
+
+from ftm_backend.sizes.choices import (
+    always_equal,
+    as_integer,
+    at_hand,
+    ceildiv,
+    divides,
+    is_integer,
+    narrow,
+    never_negative,
+    upper_bound,
+)
+from ftm_backend.sizes.expressions import SizeError, evaluator
+from ftm_backend.sizes.real import Bits, Real, read_real, real, rounded
+from ftm_backend.sizes.size import Size, declared, read
+from ftm_backend.sizes.symbols import PLACEHOLDER, Guard, Symbols, current
+
+__all__ = [
+    "PLACEHOLDER", "Bits", "Guard", "Real", "Size", "SizeError", "Symbols", "always_equal", "as_integer", "at_hand", "ceildiv",
+    "current", "declared", "divides", "evaluator", "is_integer", "narrow", "never_negative", "read", "read_real", "real", "rounded",
+    "upper_bound",
+]

@@ -1,0 +1,69 @@
+"""What a compiler asks of sizes beside arithmetic and comparisons."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from ftm_backend.sizes.size import Size
+
+__all__ = ["always_equal", "as_integer", "at_hand", "ceildiv", "divides", "is_integer", "narrow", "never_negative", "upper_bound"]
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether a value is an integer or a size; booleans are none."""
+    return isinstance(value, (int, Size)) and not isinstance(value, bool)
+
+
+def as_integer(number: float) -> int:
+    """A finite number that is an integer, or a size, as such."""
+    return number if isinstance(number, Size) else int(number)
+
+
+def at_hand(size: int) -> int:
+    """The number that a size is in the program at hand, without a guard: for choices that every number allows."""
+    return size.value if isinstance(size, Size) else size
+
+
+def ceildiv(size: int, by: int) -> int:
+    """``size / by``, rounded up."""
+    return -(-size // by)
+
+
+def divides(divisor: int, size: int) -> bool:
+    """Whether ``size`` is a multiple of ``divisor`` for all values of the symbols; without a guard."""
+    if isinstance(divisor, Size) and not isinstance(size, Size):
+        return size == 0
+    rest = size % divisor
+    return not isinstance(rest, Size) and rest == 0
+
+
+def upper_bound(size: int) -> int:
+    """A number that a size is never above: the greatest of its class if that is near, else that at hand, with a guard."""
+    if not isinstance(size, Size):
+        return size
+    high = size.bounds[1]
+    if high <= 2 * size.value:
+        return int(high)
+    assert size <= size.value
+    return size.value
+
+
+def always_equal(left: float, right: float) -> bool:
+    """Whether two numbers are equal for all values of the symbols; without a guard."""
+    difference = left - right
+    return not isinstance(difference, Size) and difference == 0
+
+
+def never_negative(difference: float) -> bool:
+    """Whether a number is not negative for all values of the symbols; without a guard."""
+    if not isinstance(difference, Size):
+        return difference >= 0
+    return difference.bounds[0] >= 0
+
+
+def narrow(size: int) -> int:
+    """A size for a field of 32 bits, while an image is made."""
+    if not isinstance(size, Size):
+        return size
+    wide = size.__index__()
+    return wide >> 32 | wide & 0xFFFF

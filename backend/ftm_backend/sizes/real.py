@@ -1,0 +1,143 @@
+"""Floating numbers that come from sizes."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ftm_backend.sizes.expressions import SizeError, evaluator
+from ftm_backend.sizes.size import Size
+from ftm_backend.sizes.symbols import current
+
+__all__ = ["Bits", "Real", "operation", "read_real", "real", "rounded"]
+
+
+class Real:
+    """A floating number that remembers the sizes that it comes from, such as the share of one element in a mean.
+
+    Arithmetic keeps the expression, in the order in which Python computed it, so that it gives the same bits for other sizes.
+    What asks for the number itself is special for the one at hand.
+    """
+
+    __slots__ = ("_sizes", "text", "value")
+
+    def __init__(self, text: str, value: float, sizes: tuple[Size, ...]) -> None:
+        self.text, self.value, self._sizes = text, value, sizes
+
+    def __repr__(self) -> str:
+        return "{=" + self.text + "}"
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Real) and self.text == other.text
+
+    def __float__(self) -> float:
+        for size in self._sizes:
+            int(size)
+        return self.value
+
+    def __neg__(self) -> Real:
+        return Real(f"(-{self.text})", -self.value, self._sizes)
+
+    def __add__(self, other: Any) -> Real:
+        return operation("+", self, other)
+
+    def __radd__(self, other: Any) -> Real:
+        return operation("+", other, self)
+
+    def __sub__(self, other: Any) -> Real:
+        return operation("-", self, other)
+
+    def __rsub__(self, other: Any) -> Real:
+        return operation("-", other, self)
+
+    def __mul__(self, other: Any) -> Real:
+        return operation("*", self, other)
+
+    def __rmul__(self, other: Any) -> Real:
+        return operation("*", other, self)
+
+    def __truediv__(self, other: Any) -> Real:
+        return operation("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Real:
+        return operation("/", other, self)
+
+    def __lt__(self, other: Any) -> bool:
+        return float(self) < other
+
+    def __le__(self, other: Any) -> bool:
+        return float(self) <= other
+
+    def __gt__(self, other: Any) -> bool:
+        return float(self) > other
+
+    def __ge__(self, other: Any) -> bool:
+        return float(self) >= other
+
+
+_REAL: dict[str, Callable[[Any, Any], float]] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+
+
+def real(number: Any) -> Real:
+    """A size as a floating number."""
+    return number if isinstance(number, Real) else operation("*", number, 1.0)
+
+
+def operation(symbol: str, left: Any, right: Any) -> Real:
+    """One operation on numbers of which at least one is a size or comes from one."""
+    texts: list[str] = []
+    values: list[float] = []
+    sizes: list[Size] = []
+    for number in (left, right):
+        if isinstance(number, Real):
+            sizes += number._sizes
+            texts.append(number.text)
+            values.append(number.value)
+        elif isinstance(number, Size):
+            sizes.append(number)
+            texts.append(f"[{number.text}]")
+            values.append(number.value)
+        else:
+            texts.append(repr(number))
+            values.append(number)
+    return Real(f"({texts[0]}{symbol}{texts[1]})", _REAL[symbol](*values), tuple(sizes))
+
+
+class Bits:
+    """The bits of a floating number in some type, for the pool of an image; ``text`` is its expression."""
+
+    __slots__ = ("_symbols", "text")
+
+    def __init__(self, text: str, dtype: str) -> None:
+        self.text, self._symbols = f"{dtype}:{text}", current()
+
+    def __index__(self) -> int:
+        assert self._symbols is not None, "bits are of a general program"
+        return self._symbols.placeholder(self)
+
+
+def read_real(text: str) -> Real:
+    """The floating number that ``{=(1/[s0])}`` spells."""
+    symbols = current()
+    if symbols is None:
+        raise SizeError(f"{text} comes from a size of a general program, but no sizes are declared")
+    number = evaluator([text[2:-1]], tuple(symbols.values), real=True)(*symbols.values.values())[0]
+    return Real(text[2:-1], number, ())
+
+
+def rounded(value: float, token: str) -> float:
+    """The number of type ``token`` that ``value`` is rounded to, as MLIR's attributes do."""
+    if token == "f64" or value != value or value in (math.inf, -math.inf):
+        return value
+    if token == "bf16":
+        short = np.float32(value).view(np.uint32)
+        return float(((short + 0x7FFF + ((short >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32))
+    with np.errstate(over="ignore"):
+        return float(np.float32(value) if token == "f32" else np.float16(value))

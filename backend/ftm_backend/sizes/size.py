@@ -1,0 +1,329 @@
+"""An integer that remembers the polynomial that it is."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from typing import Any, cast
+
+from ftm_backend.sizes.expressions import OPERATIONS, SizeError, evaluator, parse
+from ftm_backend.sizes.polynomial import Polynomial, add, exact, grouped, leads_negative, parts, spell
+from ftm_backend.sizes.symbols import Symbols, current
+
+__all__ = ["Size", "declared", "read"]
+
+
+_MOST_TERMS = 48
+"""Longer polynomials than this are no sizes that somebody wrote; what makes one is specialized instead."""
+
+
+class Size:
+    """An integer that remembers its polynomial; see the module.  Made by `Symbols` and by arithmetic."""
+
+    __slots__ = ("_polynomial", "_symbols", "_text", "value")
+
+    def __init__(self, polynomial: Polynomial, value: int, symbols: Symbols) -> None:
+        self._polynomial, self.value, self._symbols = polynomial, value, symbols
+        self._text = ""
+
+    @property
+    def text(self) -> str:
+        """The polynomial, in an order that depends on nothing but itself."""
+        if not self._text:
+            self._text = spell(self._polynomial)
+        return self._text
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Least and greatest number that it can be."""
+        return self._symbols.bounds(self._polynomial)
+
+    def __str__(self) -> str:
+        return "{" + self.text + "}"
+
+    __repr__ = __str__
+
+    def __format__(self, wanted: str) -> str:
+        return f"+{self}" if wanted.startswith("+") else str(self)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    # --- arithmetic -----------------------------------------------------------------------------------
+
+    def __add__(self, other: object) -> Any:
+        if isinstance(other, float):
+            return other if math.isinf(other) else _real("+", self, other)
+        if isinstance(other, Size):
+            return _make(add(self._polynomial, other._polynomial, 1), self.value + other.value, self._symbols)
+        if isinstance(other, int):
+            return _make(add(self._polynomial, {(): other}, 1), self.value + other, self._symbols) if other else self
+        return NotImplemented
+
+    __radd__ = __add__
+
+    def __sub__(self, other: object) -> Any:
+        if isinstance(other, float):
+            return self + -other
+        if isinstance(other, Size):
+            return _make(add(self._polynomial, other._polynomial, -1), self.value - other.value, self._symbols)
+        if isinstance(other, int):
+            return _make(add(self._polynomial, {(): other}, -1), self.value - other, self._symbols) if other else self
+        return NotImplemented
+
+    def __rsub__(self, other: object) -> Any:
+        return -self + other if isinstance(other, (int, float)) else NotImplemented
+
+    def __neg__(self) -> Any:
+        return _make({m: -c for m, c in self._polynomial.items()}, -self.value, self._symbols)
+
+    def __pos__(self) -> Size:
+        return self
+
+    def __mul__(self, other: object) -> Any:
+        if isinstance(other, Size):
+            if len(self._polynomial) * len(other._polynomial) > _MOST_TERMS:
+                return int(self) * int(other)
+            product: Polynomial = {}
+            for a, x in self._polynomial.items():
+                for b, y in other._polynomial.items():
+                    monomial = tuple(sorted(a + b))
+                    product[monomial] = product.get(monomial, 0) + x * y
+            return _make(product, self.value * other.value, self._symbols)
+        if isinstance(other, int):
+            if other == 1:
+                return self
+            return _make({m: c * other for m, c in self._polynomial.items()}, self.value * other, self._symbols)
+        if isinstance(other, float):
+            return (other if self > 0 else -other) if math.isinf(other) and self != 0 else _real("*", self, other)
+        return NotImplemented
+
+    __rmul__ = __mul__
+
+    def __pow__(self, power: int) -> Any:
+        return math.prod([self] * power)
+
+    def __lshift__(self, bits: int) -> Any:
+        return self * (1 << bits)
+
+    def __rshift__(self, bits: int) -> Any:
+        return self // (1 << bits)
+
+    def __floordiv__(self, other: object) -> Any:
+        return self.__divmod__(other)[0] if isinstance(other, (int, Size)) else NotImplemented
+
+    def __mod__(self, other: object) -> Any:
+        return self.__divmod__(other)[1] if isinstance(other, (int, Size)) else NotImplemented
+
+    def __rfloordiv__(self, other: object) -> Any:
+        return self.__rdivmod__(other)[0] if isinstance(other, int) else NotImplemented
+
+    def __rmod__(self, other: object) -> Any:
+        return self.__rdivmod__(other)[1] if isinstance(other, int) else NotImplemented
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        divisor: Polynomial = other._polynomial if isinstance(other, Size) else {(): other}
+        return _divide(self._polynomial, self.value, divisor, int(other) if not isinstance(other, Size) else other.value, self._symbols)
+
+    def __rdivmod__(self, other: int) -> tuple[Any, Any]:
+        constant: Polynomial = {(): other} if other else {}
+        return _divide(constant, other, self._polynomial, self.value, self._symbols)
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def __round__(self, digits: int | None = None) -> Size:
+        return self
+
+    def __ceil__(self) -> Size:
+        return self
+
+    __floor__ = __trunc__ = __ceil__
+
+    # --- comparisons: guards --------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (int, Size)):
+            if not isinstance(other, float) or not other.is_integer():
+                return False
+            other = int(other)
+        difference = self - other
+        if not isinstance(difference, Size):
+            return difference == 0
+        low, high = self._symbols.bounds(difference._polynomial)
+        if low > 0 or high < 0:
+            return False
+        equal = difference.value == 0
+        self._symbols.require(_signed(difference), "==" if equal else "!=")
+        return equal
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __ge__(self, other: Any) -> bool:
+        if isinstance(other, float):
+            return other < 0 if math.isinf(other) else self >= math.ceil(other)
+        return _not_negative(self - other, self._symbols)
+
+    def __gt__(self, other: Any) -> bool:
+        if isinstance(other, float):
+            return other < 0 if math.isinf(other) else self > math.floor(other)
+        return _not_negative(self - other - 1, self._symbols)
+
+    def __le__(self, other: Any) -> bool:
+        return not self > other
+
+    def __lt__(self, other: Any) -> bool:
+        return not self >= other
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    # --- where a number is taken ----------------------------------------------------------------------
+
+    def __index__(self) -> int:
+        if self._symbols.is_placing:
+            return self._symbols.placeholder(self)
+        self._symbols.require(_signed(self - self.value), "==")
+        return self.value
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(self.__index__())
+
+    def __truediv__(self, other: Any) -> Any:
+        return _real("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _real("/", other, self)
+
+    def __and__(self, other: Any) -> int:
+        return int(self) & int(other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> int:
+        return int(self) | int(other)
+
+    __ror__ = __or__
+
+    def bit_length(self) -> int:
+        """As an integer's; the guard keeps to the numbers of as many bits."""
+        bits = abs(self.value).bit_length()
+        assert (1 << bits) >> 1 <= abs(self) < 1 << bits
+        return bits
+
+
+def _real(symbol: str, left: Any, right: Any) -> Any:
+    from ftm_backend.sizes.real import operation
+
+    return operation(symbol, left, right)
+
+
+def _symbol(name: str, symbols: Symbols) -> Any:
+    if name not in symbols.values:
+        raise SizeError(f"there is no size {name!r}; there are {', '.join(symbols.values) or 'none'}")
+    return _make({(name,): 1}, symbols.values[name], symbols)
+
+
+def _make(polynomial: Polynomial, value: int, symbols: Symbols) -> Any:
+    kept = {m: c for m, c in polynomial.items() if c}
+    if not kept or (len(kept) == 1 and () in kept):
+        return value
+    return Size(kept, value, symbols)
+
+
+def _signed(size: Any) -> Size:
+    """The one of a size and its negative whose first term is positive: both are 0 together."""
+    first = min(size._polynomial)
+    return cast(Size, size if size._polynomial[first] > 0 else -size)
+
+
+def _not_negative(difference: Any, symbols: Symbols) -> bool:
+    if not isinstance(difference, Size):
+        return bool(difference >= 0)
+    low, high = symbols.bounds(difference._polynomial)
+    if low >= 0 or high < 0:
+        return low >= 0
+    if difference.value >= 0:
+        symbols.require(difference, ">=")
+        return True
+    symbols.require(-difference - 1, ">=")
+    return False
+
+
+def _divide(top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: Symbols) -> tuple[Any, Any]:
+    """Quotient and remainder, rounded down as Python's."""
+    if by == 0:
+        raise ZeroDivisionError("integer division or modulo by zero")
+    made = _make(bottom, by, symbols)
+    if isinstance(made, Size) and not made > 0:
+        return divmod(int(_make(top, value, symbols)), int(made))
+    if not isinstance(made, Size) and by < 0:
+        quotient = -_make(top, value, symbols) // -by
+        return quotient, _make(top, value, symbols) - quotient * by
+    if leads_negative(top) and not isinstance(made, Size):  # so that -(-n // 16) is (n + 15) // 16, however it is written
+        raised = _make(add({m: -c for m, c in top.items()}, {(): by - 1}, 1), by - 1 - value, symbols)
+        quotient = -(raised // by)
+        return quotient, _make(top, value, symbols) - quotient * by
+    whole, rest = exact(top, bottom) if isinstance(made, Size) else parts(top, by)
+    over = value - _value(whole, symbols) * by
+    quotient, remainder = over // by, over % by
+    q, r = _make(whole, _value(whole, symbols), symbols), _make(rest, over, symbols)
+    if not isinstance(r, Size):
+        if not isinstance(made, Size):
+            return q + quotient, remainder
+        if over == 0 or (over > 0 and made > over):
+            return q, over
+    else:
+        low, high = symbols.bounds(r._polynomial)
+        if low >= 0 and not isinstance(made, Size) and high < by:
+            return q, r
+    low, high = symbols.bounds(rest)
+    spelled, divisor = spell(rest), spell(bottom)
+    most = by - 1 if not isinstance(made, Size) else math.inf
+    if not isinstance(made, Size):
+        low, high = low // by, high // by
+    else:
+        low, high = 0 if low >= 0 else -math.inf, max(high, 0)
+    down = symbols.atom(f"({grouped(spelled)}/{grouped(divisor)})", low, high)
+    left = symbols.atom(f"({grouped(spelled)}%{grouped(divisor)})", 0, most)
+    return q + Size({(down,): 1}, quotient, symbols), Size({(left,): 1}, remainder, symbols)
+
+
+def _value(polynomial: Polynomial, symbols: Symbols) -> int:
+    """The number at hand."""
+    return sum(c * math.prod(_atom_value(a, symbols) for a in m) for m, c in polynomial.items())
+
+
+def _atom_value(atom: str, symbols: Symbols) -> int:
+    found = symbols.values.get(atom)
+    return found if found is not None else evaluator([atom], tuple(symbols.values))(*symbols.values.values())[0]
+
+
+_DECLARED = re.compile(r"^ *size (s\d+) = (-?\d{1,18}), (-?\d{1,19})$", re.MULTILINE)
+
+
+def declared(text: str) -> Symbols | None:
+    """The symbols that the lines ``size s0 = 37, 2`` of a trace declare: name, number at hand, least number; None without."""
+    found = {name: (int(value), int(least)) for name, value, least in _DECLARED.findall(text)}
+    return Symbols(found) if found else None
+
+
+def read(text: str) -> int:
+    """The size that ``{4*s0+1}`` spells, of the symbols at hand; a plain integer without any."""
+    if not text.startswith("{"):
+        return int(text)
+    symbols = current()
+    if symbols is None:
+        raise SizeError(f"{text} is a size of a general program, but no sizes are declared")
+    def value(node: ast.expr) -> Any:
+        if isinstance(node, ast.BinOp):
+            return OPERATIONS[type(node.op)](value(node.left), value(node.right))
+        if isinstance(node, ast.UnaryOp):
+            return -value(node.operand)
+        return _symbol(node.id, symbols) if isinstance(node, ast.Name) else cast(ast.Constant, node).value
+
+    return cast(int, value(parse(text[1:-1])))

@@ -1,0 +1,168 @@
+"""The symbols of a program: what they are in the program at hand, and what has been asked of them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from ftm_backend.sizes.polynomial import Polynomial, without
+
+__all__ = ["PLACEHOLDER", "Guard", "Symbols", "current"]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What has to hold: ``size`` compared with 0 by ``relation``, one of ``== != >= ``; ``place`` is the code that asked."""
+
+    size: str
+    relation: str
+    place: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.size} {self.relation} 0"
+
+
+_SMALLEST_CLASS, _CLASSES = 16, 4
+
+
+def _class_of(extent: int) -> tuple[int, int]:
+    """The sizes that one program serves: up to 16, to 64, to 256, ...: what is best for one of them is good for the others."""
+    low, high = 0, _SMALLEST_CLASS
+    while high < extent:
+        low, high = high, high * _CLASSES
+    return low + 1, high
+
+
+_HERE = Path(__file__).parent
+
+
+class _Spelled(Protocol):
+    @property
+    def text(self) -> str: ...
+
+
+class Symbols:
+    """The symbols of one program, what they are in the program at hand, and the guards that were met.
+
+    Args:
+        values: for each symbol its number at hand and the least number that it may be; one that is at least 2 is a size
+            of tensors, and keeps to its class.
+    """
+
+    def __init__(self, values: Mapping[str, tuple[int, int]]) -> None:
+        self.values = {name: value for name, (value, _) in values.items()}
+        self.least = {name: least for name, (_, least) in values.items()}
+        self.guards: dict[tuple[str, str], Guard] = {}
+        self._bounds: dict[str, tuple[float, float]] = {}
+        self._placed: list[str] | None = None
+        for name, (value, least) in values.items():
+            low, high = _class_of(value) if least > 1 else (least, math.inf)
+            self._bounds[name] = max(least, low), high
+            self.guards[name, ">="] = Guard(f"{name}{-max(least, low):+d}", ">=", "the symbol's least value")
+            if high != math.inf:
+                self.guards[f"-{name}", ">="] = Guard(f"-{name}+{high}", ">=", "the symbol's class")
+
+    def __enter__(self) -> Symbols:
+        CURRENT.append(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        CURRENT.pop()
+
+    @property
+    def pinned(self) -> list[Guard]:
+        """Guards of equality: what has become special."""
+        return [guard for guard in self.guards.values() if guard.relation == "=="]
+
+    def require(self, size: _Spelled, relation: str) -> None:
+        """Writes down a guard."""
+        key = (size.text, relation)
+        if key not in self.guards:
+            self.guards[key] = Guard(size.text, relation, _place())
+
+    def bounds(self, polynomial: Polynomial) -> tuple[float, float]:
+        """Least and greatest number that a polynomial can be for any values of the symbols."""
+        low = high = 0.0
+        for monomial, factor in polynomial.items():
+            least, most = 1.0, 1.0
+            for atom in monomial:
+                a, b = self._bounds[atom]
+                if a < 0:
+                    least, most = -math.inf, math.inf
+                    break
+                least, most = least * a, most * b if most and b else 0.0
+            if factor < 0:
+                least, most = most, least
+            low, high = low + factor * least, high + factor * most
+        shared = set.intersection(*map(set, polynomial)) if len(polynomial) > 1 else set()
+        for atom in shared:  # s*s - s is s * (s - 1)
+            a, b = self._bounds[atom]
+            if a > 0:
+                inner_low, inner_high = self.bounds({without(m, atom): c for m, c in polynomial.items()})
+                low = max(low, inner_low * (a if inner_low >= 0 else b))
+                high = min(high, inner_high * (b if inner_high >= 0 else a) if inner_high else 0.0)
+                break
+        return low, high
+
+    def atom(self, text: str, low: float, high: float) -> str:
+        """A quotient or a remainder, as an atom of polynomials."""
+        self._bounds.setdefault(text, (low, high))
+        return text
+
+    def placeholder(self, size: _Spelled) -> int:
+        """While `placing`: the number that stands for a size."""
+        assert self._placed is not None
+        self._placed.append(size.text)
+        return PLACEHOLDER + len(self._placed) - 1
+
+    @property
+    def placed(self) -> int:
+        """How many placeholders have been given."""
+        assert self._placed is not None
+        return len(self._placed)
+
+    def placing(self) -> _Placing:
+        """While this is entered, sizes are taken as placeholders: numbers from `PLACEHOLDER` on, counted in ``texts``."""
+        return _Placing(self)
+
+    @property
+    def is_placing(self) -> bool:
+        """Whether placeholders are given for sizes."""
+        return self._placed is not None
+
+
+PLACEHOLDER = 0x5A17_0000_0000_0000
+"""Numbers from here on stand for sizes in an image that is being made into a template."""
+
+
+class _Placing:
+    def __init__(self, symbols: Symbols) -> None:
+        self._symbols = symbols
+        self.texts: list[str] = []
+
+    def __enter__(self) -> _Placing:
+        self._symbols._placed = self.texts
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._symbols._placed = None
+
+
+CURRENT: list[Symbols] = []
+
+
+def current() -> Symbols | None:
+    """The symbols of the program that is being compiled; None where it has none."""
+    return CURRENT[-1] if CURRENT else None
+
+
+def _place() -> str:
+    """The code outside of this package that compares or takes a size."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and Path(frame.f_code.co_filename).parent == _HERE:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename.rpartition('ftm_backend/')[2]}:{frame.f_lineno}" if frame else ""

@@ -1,0 +1,167 @@
+"""Families of programs: for many sizes and places they give what the CPU gives, and few of them are compiled."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import ftm_lazy
+
+R = torch.randn
+SIZES = (20, 33, 57, 64, 48, 17, 3, 7, 12, 1, 2)
+"""Two classes, what is at their edges, and what is equal to other extents of the tests once."""
+
+
+def _gradients(call: Callable[..., Tensor], *inputs: Tensor) -> list[Tensor]:
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    out = call(*leaves)
+    out.square().sum().backward()
+    return [out, *(x.grad for x in leaves if x.grad is not None)]
+
+
+def _assigned(n: int, device: str) -> Tensor:
+    x = torch.zeros(n + 3, 5, device=device)
+    x[1 : n + 1] = R(n, 5).to(device)
+    x[:, 2] = 7
+    x[n] += 1
+    return x
+
+
+Case = Callable[[int, str], list[Tensor]]
+CASES: dict[str, tuple[int, Case]] = {
+    "elementwise": (4, lambda n, d: [R(n).to(d).clamp(-0.5, 0.5).exp().log1p().sigmoid(), R(n, 4).to(d).bfloat16().float() * 2]),
+    "broadcasting": (5, lambda n, d: [R(n, 1).to(d) + R(1, n).to(d), R(2, n, 4).to(d) - R(n, 4).to(d)]),
+    "means": (6, lambda n, d: [R(n, 5).to(d).mean(0), R(3, n).to(d).var(1), R(n, n).to(d).mean()]),
+    "softmax": (5, lambda n, d: _gradients(lambda x: torch.softmax(x, 1), R(4, n).to(d))),
+    "layer_norm": (5, lambda n, d: _gradients(lambda x: F.layer_norm(x, (n,)), R(4, n).to(d))),
+    "products": (6, lambda n, d: _gradients(torch.matmul, R(n, 6).to(d), R(6, n).to(d))),
+    "inner": (6, lambda n, d: _gradients(torch.matmul, R(4, n).to(d), R(n, 5).to(d))),
+    "batches of products": (5, lambda n, d: _gradients(torch.bmm, R(n, 3, 4).to(d), R(n, 4, 5).to(d))),
+    "attention": (6, lambda n, d: _gradients(lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), R(2, 2, n, 8).to(d))),
+    "cross entropy": (7, lambda n, d: _gradients(lambda x: F.cross_entropy(x, torch.arange(n).to(d) % 7), R(n, 7).to(d))),
+    "cumulative": (5, lambda n, d: [R(n, 3).to(d).cumsum(0), R(3, n).to(d).cumsum(1)]),
+    "extremes": (6, lambda n, d: [*R(n, 4).to(d).max(0), R(3, n).to(d).argmax(1), R(n).to(d).median()]),
+    "sorting": (6, lambda n, d: [*torch.sort(R(3, n).to(d), 1), torch.topk(R(3, n + 3).to(d), 3)[0]]),
+    "gathers": (6, lambda n, d: [R(10, 4).to(d)[torch.arange(n).to(d) % 10], R(n, 4).to(d)[torch.tensor([0, n - 1, n // 2]).to(d)]]),
+    "scatters": (6, lambda n, d: [torch.zeros(10, 4, device=d).index_add(0, torch.arange(n).to(d) % 10, R(n, 4).to(d))]),
+    "joining": (6, lambda n, d: [torch.cat([R(n, 3).to(d), R(2 * n, 3).to(d)]), torch.stack([R(n, 3).to(d), R(n, 3).to(d)], 1)]),
+    "views": (5, lambda n, d: [R(n, 12).to(d).view(n, 3, 4).transpose(1, 2).reshape(n, 12) + 1, R(n + 3, 4).to(d)[1:-1, ::2] * 2]),
+    "creation": (6, lambda n, d: [torch.arange(n, device=d) * 2, torch.eye(n, device=d), torch.tril(R(n, n).to(d)), torch.linspace(0, 1, n, device=d)]),
+    "writes": (7, lambda n, d: [_assigned(n, d)]),
+    "flips": (6, lambda n, d: [R(n, 3).to(d).flip(0), torch.roll(R(n, 4).to(d), 1, 0), F.pad(R(3, n).to(d), (1, 2))]),
+}
+
+
+def _counted(run: Callable[[], object]) -> dict[str, int]:
+    before = ftm_lazy.metrics.counters()
+    run()
+    after = ftm_lazy.metrics.counters()
+    return {name: after[name] - before[name] for name in ("compiles", "instances", "compile_failures", "op_by_op_runs")}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_size_is_right_and_few_are_compiled(name: str) -> None:
+    most, case = CASES[name]
+
+    def run() -> None:
+        for n in SIZES:
+            torch.manual_seed(n)
+            expected = case(n, "cpu")
+            torch.manual_seed(n)
+            for got, wanted in zip(case(n, "ftm"), expected, strict=True):
+                torch.testing.assert_close(got.cpu(), wanted, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+    counts = _counted(run)
+    programs = counts["compiles"] / len(case(5, "cpu"))
+    assert programs <= most, counts
+    assert counts["instances"] >= 3
+    assert counts["compile_failures"] == counts["op_by_op_runs"] == 0
+
+
+def test_places_are_data() -> None:
+    table = torch.zeros(50, 8, device="ftm")
+
+    def run() -> None:
+        for i in range(50):
+            table[i, 0] = float(i)
+            assert table[i, 0].item() == i
+
+    assert _counted(run)["compiles"] <= 3
+
+
+def test_a_growing_prefix() -> None:
+    x = torch.arange(100.0)
+    on_device = x.to("ftm")
+
+    def run() -> None:
+        for i in range(1, 65):
+            assert on_device[:i].sum().item() == x[:i].sum().item()
+
+    assert _counted(run)["compiles"] <= 4
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, t, c = x.shape
+        q, k, v = (part.view(b, t, 4, c // 4).transpose(1, 2) for part in self.qkv(self.norm(x)).split(c, 2))
+        return x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c))
+
+
+class _Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(17, 32), nn.Embedding(64, 32)
+        self.blocks, self.head = nn.Sequential(_Block(32), _Block(32)), nn.Linear(32, 17)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.blocks(self.tokens(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))))
+
+
+def test_generation_compiles_for_classes_of_lengths() -> None:
+    torch.manual_seed(0)
+    models = {"cpu": _Model().eval()}
+    models["ftm"] = copy.deepcopy(models["cpu"]).to("ftm")
+    made = {}
+
+    @torch.no_grad()
+    def generate(device: str) -> None:
+        tokens = torch.zeros(1, 1, dtype=torch.long, device=device)
+        for _ in range(40):
+            last = models[device](tokens)[:, -1, :]
+            tokens = torch.cat((tokens, last.argmax(-1, keepdim=True)), 1)
+        made[device] = tokens.tolist()
+
+    generate("cpu")
+    assert _counted(lambda: generate("ftm"))["compiles"] <= 5
+    assert made["ftm"] == made["cpu"]
+
+
+def test_training_on_varying_lengths_follows_the_cpu() -> None:
+    torch.manual_seed(0)
+    models = {"cpu": _Model()}
+    models["ftm"] = copy.deepcopy(models["cpu"]).to("ftm")
+    losses: dict[str, list[float]] = {"cpu": [], "ftm": []}
+
+    def train(device: str) -> None:
+        optimizer = torch.optim.AdamW(models[device].parameters(), lr=1e-3)
+        for step, length in enumerate((20, 33, 57, 21, 60, 44, 38, 29)):
+            torch.manual_seed(step)
+            tokens = torch.randint(0, 17, (3, length)).to(device)
+            loss = F.cross_entropy(models[device](tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses[device].append(loss.item())
+
+    train("cpu")
+    assert _counted(lambda: train("ftm"))["compiles"] <= 4
+    assert losses["ftm"] == pytest.approx(losses["cpu"], rel=1e-4)

@@ -1,0 +1,146 @@
+"""Sizes compute what integers compute, and their guards say for which other numbers that stays so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ftm_backend.sizes import (
+    Real,
+    Size,
+    SizeError,
+    Symbols,
+    always_equal,
+    at_hand,
+    ceildiv,
+    declared,
+    divides,
+    evaluator,
+    never_negative,
+    read,
+    read_real,
+    upper_bound,
+)
+
+_HOLDS: dict[str, Callable[[int], bool]] = {"==": lambda n: n == 0, "!=": lambda n: n != 0, ">=": lambda n: n >= 0}
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b if b else a, "%": lambda a, b: a % b if b else b, "ceildiv": lambda a, b: ceildiv(a, b) if b else a,
+    "min": min, "max": max, "if": lambda a, b: a + 1 if a > b else b, "eq": lambda a, b: a if a == b else b - 3,
+}
+
+expressions = st.recursive(
+    st.one_of(st.sampled_from(["s0", "s1"]), st.integers(-70, 70)),
+    lambda inner: st.tuples(st.sampled_from(list(_BINARY)), inner, inner), max_leaves=9,
+)
+
+
+def _run(expression: Any, values: dict[str, Any]) -> Any:
+    """The value of an expression for symbols that are numbers or sizes."""
+    if isinstance(expression, tuple):
+        operation, left, right = expression
+        return _BINARY[operation](_run(left, values), _run(right, values))
+    return values[expression] if isinstance(expression, str) else expression
+
+
+@given(expressions, st.tuples(st.integers(2, 300), st.integers(0, 90)), st.lists(st.tuples(st.integers(0, 300), st.integers(-9, 90))))
+def test_where_the_guards_hold_the_result_is_that_of_integers(
+    expression: Any, hand: tuple[int, int], others: list[tuple[int, int]]
+) -> None:
+    with Symbols({"s0": (hand[0], 2), "s1": (hand[1], 0)}) as symbols:
+        made = _run(expression, {name: read("{" + name + "}") for name in symbols.values})
+        text = made.text if isinstance(made, Size) else str(made)
+        back = read("{" + text + "}")
+    assert at_hand(made) == at_hand(back) == _run(expression, {"s0": hand[0], "s1": hand[1]})
+    guards = list(symbols.guards.values())
+    holds = evaluator([guard.size for guard in guards], ("s0", "s1"))
+    result = evaluator([text], ("s0", "s1"))
+    for values in [hand, *others]:
+        try:
+            admitted = all(_HOLDS[g.relation](n) for g, n in zip(guards, holds(*values), strict=True))
+        except ZeroDivisionError:
+            admitted = False
+        if admitted:
+            assert result(*values)[0] == _run(expression, {"s0": values[0], "s1": values[1]})
+        else:
+            assert values != hand
+
+
+def test_spelling_is_one_for_each_value() -> None:
+    with Symbols({"s0": (37, 2)}) as symbols:
+        s = read("{s0}")
+        assert str(s * 64 // 16) == "{4*s0}"
+        assert str(ceildiv(s, 16)) == str((s + 15) // 16) == "{((s0+15)/16)}"
+        assert str(math.prod((s, 3, s))) == "{3*s0*s0}"
+        assert (s * s + s) // (s + 1) is not None
+        assert str((s * s) // s) == "{s0}"
+        assert f"{s * 4 + 1:+d}" == "+{4*s0+1}"
+        assert s - s == 0
+        assert not symbols.pinned
+
+
+def test_what_every_number_decides_is_no_guard() -> None:
+    with Symbols({"s0": (37, 2)}) as symbols:
+        s, before = read("{s0}"), dict(symbols.guards)
+        assert s > 0
+        assert s * 64 != 0
+        assert s * s >= s
+        assert s + 1 != s
+        assert not divides(4, s)
+        assert divides(4, 12 * s)
+        assert not always_equal(s, 37)
+        assert never_negative(s - 17)
+        assert not never_negative(s - 18)
+        assert symbols.guards == before
+
+
+def test_a_symbol_keeps_to_its_class() -> None:
+    with Symbols({"s0": (37, 2), "s1": (3, 0)}) as symbols:
+        assert {str(g) for g in symbols.guards.values()} == {"s0-17 >= 0", "-s0+64 >= 0", "s1+0 >= 0"}
+        assert upper_bound(ceildiv(read("{s0}"), 32)) == 2
+
+
+def test_taking_a_number_is_a_guard_of_equality() -> None:
+    with Symbols({"s0": (5, 2)}) as symbols:
+        assert [0] * 9 == [0] * 9
+        assert list(range(9))[read("{s0}")] == 5
+    assert [str(g) for g in symbols.pinned] == ["-s0+5 == 0"]
+    assert symbols.pinned[0].place.endswith(f"test_arithmetic.py:{_line('range(9)')}")
+
+
+def _line(words: str) -> int:
+    with open(__file__) as file:
+        return next(number for number, line in enumerate(file, 1) if words in line)
+
+
+@given(st.integers(2, 2000), st.integers(2, 2000))
+def test_floating_numbers_have_the_same_bits(hand: int, other: int) -> None:
+    def share(n: Any) -> Any:
+        return 0.1 * (n / (n * 3 - 1)) + 2 * (1 / n) - 0.25
+
+    with Symbols({"s0": (hand, 2)}):
+        made = share(read("{s0}"))
+        assert isinstance(made, Real)
+        assert made.value == share(hand) == read_real(repr(made)).value
+    assert evaluator([made.text], ("s0",), real=True)(other)[0] == share(other)
+
+
+@pytest.mark.parametrize("text", ["{s0", "{s0.real}", "{f(s0)}", "{s1}", "{}", "{2**s0}", "{s0//2}", "{[1]}", "{1.5}", "{'a'}"])
+def test_texts_that_are_no_sizes(text: str) -> None:
+    with Symbols({"s0": (5, 2)}), pytest.raises(SizeError):
+        read(text)
+
+
+def test_sizes_need_symbols() -> None:
+    with pytest.raises(SizeError, match="no sizes are declared"):
+        read("{s0}")
+    assert read("17") == 17
+    assert declared("trace\n  %0 = param f32[2]\n") is None
+    found = declared("trace\n  size s0 = 37, 2\n  size s1 = -4, -9\n  %0 = param f32[{s0}]\n")
+    assert found is not None
+    assert (found.values, found.least) == ({"s0": 37, "s1": -4}, {"s0": 2, "s1": -9})

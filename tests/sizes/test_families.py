@@ -1,0 +1,68 @@
+"""How the numbers of a family's members are found to be related, and that a member that is not is no member."""
+
+from __future__ import annotations
+
+import pytest
+
+from ftm_backend.families import Relation, relate, split
+
+_TRACE = """trace
+  %0 = param f32[{b},{t},8]
+  %1 = ftm.view(base=%0, sizes=[{bt},8], strides=[8,1], offset=0) : f32[{bt},8]
+  %2 = aten::mm(self=%1, mat2=%1, text="f32[12]", eps=1e-05, x=1.5) : f32[{bt},{bt}]
+  %3 = ftm.view(base=%2, sizes=[{tm}], strides=[1], offset={o}) : f32[{tm}]
+  return %3
+"""
+
+
+def _trace(b: int, t: int) -> str:
+    return _TRACE.format(b=b, t=t, bt=b * t, tm=t - 1, o=8 * (t - 1))
+
+
+def _relation(*members: tuple[int, int]) -> Relation:
+    return relate([split(_trace(*member))[1] for member in members], _trace(*members[-1]))
+
+
+def test_what_is_shared_has_no_numbers() -> None:
+    first, second = split(_trace(2, 30)), split(_trace(3, 50))
+    assert first[0] == second[0]
+    assert len(first[1]) == len(second[1])
+    assert '"f32[12]"' in first[0]
+    assert "1e-05" in first[0]
+    assert "x=1.5" in first[0]
+    assert "%2" in first[0]
+
+
+def test_two_sizes_and_what_comes_from_them() -> None:
+    found = _relation((2, 30), (3, 50))
+    assert [(name, least) for name, _, least in found.symbols] == [("s0", 2), ("s1", 2)]
+    assert {text for _, text in found.texts} == {"s0", "s1", "s0*s1", "s1-1", "8*(s1-1)"}
+    assert found.values(split(_trace(5, 7))[1]) == (5, 7)
+
+
+@pytest.mark.parametrize("change", [("offset=48", "offset=56"), ("f32[35,35]", "f32[35,36]"), ("[8,1]", "[9,1]")])
+def test_a_member_that_is_related_otherwise_has_no_values(change: tuple[str, str]) -> None:
+    text = _trace(5, 7)
+    assert change[0] in text
+    assert _relation((2, 30), (3, 50)).values(split(text.replace(*change))[1]) is None
+
+
+def test_an_extent_of_one_is_no_member() -> None:
+    assert _relation((2, 30), (3, 50)).values(split(_trace(1, 7))[1]) is None
+
+
+def test_a_third_member_tells_squares_from_lines() -> None:
+    def trace(n: int) -> str:
+        return f"trace\n  %0 = param f32[{n}]\n  %1 = aten::x(self=%0) : f32[{n * n}]\n  return %1\n"
+
+    found = relate([split(trace(n))[1] for n in (36, 37, 40)], trace(40))
+    assert {text for _, text in found.texts} == {"s0", "s0*s0"}
+
+
+def test_the_general_trace_declares_its_sizes() -> None:
+    found = _relation((2, 30), (3, 50))
+    text = found.general(_trace(3, 50), (3, 50))
+    assert text.splitlines()[1:3] == ["  size s0 = 3, 2", "  size s1 = 50, 2"]
+    assert "%0 = param f32[{s0},{s1},8]" in text
+    assert 'text="f32[12]"' in text
+    assert "offset={8*(s1-1)}" in text
