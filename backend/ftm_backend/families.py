@@ -17,9 +17,18 @@ from ftm_backend.sizes import evaluator
 
 __all__ = ["Relation", "relate", "split"]
 
-_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![\w.%$+-])-?\d+(?![\w.])')
-"""A number, or a string, in which there are none."""
-_TYPE = re.compile(r"\b[a-z]+\d+\[[\d,]+\]")
+_ARGUMENTS = (
+    "C", "HxW", "N", "diagonal", "end", "index", "input_sizes", "input_size", "k", "length", "m", "n", "normalized_shape", "num_classes", "num_samples",
+    "num_weights", "offset", "output_size", "pad", "repeats", "self_sizes", "shifts", "size", "sizes", "split_size", "split_sizes",
+    "start", "steps", "storage_offset", "strides",
+)
+"""What counts elements or says where they are.  Others, such as dimensions, decide what is computed: members have them in common."""
+_PART = re.compile(
+    r'"(?:[^"\\]|\\.)*"|\b[a-z]+\d+\[[\d,]+\]|(?<![\w.])(?:ARGUMENT)=(?:\[[-\d,]+\]|-?\d+(?![\w.]))'
+    .replace("ARGUMENT", "|".join(_ARGUMENTS))
+)
+"""A string, in which there are no numbers; a type; an argument."""
+_NUMBER = re.compile(r"(?<![\w.])-?\d+")
 _FACTORS = 12
 _STEEP, _NEAR = 4, 64
 """A sum of a multiple of a symbol and a number is likely up to these; steeper ones are multiples of sums, as ``8*s0-8``."""
@@ -27,28 +36,22 @@ _STEEP, _NEAR = 4, 64
 
 def split(text: str) -> tuple[str, tuple[int, ...]]:
     """What a trace's text shares with its family, and its numbers in order."""
-    numbers: list[int] = []
-
-    def taken(match: re.Match[str]) -> str:
-        if match[0][0] == '"':
-            return match[0]
-        numbers.append(int(match[0]))
-        return "#"
-
-    return _NUMBER.sub(taken, text), tuple(numbers)
+    pieces, at = [], 0
+    numbers = []
+    for start, end, _ in _spans(text):
+        pieces.append(text[at:start])
+        numbers.append(int(text[start:end]))
+        at = end
+    return "#".join([*pieces, text[at:]]), tuple(numbers)
 
 
-def _extents(text: str) -> set[int]:
-    """The places of the numbers that are sizes of tensors."""
-    spans = [match.span() for match in _TYPE.finditer(text)]
-    starts = [match.start() for match in _NUMBER.finditer(text) if match[0][0] != '"']
-    found, k = set(), 0
-    for place, start in enumerate(starts):
-        while k < len(spans) and spans[k][1] <= start:
-            k += 1
-        if k < len(spans) and spans[k][0] <= start:
-            found.add(place)
-    return found
+def _spans(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Where each number that may vary begins and ends, and whether it is a size of a tensor."""
+    for part in _PART.finditer(text):
+        if part[0][0] != '"':
+            is_type = "=" not in part[0]
+            for number in _NUMBER.finditer(text, *part.span()):
+                yield (*number.span(), is_type)
 
 
 @dataclass(frozen=True)
@@ -92,15 +95,12 @@ class Relation:
     def general(self, text: str, values: Sequence[int]) -> str:
         """The general trace: a member's text with polynomials for the numbers that vary, after a line for each symbol."""
         spelled = dict(self.texts)
-        places = iter(range(len(self.fixed) + len(self.texts)))
-
-        def replaced(match: re.Match[str]) -> str:
-            if match[0][0] == '"':
-                return match[0]
-            found = spelled.get(next(places))
-            return match[0] if found is None else "{" + found + "}"
-
-        head, _, body = _NUMBER.sub(replaced, text).partition("\n")
+        pieces, at = [], 0
+        for place, (start, end, _) in enumerate(_spans(text)):
+            if place in spelled:
+                pieces += [text[at:start], "{" + spelled[place] + "}"]
+                at = end
+        head, _, body = "".join([*pieces, text[at:]]).partition("\n")
         declared = [f"  size {name} = {value}, {least}" for (name, _, least), value in zip(self.symbols, values, strict=True)]
         return "\n".join([head, *declared, body])
 
@@ -110,7 +110,7 @@ def relate(members: Sequence[tuple[int, ...]], trace: str) -> Relation:
 
     A symbol that is a size of a tensor is general from 2 on: what is done with one element is often something else.
     """
-    extents = _extents(trace)
+    extents = {place for place, (_, _, is_extent) in enumerate(_spans(trace)) if is_extent}
     columns = list(zip(*members, strict=True))
     fixed = tuple((place, column[0]) for place, column in enumerate(columns) if len(set(column)) == 1)
     varying = [(place, column) for place, column in enumerate(columns) if len(set(column)) > 1]

@@ -33,6 +33,14 @@ def test_what_is_shared_has_no_numbers() -> None:
     assert "%2" in first[0]
 
 
+def test_what_decides_the_operation_is_shared() -> None:
+    def trace(dim: int) -> str:
+        return f"trace\n  %0 = param f32[7,9]\n  %1 = aten::flip(self=%0, dims=[{dim}]) : f32[7,9]\n  return %1\n"
+
+    assert split(trace(0))[0] != split(trace(1))[0]
+    assert split(trace(0))[1] == split(trace(1))[1] == (7, 9, 7, 9)
+
+
 def test_two_sizes_and_what_comes_from_them() -> None:
     found = _relation((2, 30), (3, 50))
     assert [(name, least) for name, _, least in found.symbols] == [("s0", 2), ("s1", 2)]
