@@ -18,9 +18,9 @@ from ftm_backend.sizes import evaluator
 __all__ = ["Relation", "relate", "split"]
 
 _ARGUMENTS = (
-    "C", "HxW", "N", "diagonal", "end", "index", "input_sizes", "input_size", "k", "length", "m", "n", "normalized_shape", "num_classes", "num_samples",
-    "num_weights", "offset", "output_size", "pad", "repeats", "self_sizes", "shifts", "size", "sizes", "split_size", "split_sizes",
-    "start", "steps", "storage_offset", "strides",
+    "C", "HxW", "N", "diagonal", "end", "index", "input_size", "input_sizes", "k", "length", "m", "n", "normalized_shape", "num_classes",
+    "num_samples", "num_weights", "offset", "output_size", "pad", "repeats", "self_sizes", "shifts", "size", "sizes", "split_size",
+    "split_sizes", "start", "steps", "storage_offset", "strides",
 )
 """What counts elements or says where they are.  Others, such as dimensions, decide what is computed: members have them in common."""
 _PART = re.compile(
