@@ -13,7 +13,6 @@ _POLYGAMMA = ("special_polygamma_special_polygamma_n_0", *(f"polygamma_polygamma
 
 GAPS: dict[tuple[str, str, str], str] = {
     **{(entry, dtype, "forward"): _POLES for entry in _POLYGAMMA for dtype in ("int8", "int16")},
-    ("sparse_sampled_addmm", "*", "*"): _SPARSE,
     ("sparse_mm_reduce", "*", "*"): _SPARSE,
     ("SparseAdam", "*", "*"): _SPARSE,
     ("fft_ihfft2", "*", "out"): "an empty `out` stays empty where one dimension is transformed",
