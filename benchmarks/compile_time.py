@@ -1,16 +1,18 @@
 """`torch.compile(backend="ftm")` beside the lazy device, eager PyTorch and Inductor: the first training step, and later ones.
 
-    python benchmarks/compile_time.py [--rounds 5] [--model mlp ...] [--json]
+    python benchmarks/compile_time.py [--rounds 15] [--starts 2] [--model mlp ...] [--json]
 
 Each way runs in a process of its own with empty caches, so that its first step is cold; one after the other, so that none
-is disturbed.  Then they take turns, because timings of one machine differ from minute to minute: the quoted step is the
-least of the rounds, in milliseconds; the first step is in seconds.  ``ftm-cpu`` is compiled on tensors of the CPU, ``ftm`` on
-tensors of the device.  A way that fails, or takes longer than `--timeout`, is said to, and the others go on.
+is disturbed.  The processes of the last start then take turns of `TURN` seconds, because timings of one machine differ from
+minute to minute.  What is quoted is the least: of the starts in seconds, of the turns in milliseconds per step; beside them the
+ratios of interest, the first step to Inductor's and later ones to the lazy device's.  ``ftm-cpu`` is compiled on tensors of the
+CPU, ``ftm`` on tensors of the device.  A way that fails, or takes longer than `--timeout`, is said to, and the others go on.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import queue
@@ -19,14 +21,18 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 
 import training
 
 WAYS = ("eager", "lazy", "ftm-cpu", "ftm", "inductor")
 
+TURN = 0.2
+"""Seconds of one turn; at least one step."""
+
 
 def serve(name: str, way: str) -> None:
-    """A measured process: a line with the seconds of the first step, then one for each line that it reads."""
+    """A measured process: a line with the seconds of the first step, then for each line that it reads those of a step in a turn."""
     import torch
 
     from ftm_lazy import TorchCompileBackend
@@ -36,13 +42,23 @@ def serve(name: str, way: str) -> None:
         "ftm-cpu": lambda model: torch.compile(model, backend=TorchCompileBackend()),
         "ftm": lambda model: torch.compile(model, backend=TorchCompileBackend()),
     }.get(way, lambda model: model)
-    step = training.make_step(name, "ftm" if way in ("lazy", "ftm") else "cpu", compiled)
-    for line in (None, *sys.stdin):
-        start = time.perf_counter()
+    device = "ftm" if way in ("lazy", "ftm") else "cpu"
+    step = training.make_step(name, device, compiled)
+    finish = torch.ftm.synchronize if device == "ftm" else lambda: None  # its loss is there before its gradients are
+    print(_mean(step, finish, 0.0), flush=True)
+    _mean(step, finish, 0.0)
+    for _ in sys.stdin:
+        print(_mean(step, finish, TURN), flush=True)
+
+
+def _mean(step: Callable[[], float], finish: Callable[[], None], seconds: float) -> float:
+    """Seconds of a step, when it is repeated for so long."""
+    begin, count = time.perf_counter(), 0
+    while not count or time.perf_counter() - begin < seconds:
         step()
-        print(time.perf_counter() - start, flush=True)
-        if line is None:
-            step()
+        count += 1
+    finish()
+    return (time.perf_counter() - begin) / count
 
 
 class Way:
@@ -93,32 +109,45 @@ class Way:
         self._process.stdin.close()
         self._process.wait()
 
-    def times(self) -> dict[str, float | str]:
-        """What was measured, or that it failed."""
-        return {"failed": self.failed} if self.failed else {"first_s": self.first, "step_ms": min(self.steps) * 1e3}
+
+Times = dict[str, float | str]
+"""Seconds of the first step and milliseconds of a later one, or how it failed."""
 
 
-def measure(name: str, rounds: int, timeout: float) -> dict[str, dict[str, float | str]]:
-    """For each way the seconds of the first step and the milliseconds of the least later one."""
-    ways: dict[str, Way] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            for way in WAYS:
-                ways[way] = Way(name, way, f"{folder}/{way}", timeout)
-            for _ in range(rounds):
-                for way in ways.values():
+def measure(name: str, starts: int, rounds: int, timeout: float) -> dict[str, Times]:
+    """For each way the least times of one model's training step."""
+    first: dict[str, float] = {}
+    for start in range(starts):
+        ways: dict[str, Way] = {}
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                for way in WAYS:
+                    ways[way] = Way(name, way, f"{folder}/{way}", timeout)
+                    first[way] = min(first.get(way, float("inf")), ways[way].first)
+                for _, way in itertools.product(range(rounds if start == starts - 1 else 0), ways.values()):
                     way.take_turn()
-        finally:
-            for way in ways.values():
-                way.end()
-    return {way: made.times() for way, made in ways.items()}
+            finally:
+                for way in ways.values():
+                    way.end()
+    return {
+        name: {"failed": way.failed} if way.failed else {"first_s": first[name], "step_ms": min(way.steps) * 1e3}
+        for name, way in ways.items()
+    }
+
+
+def ratio(times: dict[str, Times], what: str, way: str, other: str) -> str:
+    """Of two ways' times, as text."""
+    if what not in times[way] or what not in times[other]:
+        return "-"
+    return f"{float(times[way][what]) / float(times[other][what]):.2f}"
 
 
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--model", choices=training.TASKS, action="append", help="only this one; repeat (default: the examples)")
+    parser.add_argument("--rounds", type=int, default=15, help="turns of each process")
+    parser.add_argument("--starts", type=int, default=2, help="processes of each way, one after the other")
+    parser.add_argument("--model", choices=training.TASKS, action="append", help="only this one; repeat (default: all)")
     parser.add_argument("--timeout", type=float, default=300, help="seconds that one step may take")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
@@ -128,13 +157,14 @@ def main() -> None:
         return
     found = {}
     if not given.json:
-        print(f"{'model':<10} {'way':<9} {'first s':>8} {'step ms':>9}")
-    for name in given.model or ("mlp", "cnn", "tiny_gpt"):
-        found[name] = measure(name, given.rounds, given.timeout)
-        if not given.json:
-            for way, times in found[name].items():
-                shown = times.get("failed") or f"{times['first_s']:>8.2f} {times['step_ms']:>9.2f}"
-                print(f"{name:<10} {way:<9} {shown}", flush=True)
+        print(f"{'model':<10} {'way':<9} {'first s':>8} {'of Inductor':>11} {'step ms':>9} {'of lazy':>8}")
+    for name in given.model or training.TASKS:
+        found[name] = times = measure(name, given.starts, given.rounds, given.timeout)
+        for way, own in times.items() if not given.json else ():
+            shown = own.get("failed") or (
+                f"{own['first_s']:>8.2f} {ratio(times, 'first_s', way, 'inductor'):>11}"
+                f" {own['step_ms']:>9.2f} {ratio(times, 'step_ms', way, 'lazy'):>8}")
+            print(f"{name:<10} {way:<9} {shown}", flush=True)
     if given.json:
         print(json.dumps(found, indent=1))
 

@@ -52,7 +52,8 @@ void run_on_cpu(const Op& op, torch::jit::Stack& stack) {
   const size_t base = stack.size() - op.arguments.size();
   for (size_t i = base; i < stack.size(); ++i) {
     if (stack[i].isTensor() && stack[i].toTensor().defined()) {
-      stack[i] = stack[i].toTensor().cpu();
+      const bool requires_grad = stack[i].toTensor().requires_grad();
+      stack[i] = stack[i].toTensor().cpu().set_requires_grad(requires_grad); // what a kernel keeps for a gradient depends on it
     } else if (stack[i].isTensorList()) {
       c10::List<at::Tensor> list;
       for (const at::Tensor& tensor : stack[i].toTensorVector()) {

@@ -8,6 +8,7 @@ can give; that node is a call of its own (`graph.py`).
 from __future__ import annotations
 
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -26,12 +27,15 @@ Environment = dict[Node, Any]
 
 _warned: set[str] = set()
 
+_VARIANTS = 256
+"""Of one program; the longest unused is captured anew when it comes again."""
+
 
 class Program:
     """Consecutive nodes as one program, captured for the inputs that it is first run on.
 
     Numbers that the nodes take from outside (sizes, values that were read) shape the program: there is a variant for
-    each set of them.
+    each set of them.  What differs in sizes alone is an instance of one general program, as on the lazy device.
 
     Args:
         nodes: candidates, in order; `length` says how many of them the program takes up.
@@ -48,7 +52,7 @@ class Program:
         self._nodes = nodes[: self.length]
         self._sources = list(first.sources)
         self._has_numbers = not all(_is_tensors(environment[node]) for node in self._sources)
-        self._variants: dict[Any, _Variant | list[CpuCall]] = {self._key(environment): first}
+        self._variants: OrderedDict[Any, _Variant | list[CpuCall]] = OrderedDict([(self._key(environment), first)])
 
     @property
     def texts(self) -> list[str]:
@@ -73,6 +77,10 @@ class Program:
         variant = self._variants.get(key)
         if variant is None:
             variant = self._variants[key] = self._variant(environment)
+            if len(self._variants) > _VARIANTS:
+                self._variants.popitem(last=False)
+        elif key is not None:
+            self._variants.move_to_end(key)
         if isinstance(variant, _Variant):
             variant.launch(environment, last)
             return
@@ -204,7 +212,9 @@ class CpuCall:
     def run(self, environment: Environment, last: Iterable[Node]) -> None:
         """Calls it; ``last``: nodes whose values nobody needs any more."""
         args, kwargs = map_arg((self._node.args, self._node.kwargs), environment.__getitem__)
-        if not any(isinstance(x, torch.Tensor) and x.device == DEVICE for x in pytree.tree_leaves((args, kwargs))):
+        if self._node.target in _OBSERVATIONS:
+            args = pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, args)
+        elif not any(isinstance(x, torch.Tensor) and x.device == DEVICE for x in pytree.tree_leaves((args, kwargs))):
             self._count()  # of tensors on ftm the device itself counts
         environment[self._node] = self._node.target(*args, **kwargs)
         for node in last:
@@ -213,8 +223,6 @@ class CpuCall:
     def _count(self) -> None:
         target = self._node.args[0] if str(self._node.target) in _FUNCTIONAL_CALLS else self._node.target
         name = target.name() if hasattr(target, "name") and callable(target.name) else str(target)
-        if name in _OBSERVATIONS:
-            return
         _C._count(f"fallback::{name}")
         if name not in _warned:
             _warned.add(name)
@@ -224,7 +232,10 @@ class CpuCall:
             )
 
 
-_OBSERVATIONS = frozenset({"aten::_local_scalar_dense"})  # reads, which no program could do
+_OBSERVATIONS = frozenset({
+    torch.ops.aten._local_scalar_dense.default, torch.ops.aten._assert_async.default, torch.ops.aten._assert_async.msg,
+})  # fmt: skip
+"""What reads a value, which no program could do."""
 
 
 def _is_tensors(value: Any) -> bool:

@@ -1,10 +1,11 @@
 """The round trip of every op: the samples of its record by each way through the compiler, compared with eager PyTorch.
 
-    python tests/frontends/round_trip.py [--ops REGEX] [--results FILE]
+    python tests/frontends/round_trip.py [--all] [--ops REGEX] [--results FILE]
 
 Each sample is a function of its tensors.  It runs on tensors of ftm (lazy), as a captured program on tensors of the CPU
 (compile), from a package that is loaded as where no PyTorch is (package), by upstream's LLVM from our linalg (jit), and
-its assembly in the machine's checked mode (checked).  Random ops have tests of their own, in tests/ops.
+its assembly in the machine's checked mode (checked).  Some samples of each op, or with `--all` every sample there is, then
+compiled and checked in mode and by LLVM alone (an hour or two).  Random ops have tests of their own, in tests/ops.
 Lines of JSON are appended to the results, one for each op; an op that is there is not run again.  The exit code is 1 if a
 sample differs and `KNOWN` has no reason, or has one for an op that does not differ.
 """
@@ -29,13 +30,14 @@ from torch.utils import _pytree as pytree
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from ftm_backend import runtime
+from ftm_backend import mlir, runtime
 from ftm_backend.frontend.ops import RECORDS
+from ftm_backend.upstream import dialects, engine
 from ftm_lazy import package
 from ftm_lazy.frontends.arrays import DTYPES_OF_TORCH, ArrayProgram
 from ftm_lazy.frontends.capture import CaptureError
 from ftm_lazy.frontends.model import CapturedModel, capture_model
-from ftm_lazy.frontends.validate import run_assembly, run_linalg
+from ftm_lazy.frontends.validate import run_assembly
 from ops import (  # the others register more samplers
     capture,
     samples,
@@ -47,9 +49,9 @@ from ops import (  # the others register more samplers
     samples_windows,  # noqa: F401
 )
 
-WAYS = ("lazy", "compile", "package", "jit", "checked")
 MOST_CALLS = {"f32": 3}  # of one op, spread over what the sampler yields
 FEW_CALLS = 1  # in the other dtypes
+TOGETHER = 50  # that LLVM compiles at once
 VALUES_OF_MEMORY = ("empty", "new_empty")
 KNOWN = {
     "aten::_native_batch_norm_legit_functional": "in inference PyTorch gives statistics of shape [0] on the CPU, of [C] on any other device",
@@ -60,8 +62,8 @@ KNOWN = {
 Tensors = list[torch.Tensor]
 
 
-def calls(name: str, token: str) -> list[tuple[Callable[..., Any], Tensors]]:
-    """Functions of tensors of the CPU, with examples; none where PyTorch has no kernel for the dtype."""
+def calls(name: str, token: str, every: bool) -> list[tuple[Callable[..., Any], Tensors]]:
+    """Functions of tensors of the CPU, with examples: some, or every one; none where PyTorch has no kernel for the dtype."""
     record = RECORDS[name]
     op = samples.for_op(name)
     source = samples.Source(zlib.crc32(f"{name} {token}".encode()))
@@ -72,7 +74,7 @@ def calls(name: str, token: str) -> list[tuple[Callable[..., Any], Tensors]]:
             with contextlib.suppress(RuntimeError, NotImplementedError, IndexError):
                 function(*(t.clone() for t in tensors))
                 made.append((function, tensors))
-    wanted = min(len(made), MOST_CALLS.get(token, FEW_CALLS))
+    wanted = len(made) if every else min(len(made), MOST_CALLS.get(token, FEW_CALLS))
     return [made[-1 - k * len(made) // wanted] for k in range(wanted)]
 
 
@@ -129,35 +131,48 @@ def capture_tensor(array: Any, token: str) -> torch.Tensor:
     return tensor.view(torch.bfloat16) if token == "bf16" else tensor
 
 
-def results_of(function: Callable[..., Any], tensors: Tensors) -> dict[str, Callable[[], Tensors]]:
-    """How each way computes the function."""
-    captured = capture_model(function, tensors)
-    program = ArrayProgram(captured)
-    copies = [t.clone() for t in tensors]
-    return {
-        "lazy": lambda: by_device(function, tensors),
-        "compile": lambda: captured.run(*copies),
-        "package": lambda: by_package(captured),
-        "jit": lambda: run_linalg(program, tensors),
-        "checked": lambda: run_assembly(program, tensors),
-    }
+def by_llvm(programs: Sequence[ArrayProgram]) -> Iterator[Callable[[Tensors], Tensors]]:
+    """Our linalg of each by upstream's bufferization and LLVM; all are functions of one module, since LLVM takes its time for each."""
+    texts = [dialects.emit(program.trace, "linalg") for program in programs]
+    with mlir.context():
+        module = mlir.ir.Module.parse("")
+        for number, text in enumerate(texts):
+            read = mlir.ir.Module.parse(text)  # owns its function until that is elsewhere
+            function = read.body.operations[0]
+            function.attributes["sym_name"] = mlir.ir.StringAttr.get(f"call{number}")
+            module.body.append(function)
+        compiled = engine.Program(module)
+    for number, program in enumerate(programs):
+        yield lambda tensors, name=f"call{number}", program=program: program.nested(
+            compiled.run(name, program.arrays(tensors), program.scalars()), tensors)
 
 
-def differences(name: str, token: str, function: Callable[..., Any], tensors: Tensors) -> Iterator[tuple[str, str]]:
-    """The ways whose results are not eager's, each with what is wrong."""
-    try:
-        ways = results_of(function, tensors)
-    except CaptureError as error:
-        yield "capture", str(error)[:200]
-        return
-    expected = function(*(t.clone() for t in tensors))
-    for way, compute in ways.items():
+def differences(name: str, token: str, examples: Sequence[tuple[Callable[..., Any], Tensors]], every: bool) -> Iterator[tuple[str, str]]:
+    """The ways whose results are not eager's, each with what is wrong; of every sample not those that run one's program again."""
+    taken: list[tuple[Callable[..., Any], Tensors, CapturedModel, ArrayProgram]] = []
+    for function, tensors in examples:
         try:
-            found = compute()
-            if not name.removeprefix("aten::").startswith(VALUES_OF_MEMORY):
-                compare(found, expected, RECORDS[name].tolerance)
-        except Exception as error:  # whatever it is, it is no right result
-            yield way, f"{token} {[tuple(t.shape) for t in tensors]}: {type(error).__name__}: {error}"[:300]
+            captured = capture_model(function, tensors)
+        except CaptureError as error:
+            yield "capture", f"{token} {[tuple(t.shape) for t in tensors]}: {error}"[:300]
+        else:
+            taken.append((function, tensors, captured, ArrayProgram(captured)))
+    for (function, tensors, captured, program), linalg in zip(taken, by_llvm([program for *_, program in taken]), strict=True):
+        expected = function(*(t.clone() for t in tensors))
+        ways: dict[str, Callable[[], Tensors]] = {
+            "compile": lambda: captured.run(*(t.clone() for t in tensors)),
+            "jit": lambda: linalg(tensors),
+            "checked": lambda: run_assembly(program, tensors),
+        }
+        if not every:
+            ways |= {"lazy": lambda: by_device(function, tensors), "package": lambda: by_package(captured)}
+        for way, compute in ways.items():
+            try:
+                found = compute()
+                if not name.removeprefix("aten::").startswith(VALUES_OF_MEMORY):
+                    compare(found, expected, RECORDS[name].tolerance)
+            except Exception as error:  # whatever it is, it is no right result
+                yield way, f"{token} {[tuple(t.shape) for t in tensors]}: {type(error).__name__}: {error}"[:300]
 
 
 def compare(found: Tensors, expected: Tensors, tolerance: dict[str, tuple[float, float]]) -> None:
@@ -167,14 +182,14 @@ def compare(found: Tensors, expected: Tensors, tolerance: dict[str, tuple[float,
         torch.testing.assert_close(a, b.detach(), rtol=rtol, atol=atol, equal_nan=True)
 
 
-def run(name: str) -> dict[str, Any]:
+def run(name: str, every: bool) -> dict[str, Any]:
     """What is found for one op."""
     made, wrong = 0, []
     for token in RECORDS[name].dtypes:
-        if token in DTYPES_OF_TORCH:
-            for function, tensors in calls(name, token):
-                made += 1
-                wrong += differences(name, token, function, tensors)
+        examples = calls(name, token, every) if token in DTYPES_OF_TORCH else []
+        made += len(examples)
+        for start in range(0, len(examples), TOGETHER):
+            wrong += differences(name, token, examples[start : start + TOGETHER], every)
     return {"op": name, "calls": made, "wrong": wrong}
 
 
@@ -182,6 +197,7 @@ def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ops", default=".*", help="names that match whole, such as 'aten::(sum|mean).*'")
+    parser.add_argument("--all", action="store_true", help="every sample")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "round_trip.jsonl")
     given = parser.parse_args()
     given.results.parent.mkdir(parents=True, exist_ok=True)
@@ -192,7 +208,7 @@ def main() -> int:
     with given.results.open("a", buffering=1) as file:
         for name in names:
             if name not in seen:
-                done.append(run(name))
+                done.append(run(name, given.all))
                 file.write(json.dumps(done[-1]) + "\n")
     asked = [record for record in done if record["op"] in names]
     unexpected = [record for record in asked if record["wrong"] and record["op"] not in KNOWN]

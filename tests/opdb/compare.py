@@ -54,6 +54,11 @@ HALVES = {
 }  # fmt: skip
 """Entries with an absolute tolerance of their own in bfloat16 and float16, and why; names are beginnings."""
 
+FEATURES = {
+    "nn.functional.dropout1d": 2, "nn.functional.dropout2d": 2, "nn.functional.dropout3d": 2, "nn.functional.feature_alpha_dropout": 2,
+}  # fmt: skip
+"""Entries of which one draw decides about all that is behind so many dimensions: so many draws are compared, not so many values."""
+
 _TESTS = ("test_compare_cpu", "test_noncontiguous_samples", "test_variant_consistency_eager", "test_out")
 
 
@@ -71,19 +76,22 @@ class Closeness(Enum):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """A relative and an absolute tolerance, and how much farther than the CPU's result one may be from the precise."""
+    """A relative and an absolute tolerance, how much farther than the CPU's result one may be from the precise, and the number
+    of dimensions whose elements have a draw of their own where results are random (None: all)."""
 
     rtol: float = 0.0
     atol: float = 0.0
     slack: float = SLACK
+    drawn: int | None = None
 
     def __or__(self, other: Tolerance) -> Tolerance:
-        return Tolerance(max(self.rtol, other.rtol), max(self.atol, other.atol), max(self.slack, other.slack))
+        drawn = self.drawn if other.drawn is None else other.drawn
+        return Tolerance(max(self.rtol, other.rtol), max(self.atol, other.atol), max(self.slack, other.slack), drawn)
 
 
 def slack(name: str) -> Tolerance:
-    """The slack of the entry of this name, and no more tolerance than that."""
-    return Tolerance(slack=SLACKS[name][0]) if name in SLACKS else Tolerance()
+    """The slack of the entry of this name and what it draws, and no more tolerance than that."""
+    return Tolerance(slack=SLACKS[name][0] if name in SLACKS else SLACK, drawn=FEATURES.get(name))
 
 
 def override(entry: Any, dtype: torch.dtype) -> Tolerance:
@@ -137,7 +145,7 @@ def compare(
     except AssertionError as error:
         failed = Mismatch(str(error))
     if random():
-        _compare_samples(expected, actual)
+        _compare_samples(expected, actual, math.prod(expected.shape[: tolerance.drawn]))
         return Closeness.RANDOM
     if not (expected.is_floating_point() or expected.is_complex()) or expected.layout != torch.strided:
         raise failed
@@ -176,8 +184,8 @@ def _distance(result: torch.Tensor, precise: torch.Tensor, ignored: torch.Tensor
     return torch.where(same, 0, (wide - precise).abs()).sum().item()
 
 
-def _compare_samples(expected: torch.Tensor, actual: torch.Tensor) -> None:
-    """Raises Mismatch if the values are hardly drawn from one distribution (Kolmogorov and Smirnov's test)."""
+def _compare_samples(expected: torch.Tensor, actual: torch.Tensor, draws: int) -> None:
+    """Raises Mismatch if the values, of so many draws, are hardly drawn from one distribution (Kolmogorov and Smirnov's test)."""
     one, two = (_flat(tensor).sort().values for tensor in (expected, actual))
     if one.isnan().sum() != two.isnan().sum():
         raise Mismatch(f"{two.isnan().sum()} random values are NaN instead of {one.isnan().sum()}")
@@ -189,7 +197,8 @@ def _compare_samples(expected: torch.Tensor, actual: torch.Tensor) -> None:
         torch.searchsorted(one, points, right=True) / one.numel()
         - torch.searchsorted(two, points, right=True) / two.numel()
     ).abs()
-    bound = math.sqrt(-math.log(RISK / 2) * (one.numel() + two.numel()) / (2 * one.numel() * two.numel()))
+    sizes = [min(sample.numel(), draws) for sample in (one, two)]
+    bound = math.sqrt(-math.log(RISK / 2) * sum(sizes) / (2 * math.prod(sizes)))
     if gap.max() > bound:
         raise Mismatch(
             f"{one.numel()} random values are distributed otherwise: "

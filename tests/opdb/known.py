@@ -6,25 +6,17 @@ import re
 
 __all__ = ["COMPILED", "FALLBACKS", "GAPS", "NOT_COMPILED", "fallback_reason", "reason"]
 
-_SPARSE = "makes or takes sparse tensors, which exist on the CPU only: PyTorch has no fallback between layouts"
-
 _POLES = "at a pole, an integer below 1, it is inf; the CPU gives what rounding leaves of it, such as 2e15"
 _POLYGAMMA = ("special_polygamma_special_polygamma_n_0", *(f"polygamma_polygamma_n_{n}" for n in range(5)))
 
 GAPS: dict[tuple[str, str, str], str] = {
     **{(entry, dtype, "forward"): _POLES for entry in _POLYGAMMA for dtype in ("int8", "int16")},
-    ("sparse_mm_reduce", "*", "*"): _SPARSE,
-    ("SparseAdam", "*", "*"): _SPARSE,
     ("fft_ihfft2", "*", "out"): "an empty `out` stays empty where one dimension is transformed",
     ("fft_ihfftn", "*", "out"): "an empty `out` stays empty where one dimension is transformed",
 }
 """By entry, dtype and check, of which the last two may be "*": why it is not right."""
 
-COMPILED = {
-    "_native_batch_norm_legit": "PyTorch's own decomposition gives statistics of shape [0] on the CPU, of [C] on any other device",
-    "narrow": "`aot_eager` refuses a start that is a tensor on the device too",
-    "nn_functional_feature_alpha_dropout_with_train": "25 draws decide 3,125 values, which are compared as if each were one",
-}
+COMPILED: dict[str, str] = {}
 """By entry: why it is not right under `torch.compile`, though it is on the device."""
 
 _READS = "Dynamo makes no graph of an operation that reads a value to decide (`equal`, `allclose`), whatever the backend"
@@ -48,7 +40,7 @@ NOT_COMPILED = {
     "resize_as_": _NO_RESIZE,
     "torch__scaled_mm_v2": "Dynamo makes no graph of its arguments, which are enumerations, whatever the backend",
 }
-"""By entry: why it is not run under `torch.compile`, though the CPU has it."""
+"""By entry: why it is no graph under `torch.compile`, though the CPU has it: it is run in parts, without ``fullgraph``."""
 
 FALLBACKS = {
     r"aten::(nonzero|masked_select|_unique.*|unique_.*|argwhere|bincount|repeat_interleave|index)(\..*)?": (

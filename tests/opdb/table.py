@@ -18,6 +18,9 @@ _SHORT = {
 }  # fmt: skip
 
 
+PARTS = ("forward in parts", "backward in parts")
+
+
 def _entries(db: str) -> list[dict[str, Any]]:
     return [entry for entry in load() if entry["db"] == db]
 
@@ -36,7 +39,10 @@ def totals() -> str:
     }.items():
         rows.append(f"| {title} | {' | '.join(str(counts[word]) for word in (*WORDS, None))} |")
     counts = Counter(_word(entry, "forward", "backward") for entry in _entries("compiled"))
-    rows.append(f"| the same under `torch.compile` | {' | '.join(str(counts[word]) for word in (*WORDS, None))} |")
+    rows.append(f"| the same under `torch.compile(fullgraph=True)` | {' | '.join(str(counts[word]) for word in (*WORDS, None))} |")
+    parts = Counter(_word(entry, *PARTS) for entry in _entries("compiled") if any(check in entry["checks"] for check in PARTS))
+    rows.append(f"| {parts.total()} of which Dynamo makes no whole graph, without `fullgraph`"
+                f" | {' | '.join(str(parts[word]) for word in (*WORDS, None))} |")
     for db in ("modules", "optims"):
         counts = Counter(_word(entry, *entry["checks"]) for entry in _entries(db))
         title = f"{len(_entries(db))} entries of {db.removesuffix('s')}_db, all checks"
@@ -96,7 +102,7 @@ def _op_row(entry: dict[str, Any], compiled: dict[str, Any]) -> str:
         f"`{entry['entry']}`",
         checks.get("forward", "-"),
         checks.get("backward", "-"),
-        _word(compiled, "forward", "backward") or "-",
+        _word(compiled, "forward", "backward") or (f"in parts: {word}" if (word := _word(compiled, *PARTS)) else "-"),
         ", ".join(_grouped(others)),
         "; ".join(_grouped(_shortened(entry))),
         "; ".join((*_reasons(entry), *_reasons_compiled(compiled))),
@@ -128,8 +134,8 @@ def _reasons(entry: dict[str, Any]) -> Iterator[str]:
 
 
 def _reasons_compiled(entry: dict[str, Any]) -> Iterator[str]:
-    if not entry["checks"] and entry["entry"] in known.NOT_COMPILED:
-        yield f"not compiled: {known.NOT_COMPILED[entry['entry']]}"
+    if entry["entry"] in known.NOT_COMPILED:
+        yield f"no whole graph: {known.NOT_COMPILED[entry['entry']]}"
     for check, word in entry["checks"].items():
         reason = known.reason(entry["entry"], entry["dtype"], check, "compiled") if word not in RIGHT else None
         if reason:
