@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 
 from ftm_lazy.frontends.arrays import ArrayProgram
 from ftm_lazy.frontends.model import capture_model
-from ftm_lazy.frontends.package import compiled, token
+from ftm_lazy.frontends.package import check_machine, compiled, token
 from ftm_lazy.frontends.validate import Report, validate
 
 __all__ = ["FTMCompiler"]
@@ -29,9 +29,12 @@ class FTMCompiler:
 
     Args:
         machine: the preset that assembly is for; that of FTM_MACHINE if None.
+
+    Raises ValueError for an unknown machine.
     """
 
     def __init__(self, machine: str | None = None) -> None:
+        check_machine(machine)
         self._machine = machine
 
     def compile_to_mlir(self, model: Model, *inputs: Any, dialect: str = "torch", **keywords: Any) -> str:

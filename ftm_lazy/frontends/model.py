@@ -222,10 +222,20 @@ def _name(path: Sequence[Any]) -> str:
     return ".".join([f"x{first}" if which == "0" else first, *rest])
 
 
+_WAY_OUT = ('call it outside of the model, or use torch.compile(model, backend="ftm"), which calls on the CPU, between two programs,'
+            " what no program takes up")
+
+
 @contextmanager
 def _explained() -> Iterator[None]:
     try:
         yield
     except NotImplementedError as error:
-        asked = str(error).startswith("the value of a tensor was asked for")
-        raise (ValueAsked if asked else CaptureError)(str(error)) from error
+        if str(error).startswith("the value of a tensor was asked for"):
+            raise ValueAsked(str(error)) from error
+        raise CaptureError(f"{error}: {_WAY_OUT}") from error
+    except TypeError as error:
+        if "device type tensor to numpy" in str(error):
+            raise ValueAsked("the model makes an array of a tensor, whose values only running it gives: numpy is no part of a program."
+                             " Say it with operations of PyTorch, or compute that part outside of the model") from error
+        raise

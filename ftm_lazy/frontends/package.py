@@ -10,12 +10,13 @@ from torch.export import ExportedProgram
 
 from ftm_backend.executable import Executable
 from ftm_backend.frontend.trace import Trace
+from ftm_backend.machine import presets
 from ftm_backend.runtime import model as runtime
 from ftm_lazy import compiler, settings
 from ftm_lazy.frontends.arrays import DTYPES_OF_TORCH, ArrayProgram
 from ftm_lazy.frontends.model import CapturedModel, capture_model
 
-__all__ = ["compiled", "package", "token"]
+__all__ = ["check_machine", "compiled", "package", "token"]
 
 
 def package(model: ExportedProgram | CapturedModel, path: str | Path, *, machine: str | None = None) -> None:
@@ -31,6 +32,7 @@ def package(model: ExportedProgram | CapturedModel, path: str | Path, *, machine
         CompileError: the program does not compile.
         OSError: the file cannot be written.
         TypeError: the model was not exported.
+        ValueError: there is no such machine.
     """
     if not isinstance(model, (ExportedProgram, CapturedModel)):
         raise TypeError(
@@ -56,11 +58,18 @@ def compiled(trace: Trace, machine: str | None = None) -> Executable:
     """The executable of a trace, through the caches; CompileError where it does not compile."""
     if machine is None:
         return compiler.bridge().executable(str(trace))
+    check_machine(machine)
     bridge = compiler.Bridge(replace(settings.current(), machine=machine))
     try:
         return bridge.executable(str(trace))
     finally:
         bridge.close()
+
+
+def check_machine(name: str | None) -> None:
+    """ValueError for what is no preset's name, nor None."""
+    if name is not None and name not in presets.NAMES:
+        raise ValueError(f"there is no machine {name!r}: use one of {', '.join(presets.NAMES)}")
 
 
 def token(dtype: Any) -> str:

@@ -230,7 +230,7 @@ def test_sizes_that_are_no_numbers_are_named() -> None:
 
 
 def test_an_op_without_lowering_is_named() -> None:
-    with pytest.raises(CaptureError, match="aten::_linalg_eigh"):
+    with pytest.raises(CaptureError, match=r"aten::_linalg_eigh.*use torch\.compile"):
         COMPILER.compile_to_mlir(lambda x: torch.linalg.eigvalsh(x), torch.eye(3))
 
 
@@ -256,6 +256,16 @@ def test_an_op_that_only_we_lower_is_named() -> None:
 def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="none"):
         COMPILER.compile_to_lasm(nn.Linear(8, 4), torch.randn(3, 8), output_path=tmp_path / "none" / "kernel.lan")
+
+
+def test_an_array_of_a_tensor_is_named() -> None:
+    with pytest.raises(CaptureError, match="numpy is no part of a program"):
+        FTMCompiler().compile_to_mlir(lambda x: torch.from_numpy(x.numpy() * 2), torch.ones(3))
+
+
+def test_an_unknown_machine_lists_the_known() -> None:
+    with pytest.raises(ValueError, match="there is no machine 'm9999': use one of .*mt3000"):
+        FTMCompiler(machine="m9999")
 
 
 def test_what_is_no_model() -> None:

@@ -51,7 +51,11 @@ def write(path: str | Path, sections: Mapping[str, bytes | np.ndarray]) -> None:
         starts.append(offset)
         offset = _aligned(offset + content.nbytes)
     path = Path(path)
-    descriptor, partial = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
+    try:
+        descriptor, partial = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
+    except OSError as error:
+        error.filename = str(path)  # not a name that nobody chose
+        raise
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(_HEAD.pack(_MAGIC, _VERSION, len(names)) + b"".join(table))
