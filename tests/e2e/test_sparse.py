@@ -117,3 +117,14 @@ def test_a_graph_convolution_learns() -> None:
     counters = ftm_lazy.metrics.counters()
     assert not fallbacks(counters)
     assert not any(n for name, n in counters.items() if name.startswith("sync::"))  # the mask came from the CPU
+
+
+@pytest.mark.parametrize("reduce", ("amax", "amin", "mean"))
+def test_gradients_of_products_that_reduce_otherwise(reduce: str) -> None:
+    """The CPU's kernel notes where a maximum comes from only if it is told that a gradient is wanted."""
+    found = []
+    for device in ("cpu", "ftm"):
+        left, right = compressed(device).requires_grad_(), rows(device).requires_grad_()
+        torch.sparse.mm(left, right, reduce).square().sum().backward()
+        found.append([left.grad.to_dense().cpu(), right.grad.cpu()])
+    torch.testing.assert_close(found[1], found[0])
