@@ -6,14 +6,16 @@ import libcst as cst
 from libcst.metadata import ParentNodeProvider, PositionProvider, QualifiedNameProvider
 
 from ftm_lazy.migrate.lines import GONE, without_empty
-from ftm_lazy.migrate.names import CALLS, DEVICE, REFERENCES, REMOVED, UNWRAPPED, Rule
+from ftm_lazy.migrate.names import CALLS, DEVICE, REFERENCES, REMOVED, TOGETHER, UNWRAPPED, XM, Rule
 
 __all__ = ["Calls"]
 
 _DEVICE_KEYWORDS = ("device", "device_type", "map_location", "backend")
 _DEVICE_FUNCTIONS = ("torch.device", "torch.autocast", "torch.amp.autocast", "torch.amp.GradScaler", "torch.set_default_device")
 _GROUP = "torch.distributed.init_process_group"
-_START = ("torch_xla.launch", "torch_xla.distributed.xla_multiprocessing.spawn")
+_LAUNCH = ("torch_xla.launch", "torch_xla.distributed.xla_multiprocessing.launch")
+_START = (*_LAUNCH, "torch_xla.distributed.xla_multiprocessing.spawn")
+_RANK = 'int(os.environ.get("LOCAL_RANK", 0))'
 
 
 class _Unfit(Exception):
@@ -21,12 +23,17 @@ class _Unfit(Exception):
 
 
 class Calls(cst.CSTTransformer):
-    """Rewrites what `names` has rules for; `left` is what it could not, and what the user should know."""
+    """Rewrites what `names` has rules for; `left` is what it could not, and what the user should know.
+
+    Args:
+        several: whether the file knows of several processes, so that gradients have to be reduced.
+    """
 
     METADATA_DEPENDENCIES = (QualifiedNameProvider, PositionProvider, ParentNodeProvider)
 
-    def __init__(self) -> None:
+    def __init__(self, several: bool) -> None:
         super().__init__()
+        self._rules = CALLS | ({f"{XM}.optimizer_step": TOGETHER} if several else {})
         self.left: list[tuple[int, str]] = []
         self.helpers: set[str] = set()
         self.written: list[str] = []
@@ -43,7 +50,7 @@ class Calls(cst.CSTTransformer):
             return self._compiled(original_node, updated_node)
         if name in REMOVED and self._waits(original_node):
             return self._write(f"torch.{DEVICE}.synchronize()")
-        rule = CALLS.get(name)
+        rule = self._rules.get(name)
         if rule is None:
             return self._device_strings(name, updated_node)
         try:
@@ -74,7 +81,7 @@ class Calls(cst.CSTTransformer):
                 if key not in given and key not in dict(rule.optional):
                     raise _Unfit(f"the argument {key} is missing")
                 filled = filled.replace(f"{{{key}}}", given.get(key, dict(rule.optional).get(key, "")))
-            elif key in given and key not in rule.dropped:
+            elif key in given and key not in rule.dropped and not (rule.open_ended and key not in rule.parameters):
                 raise _Unfit(f"there is nothing for the argument {key}")
         return filled
 
@@ -100,15 +107,17 @@ class Calls(cst.CSTTransformer):
         if "fn" not in given or any(each.star for each in updated.args):
             self._leave(original, f"{self._name(original.func)}: its arguments cannot be told apart")
             return updated
-        function = _text(given["fn"])
-        number = _text(given["nprocs"]) if "nprocs" in given and "launch" not in self._name(original.func) else "1"
+        function, known = _text(given["fn"]), self._name(original.func) not in _LAUNCH
+        number = _text(given["nprocs"]) if known and "nprocs" in given else "None"
         if number in ("1", "None"):
+            rank = "0" if number == "1" else _RANK
             arguments = _unpacked(given["args"]) if "args" in given else ""
-            self._leave(original, "one process now; for several, start the program by torchrun and wrap the model in DDP")
-            return self._write(f"{function}(0, {arguments})" if arguments else f"{function}(0)")
-        arguments = f", args={_text(given['args'])}" if "args" in given else ""
-        self._leave(original, f"each process has to call torch.distributed.init_process_group('{DEVICE}', ...) itself")
-        return self._write(f"torch.multiprocessing.spawn({function}{arguments}, nprocs={number})")
+            if number == "None":
+                self._leave(original, "one process, or those that torchrun starts")
+            return self._write(f"{function}({rank}, {arguments})" if arguments else f"{function}({rank})")
+        self.helpers.add("spawn_processes")
+        arguments = _text(given["args"]) if "args" in given else "()"
+        return self._write(f"spawn_processes({function}, {arguments}, {number})")
 
     def _group(self, call: cst.Call) -> cst.Call:
         """The process group ``ftm``, which finds the others by the environment as torchrun sets it."""

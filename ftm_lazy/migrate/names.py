@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CALLS", "DEVICE", "REFERENCES", "REMOVED", "UNWRAPPED", "Rule"]
+__all__ = ["CALLS", "DEVICE", "REFERENCES", "REMOVED", "SEVERAL", "TOGETHER", "UNWRAPPED", "Rule"]
 
 DEVICE = "ftm"
 
@@ -25,6 +25,7 @@ class Rule:
         dropped: those that mean nothing on ftm.
         helper: the name of a definition in `helpers` that the template uses.
         note: what the user should know about it.
+        open_ended: arguments that are not among `parameters` mean nothing on ftm.
     """
 
     template: str
@@ -33,9 +34,11 @@ class Rule:
     dropped: tuple[str, ...] = ()
     helper: str | None = None
     note: str | None = None
+    open_ended: bool = False
 
 
-XM, XR, MET = "torch_xla.core.xla_model", "torch_xla.runtime", "torch_xla.debug.metrics"
+XM, XR, MET, XP = "torch_xla.core.xla_model", "torch_xla.runtime", "torch_xla.debug.metrics", "torch_xla.debug.profiler"
+XMP = "torch_xla.distributed.xla_multiprocessing"
 
 _DEVICE = Rule(f'torch.device("{DEVICE}")', ("n", "devkind"), dropped=("n", "devkind"))
 _SIZE = Rule("process_count()", ("defval",), dropped=("defval",), helper="process_count")
@@ -67,11 +70,13 @@ CALLS: dict[str, Rule] = {
     f"{XM}.get_local_ordinal": _RANK,
     f"{XM}.is_master_ordinal": Rule("(process_rank() == 0)", ("local",), dropped=("local",), helper="process_rank"),
     f"{XM}.master_print": Rule("print_once({*})", helper="print_once"),
-    f"{XM}.save": Rule(
-        "save_once({data}, {file_or_path})",
-        ("data", "file_or_path", "master_only", "global_master"),
-        dropped=("global_master",),
-        helper="save_once",
+    f"{XM}.save": Rule("save_once({*})", helper="save_once"),
+    f"{XM}.all_reduce": Rule(
+        "reduce_over_processes({reduce_type}, {inputs}, {scale})",
+        ("reduce_type", "inputs", "scale", "groups", "pin_layout"),
+        (("scale", "1.0"),),
+        ("pin_layout",),
+        "reduce_over_processes",
     ),
     f"{XM}.add_step_closure": Rule(
         "{closure}({args})",
@@ -88,6 +93,8 @@ CALLS: dict[str, Rule] = {
     f"{XR}.local_ordinal": _RANK,
     f"{XR}.process_index": _RANK,
     f"{XR}.is_bf16_supported": Rule(f"torch.{DEVICE}.is_bf16_supported()"),
+    f"{XP}.Trace": Rule("torch.profiler.record_function({name})", ("name",), open_ended=True),
+    f"{XP}.StepTrace": Rule("torch.profiler.record_function({name})", ("name",), open_ended=True),
     f"{MET}.metrics_report": Rule("ftm_lazy.metrics.report()"),
     f"{MET}.clear_all": Rule("ftm_lazy.metrics.reset()"),
     "torch_xla.distributed.parallel_loader.MpDeviceLoader": Rule(
@@ -112,6 +119,22 @@ CALLS: dict[str, Rule] = {
     "torch_xla.amp.GradScaler": Rule(f'torch.amp.GradScaler("{DEVICE}", {{*}})'),
 }
 """A call, to what takes its place."""
+
+TOGETHER = Rule(
+    "step_together({optimizer}, {optimizer_args})",
+    ("optimizer", "barrier", "optimizer_args", "groups", "pin_layout"),
+    optional=(("optimizer_args", ""),),
+    dropped=("barrier", "pin_layout"),
+    helper="step_together",
+)
+"""`optimizer_step` in a file that knows of several processes."""
+
+SEVERAL = frozenset(
+    {f"{XMP}.spawn", "torch_xla.launch", f"{XMP}.launch"}
+    | {f"{XM}.{name}" for name in ("all_reduce", "mesh_reduce", "rendezvous", "get_ordinal", "xrt_world_size", "is_master_ordinal")}
+    | {f"{XR}.{name}" for name in ("world_size", "global_ordinal", "local_ordinal", "process_count", "process_index")}
+)
+"""Names by which a file shows that it knows of several processes."""
 
 REFERENCES: dict[str, str] = {
     _CHECKPOINT: "torch.utils.checkpoint.checkpoint",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper
+from libcst.metadata import MetadataWrapper, QualifiedNameProvider
 
 from ftm_lazy.migrate.calls import Calls
 from ftm_lazy.migrate.helpers import HELPERS, needed
 from ftm_lazy.migrate.imports import Imports, Uses
+from ftm_lazy.migrate.names import SEVERAL
 
 __all__ = ["MigrateError", "Migrated", "migrate"]
 
@@ -39,8 +40,9 @@ def migrate(source: bytes) -> Migrated:
         module = cst.parse_module(source)
     except (cst.ParserSyntaxError, UnicodeDecodeError, LookupError) as error:
         raise MigrateError(f"not Python: {error}") from error
-    calls = Calls()
-    rewritten = MetadataWrapper(module, unsafe_skip_copy=False).visit(calls)
+    wrapper = MetadataWrapper(module)
+    calls = Calls(several=not SEVERAL.isdisjoint(_names(wrapper)))
+    rewritten = wrapper.visit(calls)
     taken = sorted(calls.helpers & _definitions(module))
     if taken:
         raise MigrateError(f"it has definitions of its own named {', '.join(taken)}, which helpers are named: rename them")
@@ -51,6 +53,12 @@ def migrate(source: bytes) -> Migrated:
     return Migrated(finished.bytes, sorted(calls.left))
 
 
+def _names(wrapper: MetadataWrapper) -> set[str]:
+    """What the expressions of the module stand for, as far as its imports say."""
+    found = wrapper.resolve(QualifiedNameProvider).values()
+    return {name.name for names in found for name in (names() if callable(names) else names)}
+
+
 def _definitions(module: cst.Module) -> set[str]:
     """The functions and classes at the top of the module."""
     return {each.name.value for each in module.body if isinstance(each, (cst.FunctionDef, cst.ClassDef))}
@@ -59,4 +67,4 @@ def _definitions(module: cst.Module) -> set[str]:
 def _wanted(module: cst.Module, calls: Calls) -> list[str]:
     """The modules that the new expressions name."""
     text = "".join(calls.written) + "".join(HELPERS[name][1] for name in needed(calls.helpers))
-    return [name for name in ("torch", "ftm_lazy") if f"{name}." in text]
+    return [name for name in ("os", "torch", "ftm_lazy") if f"{name}." in text]

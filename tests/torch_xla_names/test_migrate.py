@@ -31,7 +31,9 @@ REWRITES = [
     ("xm.optimizer_step(o, optimizer_args={'closure': c})\n", "o.step(**{'closure': c})\n"),
     ("xm.add_step_closure(print, args=(a, b))\n", "print(a, b)\n"),
     ("xm.add_step_closure(lambda a: a, (a,), run_async=True)\n", "(lambda a: a)(a)\n"),
-    ("torch_xla.launch(main, args=(1, 2))\n", "main(0, 1, 2)\n"),
+    ("xmp.spawn(main, args=(1, 2), nprocs=1)\n", "main(0, 1, 2)\n"),
+    ("with xp.StepTrace('train', step_num=i), xp.Trace('a'):\n    f()\n",
+     "with torch.profiler.record_function('train'), torch.profiler.record_function('a'):\n    f()\n"),
     ("xm.wait_device_ops()\n", "torch.ftm.synchronize()\n"),
     ("torch_xla.manual_seed(3)\n", "torch.ftm.manual_seed(3)\n"),
 ]
@@ -45,8 +47,23 @@ def migrated(text: str) -> str:
 
 @pytest.mark.parametrize(("before", "after"), REWRITES, ids=[before.split("\n")[0] for before, _ in REWRITES])
 def test_rewrites(before, after):
-    imports = "import torch\nimport torch_xla\nimport torch_xla.core.xla_model as xm\n"
+    imports = (
+        "import torch\nimport torch_xla\nimport torch_xla.core.xla_model as xm\nimport torch_xla.debug.profiler as xp\n"
+        "import torch_xla.distributed.xla_multiprocessing as xmp\n"
+    )
     assert migrated(imports + before) == "import torch\n" + after
+
+
+def test_several_processes():
+    """A file that knows of them reduces its gradients as before; one that does not steps, and is told."""
+    text = migrated(XLA + XM + "def main(i):\n    xm.optimizer_step(o, optimizer_args={'closure': c})\ntorch_xla.launch(main)\n")
+    assert "    step_together(o, **{'closure': c})\n" in text and 'main(int(os.environ.get("LOCAL_RANK", 0)))\n' in text
+    assert text.count("import os\n") == text.count("def step_together(") == text.count("def reduce_in_place(") == 1
+    text = migrated(XM + "from torch_xla.distributed.xla_multiprocessing import spawn\nspawn(f, (xm.all_reduce(xm.REDUCE_MAX, x),), n)\n")
+    assert 'spawn_processes(f, (reduce_over_processes("max", x, 1.0),), n)' in text
+    text = migrated(XM + "xm.all_reduce('sum', x, groups=[[0], [1]])\n")
+    assert text == "import torch\nimport ftm_lazy.torch_xla.core.xla_model as xm\nxm.all_reduce('sum', x, groups=[[0], [1]])\n"
+    assert migrate((XM + "xm.optimizer_step(o)\n").encode()).left[0][1].endswith("wrap the model in DistributedDataParallel")
 
 
 def test_what_is_left_is_imported_and_reported():

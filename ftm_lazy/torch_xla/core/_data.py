@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
+from torch.distributed.tensor import DTensor
 
 from ftm_lazy.device_name import NAME
 from ftm_lazy.torch_xla import _world
@@ -106,6 +107,8 @@ def _on_cpu(data: Any, moved: dict[tuple[int, torch.dtype], torch.Tensor]) -> An
 
 
 def _tensor_on_cpu(tensor: torch.Tensor, moved: dict[tuple[int, torch.dtype], torch.Tensor]) -> torch.Tensor:
+    if isinstance(tensor, DTensor):  # of a model that is divided among processes: each saves its part
+        tensor = tensor.to_local()
     storage = tensor.untyped_storage()
     key = (storage._cdata, tensor.dtype)
     if key not in moved:

@@ -15,7 +15,8 @@ class QueueBase:
 
     def __init__(self, maxsize: int = 1024) -> None:
         self._maxsize = maxsize
-        self._changed = threading.Condition()
+        lock = threading.Lock()
+        self._changed, self._space = threading.Condition(lock), threading.Condition(lock)
         self._items: Any = ()
         self._no_puts = self._no_gets = False
 
@@ -28,6 +29,7 @@ class QueueBase:
         with self._changed:
             self._no_gets = self._no_puts = True
             self._changed.notify_all()
+            self._space.notify_all()
 
     def close_write(self) -> None:
         """Nobody puts any more: gets return what is there, then None."""
@@ -46,17 +48,22 @@ class Queue(QueueBase):
     def put(self, item: Any) -> None:
         """Adds `item` when there is space; drops it if the queue is closed."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._items) < self._maxsize or self._no_gets)
+            self._space.wait_for(lambda: len(self._items) < self._maxsize or self._no_gets)
             if not self._no_gets:
                 self._items.append(item)
-                self._changed.notify_all()
+                self._changed.notify()
 
     def get(self) -> Any:
-        """The next item when there is one; None at the end."""
+        """The next item when there is one; None at the end.
+
+        Who waits for space hears of it when half of the queue is free, so that it puts several items at a time: a thread
+        that is woken for each of them costs more than to move a small batch.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._items or self._no_puts)
             item = self._items.popleft() if self._items else None
-            self._changed.notify_all()
+            if len(self._items) <= self._maxsize // 2:
+                self._space.notify_all()
             return item
 
 

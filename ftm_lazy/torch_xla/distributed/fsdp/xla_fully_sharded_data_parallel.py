@@ -28,6 +28,8 @@ __getattr__ = _refusals.getter(__name__)
 FLOAT_DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 XLA_DISABLE_FUNCTIONALIZATION = False
 
+_divided = False  # see `_divided_state`
+
 
 class TrainingState(enum.Enum):
     """What a wrapped module is doing; FSDP2 keeps that itself."""
@@ -204,13 +206,15 @@ class XlaFullyShardedDataParallel(nn.Module):
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """This process's parts of the parameters, and the buffers, by the names that they have in the module."""
         inner = self._module.state_dict(*args, **kwargs)
+        if _divided:
+            return inner
         for name, value in list(inner.items()):
             inner[name] = _local(value)
         return inner
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Takes what `state_dict` of the same process gave; raises RuntimeError where names or shapes differ."""
-        own = self._module.state_dict()
+        own = self._divided_state()
         if strict and own.keys() != state_dict.keys():
             raise RuntimeError(f"the names differ: {sorted(own.keys() ^ state_dict.keys())}")
         with torch.no_grad():
@@ -220,11 +224,20 @@ class XlaFullyShardedDataParallel(nn.Module):
                     raise RuntimeError(f"{name}: {tuple(state_dict[name].shape)}, but the part here has {tuple(target.shape)}")
                 target.copy_(state_dict[name])
 
+    def _divided_state(self) -> dict[str, Any]:
+        """The state with the parameters as FSDP2 has them, which know what they are parts of; of wrapped children too."""
+        global _divided
+        _divided = True
+        try:
+            return self._module.state_dict()
+        finally:
+            _divided = False
+
     def get_shard_metadata(self) -> dict[str, Any]:
         """What `consolidate_sharded_state_dicts` needs besides the states."""
         sharded = {
             name: {"_orig_name": name, "_orig_size": tuple(value.shape)}
-            for name, value in self._module.state_dict().items()
+            for name, value in self._divided_state().items()
             if isinstance(value, DTensor)
         }
         buffers = {name: {"_orig_dtype": buffer.dtype} for name, buffer in self._module.named_buffers()}
@@ -255,6 +268,23 @@ def _mesh(groups: list[list[int]] | None) -> DeviceMesh:
         dist.init_process_group("xla", init_method="xla://")
     whole = torch.tensor(groups or [list(range(_world.size()))])
     return DeviceMesh(NAME, whole, mesh_dim_names=("replica", "shard"))["shard"]
+
+
+def _take_parts() -> None:
+    """Makes optimizers take the parts of their state that a process saved: the state of torch_xla's parameters is local."""
+    fit = torch.optim.Optimizer._process_value_according_to_param_policy
+
+    def fit_part(param: torch.Tensor, value: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        fitted = fit(param, value, *args, **kwargs)
+        if not isinstance(param, DTensor) or isinstance(fitted, DTensor) or fitted.shape != param.to_local().shape:
+            return fitted
+        shape = {"shape": param.shape, "stride": param.stride()}
+        return DTensor.from_local(fitted, param.device_mesh, param.placements, run_check=False, **shape)
+
+    torch.optim.Optimizer._process_value_according_to_param_policy = staticmethod(fit_part)
+
+
+_take_parts()
 
 
 def _local(value: Any) -> Any:

@@ -1,0 +1,144 @@
+"""What a loop of torch_xla's costs beside the plain one: `MpDeviceLoader`, `optimizer_step`, closures, `mark_step`, metrics.
+
+    python benchmarks/torch_xla_overhead.py [--steps 50] [--rounds 9] [--json]
+
+Two models of the same parameters train on the same batches, on ftm, in one process; the two loops take turns, in alternating
+order.  The plain loop moves its batches by ``.to(device)`` and reads its loss every ten steps; torch_xla's prints it in a
+closure as often, and asks for the report of the metrics at the end.  Quoted are the least times of a step and their ratio, and
+the median of the ratios of the rounds, which what else the host does disturbs less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import ftm_lazy.torch_xla.core.xla_model as xm
+import ftm_lazy.torch_xla.debug.metrics as met
+import ftm_lazy.torch_xla.distributed.parallel_loader as pl
+
+LOG_STEPS = 10
+
+
+def convolutions() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(32 * 49, 10),
+    )  # fmt: skip
+
+
+def perceptron() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {"perceptron": perceptron, "convolutions": convolutions}
+
+
+class Run:
+    """A model, its optimizer and the data that it goes through."""
+
+    def __init__(self, make: Callable[[], nn.Module], steps: int) -> None:
+        torch.manual_seed(0)
+        self.device = torch.device("ftm")
+        self.model = make().to(self.device)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+        data = TensorDataset(torch.randn(64 * steps, 1, 28, 28), torch.randint(10, (64 * steps,)))
+        self.loader = DataLoader(data, batch_size=64)
+        self.losses: list[float] = []
+
+    def step(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        self.optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(self.model(x), y)
+        loss.backward()
+        return loss
+
+
+def plain(run: Run) -> None:
+    """The loop as one writes it for any device."""
+    for index, (x, y) in enumerate(run.loader):
+        loss = run.step(x.to(run.device), y.to(run.device))
+        run.optimizer.step()
+        if index % LOG_STEPS == 0:
+            run.losses.append(loss.item())
+    torch.accelerator.synchronize()
+
+
+def torch_xla_style(run: Run) -> None:
+    """The loop as torch_xla's examples write it."""
+
+    def report(loss: torch.Tensor) -> None:
+        run.losses.append(loss.item())
+
+    met.clear_all()
+    for index, (x, y) in enumerate(pl.MpDeviceLoader(run.loader, run.device)):
+        loss = run.step(x, y)
+        xm.optimizer_step(run.optimizer)
+        if index % LOG_STEPS == 0:
+            xm.add_step_closure(report, args=(loss,))
+        xm.mark_step()
+    met.metrics_report()
+    xm.wait_device_ops()
+
+
+LOOPS = {"plain": plain, "torch_xla": torch_xla_style}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of a step: the least seconds of each loop, and the median of torch_xla's over plain's."""
+
+    plain: float
+    torch_xla: float
+    median: float
+
+    @property
+    def ratio(self) -> float:
+        return self.torch_xla / self.plain
+
+
+def measure(make: Callable[[], nn.Module], steps: int, rounds: int) -> Cost:
+    """Times the loops in turns."""
+    runs = {name: Run(make, steps) for name in LOOPS}
+    times: dict[str, list[float]] = {name: [] for name in LOOPS}
+    for index in range(-1, rounds):  # the first compiles
+        for name in sorted(LOOPS, reverse=index % 2 == 0):
+            start = time.perf_counter()
+            LOOPS[name](runs[name])
+            if index >= 0:
+                times[name].append((time.perf_counter() - start) / steps)
+    if runs["plain"].losses != runs["torch_xla"].losses:
+        raise AssertionError("the two loops compute different losses")
+    ratios = [xla / own for own, xla in zip(times["plain"], times["torch_xla"], strict=True)]
+    return Cost(min(times["plain"]), min(times["torch_xla"]), statistics.median(ratios))
+
+
+def main() -> int:
+    """Prints the table, or JSON."""
+    parser = argparse.ArgumentParser(description="What a loop of torch_xla's costs beside the plain one.")
+    parser.add_argument("--steps", type=int, default=50, help="of one turn")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--json", action="store_true", help="print {name: [plain s, torch_xla s, median ratio]}")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", DeprecationWarning)
+    costs = {name: measure(make, args.steps, args.rounds) for name, make in MODELS.items()}
+    if args.json:
+        print(json.dumps({name: [cost.plain, cost.torch_xla, cost.median] for name, cost in costs.items()}))
+        return 0
+    print(f"{'ms per step':<16}{'plain':>10}{'torch_xla':>12}{'ratio':>8}{'median ratio':>15}")
+    for name, cost in costs.items():
+        print(f"{name:<16}{1e3 * cost.plain:10.2f}{1e3 * cost.torch_xla:12.2f}{cost.ratio:8.3f}{cost.median:15.3f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

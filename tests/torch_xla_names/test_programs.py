@@ -1,0 +1,37 @@
+"""Whole programs in torch_xla's style, by all three ways: the losses of 50 steps are those of the CPU.
+
+The programs and the comparison are users' too: ``python examples/torch_xla/compare.py --steps 500`` is the longer run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+STEPS = 50
+COMPARE = Path(__file__).parents[2] / "examples" / "torch_xla" / "compare.py"
+
+
+@pytest.fixture(scope="module")
+def compare() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("compare", COMPARE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def expected(compare: ModuleType) -> dict[str, list[float]]:
+    return compare.losses_by("cpu", compare.PROGRAMS, STEPS)
+
+
+@pytest.mark.parametrize("way", ["1", "2", "3"])
+def test_losses(compare, expected, way):
+    assert len(expected) == 6
+    losses = compare.losses_by(way, compare.PROGRAMS, STEPS)
+    for program, values in losses.items():
+        assert compare.difference(values, expected[program]) < 1e-3, program
+        assert sum(values[-5:]) < 0.9 * sum(values[:5]), program  # it learns
