@@ -1,4 +1,8 @@
-"""Puts two files beside the package, which setuptools has no word for: the metadata of ``torch_xla``, and a .pth file."""
+"""Adds two files that setuptools has no word for: the metadata of ``torch_xla``, and a .pth file beside the package.
+
+A wheel has the metadata of one distribution, its own; that of ``torch_xla`` lies in a folder of its own below the package,
+which the .pth file puts on the path, where `importlib.metadata` looks.
+"""
 
 from pathlib import Path
 
@@ -12,8 +16,10 @@ Version: 2.9.0
 Summary: The names of torch_xla 2.9, served by ftm
 """
 
-NAME = "import os; os.environ.setdefault('FTM_DEVICE_NAME', 'xla')\n"
-"""Run by every Python of the environment, before anything can import torch."""
+METADATA_FOLDER = "torch_xla/metadata"
+
+START = f"import os; os.environ.setdefault('FTM_DEVICE_NAME', 'xla')\n{METADATA_FOLDER}\n"
+"""Read by every Python of the environment, before anything can import torch."""
 
 
 class Build(build_py):
@@ -32,7 +38,8 @@ class Build(build_py):
 
     def _files(self) -> dict[Path, str]:
         root = Path(self.build_lib)
-        return {root / "torch_xla-2.9.0.dist-info" / "METADATA": METADATA, root / "ftm_torch_xla.pth": NAME}
+        metadata = root / METADATA_FOLDER / "torch_xla-2.9.0.dist-info" / "METADATA"
+        return {metadata: METADATA, root / "ftm_torch_xla.pth": START}
 
 
 setup(packages=["torch_xla"], cmdclass={"build_py": Build})

@@ -255,15 +255,27 @@ def reduce_gradients(
     """
     if _world.size() == 1:
         return
-    gradients = [
-        parameter.grad for group in optimizer.param_groups for parameter in group["params"] if parameter.grad is not None
-    ]
+    gradients = _fetch_gradients(optimizer)
     scale = 1.0 / _world.size()
     limit = int(os.environ.get("ALLREDUCE_GRADIENTS_BUCKET_SIZE_MB", 0))
     if limit > 0:
         all_reduce_bucketized_gradients(gradients[::-1], scale, groups, pin_layout, limit)
     else:
         all_reduce(REDUCE_SUM, gradients, scale, groups, pin_layout)
+
+
+def _fetch_gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """The gradients of the optimizer's parameters; Accelerate calls this."""
+    parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]
+
+
+def _maybe_convert_to_cpu(data: Any, convert: bool = True) -> Any:
+    """`data` computed, and with its tensors on the CPU if `convert`; Accelerate and Lightning save by this."""
+    if convert:
+        return on_cpu(data)
+    ftm.synchronize()
+    return data
 
 
 def optimizer_step(

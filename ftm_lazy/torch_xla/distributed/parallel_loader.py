@@ -196,7 +196,7 @@ class ParallelLoader:
 
 
 class MpDeviceLoader:
-    """A DataLoader whose batches are on the device.
+    """A DataLoader whose batches are on the device; what else is asked of it (``dataset``, ...), the DataLoader answers.
 
     Args:
         loader: gives batches on the CPU.
@@ -216,3 +216,8 @@ class MpDeviceLoader:
 
     def __len__(self) -> int:
         return len(self._loader)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._loader, name)
