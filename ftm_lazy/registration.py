@@ -9,6 +9,7 @@ PyTorch calls `initialize` (as ``torch.ftm._lazy_init``) before it makes the fir
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from typing import Any
 
@@ -133,6 +134,7 @@ def _initialize() -> None:
     _C._set_loop_length(values.loop_length)
     _C._set_program_limit(values.program_limit)
     _C._set_debug_locations(not values.debug.isdisjoint({"locations", "recompile"}))
+    _C._set_library_folders([os.path.join(folder, "") for folder in (torch.__path__[0], os.path.dirname(__file__))])
     _C._set_executor(values.executor)
     if values.dump is not None and "data" in values.debug:
         _C._set_observer(bridge.observe)

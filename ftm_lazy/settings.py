@@ -22,7 +22,7 @@ __all__ = ["DEBUG_KEYS", "Settings", "SettingsError", "current", "read", "table"
 DEBUG_KEYS = {
     "compile": "a line for each program: compiled or found, where, in what time",
     "data": "with FTM_DUMP: also what each program was given when it first ran, and what came out, for `ftm-run`",
-    "locations": "errors of a running program name the Python line that recorded the operation",
+    "locations": "every operation has its Python line noted, for explanations and errors; else those whose indices may be refused",
     "recompile": "a warning for each compile that says why: what differs from the nearest earlier trace, and in which line",
     "worker": "what the compiler's process writes to its stderr",
 }

@@ -127,7 +127,11 @@ void Captured::add_output(
   output.strides = tensor.strides();
   output.offset = tensor.storage_offset();
   if (tensor.numel() != 0) {
-    Variable& variable = variable_of(*tensor.unsafeGetTensorImpl());
+    const Region region = region_of(*tensor.unsafeGetTensorImpl());
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        region.is_whole, "a captured program gives no slice of a storage that begins or ends between elements");
+    output.offset = region.offset;
+    Variable& variable = region.variable;
     for (size_t k = 0; k < capture.placeholders_.size() && output.input < 0; ++k) {
       if (capture.placeholders_[k].numel() != 0 && &variable_of(*capture.placeholders_[k].unsafeGetTensorImpl()) == &variable) {
         output.input = static_cast<int32_t>(k);

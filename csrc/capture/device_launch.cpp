@@ -25,9 +25,11 @@ c10::DimVector row_major(c10::IntArrayRef sizes) {
 
 // The storage's whole value; zeros if it was never written. Under the recorder's lock.
 const Value& content_of(const at::Tensor& tensor) {
-  Variable& variable = variable_of(*tensor.unsafeGetTensorImpl());
-  whole(variable, tensor.scalar_type());
-  return variable.value();
+  const Region region = region_of(*tensor.unsafeGetTensorImpl());
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      region.is_whole, "a compiled program takes no slice of a storage that begins or ends between elements: clone the tensor");
+  whole(region.variable, tensor.scalar_type());
+  return region.variable.value();
 }
 
 } // namespace
@@ -41,6 +43,7 @@ void DeviceLaunch::compute() {
     }
   }
   auto job = std::make_shared<Job>();
+  PythonLine line = python_line(this_thread());
   std::vector<Value> old; // freed without the lock
   RecorderLock lock(recorder_mutex());
   while (auto* trace = pending_in()) {
@@ -52,6 +55,7 @@ void DeviceLaunch::compute() {
     job->inputs.push_back(input_of(parameter));
   }
   job->scalars = scalars();
+  job->origin.launched_at = std::move(line);
   job->before.resize(trace.results.size());
   for (size_t i = 0; i < trace.results.size(); ++i) {
     const auto& type = trace.result_types[i];
@@ -90,7 +94,8 @@ Input DeviceLaunch::input_of(const Captured::Parameter& parameter) {
     return {copies_[parameter.placeholder], skipped};
   }
   const auto& data = static_cast<const DataNode&>(trace_node(content_of(tensor)));
-  return {data.buffer(), tensor.storage_offset() * itemsize(tensor.scalar_type()) + skipped};
+  const int64_t offset = region_of(*tensor.unsafeGetTensorImpl()).offset;
+  return {data.buffer(), offset * itemsize(tensor.scalar_type()) + skipped};
 }
 
 // A tensor that the program writes has the result as its storage's content from now on.
@@ -113,7 +118,7 @@ void DeviceLaunch::replace(size_t result, std::vector<Value>& old) {
   } else {
     variable.set_value(updated(
         whole(variable, tensor.scalar_type()), std::move(value), type.sizes, row_major(type.sizes),
-        tensor.storage_offset()));
+        region_of(*tensor.unsafeGetTensorImpl()).offset));
   }
 }
 

@@ -131,7 +131,7 @@ void Captured::build() {
     hits.fetch_add(program_ ? 1 : 0);
     return;
   }
-  const Built built = build_program(hash_, trace_);
+  const Built built = build_program(hash_, trace_, {});
   if (built.interrupt) {
     std::rethrow_exception(built.interrupt);
   }

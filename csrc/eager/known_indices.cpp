@@ -1,7 +1,7 @@
 #include "eager/known_indices.h"
 
 #include "eager/trial_calls.h"
-#include "tensor/variable.h"
+#include "tensor/views.h"
 
 #include <algorithm>
 #include <mutex>
@@ -42,8 +42,9 @@ const IndexRange& range_of(const Buffer& buffer) {
 // The tensor's buffer if its elements came from the CPU.
 BufferPtr known_buffer(const at::Tensor& tensor) {
   const RecorderLock lock(recorder_mutex());
-  const Value& value = variable_of(*tensor.unsafeGetTensorImpl()).value();
-  if (!value.node || !trace_node(value).is_data) {
+  const Region region = region_of(*tensor.unsafeGetTensorImpl());
+  const Value& value = region.variable.value();
+  if (!region.is_whole || !value.node || !trace_node(value).is_data) {
     return nullptr;
   }
   const auto& buffer = static_cast<const DataNode&>(trace_node(value)).buffer();
@@ -57,7 +58,7 @@ BufferPtr known_buffer(const at::Tensor& tensor) {
 }
 
 at::Tensor known_elements(const BufferPtr& buffer, const at::Tensor& tensor) {
-  return Buffer::as_cpu(buffer, tensor.scalar_type(), tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  return Buffer::as_cpu(buffer, tensor.scalar_type(), tensor.sizes(), tensor.strides(), region_of(*tensor.unsafeGetTensorImpl()).offset);
 }
 
 struct Bounds {

@@ -1,32 +1,30 @@
 #include "graph/location.h"
 
-#include "process/python.h"
-
 #include <atomic>
+#include <utility>
 
 namespace ftm {
 namespace {
 
-std::atomic<bool> wanted{false};
-thread_local std::shared_ptr<torch::lazy::UserMetaData> noted;
+std::atomic<bool> all_calls{false};
+thread_local PythonLine noted;
 
 } // namespace
 
-void set_locations(bool on) {
-  wanted = on;
-  noted = nullptr;
+void set_locations(bool all) {
+  all_calls = all;
 }
 
-void note_location() {
-  if (wanted.load(std::memory_order_relaxed)) {
-    auto text = python_location();
-    noted = text.empty() ? nullptr : std::make_shared<Location>(std::move(text));
-  }
+bool notes_all_locations() {
+  return all_calls.load(std::memory_order_relaxed);
 }
 
-const std::shared_ptr<torch::lazy::UserMetaData>& noted_location() {
-  static const std::shared_ptr<torch::lazy::UserMetaData> none;
-  return wanted.load(std::memory_order_relaxed) ? noted : none;
+void note_location(PythonLine line) {
+  noted = std::move(line);
+}
+
+const PythonLine& noted_location() {
+  return noted;
 }
 
 } // namespace ftm

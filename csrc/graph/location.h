@@ -1,24 +1,16 @@
-// Where in the user's program a call was recorded, for errors that surface later.
+// The line of the user's program that calls are recorded for, where all of them have theirs noted: for explanations of
+// recompiles, and for errors that surface later. (A call that its program may refuse always has.)
 #pragma once
 
-#include <torch/csrc/lazy/core/ir_metadata.h>
-
-#include <memory>
-#include <string>
+#include "process/python_line.h"
 
 namespace ftm {
 
-// On nodes: a Python line, as text.
-struct Location final : torch::lazy::UserMetaData {
-  explicit Location(std::string text) : text(std::move(text)) {}
-  std::string text;
-};
+void set_locations(bool all);
+bool notes_all_locations();
 
-// Whether errors of a running program name the Python line that recorded the call.
-void set_locations(bool on);
-// If they do: finds the line at which this thread's next calls are recorded. Not under the recorder's lock.
-void note_location();
-// The line that was noted last on this thread; null if none was.
-const std::shared_ptr<torch::lazy::UserMetaData>& noted_location();
+// Where this thread's next calls come from.
+void note_location(PythonLine line);
+const PythonLine& noted_location();
 
 } // namespace ftm

@@ -3,6 +3,7 @@
 
 #include "graph/form.h"
 #include "memory/buffer.h"
+#include "process/python_line.h"
 
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/lazy/core/ir.h>
@@ -75,6 +76,7 @@ class CallNode final : public TraceNode {
   const uint64_t sequence; // grows with every call recorded
   c10::SmallVector<Value, 3> values; // operands: slots of kind value, in order
   c10::SmallVector<uint64_t, 2> scalars; // the other slots, in order: bits of f64 or i64
+  PythonLine line; // that recorded the call, if it was noted
 
  private:
   FormPtr form_;

@@ -39,6 +39,9 @@ PendingTrace* new_trace() {
 
 struct OwnTrace {
   PendingTrace* const trace = new_trace();
+  OwnTrace() {
+    trace->owner = this_thread();
+  }
   ~OwnTrace() {
     leave_trace(*trace);
   }
@@ -98,8 +101,8 @@ Value add_call(
     trace.calls.store(trace.calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     trace.log.add(node->form(), trace.variables);
   }
-  if (const auto& location = noted_location()) {
-    node->SetUserMetadata(location);
+  if (notes_all_locations()) {
+    node->line = noted_location();
   }
   node->values.append(values.begin(), values.end());
   node->scalars.append(scalars.begin(), scalars.end());

@@ -8,6 +8,7 @@
 
 #include "graph/call_log.h"
 #include "graph/node.h"
+#include "process/python_line.h"
 
 #include <atomic>
 #include <unordered_set>
@@ -30,6 +31,7 @@ struct LastStep {
 
 // Under the recorder's lock. Lives as long as the process: a thread that ends leaves it to the next one.
 struct PendingTrace {
+  ThreadIdent owner = 0; // whose calls it has, as Python knows the thread
   std::atomic<int64_t> calls{0}; // recorded since the last cut; read without the lock
   CallLog log; // the same calls, for who looks for loops among them
   VariableData* first = nullptr; // variables whose value is pending, in the order in which they became so

@@ -1,7 +1,6 @@
 #include "graph/trace.h"
 
 #include "graph/form_text.h"
-#include "graph/location.h"
 
 namespace ftm {
 
@@ -13,9 +12,7 @@ Trace make_trace(const Graph& graph) {
   auto next = graph.operands.begin();
   for (const auto* call : graph.calls) {
     const auto count = static_cast<std::ptrdiff_t>(call->values.size());
-    const auto* location = static_cast<const Location*>(call->user_metadata());
-    trace.calls.push_back(
-        {call->form_ptr(), location != nullptr ? location->text : "", {next, next + count}});
+    trace.calls.push_back({call->form_ptr(), {next, next + count}});
     next += count;
   }
   trace.results = graph.result_operands;

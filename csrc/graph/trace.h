@@ -11,7 +11,6 @@ namespace ftm {
 struct Trace {
   struct Call {
     FormPtr form;
-    std::string location; // the Python line that recorded it first, if that was noted
     std::vector<int64_t> operands; // as in Graph: parameter i is 2 * i, call result j is 2 * j + 1
   };
 

@@ -11,6 +11,7 @@
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/conj_physical.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/neg.h>
@@ -25,12 +26,16 @@ at::Tensor observed(const at::Tensor& self) {
   if (self.numel() == 0) {
     return at::empty_strided(self.sizes(), self.strides(), self.options().device(at::kCPU));
   }
-  Variable& variable = variable_of(*self.unsafeGetTensorImpl());
-  const BufferPtr buffer = observe(variable);
+  const Region region = region_of(*self.unsafeGetTensorImpl());
+  const BufferPtr buffer = observe(region.variable);
   if (!buffer) {
     return at::zeros(self.sizes(), self.options().device(at::kCPU)); // never written
   }
-  return Buffer::as_cpu(buffer, self.scalar_type(), self.sizes(), self.strides(), self.storage_offset());
+  if (!region.is_whole) {
+    const at::Tensor bytes = Buffer::as_cpu(buffer, at::kByte, {region.nbytes}, {1}, region.begin).clone();
+    return bytes.view(self.scalar_type()).as_strided(self.sizes(), self.strides(), region.offset);
+  }
+  return Buffer::as_cpu(buffer, self.scalar_type(), self.sizes(), self.strides(), region.offset);
 }
 
 // The tensor's elements without lazy conjugation or negation, as `target` stores them. (Not by
@@ -63,7 +68,7 @@ void copy_from_cpu(const at::Tensor& self, const at::Tensor& source) {
   const ValueType type{self.scalar_type(), c10::DimVector(self.sizes())};
   const auto& target = *self.unsafeGetTensorImpl();
   if (!self.is_contiguous() && self.is_non_overlapping_and_dense() && self.storage_offset() == 0 &&
-      static_cast<int64_t>(self.nbytes()) == variable_of(target).nbytes()) {
+      static_cast<int64_t>(self.nbytes()) == variable_of(target).nbytes()) { // so it is no slice either
     // The permuted order is made on the CPU, so that the value lies in memory as the storage does.
     at::Tensor permuted = at::empty_strided(self.sizes(), self.strides(), dense.options());
     permuted.copy_(dense);
@@ -166,9 +171,20 @@ std::vector<at::Tensor> to_cpu(at::TensorList tensors) {
   return result;
 }
 
-// Values are immutable: a copy shares its source's until one of the two is written to.
+// A view of a copy of the whole storage, as eager's. (Values are immutable: the copy shares its source's until one of the two
+// is written to.)
 at::Tensor lazy_clone(const at::Tensor& self) {
-  return self.clone();
+  const bool is_elements = self.storage().nbytes() % self.itemsize() == 0;
+  const at::Tensor all =
+      at::empty({0}, is_elements ? self.options() : self.options().dtype(at::kByte)).set_(self.storage()).clone();
+  auto clone = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(all.storage()), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), self.dtype());
+  auto* impl = clone.unsafeGetTensorImpl();
+  impl->set_storage_offset(self.storage_offset());
+  impl->set_sizes_and_strides(self.sizes(), self.strides());
+  clone._set_conj(self.is_conj());
+  clone._set_neg(self.is_neg());
+  return clone;
 }
 
 } // namespace

@@ -50,6 +50,10 @@ bool refuses_values(const std::string& op) {
   return recorded_facts(op).refuses_values;
 }
 
+bool may_fail(const std::string& op) {
+  return recorded_facts(op).may_fail;
+}
+
 const IndexRule* find_index_rule(const std::string& op) {
   const RecordedFacts& facts = recorded_facts(op);
   if (facts.extent.empty()) {

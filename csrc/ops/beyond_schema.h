@@ -26,6 +26,9 @@ bool has_permissive_meta(const std::string& op);
 // Whether eager refuses elements of an operand: a divisor of integers that is 0, weights that are no distribution.
 bool refuses_values(const std::string& op);
 
+// Whether a program with the op can find, when it runs, elements that it refuses; besides ops that take indices.
+bool may_fail(const std::string& op);
+
 // Where the indices are that an op takes, and what they lie in: always in its first argument.
 struct IndexRule {
   enum class Extent : uint8_t { first, dim, classes, all, each };

@@ -90,6 +90,7 @@ void read_facts(Op& op) {
   op.permissive_meta = has_permissive_meta(base_name);
   op.refuses_values = refuses_values(base_name);
   op.index_rule = find_index_rule(base_name);
+  op.may_fail = op.index_rule != nullptr || may_fail(base_name);
   // Indexing has the tag for masks only: those are found call by call.
   op.data_dependent = !op.cpu_indices &&
       (op.handle.hasTag(at::Tag::dynamic_output_shape) || op.handle.hasTag(at::Tag::data_dependent_output));

@@ -62,6 +62,7 @@ struct Op {
   bool permissive_meta = false; // the meta kernel takes calls that eager refuses
   bool has_numbers = false; // takes Scalars
   bool refuses_values = false; // eager looks at elements of an operand
+  bool may_fail = false; // a program with it can find elements that are refused
   const IndexRule* index_rule = nullptr; // an argument says where in another one elements are
 
   // Not under the recorder's lock alone: threads record at once.

@@ -26,7 +26,8 @@ bool& flag_named(RecordedFacts& facts, const std::string& word) {
       {"cpu_indices", &RecordedFacts::cpu_indices},
       {"reads_apart", &RecordedFacts::reads_apart},
       {"permissive_meta", &RecordedFacts::permissive_meta},
-      {"refuses_values", &RecordedFacts::refuses_values}};
+      {"refuses_values", &RecordedFacts::refuses_values},
+      {"may_fail", &RecordedFacts::may_fail}};
   const auto found = flags.find(word);
   TORCH_CHECK_VALUE(found != flags.end(), "unknown fact of an op: '", word, "'");
   return facts.*(found->second);

@@ -15,6 +15,7 @@ struct RecordedFacts {
   bool reads_apart = false;
   bool permissive_meta = false;
   bool refuses_values = false;
+  bool may_fail = false;
   std::string extent; // what its indices lie in; empty: it takes none
   size_t index = 0; // argument
   bool wraps = false;

@@ -54,24 +54,4 @@ bool is_python_interrupt(const std::exception& error) {
   return is_python_error(error) && !matches(error, PyExc_Exception);
 }
 
-std::string python_location() {
-  if (!Py_IsInitialized()) {
-    return {};
-  }
-  py::gil_scoped_acquire gil;
-  auto frame = py::reinterpret_steal<py::object>(
-      reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
-  while (frame) {
-    auto* raw = reinterpret_cast<PyFrameObject*>(frame.ptr());
-    const auto code =
-        py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(raw)));
-    const auto file = code.attr("co_filename").cast<std::string>();
-    if (file.find("/torch/") == std::string::npos && file.find("/ftm_lazy/") == std::string::npos) {
-      return file + ":" + std::to_string(PyFrame_GetLineNumber(raw));
-    }
-    frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(raw)));
-  }
-  return {};
-}
-
 } // namespace ftm

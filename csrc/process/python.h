@@ -1,8 +1,7 @@
-// What of Python the recorder needs: its lock, its exceptions, and where the user's program is.
+// What of Python the recorder needs: its lock and its exceptions.
 #pragma once
 
 #include <exception>
-#include <string>
 
 namespace ftm {
 
@@ -27,8 +26,5 @@ void handle_signals();
 bool is_python_not_implemented(const std::exception& error);
 // True for KeyboardInterrupt and its like.
 bool is_python_interrupt(const std::exception& error);
-
-// "file:line" of the innermost Python frame of the user's own code, or empty (in a backward pass, say).
-std::string python_location();
 
 } // namespace ftm

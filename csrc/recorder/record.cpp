@@ -64,7 +64,9 @@ std::atomic<int64_t>& ops_traced() {
   return cell;
 }
 
-void finish_call(Op& op, const FormPtr& form, Call& call, torch::jit::Stack* stack, size_t base) {
+// line: where it was recorded, if that is to be noted.
+void finish_call(
+    Op& op, const FormPtr& form, Call& call, const PythonLine& line, torch::jit::Stack* stack, size_t base) {
   c10::SmallVector<at::Tensor, 4> results;
   c10::SmallVector<c10::IValue, 4> returned;
   {
@@ -76,6 +78,9 @@ void finish_call(Op& op, const FormPtr& form, Call& call, torch::jit::Stack* sta
         values.push_back(read(*operand));
       }
       node = add_call(op.kind, form, values, call.scalars).node;
+      if (line) {
+        static_cast<CallNode&>(*node).line = line;
+      }
       for (size_t i = 0; i < op.written.size(); ++i) {
         if (form->results[i].type.dtype != at::ScalarType::Undefined) {
           const auto& tensor = *(*stack)[base + op.written[i]].toTensor().unsafeGetTensorImpl();
@@ -125,7 +130,9 @@ void finish_call(Op& op, const FormPtr& form, Call& call, torch::jit::Stack* sta
 
 void begin_recording() {
   cut_if_long();
-  note_location();
+  if (notes_all_locations()) {
+    note_location(python_line(pending_trace().owner));
+  }
 }
 
 void record(Op& op, torch::jit::Stack* stack) {
@@ -175,7 +182,7 @@ void record(Op& op, torch::jit::Stack* stack) {
     resize_written(op, *form, *stack, base);
     check_overlaps(op, *stack, base);
   }
-  finish_call(op, form, call, stack, base);
+  finish_call(op, form, call, op.may_fail ? python_line(pending_trace().owner) : nullptr, stack, base);
 }
 
 void RecordKernel::operator()(

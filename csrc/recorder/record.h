@@ -22,8 +22,8 @@ class RecordKernel final : public c10::OperatorKernel {
 
 void record(Op& op, torch::jit::Stack* stack);
 
-// Every kernel begins with this: cuts when the pending graph is long, and notes the Python line if errors
-// shall name it. Not under the recorder's lock.
+// Every kernel begins with this: cuts when the pending graph is long, and notes the Python line where all calls have
+// theirs noted. Not under the recorder's lock.
 void begin_recording();
 
 } // namespace ftm

@@ -1,8 +1,8 @@
 #include "run/cut.h"
 
+#include "graph/location.h"
 #include "process/capturing.h"
 #include "process/counters.h"
-#include "process/python.h"
 #include "process/strict.h"
 #include "run/first_run.h"
 #include "run/last_step.h"
@@ -96,6 +96,11 @@ Cut take_pending(PendingTrace& pending) {
     values.push_back(data_value(job->outputs.back(), type));
   }
   job->scalars = std::move(graph.scalars);
+  for (size_t i = 0; i < graph.calls.size(); ++i) {
+    if (const auto& line = graph.calls[i]->line) {
+      job->origin.recorded_at.emplace_back(i, line);
+    }
+  }
   enqueue(job); // may throw: nothing is changed yet
   for (size_t i = 0; i < variables.size(); ++i) {
     cut.settled.push_back(settle(*variables[i], values[result_of[i]]));
@@ -126,9 +131,14 @@ void start_or_abandon(const JobPtr& job, Start start) {
   }
 }
 
+// Of each call, where all are noted: what the compiler's explanations name.
+std::vector<std::string> noted_lines(const Cut& cut) {
+  return notes_all_locations() ? cut.job->origin.lines(cut.trace.calls.size()) : std::vector<std::string>();
+}
+
 void build_and_start(Cut cut) {
   Built built;
-  start_or_abandon(cut.job, [&] { built = build_program(cut.hash, cut.trace); });
+  start_or_abandon(cut.job, [&] { built = build_program(cut.hash, cut.trace, noted_lines(cut)); });
   if (built.interrupt) {
     auto& s = suspended();
     {
@@ -164,7 +174,7 @@ void resume_suspended() {
 
 void launch(PendingTrace& pending, bool observed) {
   resume_suspended();
-  std::string line = python_location();
+  PythonLine line = python_line(pending.owner);
   static auto& syncs = counter("syncs");
   static auto& hits = counter("cache_hits_memory");
   Cut cut;
@@ -186,7 +196,7 @@ void launch(PendingTrace& pending, bool observed) {
     return;
   }
   syncs.fetch_add(1);
-  cut.job->launched_at = std::move(line);
+  cut.job->origin.launched_at = std::move(line);
   if (cut.program) {
     hits.fetch_add(1);
     start_or_abandon(cut.job, [&] { start_observed(cut.job, cut.program); });

@@ -15,10 +15,6 @@ namespace {
 constexpr const char* kNotRunAgain =
     " (FTM_STRICT forbids to run the program again on the CPU, which would raise what eager PyTorch does)";
 
-std::string launch_text(const Job& job) {
-  return job.launched_at.empty() ? "" : ", at " + job.launched_at;
-}
-
 // Memory for the results: that of an input which only this job still holds, where the program allows it.
 void place_results(Job& job, const MachineProgram& program) {
   static auto& donations = counter("donations");
@@ -95,7 +91,7 @@ Outcome run_on_cpu(Job& job, const Trace& trace) {
   for (size_t i = 0; i < job.inputs.size(); ++i) {
     inputs.push_back(dense_on_cpu(job.inputs[i], trace.parameters[i]));
   }
-  const auto results = run_reference(trace, std::move(inputs), job.scalars, launch_text(job));
+  const auto results = run_reference(trace, std::move(inputs), job.scalars, job.origin);
   Outcome outcome{std::vector<bool>(job.outputs.size()), results.failure};
   for (size_t i = 0; i < job.outputs.size(); ++i) {
     if (results.tensors[i].defined()) {
@@ -159,10 +155,19 @@ Outcome run(Job& job) {
     if (!fault.inputs_whole) {
       throw;
     }
-    TORCH_CHECK(!is_strict(), fault.what(), kNotRunAgain);
+    if (is_strict()) {
+      throw MachineFault(fault.what() + std::string(kNotRunAgain), /*inputs_whole=*/true);
+    }
     return replay(job, fault);
   }
   return {std::vector<bool>(job.outputs.size(), true), nullptr};
+}
+
+// Of a failure of the whole program.
+std::string where(const Job& job, const std::exception& error) {
+  const bool is_fault = dynamic_cast<const MachineFault*>(&error) != nullptr;
+  return "(in a program that was launched earlier on device ftm" + job.origin.launch_text() +
+      (is_fault ? job.origin.candidates_text() : "") + ")";
 }
 
 } // namespace
@@ -174,9 +179,7 @@ Outcome run_job(Job& job) {
   } catch (const MachineInterrupted&) {
     return {{}, nullptr, /*interrupted=*/true};
   } catch (const std::exception& error) {
-    Outcome outcome{
-        std::vector<bool>(job.outputs.size()),
-        failure_from(error, "(in a program that was launched earlier on device ftm" + launch_text(job) + ")")};
+    Outcome outcome{std::vector<bool>(job.outputs.size()), failure_from(error, where(job, error))};
     for (size_t i = 0; i < job.outputs.size(); ++i) {
       try {
         outcome.whole[i] = give_back(job, i);

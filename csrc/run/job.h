@@ -3,6 +3,7 @@
 #pragma once
 
 #include "memory/buffer.h"
+#include "run/origin.h"
 #include "run/program.h"
 
 #include <memory>
@@ -25,7 +26,7 @@ struct Job {
   std::vector<Before> before; // for each output; may be empty
   std::vector<uint64_t> scalars;
   ProgramPtr program; // set by `start`
-  std::string launched_at; // the Python line that launched it, if one did
+  Origin origin;
   FailurePtr abandoned; // why it has no program; set by `abandon`
   bool started = false; // guarded by the launcher
 };

@@ -57,17 +57,6 @@ ProgramTable& program_table() {
 std::atomic<bool> machine_wanted{false};
 std::atomic<bool> checked_mode{false};
 
-std::vector<std::string> noted_locations(const Trace& trace) {
-  std::vector<std::string> locations;
-  for (const auto& call : trace.calls) {
-    if (!call.location.empty()) {
-      locations.resize(trace.calls.size());
-      locations[&call - trace.calls.data()] = call.location;
-    }
-  }
-  return locations;
-}
-
 // Why the machine does not take the image, or nothing.
 std::string load_into(Program& program, const CompileResult& compiled) {
   if (compiled.error.empty() && !compiled.interrupt) {
@@ -131,13 +120,12 @@ ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
 
 namespace {
 
-Built build(const Trace& trace) {
+Built build(const Trace& trace, const std::vector<std::string>& locations) {
   Built built;
   built.program = std::make_shared<Program>(trace);
   if (machine_wanted) {
     static auto& failures = counter("compile_failures");
     const std::string text = trace_text(trace);
-    const auto locations = noted_locations(trace);
     CompileResult result = compile_in_python(text, "", locations);
     const std::string refused = load_into(*built.program, result);
     if (!refused.empty()) { // perhaps a damaged file of the cache: made anew, it may be good
@@ -159,7 +147,7 @@ Built build(const Trace& trace) {
 
 } // namespace
 
-Built build_program(const Hash128& hash, const Trace& trace) {
+Built build_program(const Hash128& hash, const Trace& trace, const std::vector<std::string>& locations) {
   std::optional<BuildTurn> turn;
   try {
     turn.emplace(hash);
@@ -173,7 +161,7 @@ Built build_program(const Hash128& hash, const Trace& trace) {
       return {std::move(program), "", nullptr};
     }
   }
-  Built built = build(trace);
+  Built built = build(trace, locations);
   if (!built.interrupt) {
     const std::lock_guard<std::mutex> guard(table.mutex);
     table.keep(hash, built.program);

@@ -68,7 +68,8 @@ struct Built {
 };
 // Compiles, and keeps the result under the hash; if another thread is at it, waits for that. Not under the recorder's
 // lock.
-Built build_program(const Hash128& hash, const Trace& trace);
+// locations: of each call the Python line that recorded it, or nothing; none if they are not noted.
+Built build_program(const Hash128& hash, const Trace& trace, const std::vector<std::string>& locations);
 // Counts that a program which did not compile runs op by op; throws in strict mode.
 void note_op_by_op(const Program& program);
 // Programs kept in memory; the longest unused are forgotten first.

@@ -74,8 +74,8 @@ class ReferenceRun {
  public:
   ReferenceRun(
       const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
-      const std::string& launched)
-      : trace_(trace), inputs_(std::move(inputs)), scalars_(scalars), launched_(launched) {}
+      const Origin& origin)
+      : trace_(trace), inputs_(std::move(inputs)), scalars_(scalars), origin_(origin) {}
 
   ReferenceResults run() {
     find_last_uses();
@@ -88,7 +88,7 @@ class ReferenceRun {
           values_[dead].reset();
         }
       } catch (const std::exception& error) {
-        results.failure = failure_from(error, where(trace_.calls[i]));
+        results.failure = failure_from(error, where(i));
         values_.resize(before);
       }
     }
@@ -100,10 +100,9 @@ class ReferenceRun {
   }
 
  private:
-  std::string where(const Trace::Call& call) const {
-    return "(" + call.form->name + " in a program that was launched earlier on device ftm" + launched_ +
-        (call.location.empty() ? "; FTM_DEBUG=locations tells the line that recorded it)"
-                               : "; recorded at " + call.location + ")");
+  std::string where(size_t call) const {
+    return "(" + trace_.calls[call].form->name + " in a program that was launched earlier on device ftm" +
+        origin_.launch_text() + origin_.record_text(call) + ")";
   }
 
   // Values by number of call result; freed after their last use.
@@ -153,9 +152,14 @@ class ReferenceRun {
         values_.push_back(std::move(base));
         break;
       }
-      case Form::Kind::bitcast:
-        values_.push_back(value(call.operands[0]).contiguous().view(-1).view(form.results[0].type.dtype));
+      case Form::Kind::bitcast: {
+        auto bits = value(call.operands[0]).contiguous();
+        if (bits.storage_offset() != 0) {
+          bits = bits.clone(); // perhaps a window that begins between elements of the other dtype
+        }
+        values_.push_back(bits.view(-1).view(form.results[0].type.dtype));
         break;
+      }
     }
   }
 
@@ -262,7 +266,7 @@ class ReferenceRun {
   const Trace& trace_;
   std::vector<at::Tensor> inputs_;
   const std::vector<uint64_t>& scalars_;
-  const std::string& launched_;
+  const Origin& origin_;
   std::vector<at::Tensor> values_;
   std::vector<std::vector<int64_t>> dying_; // by call
   size_t next_scalar_ = 0;
@@ -272,9 +276,9 @@ class ReferenceRun {
 
 ReferenceResults run_reference(
     const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
-    const std::string& launched) {
+    const Origin& origin) {
   at::AutoDispatchBelowADInplaceOrView guard; // no autograd
-  return ReferenceRun(trace, std::move(inputs), scalars, launched).run();
+  return ReferenceRun(trace, std::move(inputs), scalars, origin).run();
 }
 
 at::Tensor dense_on_cpu(const Input& input, const ValueType& type) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "graph/trace.h"
+#include "run/origin.h"
 
 namespace ftm {
 
@@ -11,10 +12,10 @@ struct ReferenceResults {
   FailurePtr failure; // of the call that threw, and ended the run; null if none did
 };
 
-// inputs: one for each parameter. `launched`: ", at FILE:LINE" or nothing, for the text of a failure.
+// inputs: one for each parameter.
 ReferenceResults run_reference(
     const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
-    const std::string& launched);
+    const Origin& origin);
 
 // An input's elements as a row-major CPU tensor that shares its memory.
 at::Tensor dense_on_cpu(const Input& input, const ValueType& type);

@@ -14,6 +14,7 @@ c10::Storage make_storage(int64_t nbytes) {
 }
 
 void resize_storage(c10::StorageImpl& storage, size_t nbytes) {
+  TORCH_CHECK(storage.resizable(), "Trying to resize storage that is not resizable");
   Variable& old = variable_of(storage);
   if (nbytes == static_cast<size_t>(old.nbytes())) {
     return;

@@ -2,6 +2,7 @@
 
 #include "memory/pool.h"
 #include "process/capturing.h"
+#include "tensor/addresses.h"
 
 #include <torch/csrc/lazy/backend/backend_interface.h>
 #include <torch/csrc/lazy/core/lazy_graph_executor.h>
@@ -43,37 +44,19 @@ void delete_variable(void* context) {
   c10::intrusive_ptr<Variable>::reclaim(static_cast<Variable*>(context));
 }
 
-// What a storage's data pointer says: an address above what a user process can map (a kernel that is not ours
-// faults on the first access), from which the variable can be told, because PyTorch wraps it in storages of its
-// own to write a storage to a file. Different storages' addresses differ, by a megabyte at least.
-constexpr uint64_t kMark = uint64_t{1} << 63;
-constexpr int kGap = 20;
-constexpr int kAddressBits = 47; // of a user process
-constexpr int kAlignment = 4; // low bits of a variable's own address: zero
-
-void* address_of(const Variable* variable) {
-  return reinterpret_cast<void*>(kMark | reinterpret_cast<uint64_t>(variable) >> kAlignment << kGap);
-}
-
-bool is_ours(const void* address) {
-  return (reinterpret_cast<uint64_t>(address) & kMark) != 0;
-}
-
-Variable* variable_at(const void* address) {
-  const auto bits = reinterpret_cast<uint64_t>(address);
-  const bool whole = (bits & kMark) != 0 && bits << (64 - kGap) == 0;
-  return whole ? reinterpret_cast<Variable*>((bits & ~kMark) >> kGap << kAlignment) : nullptr;
-}
-
 } // namespace
 
 Variable::Variable(int64_t nbytes) : LazyTensor(std::make_shared<VariableData>(nbytes)) {
+  address_ = nbytes != 0 ? take_addresses(*this, nbytes) : nullptr; // as on other devices
   count_storage(nbytes);
 }
 
 Variable::~Variable() {
   auto& own = state();
   count_storage(-own.nbytes);
+  if (address_ != nullptr) {
+    give_addresses(address_);
+  }
   Value old;
   const RecorderLock lock(recorder_mutex());
   if (own.trace != nullptr) {
@@ -134,31 +117,27 @@ Value settle(VariableData& state, Value value) {
 c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created) {
   // Less than that may be too much as well, which is found out when it is computed: it may never have to lie in memory.
   TORCH_CHECK_WITH(
-      OutOfMemoryError, nbytes >> kAddressBits == 0, "ftm out of memory: tried to allocate ", nbytes,
+      OutOfMemoryError, nbytes >> kMostAddressBits == 0, "ftm out of memory: tried to allocate ", nbytes,
       " bytes, more than a process can address");
   auto variable = c10::make_intrusive<Variable>(nbytes);
-  void* address = nbytes != 0 ? address_of(variable.get()) : nullptr; // as on other devices
   if (created != nullptr) {
     *created = variable.get();
   }
+  void* address = variable->address();
   return {address, variable.release(), &delete_variable, c10::Device(c10::kPrivateUse1, 0)};
 }
 
-Variable& variable_of(const c10::StorageImpl& storage) {
+Home home_of(const c10::StorageImpl& storage) {
   const auto& pointer = storage.data_ptr();
   if (pointer.get_deleter() == &delete_variable) {
-    return *static_cast<Variable*>(pointer.get_context());
+    return {*static_cast<Variable*>(pointer.get_context()), 0};
   }
-  Variable* wrapped = variable_at(pointer.get());
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      wrapped != nullptr || !pointer.device().is_privateuseone() || !is_ours(pointer.get()),
-      "a slice of a storage on device ftm that doesn't begin where the storage does can't be read or written: ",
-      "slice a tensor, or move the storage to the CPU first");
   TORCH_CHECK(
-      wrapped != nullptr && pointer.device().is_privateuseone(),
-      "this tensor's storage was not allocated by device ftm: make ftm tensors by .to(\"ftm\") or "
-      "factory functions");
-  return *wrapped;
+      pointer.device().is_privateuseone() && is_address(pointer.get()),
+      "this tensor's storage was not allocated by device ftm: make ftm tensors by .to(\"ftm\") or factory functions");
+  const Place place = place_at(pointer.get());
+  TORCH_CHECK(place.variable != nullptr, "this tensor's storage is a part of one that is no more");
+  return {*place.variable, place.byte};
 }
 
 } // namespace ftm

@@ -1,6 +1,6 @@
 // A storage of device `ftm` is a variable: its data pointer's context owns a torch::lazy LazyTensor whose
 // value is the storage's current content, row-major. The pointer itself is an address that nobody can
-// dereference, unique to the storage.
+// dereference, unique to the storage (addresses.h).
 #pragma once
 
 #include "graph/lock.h"
@@ -43,6 +43,10 @@ class Variable final : public torch::lazy::LazyTensor {
     return state().nbytes;
   }
   void set_nbytes(int64_t nbytes);
+  // Of the storage's first byte; null if it has none.
+  void* address() const {
+    return address_;
+  }
   uint64_t step() const {
     return state().step;
   }
@@ -62,6 +66,8 @@ class Variable final : public torch::lazy::LazyTensor {
   VariableData& state() const {
     return static_cast<VariableData&>(*data());
   }
+
+  void* address_ = nullptr;
 };
 
 // Replaces a pending variable's value by one in memory and takes it out of its trace; returns the old value,
@@ -71,7 +77,16 @@ Value settle(VariableData& state, Value value);
 // The pointer of a new storage; `nbytes` is what a user sees.
 c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created = nullptr);
 
-Variable& variable_of(const c10::StorageImpl& storage);
+// Where a storage's bytes lie: in all of a variable, or, for a slice of a storage, from a byte on.
+struct Home {
+  Variable& variable;
+  int64_t begin;
+};
+Home home_of(const c10::StorageImpl& storage);
+
+inline Variable& variable_of(const c10::StorageImpl& storage) {
+  return home_of(storage).variable;
+}
 inline Variable& variable_of(const at::TensorImpl& tensor) {
   return variable_of(*tensor.unsafe_storage().unsafeGetStorageImpl());
 }

@@ -19,7 +19,27 @@ Value whole(Variable& variable, at::ScalarType dtype) {
   return value;
 }
 
+Region region_of(const at::TensorImpl& tensor) {
+  const auto& storage = *tensor.unsafe_storage().unsafeGetStorageImpl();
+  const Home home = home_of(storage);
+  const auto itemsize = static_cast<int64_t>(tensor.itemsize());
+  const int64_t between = itemsize - 1; // a mask: sizes of elements are powers of 2
+  const int64_t all = home.variable.nbytes();
+  if (((home.begin | all) & between) == 0) {
+    return {home.variable, true, 0, all, tensor.storage_offset() + home.begin / itemsize};
+  }
+  const int64_t nbytes = home.begin != 0 ? static_cast<int64_t>(storage.nbytes()) : all;
+  return {home.variable, false, home.begin, nbytes & ~between, tensor.storage_offset()};
+}
+
 namespace {
+
+Value elements_of(const Region& region, at::ScalarType dtype) {
+  if (region.is_whole) {
+    return whole(region.variable, dtype);
+  }
+  return bitcast(strided_view(whole(region.variable, at::kByte), {region.nbytes}, {1}, region.begin), dtype);
+}
 
 // What is read of a buffer through a window that leaves some of it out is a parameter of its own: one program
 // serves the batches of a data set, and the elements that a loop reads. A variable that is written over is state,
@@ -59,18 +79,18 @@ Value read(const at::TensorImpl& tensor) {
     buffer->set_ready();
     return data_value(std::move(buffer), {dtype, sizes});
   }
-  Variable& variable = variable_of(tensor);
-  Value base = whole(variable, dtype);
-  if (tensor.storage_offset() == 0 && tensor.is_contiguous() && type_of(base).sizes == tensor.sizes()) {
+  const Region region = region_of(tensor);
+  Value base = elements_of(region, dtype);
+  if (region.offset == 0 && tensor.is_contiguous() && type_of(base).sizes == tensor.sizes()) {
     return base;
   }
-  if (trace_node(base).is_data && !variable.rewritten()) {
+  if (trace_node(base).is_data && !region.variable.rewritten()) {
     const auto& data = static_cast<const DataNode&>(trace_node(base));
-    if (Value window = window_of(data, tensor.sizes(), tensor.strides(), tensor.storage_offset()); window.node) {
+    if (Value window = window_of(data, tensor.sizes(), tensor.strides(), region.offset); window.node) {
       return window;
     }
   }
-  return strided_view(std::move(base), tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  return strided_view(std::move(base), tensor.sizes(), tensor.strides(), region.offset);
 }
 
 void write(const at::TensorImpl& tensor, Value value) {
@@ -78,17 +98,23 @@ void write(const at::TensorImpl& tensor, Value value) {
   if (numel == 0) {
     return;
   }
-  Variable& variable = variable_of(tensor);
-  const bool covers = numel * static_cast<int64_t>(tensor.itemsize()) == variable.nbytes() &&
-      tensor.storage_offset() == 0;
+  const Region region = region_of(tensor);
+  Variable& variable = region.variable;
+  const bool covers = region.is_whole && region.offset == 0 &&
+      numel * static_cast<int64_t>(tensor.itemsize()) == variable.nbytes();
   if (covers && tensor.is_contiguous()) {
     variable.set_value(without_window(std::move(value)));
   } else if (covers && tensor.is_non_overlapping_and_dense()) {
     variable.set_value(without_window(in_memory_order(std::move(value), tensor.strides())));
   } else {
-    Value base = whole(variable, c10::typeMetaToScalarType(tensor.dtype()));
-    variable.set_value(updated(
-        std::move(base), std::move(value), tensor.sizes(), tensor.strides(), tensor.storage_offset()));
+    Value base = elements_of(region, c10::typeMetaToScalarType(tensor.dtype()));
+    Value changed =
+        updated(std::move(base), std::move(value), tensor.sizes(), tensor.strides(), region.offset);
+    if (!region.is_whole) {
+      changed = updated(
+          whole(variable, at::kByte), bitcast(std::move(changed), at::kByte), {region.nbytes}, {1}, region.begin);
+    }
+    variable.set_value(std::move(changed));
   }
 }
 

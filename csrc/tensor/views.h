@@ -6,6 +6,17 @@
 
 namespace ftm {
 
+// The bytes that are a variable's content as the elements among which a tensor's are: all of them, or, where the tensor's
+// storage is a slice that begins between elements, or a variable ends there, a run of them that doesn't.
+struct Region {
+  Variable& variable;
+  bool is_whole;
+  int64_t begin; // byte
+  int64_t nbytes;
+  int64_t offset; // of the tensor's first element, in elements
+};
+Region region_of(const at::TensorImpl& tensor);
+
 // The tensor's elements as a dense value of its own sizes.
 Value read(const at::TensorImpl& tensor);
 // Makes `value`, which has the tensor's sizes and dtype, the tensor's content.

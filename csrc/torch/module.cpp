@@ -178,6 +178,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       "_set_observer", [](const py::object& fn) { set_observer(fn.is_none() ? nullptr : fn.ptr()); },
       py::arg("fn"));
   m.def("_set_debug_locations", &set_locations);
+  m.def("_set_library_folders", &set_library_folders);
   m.def("_set_program_limit", torch::wrap_pybind_function(&set_program_limit));
   m.def("_program_count", &program_count);
   m.def("_clear_programs", &forget_programs, no_gil);

@@ -1,4 +1,5 @@
-"""A place outside is an error in every op that reads or writes where data says, and no op reads or writes elsewhere."""
+"""A place outside is an error in every op that reads or writes where data says, and no op reads or writes elsewhere.  The error
+names the line that recorded the op."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ CALLS: dict[str, Callable[[str], Tensor]] = {
     "gather": lambda d: _x(d, 4, 3).gather(0, _place(d, 4)),
     "gather below": lambda d: _x(d, 4, 3).gather(0, _place(d, -1)),
     "gather of zeros": lambda d: _zeros(d, 4, 3).gather(1, _place(d, 3)),
-    "gather of a number": lambda d: _x(d, 1)[0].gather(0, torch.tensor(1).to(d)),
+    "gather of a number": lambda d: _x(d, 1)[0].gather(0, _at(d, 1)[0]),
     "index_select": lambda d: _x(d, 4, 3).index_select(1, _at(d, 3)),
     "index_select of a number": lambda d: _x(d, 1)[0].index_select(0, _at(d, 1)),
     "take": lambda d: _x(d, 4, 3).take(_at(d, 12)),
@@ -79,4 +80,5 @@ def test_a_place_outside_is_an_error(name: str) -> None:
         CALLS[name]("ftm").cpu()
         torch.accelerator.synchronize()
     assert "ftm" not in type(caught.value).__module__
+    assert f"recorded at {__file__}:{CALLS[name].__code__.co_firstlineno})" in str(caught.value)
     assert (_x("ftm", 3) + 1).tolist() == [2.0, 3.0, 4.0]  # the device goes on

@@ -9,8 +9,11 @@ import sys
 import pytest
 import torch
 
-from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
+from ftm_backend.frontend import lower
+from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops, places
 from ftm_backend.frontend.ops.record import register
+from ftm_backend.frontend.ops.recording import FACTS
+from ftm_backend.linalg.printer import print_function
 from ops import (
     samples,
     samples_index,  # noqa: F401  (registers samplers)
@@ -19,6 +22,7 @@ from ops import (
     samples_order,  # noqa: F401  (registers samplers)
     samples_scores,  # noqa: F401  (registers samplers)
     samples_windows,  # noqa: F401  (registers samplers)
+    test_records,
 )
 
 
@@ -41,6 +45,21 @@ def test_every_name_is_an_op_of_pytorch() -> None:
         except AttributeError:
             missing.append(name)
     assert not missing
+
+
+def _checks_elements(name: str) -> bool:
+    """Whether the lowering of a sampled call has a place that makes the machine fault."""
+    sampled = next(iter(test_records.calls(name, next(t for t in ("f32", "i64") if t in RECORDS[name].dtypes))), None)
+    return sampled is not None and str(places.NOWHERE) in print_function(lower(sampled[0].trace))
+
+
+def test_ops_that_check_elements_have_their_line_noted() -> None:
+    """Their errors surface after the call, and say which it was."""
+    modules = {n: sys.modules[r.lower.__module__] for n, r in RECORDS.items() if n in test_records.NAMES}
+    checking = [n for n, module in modules.items() if {"inside", "NOWHERE"} & set(vars(module)) and _checks_elements(n)]
+    assert "aten::embedding" in checking and "aten::max_unpool2d" in checking
+    silent = [n for n in checking if not (facts := FACTS.get(n.split(".")[0])) or not (facts.indices or facts.may_fail)]
+    assert not silent
 
 
 LEFT_OUT = {"device", "layout", "pin_memory", "generator", "non_blocking"}

@@ -295,8 +295,17 @@ def test_more_than_an_address_space() -> None:
     assert torch.ones(2, device="ftm").sum().item() == 2
 
 
-def test_slices_of_storages() -> None:
-    storage = torch.arange(2.0, device="ftm").untyped_storage()
-    assert storage[0:4].tolist() == [0, 0, 0, 0]
-    with pytest.raises(NotImplementedError, match="a slice of a storage on device ftm"):
-        storage[4:8].tolist()
+def test_every_call_names_its_line_if_asked() -> None:
+    """Of an op that refuses no places: here everything is recorded, and this is found out when it runs."""
+    def message() -> str:
+        drawn = torch.poisson(-torch.ones(2, device="ftm"))
+        with pytest.raises(RuntimeError, match="invalid Poisson rate") as caught:
+            drawn.cpu()
+        return str(caught.value)
+
+    assert "FTM_DEBUG=locations tells the line that recorded it" in message()
+    _C._set_debug_locations(True)
+    try:
+        assert f"recorded at {__file__}:{message.__code__.co_firstlineno + 1})" in message()
+    finally:
+        _C._set_debug_locations(False)

@@ -8,11 +8,13 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+import ftm_lazy
 from ftm_lazy import _C
 
 
@@ -93,15 +95,56 @@ def test_errors_surface_at_the_next_observation() -> None:
     assert (torch.ones(2, device="ftm") + 1).tolist() == [2, 2]
 
 
-def test_errors_name_the_line_if_asked() -> None:
-    _C._set_debug_locations(True)
-    try:
-        x = torch.arange(3.0, device="ftm")
-        y = x.index_select(0, torch.tensor([7], device="ftm") + 0)
-        with pytest.raises(IndexError, match=r"recorded at .*test_runs\.py:\d+"):
-            y.cpu()
-    finally:
-        _C._set_debug_locations(False)
+def _line() -> int:
+    """Of the caller."""
+    return sys._getframe(1).f_lineno
+
+
+def test_an_unread_error_names_the_line_that_recorded_it() -> None:
+    """Later and elsewhere: in a program that is the same, whichever line recorded it."""
+    x, rows = torch.arange(3.0, device="ftm"), torch.tensor([7], device="ftm") + 0
+    lines = []
+    for other in (False, True):
+        if other:
+            y, line = x.index_select(0, rows), _line()
+        else:
+            y, line = torch.index_select(x, 0, rows), _line()
+        ftm_lazy.sync()
+        del y
+        with pytest.raises(IndexError, match=rf"index_select in .*, at {__file__}:\d+; recorded at {__file__}:{line}\)"):
+            (torch.ones(2, device="ftm") + 1).cpu()
+        lines.append(line)
+    assert lines[0] != lines[1]
+
+
+def test_an_error_of_a_gradient_names_the_line_that_asked_for_it() -> None:
+    x = torch.arange(3.0, device="ftm", requires_grad=True)
+    picked = torch.tensor([1]).to("ftm") + 0
+    y = x.gather(0, picked)
+    picked.data.add_(7)  # unseen by autograd: the scatter behind it finds out
+    y.sum().backward(), (line := _line())
+    with pytest.raises((IndexError, RuntimeError), match=rf"scatter_add in .*; recorded at {__file__}:{line}\)"):
+        x.grad.cpu()
+
+
+def test_an_error_of_a_gradient_of_ones_own_names_its_line() -> None:
+    class Doubled(torch.autograd.Function):
+        lines: ClassVar[list[int]] = []
+
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            Doubled.lines.append(_line() + 1)
+            return gradient.index_select(0, torch.zeros(3, dtype=torch.int32, device="ftm") + 7)
+
+    x = torch.arange(3.0, device="ftm", requires_grad=True)
+    Doubled.apply(x).sum().backward()
+    with pytest.raises(IndexError) as caught:
+        x.grad.cpu()
+    assert f"recorded at {__file__}:{Doubled.lines[0]})" in str(caught.value)
 
 
 def test_back_pressure_keeps_few_in_flight() -> None:

@@ -11,11 +11,16 @@ from ftm_backend.frontend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.places import inside, scatter_rows
 from ftm_backend.frontend.ops.pooling import average, average_backward, first_place, maximum_of_windows, place_found
 from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.ops.taps import Taps, resample_dims, transposed
 from ftm_backend.frontend.ops.windows import Window
 from ftm_backend.frontend.trace import TensorType
 from ftm_backend.linalg.strided import contiguous_strides
+
+recorded("aten::adaptive_max_pool2d_backward aten::adaptive_max_pool3d_backward", may_fail=True)
+recorded("aten::fractional_max_pool2d_backward aten::fractional_max_pool3d_backward", may_fail=True)
+recorded("aten::max_unpool2d aten::max_unpool3d", may_fail=True)
 
 
 def _range(o: int, size: int, out: int) -> range:

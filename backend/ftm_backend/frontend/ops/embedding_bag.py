@@ -9,9 +9,13 @@ from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.indexing import frequencies
 from ftm_backend.frontend.ops.places import NOWHERE, inside, scatter_rows, typed
 from ftm_backend.frontend.ops.record import lowering
+from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduce import sum_of
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.ops.search import count_before
+
+recorded("aten::_embedding_bag aten::_embedding_bag_forward_only", may_fail=True)
+recorded("aten::_embedding_bag_dense_backward aten::_embedding_bag_per_sample_weights_backward", may_fail=True)
 
 _BAGS = ("f32", "f64", "f16", "bf16", "i64", "i32")
 _SUM, _MEAN, _MAX = 0, 1, 2

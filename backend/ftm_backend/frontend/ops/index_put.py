@@ -16,6 +16,7 @@ from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.linalg.strided import contiguous_strides
 
 recorded("aten::index_put", indices=Indices(1, "each", wraps=True), cpu_indices=True, reads_apart=True)
+recorded("aten::_unsafe_index_put", may_fail=True)
 recorded("aten::put", indices=Indices(1, "all", wraps=True), reads_apart=True, permissive_meta=True)
 
 

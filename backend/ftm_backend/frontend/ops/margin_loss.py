@@ -10,9 +10,13 @@ from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.loss import MEAN, NONE
 from ftm_backend.frontend.ops.places import inside
 from ftm_backend.frontend.ops.record import lowering
+from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.trace import TensorType
+
+recorded("aten::multi_margin_loss aten::multi_margin_loss_backward", may_fail=True)
+recorded("aten::multilabel_margin_loss_forward aten::multilabel_margin_loss_backward", may_fail=True)
 
 
 def _rows(b: Any, x: Any) -> Any:

@@ -13,7 +13,8 @@ from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.scan import scan
 
 recorded("aten::masked_select", reads_apart=True)
-recorded("aten::masked_scatter", permissive_meta=True)
+recorded("aten::masked_scatter", permissive_meta=True, may_fail=True)
+recorded("aten::masked_scatter_backward", may_fail=True)
 
 __all__ = ["flat_source", "ranks_of"]
 

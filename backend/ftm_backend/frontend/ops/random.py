@@ -13,8 +13,11 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import ALL, BOOL, FLOATS, NUMBERS, compute_dtype, info
 from ftm_backend.frontend.ops.places import inside, typed
 from ftm_backend.frontend.ops.record import EXACT, TOLERANCE, lowering
+from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.linalg.strided import contiguous_strides
+
+recorded("aten::bernoulli aten::normal", may_fail=True)  # where the device computes what they are drawn with
 
 
 def element_number(b: Any, shape: tuple[int, ...]) -> Any:

@@ -39,6 +39,8 @@ class Recording:
     reads_apart: eager refuses to write over what the op still reads.
     permissive_meta: the meta kernel takes calls that eager refuses; they are tried on the CPU's kernel, on tensors of zeros.
     refuses_values: eager looks at elements of an operand: a divisor of integers that is 0, weights that are no distribution.
+    may_fail: a program can find, when it runs, an element that the op refuses, and its error names the line that recorded the call;
+        said of ops without ``indices``.
     """
 
     constants: tuple[str, ...] = ()
@@ -47,6 +49,7 @@ class Recording:
     reads_apart: bool = False
     permissive_meta: bool = False
     refuses_values: bool = False
+    may_fail: bool = False
 
 
 FACTS: dict[str, Recording] = {}
@@ -58,6 +61,7 @@ _WORDS = tuple(f.name for f in fields(Recording) if f.name not in ("constants", 
 def recorded(
     names: str, *, constants: tuple[str, ...] = (), indices: Indices | None = None, cpu_indices: bool = False,
     reads_apart: bool = False, permissive_meta: bool = False, refuses_values: bool = False,
+    may_fail: bool = False,
 ) -> None:
     """Says the facts of ``names`` (separated by blanks, without overloads).
 
@@ -71,7 +75,7 @@ def recorded(
             raise ValueError(f"{name}: facts are of all overloads: write namespace::name")
         if name in FACTS:
             raise ValueError(f"{name}: its facts are said twice")
-        FACTS[name] = Recording(constants, indices, cpu_indices, reads_apart, permissive_meta, refuses_values)
+        FACTS[name] = Recording(constants, indices, cpu_indices, reads_apart, permissive_meta, refuses_values, may_fail)
 
 
 Row = tuple[str, list[str], list[str], str, int, bool]

@@ -9,9 +9,12 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.places import NOWHERE, inside, scatter_rows
 from ftm_backend.frontend.ops.record import lowering
+from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.ops.scan import scan
 from ftm_backend.frontend.ops.search import count_before
+
+recorded("aten::_segment_reduce_backward", may_fail=True)
 
 _KINDS = {"sum": "add", "mean": "add", "prod": "mul", "max": "max", "min": "min"}
 _SEGMENTS = (*FLOATS, "i64", "i32")
