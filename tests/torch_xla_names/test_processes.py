@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import torch
+
 COMMON = """
 import sys, torch
 import torch.distributed as dist
@@ -56,6 +61,7 @@ def test_collectives(run):
 
 DISTRIBUTED = COMMON + """
 from torch.distributed.fsdp import fully_shard
+from torch_xla.distributed.zero_redundancy_optimizer import ZeroRedundancyOptimizer
 
 def net():
     torch.manual_seed(0)
@@ -82,8 +88,9 @@ def main(i):
     assert objects == [0, 1]
 
     alone = net()
-    models = {"ddp": torch.nn.parallel.DistributedDataParallel(net().to(d)), "fsdp": fully_shard(net().to(d))}
+    models = {"ddp": torch.nn.parallel.DistributedDataParallel(net().to(d)), "fsdp": fully_shard(net().to(d)), "zero": net().to(d)}
     makers = {name: torch.optim.AdamW(m.parameters(), lr=0.1) for name, m in (("cpu", alone), *models.items())}
+    makers["zero"] = ZeroRedundancyOptimizer(models["zero"].parameters(), torch.optim.AdamW, grad_clipping=False, lr=0.1)
     for step in range(3):
         x = torch.randn(6, 4, generator=torch.Generator().manual_seed(step))
         losses = {}
@@ -103,6 +110,30 @@ if __name__ == "__main__":
 
 def test_torch_distributed(run):
     assert run(DISTRIBUTED, *UNCHANGED) == "ok\n"
+
+
+TORCHRUN = COMMON + """
+def main(i, path):
+    assert (xr.global_ordinal(), xr.world_size()) == (i, 2)
+    weight = torch.nn.Parameter(torch.zeros(2, device="xla"))
+    optimizer = torch.optim.SGD([weight], lr=1.0)
+    (weight * (i + 1)).sum().backward()
+    xm.optimizer_step(optimizer)
+    assert weight.tolist() == [-1.5, -1.5]
+    xm.save(xm.mesh_reduce("seen", i, list), path)
+
+if __name__ == "__main__":
+    torch_xla.launch(main, args=(sys.argv[1],))
+"""
+
+
+def test_torchrun_without_python(tmp_path):
+    (tmp_path / "program.py").write_text(TORCHRUN)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--no-python"]
+    program = [sys.executable, "-W", "ignore", *UNCHANGED, str(tmp_path / "program.py"), str(tmp_path / "seen")]
+    done = subprocess.run([*torchrun, *program], capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert torch.load(tmp_path / "seen") == [0, 1]
 
 
 def test_an_exception_ends_all(run):
