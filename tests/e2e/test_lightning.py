@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("lightning")
-
 TRAINER = """
 import json, sys, warnings, torch
 from torch import nn

@@ -7,8 +7,16 @@ import sys
 from pathlib import Path
 
 PROGRAM = """
+import warnings
 import torch
 from torch.utils.data import DataLoader, Dataset
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        return torch.tensor(float(index))
 
 class Squares(Dataset):
     def __len__(self):
@@ -28,6 +36,12 @@ if __name__ == "__main__":
         assert batch.device == torch.device("ftm:0")
         total += batch.sum()
     assert total.item() == 55.0
+    for workers in (dict(num_workers=0), *(dict(num_workers=1, multiprocessing_context=start) for start in ("fork", "spawn"))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that pin_memory_device is not needed any more
+            batches = list(DataLoader(Numbers(), batch_size=2, pin_memory=True, pin_memory_device="ftm", **workers))
+        assert all(batch.is_pinned() for batch in batches)
+        assert sum(batch.to("ftm", non_blocking=True).sum() for batch in batches).item() == 15.0
     context = torch.multiprocessing.get_context("spawn")
     queue = context.SimpleQueue()
     process = context.Process(target=send, args=(queue, received := context.Event()))
@@ -41,7 +55,7 @@ if __name__ == "__main__":
 """
 
 
-def test_tensors_of_spawned_workers(tmp_path: Path) -> None:
+def test_workers_and_what_they_send(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=240)
