@@ -36,6 +36,7 @@ test-ops: build
 bench: build
 	$(BIN)/python benchmarks/recording.py $(ARGS)
 	$(BIN)/python benchmarks/step_time.py $(ARGS)
+	$(BIN)/python benchmarks/torch_xla_overhead.py $(ARGS)
 	$(BIN)/python benchmarks/target.py
 	$(BIN)/python benchmarks/compile_time.py $(ARGS)
 

@@ -25,6 +25,8 @@ from ftm_lazy.torch_xla import _environment, _table
 DOCS = Path(__file__).parent
 sys.path.insert(1, str(DOCS.parent / "tests"))
 
+from session import torch_xla_session  # noqa: E402
+
 from frontends import hugging_face  # noqa: E402
 from layers import dependencies  # noqa: E402
 from opdb import table  # noqa: E402
@@ -72,6 +74,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "settings": lambda: settings.table(),
     "torch-xla-names": _table.table,
     "torch-xla-environment": _environment.table,
+    "torch-xla-session": torch_xla_session,
     "hugging-face": hugging_face.table,
     "ops-totals": table.totals,
     "ops-entries": table.ops,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 from libcst.metadata import ParentNodeProvider, PositionProvider, QualifiedNameProvider
 
@@ -16,6 +18,10 @@ _GROUP = "torch.distributed.init_process_group"
 _LAUNCH = ("torch_xla.launch", "torch_xla.distributed.xla_multiprocessing.launch")
 _START = (*_LAUNCH, "torch_xla.distributed.xla_multiprocessing.spawn")
 _RANK = 'int(os.environ.get("LOCAL_RANK", 0))'
+
+
+_PLACE = re.compile(r"(?P<comma>, )?\{(?P<key>\w+)\}")
+"""In a template; it goes with its comma where nothing is given."""
 
 
 class _Unfit(Exception):
@@ -75,15 +81,18 @@ class Calls(cst.CSTTransformer):
             given[key] = _operand(argument.value) if f"{{{key}}}(" in rule.template else _text(argument.value)
             if key in ("args", "optimizer_args"):
                 given[key] = _unpacked(argument.value)
-        filled = rule.template
-        for key in dict.fromkeys((*rule.parameters, *given)):
-            if f"{{{key}}}" in filled:
-                if key not in given and key not in dict(rule.optional):
-                    raise _Unfit(f"the argument {key} is missing")
-                filled = filled.replace(f"{{{key}}}", given.get(key, dict(rule.optional).get(key, "")))
-            elif key in given and key not in rule.dropped and not (rule.open_ended and key not in rule.parameters):
+        for key in given:
+            if f"{{{key}}}" not in rule.template and key not in rule.dropped and (key in rule.parameters or not rule.open_ended):
                 raise _Unfit(f"there is nothing for the argument {key}")
-        return filled
+        defaults = dict(rule.optional)
+
+        def fill(place: re.Match[str]) -> str:
+            text = given.get(place["key"], defaults.get(place["key"]))
+            if text is None:
+                raise _Unfit(f"the argument {place['key']} is missing")
+            return (place["comma"] or "") + text if text else ""
+
+        return _PLACE.sub(fill, rule.template)
 
     def _write(self, text: str, rule: Rule | None = None) -> cst.BaseExpression:
         self.written.append(text)

@@ -27,7 +27,7 @@ def test_links_and_paths_resolve(path: Path) -> None:
 @pytest.mark.parametrize("generator", [["docs/generate.py"], ["-m", "ftm_backend.isa.docs"]])
 def test_generated_parts_are_fresh(generator: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, *generator, "--check"], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [sys.executable, *generator, "--check"], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

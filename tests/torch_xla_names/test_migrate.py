@@ -31,6 +31,8 @@ REWRITES = [
     ("xm.optimizer_step(o, optimizer_args={'closure': c})\n", "o.step(**{'closure': c})\n"),
     ("xm.add_step_closure(print, args=(a, b))\n", "print(a, b)\n"),
     ("xm.add_step_closure(lambda a: a, (a,), run_async=True)\n", "(lambda a: a)(a)\n"),
+    ("xm.add_step_closure(lambda args: print(f'{args}'), args=((1, ),))\n", "(lambda args: print(f'{args}'))((1, ))\n"),
+    ("xm.add_step_closure(lambda: print(f'{args}'))\n", "(lambda: print(f'{args}'))()\n"),
     ("xmp.spawn(main, args=(1, 2), nprocs=1)\n", "main(0, 1, 2)\n"),
     ("with xp.StepTrace('train', step_num=i), xp.Trace('a'):\n    f()\n",
      "with torch.profiler.record_function('train'), torch.profiler.record_function('a'):\n    f()\n"),

@@ -62,11 +62,9 @@ def send_cpu_data_to_device(datas: Any, device: torch.device | str, input_shardi
         input_sharding: accepted; each process has one device, so there is nothing to divide.
     """
     listed = [datas] if type(datas) is torch.Tensor else datas
-    move = ToXlaTensorArena(
-        lambda tensors: [tensor.to(device) for tensor in tensors],
-        lambda value: type(value) is torch.Tensor and value.device.type == "cpu",
+    return utils.for_each_instance_rewrite(
+        listed, lambda value: type(value) is torch.Tensor and value.device.type == "cpu", lambda tensor: tensor.to(device)
     )
-    return move.transform(listed)
 
 
 def save(data: Any, file_or_path: str | Path | BinaryIO, master_only: bool = True, global_master: bool = False) -> None:

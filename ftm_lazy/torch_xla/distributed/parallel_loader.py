@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -18,6 +19,11 @@ from ftm_lazy.torch_xla.debug import profiler
 from ftm_lazy.torch_xla.utils import keyd_queue
 
 __all__ = ["MpDeviceLoader", "ParallelLoader", "PerDeviceLoader", "PerDeviceQueue"]
+
+
+def _named(scope: str) -> AbstractContextManager[None]:
+    """A name in the profile, if there is one under way: each name costs as much as to move a small tensor."""
+    return profiler.Trace(scope) if torch.autograd.profiler._is_profiler_enabled else nullcontext()
 
 
 class PerDeviceQueue:
@@ -169,7 +175,7 @@ class ParallelLoader:
     @staticmethod
     def _traced(batches: Iterator[Any]) -> Iterator[Any]:
         while True:
-            with profiler.Trace("cpu_loader.next"):
+            with _named("cpu_loader.next"):
                 try:
                     batch = next(batches)
                 except StopIteration:
@@ -180,7 +186,7 @@ class ParallelLoader:
         """A thread that moves batches to a device."""
         try:
             while (batch := queue.cpu_loader_queue.get()) is not None:
-                with profiler.Trace("cpu_data_to_xla_device"), torch.no_grad():
+                with _named("cpu_data_to_xla_device"), torch.no_grad():
                     moved = self.send_cpu_data_to_device([batch], queue.device)
                 for each in moved:
                     queue.queue.put(each)
