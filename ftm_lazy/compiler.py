@@ -104,7 +104,7 @@ class Bridge:
             how = "from the cache"
             self._history.add(read(text))
             if general:
-                self._families.propose(text)  # it is a member like others
+                self._families.note(text)
         else:
             executable = self._compile_explained(text, locations, self._families.propose(text) if general else None)
             how = "compiled"

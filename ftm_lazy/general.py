@@ -12,18 +12,19 @@ import hashlib
 import json
 import re
 import zlib
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ftm_backend.executable import Executable
 from ftm_backend.families import Relation, relate, split
 from ftm_backend.isa.template import Template, TemplateError
+from ftm_backend.recent import Recent
 
 __all__ = ["Families", "Proposal"]
 
 _SYMBOL = re.compile(r"\bs\d+\b")
-_FAMILIES = 256
+_KEPT_BYTES = 1 << 28  # of images and texts in memory
 _MEMBERS = 3  # that relations are found from
 _PROGRAMS = 16  # general programs of one family
 _MOST_BYTES = 1 << 30
@@ -43,10 +44,22 @@ class _Program:
 
 @dataclass(eq=False)
 class _Family:
+    key: bytes
     text: str
     members: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
     programs: deque[_Program] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
     failures: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """What it needs in memory, about."""
+        return len(self.text) + sum(len(program.image) for program in self.programs)
+
+    def note(self, numbers: tuple[int, ...]) -> None:
+        """A member came now."""
+        if numbers in self.members:
+            self.members.remove(numbers)
+        self.members.append(numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +78,10 @@ def _is_special(guard: tuple[str, str]) -> bool:
 
 
 class Families:
-    """The families of this process, the longest unused of which are forgotten."""
+    """The families of this process, of which the longest unused are forgotten."""
 
     def __init__(self, store: Store) -> None:
-        self._families: OrderedDict[bytes, _Family] = OrderedDict()
+        self._families: Recent[_Family] = Recent(_KEPT_BYTES)
         self._get, self._put, self._remove = store
 
     def clear(self) -> None:
@@ -85,15 +98,20 @@ class Families:
                     image = program.template.image(program.image, values)
                 except TemplateError:  # larger than any program
                     continue
-                self._note(family, numbers)
+                family.note(numbers)
                 return image
         return None
+
+    def note(self, text: str) -> None:
+        """A trace that has a program of its own is a member of its family like others."""
+        family, numbers = self._find(text)
+        family.note(numbers)
 
     def propose(self, text: str) -> Proposal | None:
         """What to compile instead of a trace that is no instance; None where the trace itself shall be."""
         family, numbers = self._find(text)
         others = [member for member in family.members if member != numbers]
-        self._note(family, numbers)
+        family.note(numbers)
         if not others or family.failures >= _ATTEMPTS:
             return None
         relation = relate([*others, numbers], text)
@@ -102,11 +120,13 @@ class Families:
 
     def keep(self, proposal: Proposal, made: Executable | None) -> None:
         """What became of a proposal: its program, or None where it cannot be compiled."""
+        family = proposal.family
         special = made is None or made.template is None or any(map(_is_special, made.template.guards))
-        proposal.family.failures = proposal.family.failures + 1 if special else 0
+        family.failures = family.failures + 1 if special else 0
         if made is not None and made.template is not None:
-            proposal.family.programs.appendleft(_Program(proposal.relation, made.template, made.image))
-            self._put(proposal.family.text, _pack(proposal.family.programs))
+            family.programs.appendleft(_Program(proposal.relation, made.template, made.image))
+            self._families.put(family.key, family, family.bytes)
+            self._put(family.text, _pack(family.programs))
 
     def refuse(self, text: str) -> bool:
         """The machine does not take the image of a trace: whether it may have been an instance; there will be none again."""
@@ -123,15 +143,13 @@ class Families:
         key = hashlib.blake2b(shared.encode(), digest_size=16).digest()
         family = self._families.get(key)
         if family is None:
-            family = self._families[key] = self._load(f"family\n{shared}")
-            if len(self._families) > _FAMILIES:
-                self._families.popitem(last=False)
-        self._families.move_to_end(key)
+            family = self._load(key, f"family\n{shared}")
+            self._families.put(key, family, family.bytes)
         return family, numbers
 
-    def _load(self, text: str) -> _Family:
+    def _load(self, key: bytes, text: str) -> _Family:
         """A family with the programs that other processes have left."""
-        family = _Family(text)
+        family = _Family(key, text)
         stored = self._get(text)
         if stored is not None:
             try:
@@ -139,12 +157,6 @@ class Families:
             except ValueError as error:
                 self._remove(text, str(error))
         return family
-
-    @staticmethod
-    def _note(family: _Family, numbers: tuple[int, ...]) -> None:
-        if numbers in family.members:
-            family.members.remove(numbers)
-        family.members.append(numbers)
 
 
 def _pack(programs: Iterable[_Program]) -> bytes:

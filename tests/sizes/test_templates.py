@@ -10,7 +10,6 @@ from ftm_backend import isa
 from ftm_backend.driver import compile
 from ftm_backend.isa.template import Template, TemplateError, assemble
 from ftm_backend.sizes import Symbols, evaluator
-from ftm_backend.tools.ftm_run import main as run  # noqa: F401 (the tool that runs such texts imports)
 
 _TEXT = """\
 @program t, host

@@ -64,16 +64,30 @@ def _place(kernel: Kernel, machine: MachineParameters) -> str | None:
                 tile.offset = 0
                 continue
             mine = intervals[tile]
-            tile.offset = 0
-            for other in sorted((t for t in placed if intervals[t].meets(mine)), key=lambda t: at_hand(t.offset)):
-                if never_negative(other.offset - tile.offset - tile.bytes):
-                    break
-                tile.offset = max(tile.offset, other.offset + other.bytes)
+            tile.offset = _lowest(tile.bytes, sorted((t for t in placed if intervals[t].meets(mine)), key=lambda t: at_hand(t.offset)))
             placed.append(tile)
         capacity = machine.scratchpad_bytes(space)
         if any(tile.offset + tile.bytes > capacity for tile in placed):
             return _explain(kernel, space, capacity, placed, machine.name)
     return None
+
+
+def _lowest(needed: int, others: list[Tile]) -> int:
+    """The first offset at which ``needed`` bytes have none in common with ``others``, which are in order of their offsets.
+
+    Of sizes that order is only the one at hand: an offset has to end before each of those that it does not come after.
+    """
+    offset, behind = 0, others
+    while True:
+        above = []
+        for other in behind:
+            if never_negative(other.offset - offset - needed):
+                above.append(other)
+            else:
+                offset = max(offset, other.offset + other.bytes)
+        if len(above) == len(behind):
+            return offset
+        behind = above
 
 
 def _explain(kernel: Kernel, space: str, capacity: int, tiles: list[Tile], machine: str) -> str:

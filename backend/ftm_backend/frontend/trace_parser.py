@@ -22,7 +22,6 @@ from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, 
 
 __all__ = ["parse"]
 
-_SIZE = r"\{[^{}]+\}"
 _TOKEN = re.compile(
     r"""[ \t]*(?:
       (?P<mark>[=(),:\]])
@@ -36,7 +35,7 @@ _TOKEN = re.compile(
     | (?P<name>[A-Za-z_][\w.]*(?:::[\w.]+)?)
     | (?P<string>"(?:[^"\\]|\\.)*")
     | (?P<end>(?://.*)?$)
-    )""".replace("EXTENT", rf"(?:\d+|{_SIZE})").replace("INTEGER", rf"(?:-?\d+|{_SIZE})").replace("SIZE", _SIZE),
+    )""".replace("EXTENT", rf"(?:\d+|{sizes.SPELLED})").replace("INTEGER", rf"(?:-?\d+|{sizes.SPELLED})").replace("SIZE", sizes.SPELLED),
     re.VERBOSE,
 )
 _NUMBER_NAMES = ("nan", "inf")  # numbers as values, but also names of arguments (nan_to_num)

@@ -13,16 +13,15 @@ from ftm_backend import sizes
 from ftm_backend.isa import program as p
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.$]*"
-SIZE = r"\{[^{}]*\}"
-_INTEGER = rf"(?:[-+]?\d+|{SIZE})"
+_INTEGER = rf"(?:[-+]?\d+|{sizes.SPELLED})"
 _REGISTER = re.compile(r"r(\d+)", re.ASCII)
 _VECTOR = re.compile(r"v(\d+)", re.ASCII)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf|nan", re.ASCII)
 _WHOLE = re.compile(_INTEGER, re.ASCII)
-_REFERENCE = re.compile(rf"({NAME})\[\s*(?:r(\d+)\s*([-+]\s*\d+|\+{SIZE})?|({_INTEGER}))\s*\]", re.ASCII)
+_REFERENCE = re.compile(rf"({NAME})\[\s*(?:r(\d+)\s*([-+]\s*\d+|\+{sizes.SPELLED})?|({_INTEGER}))\s*\]", re.ASCII)
 _BARE = re.compile(NAME)
 _RESERVED = re.compile(r"[rv]\d+|inf|nan", re.ASCII)
-_SHAPE = re.compile(rf"(?:\d+|{SIZE})(?:x(?:\d+|{SIZE}))*", re.ASCII)
+_SHAPE = re.compile(rf"(?:\d+|{sizes.SPELLED})(?:x(?:\d+|{sizes.SPELLED}))*", re.ASCII)
 
 
 class OperandError(ValueError):
@@ -51,7 +50,7 @@ def _size(text: str) -> int:
         raise OperandError(str(error)) from None
 
 
-def _ratio(text: str) -> float:
+def _real(text: str) -> float:
     try:
         return cast(float, sizes.read_real(text))
     except sizes.SizeError as error:
@@ -87,7 +86,7 @@ def scalar(text: str) -> p.Scalar:
     if match:
         return p.Register(whole(match[1]))
     if text.startswith("{="):
-        return p.Immediate(_ratio(text))
+        return p.Immediate(_real(text))
     if _NUMBER.fullmatch(text) or text.endswith("}"):
         return p.Immediate(whole(text) if _WHOLE.fullmatch(text) else float(text))
     if _BARE.fullmatch(text) and not _RESERVED.fullmatch(text):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from ftm_backend.sizes import Size, at_hand, ceildiv, never_negative
+from ftm_backend.sizes import Size, always_equal, at_hand, ceildiv, never_negative
 
 ALIGNMENT = 64
 """Bytes: every region starts at a multiple of this."""
@@ -42,10 +42,10 @@ class Arena:
             size = need
             if not never_negative(need - self.size + offset):
                 offset = self.size
-            if offset is not self.size and offset != self.size:
+            if not always_equal(offset, self.size):
                 self._remove(offset, self.size - offset)
             self.size = offset + need
-        if size is not need and size != need:
+        if not always_equal(size, need):
             self._insert(offset + need, size - need)
         return offset
 

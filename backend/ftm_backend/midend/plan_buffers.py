@@ -219,9 +219,11 @@ class _Owners:
     def _take_general(self, start: int, end: int, buffer: Buffer) -> list[Buffer]:
         """The same where offsets are sizes, which have no order: whoever may have held a part is among those before."""
         self._general = True
-        spans = list(zip(self._starts, self._spans, strict=True))
-        met = [(begin, stop, owner) for begin, (stop, owner) in spans if not (never_negative(start - stop) or never_negative(begin - end))]
-        gone = {owner for begin, stop, owner in met if never_negative(begin - start) and never_negative(end - stop)}
-        spans = [(start, (end, buffer)), *(span for span in spans if span[1][1] not in gone)]
-        self._starts, self._spans = [begin for begin, _ in spans], [span for _, span in spans]
-        return [owner for _, _, owner in met]
+        met, kept = [], []
+        for begin, (stop, owner) in zip(self._starts, self._spans, strict=True):
+            if not (never_negative(start - stop) or never_negative(begin - end)):
+                met.append(owner)
+            if not (never_negative(begin - start) and never_negative(end - stop)):
+                kept.append((begin, (stop, owner)))
+        self._starts, self._spans = [start, *(begin for begin, _ in kept)], [(end, buffer), *(span for _, span in kept)]
+        return met

@@ -26,13 +26,13 @@ from ftm_backend.sizes.choices import (
     never_negative,
     upper_bound,
 )
-from ftm_backend.sizes.expressions import SizeError, evaluator
+from ftm_backend.sizes.expressions import SPELLED, SizeError, evaluator
 from ftm_backend.sizes.real import Bits, Real, read_real, real, rounded
 from ftm_backend.sizes.size import Size, declared, read
 from ftm_backend.sizes.symbols import PLACEHOLDER, Guard, Symbols, current
 
 __all__ = [
-    "PLACEHOLDER", "Bits", "Guard", "Real", "Size", "SizeError", "Symbols", "always_equal", "as_integer", "at_hand", "ceildiv",
+    "PLACEHOLDER", "SPELLED", "Bits", "Guard", "Real", "Size", "SizeError", "Symbols", "always_equal", "as_integer", "at_hand", "ceildiv",
     "current", "declared", "divides", "evaluator", "is_integer", "narrow", "never_negative", "read", "read_real", "real", "rounded",
     "upper_bound",
 ]

@@ -66,4 +66,4 @@ def narrow(size: int) -> int:
     if not isinstance(size, Size):
         return size
     wide = size.__index__()
-    return wide >> 32 | wide & 0xFFFF
+    return wide >> 32 | wide & 0xFFFF  # of a placeholder: what tells it from other numbers, and its number

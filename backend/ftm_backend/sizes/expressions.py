@@ -7,7 +7,10 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-__all__ = ["OPERATIONS", "SizeError", "evaluator", "parse"]
+__all__ = ["OPERATIONS", "SPELLED", "SizeError", "evaluator", "parse"]
+
+SPELLED = r"\{[^{}]+\}"
+"""A size within another text, as a regular expression."""
 
 
 class SizeError(ValueError):
@@ -51,6 +54,7 @@ def parse(text: str, real: bool = False) -> ast.expr:
 
 
 def nodes(tree: ast.expr) -> Iterator[ast.expr]:
+    """All expressions within one, itself among them."""
     stack = [tree]
     while stack:
         node = stack.pop()

@@ -35,7 +35,12 @@ class Real:
         return hash(self.text)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Real) and self.text == other.text
+        if isinstance(other, Real):
+            return self.text == other.text or float(self) == float(other)
+        return float(self) == other
+
+    def __bool__(self) -> bool:
+        return float(self) != 0
 
     def __float__(self) -> float:
         for size in self._sizes:

@@ -285,7 +285,7 @@ def _divide(top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: S
     spelled, divisor = spell(rest), spell(bottom)
     most = by - 1 if not isinstance(made, Size) else math.inf
     if not isinstance(made, Size):
-        low, high = low // by, high // by
+        low, high = (n if math.isinf(n) else n // by for n in (low, high))  # inf // by is no number
     else:
         low, high = 0 if low >= 0 else -math.inf, max(high, 0)
     down = symbols.atom(f"({grouped(spelled)}/{grouped(divisor)})", low, high)
@@ -319,6 +319,7 @@ def read(text: str) -> int:
     symbols = current()
     if symbols is None:
         raise SizeError(f"{text} is a size of a general program, but no sizes are declared")
+
     def value(node: ast.expr) -> Any:
         if isinstance(node, ast.BinOp):
             return OPERATIONS[type(node.op)](value(node.left), value(node.right))

@@ -55,7 +55,6 @@ class Symbols:
 
     def __init__(self, values: Mapping[str, tuple[int, int]]) -> None:
         self.values = {name: value for name, (value, _) in values.items()}
-        self.least = {name: least for name, (_, least) in values.items()}
         self.guards: dict[tuple[str, str], Guard] = {}
         self._bounds: dict[str, tuple[float, float]] = {}
         self._placed: list[str] | None = None
@@ -67,11 +66,11 @@ class Symbols:
                 self.guards[f"-{name}", ">="] = Guard(f"-{name}+{high}", ">=", "the symbol's class")
 
     def __enter__(self) -> Symbols:
-        CURRENT.append(self)
+        _CURRENT.append(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        CURRENT.pop()
+        _CURRENT.pop()
 
     @property
     def pinned(self) -> list[Guard]:
@@ -86,15 +85,17 @@ class Symbols:
 
     def bounds(self, polynomial: Polynomial) -> tuple[float, float]:
         """Least and greatest number that a polynomial can be for any values of the symbols."""
-        low = high = 0.0
+        low: float = 0
+        high: float = 0  # integers unless infinite: numbers beyond 2**53 are exact
         for monomial, factor in polynomial.items():
-            least, most = 1.0, 1.0
+            least: float = 1
+            most: float = 1
             for atom in monomial:
                 a, b = self._bounds[atom]
                 if a < 0:
                     least, most = -math.inf, math.inf
                     break
-                least, most = least * a, most * b if most and b else 0.0
+                least, most = least * a, most * b if most and b else 0
             if factor < 0:
                 least, most = most, least
             low, high = low + factor * least, high + factor * most
@@ -104,7 +105,7 @@ class Symbols:
             if a > 0:
                 inner_low, inner_high = self.bounds({without(m, atom): c for m, c in polynomial.items()})
                 low = max(low, inner_low * (a if inner_low >= 0 else b))
-                high = min(high, inner_high * (b if inner_high >= 0 else a) if inner_high else 0.0)
+                high = min(high, inner_high * (b if inner_high >= 0 else a) if inner_high else 0)
                 break
         return low, high
 
@@ -118,12 +119,6 @@ class Symbols:
         assert self._placed is not None
         self._placed.append(size.text)
         return PLACEHOLDER + len(self._placed) - 1
-
-    @property
-    def placed(self) -> int:
-        """How many placeholders have been given."""
-        assert self._placed is not None
-        return len(self._placed)
 
     def placing(self) -> _Placing:
         """While this is entered, sizes are taken as placeholders: numbers from `PLACEHOLDER` on, counted in ``texts``."""
@@ -152,12 +147,12 @@ class _Placing:
         self._symbols._placed = None
 
 
-CURRENT: list[Symbols] = []
+_CURRENT: list[Symbols] = []
 
 
 def current() -> Symbols | None:
     """The symbols of the program that is being compiled; None where it has none."""
-    return CURRENT[-1] if CURRENT else None
+    return _CURRENT[-1] if _CURRENT else None
 
 
 def _place() -> str:
