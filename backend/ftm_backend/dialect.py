@@ -47,6 +47,27 @@ class Update(FTM.Operation, name="update"):
     strides: Any = _INTEGERS
 
 
+class Window(FTM.Operation, name="window"):
+    """``flat(base)[start + iteration * step ...]``, dense, in the shape of the result; in a loop, whose counter is ``iteration``."""
+
+    result: ext.Result[Any]
+    base: ext.Operand[Any]
+    iteration: ext.Operand[Any]
+    start: ir.IntegerAttr
+    step: ir.IntegerAttr
+
+
+class Place(FTM.Operation, name="place"):
+    """``base`` with ``value`` written over the window that ``start`` and ``step`` say, as for `Window`."""
+
+    result: ext.Result[Any]
+    base: ext.Operand[Any]
+    value: ext.Operand[Any]
+    iteration: ext.Operand[Any]
+    start: ir.IntegerAttr
+    step: ir.IntegerAttr
+
+
 class Scatter(FTM.Operation, name="scatter"):
     """``dest[indices[i], :] (reduce)= updates[i, :]`` in the order of ``i``; the result has dest's type.
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+import ftm_lazy  # noqa: F401  (defines the ops that are the device's own)
+
 Calls = Iterator[tuple[tuple[Any, ...], dict[str, Any]]]
 SAMPLERS: dict[str, Callable[[Any, torch.dtype, Source], Calls]] = {}
 SHAPES = ((), (0, 3), (7,), (3, 5), (2, 1, 4))
@@ -63,7 +65,7 @@ def sampler(*families: str) -> Callable[[Any], Any]:
 def name_of(op: Any) -> str:
     """``add.Tensor``."""
     schema = op._schema
-    return schema.name.removeprefix("aten::") + ("." + schema.overload_name if schema.overload_name else "")
+    return schema.name.partition("::")[2] + ("." + schema.overload_name if schema.overload_name else "")
 
 
 def second_kind(op: Any, position: int = 1) -> str:
@@ -445,5 +447,6 @@ def scan(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 
 def for_op(name: str) -> Any:
     """The OpOverload that a trace's name means."""
-    base, _, overload = name.removeprefix("aten::").partition(".")
-    return getattr(getattr(torch.ops.aten, base), overload or "default")
+    library, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, library), base), overload or "default")

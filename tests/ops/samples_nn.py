@@ -44,6 +44,37 @@ def addmm(op: Any, dtype: torch.dtype, source: Source) -> Calls:
                 yield (source.tensor((m,), dtype), source.tensor((m, k), dtype), source.tensor((k,), dtype)), extra
 
 
+@sampler("recurrent")
+def recurrent(op: Any, dtype: torch.dtype, source: Source) -> Calls:
+    name = name_of(op)
+    kind, _, way = name.partition("_")
+    forward = way == "forward"
+    gates = {"lstm": 4, "gru": 3, "rnn": 1}[kind]
+    for steps, batch, width in ((1, 1, 1), (4, 3, 5), (3, 2, 17)):
+
+        def tensor(*shape: int) -> torch.Tensor:
+            return source.tensor(shape, dtype).tanh()  # states and activations, as layers make them
+
+        def states() -> torch.Tensor:
+            return tensor(steps + 1, batch, width)
+
+        state, weight = tensor(batch, width), tensor(gates * width, width) / 4  # what is far grows less
+        own, grad = tensor(steps, batch, gates * width), tensor(steps, batch, width)
+        kept = tensor(steps, batch, 4 * width)
+        for backwards in (False, True):
+            if kind == "lstm":
+                arguments = (own, state, tensor(batch, width), weight) if forward else (grad, state, tensor(batch, width), states(), kept, weight)
+                yield (*arguments, backwards), {}
+            elif kind == "gru" and forward:
+                yield (own, state, weight, tensor(gates * width), backwards), {}
+                yield (own, state, weight, None, backwards), {}
+            elif kind == "gru":
+                yield (grad, state, states(), kept, weight, backwards), {}
+            else:
+                for relu in (False, True):
+                    yield ((own, state, weight) if forward else (grad, state, states(), weight)) + (relu, backwards), {}
+
+
 CONVOLUTIONS = (  # input, weight, stride, padding, dilation, transposed, output padding, groups
     ((2, 3, 5, 6), (4, 3, 3, 2), [1, 1], [0, 0], [1, 1], False, [0, 0], 1),
     ((2, 3, 7, 6), (4, 3, 3, 3), [2, 1], [1, 2], [1, 2], False, [0, 0], 1),

@@ -26,7 +26,7 @@ from ops import (
 from ops.arrays import from_numpy, to_numpy
 
 RANDOM_FAMILIES = {record.family for record in RECORDS.values() if record.family.startswith("random")}
-NAMES = sorted(n for n, r in RECORDS.items() if n.startswith("aten::") and r.family not in RANDOM_FAMILIES)
+NAMES = sorted(n for n, r in RECORDS.items() if n.startswith(("aten::", "ftm::")) and r.family not in RANDOM_FAMILIES)
 MOST_CALLS = {"f32": 10, "i64": 5, "i1": 5, "bf16": 5}  # of one op, spread over what the sampler yields
 FEW_CALLS = 3  # for the other dtypes
 

@@ -33,7 +33,7 @@ def test_importing_records_loads_no_mlir() -> None:
 
 
 def test_every_family_has_samples() -> None:
-    families = {r.family for n, r in RECORDS.items() if n.startswith("aten::") and not r.family.startswith("random")}
+    families = {r.family for n, r in RECORDS.items() if n.startswith(("aten::", "ftm::")) and not r.family.startswith("random")}
     assert families <= set(samples.SAMPLERS), f"no samples for {sorted(families - set(samples.SAMPLERS))}"
 
 
@@ -65,7 +65,7 @@ def test_ops_that_check_elements_have_their_line_noted() -> None:
 LEFT_OUT = {"device", "layout", "pin_memory", "generator", "non_blocking"}
 
 
-@pytest.mark.parametrize("name", sorted(n for n in RECORDS if n.startswith("aten::")))
+@pytest.mark.parametrize("name", sorted(n for n in RECORDS if n.startswith(("aten::", "ftm::"))))
 def test_lowerings_take_the_schemas_arguments(name: str) -> None:
     """A lowering must be callable with the arguments that the recorder prints."""
     schema = [a.name for a in samples.for_op(name)._schema.arguments if a.name not in LEFT_OUT]

@@ -64,11 +64,13 @@ def _steps(block: Block, one_core: bool) -> Iterator[tuple[Call, bool]]:
             yield from _steps(statement.body, True)
             yield from _steps(statement.otherwise, True)
         elif isinstance(statement, Loop):
-            yield from _steps(statement.body, one_core)
+            for _ in range(2):  # what comes at the end of an iteration comes before the beginning of the next
+                yield from _steps(statement.body, one_core)
         elif statement.kind == "barrier":
             yield (), one_core
         elif statement.kind == "call":
-            name, *arguments = str(statement.parts[0]).removeprefix("@call ").split(", ")
+            text = "".join(part for part in statement.parts if isinstance(part, str))
+            name, *arguments = text.removeprefix("@call ").split(", ")
             yield (name, *(argument.partition("[")[0] for argument in arguments)), one_core
 
 

@@ -134,7 +134,7 @@ class Builder:
         self.results: tuple[TensorType | None, ...] = ()
         self._rank = 0
         self._gathers: list[ir.Value] = []
-        self._copies: dict[tuple[int, Strided], tuple[ir.Value, Value]] = {}
+        self.copies: dict[tuple[int, Strided], tuple[ir.Value, Value]] = {}
         self.pooled: dict[ir.Value, Any] = {}  # places of maxima that this function finds -> the windows that they lie in
 
     @property
@@ -189,11 +189,11 @@ class Builder:
     def copy(self, x: Value) -> Value:
         """A dense copy; one for all who ask for the same."""
         key = id(x.base), x.access
-        found = self._copies.get(key)
+        found = self.copies.get(key)
         if found is None:
             made = ir.copy_statement(self.tensor(x))
             self.function.body.append(made)
-            found = self._copies[key] = (x.base, Value(made.results[0].value, x.dtype))  # the key's value stays alive
+            found = self.copies[key] = (x.base, Value(made.results[0].value, x.dtype))  # the key's value stays alive
         return found[1]
 
     # --- views ----------------------------------------------------------------------------------------

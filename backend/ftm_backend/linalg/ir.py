@@ -24,15 +24,25 @@ class Value:
 
     dtype: builtin token, in which i8 and u8 are one.  producer: what computes it; None for inputs and constants.
     splat: the one number that every element has, for tensors that need no memory.  data: little-endian bytes of a constant.
-    symbol: the buffer that holds it, once it has one.
+    symbol: the buffer that holds it, once it has one.  window: where it lies, for a value of one iteration of a `Repeat`.
     """
 
     dtype: str
     shape: tuple[int, ...]
-    producer: Statement | Update | None = None
+    producer: Statement | Update | Repeat | None = None
     splat: Node | None = None
     data: bytes | None = None
     symbol: str | None = None
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of a tensor that moves: iteration k's is dense, from element ``start + k * step`` of the flat ``value`` on."""
+
+    value: Value
+    start: int
+    step: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -203,6 +213,35 @@ class Update:
 
 
 @dataclass(eq=False, slots=True)
+class Repeat:
+    """``body``, ``trips`` times, one after the other; at least once.
+
+    body: its ``inputs`` are windows, of tensors outside or of ``results``; it may read tensors outside as they are.
+    Its results are stored at ``stores``, windows of ``results``.
+    results: tensors that the repeat fills; bases: for each what it is before the first iteration, which for nothing is a value that
+    nothing computes.  In one iteration two windows of one result are the same or have no element in common.
+    """
+
+    trips: int
+    body: Function
+    stores: list[Window]
+    results: list[Value]
+    bases: list[Value]
+
+    def reads(self) -> list[Value]:
+        """Every value from outside that it reads."""
+        inside = {*self.results, *self.body.inputs, *(v for item in self.body.body for v in item.writes())}
+        found = [v.window.value for v in self.body.inputs if v.window is not None]
+        found += [v for item in self.body.body for v in item.reads()]
+        found += [t.value for t in self.body.results]
+        return [*(v for v in found if v not in inside), *self.bases]
+
+    def writes(self) -> list[Value]:
+        """The values that it makes."""
+        return self.results
+
+
+@dataclass(eq=False, slots=True)
 class Function:
     """A program on tensors.
 
@@ -213,7 +252,7 @@ class Function:
     inputs: list[Value] = field(default_factory=list)
     input_types: list[str] = field(default_factory=list)
     scalars: list[Node] = field(default_factory=list)
-    body: list[Statement | Update] = field(default_factory=list)
+    body: list[Statement | Update | Repeat] = field(default_factory=list)
     results: list[Tensor] = field(default_factory=list)
     output_types: list[str] = field(default_factory=list)
 

@@ -6,10 +6,10 @@ everywhere is a ``linalg.fill``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ftm_backend.linalg.affine import Affine, row_major, volume
-from ftm_backend.linalg.ir import Function, Node, Operand, Result, Statement, Tensor, Update, Value
+from ftm_backend.linalg.ir import Function, Node, Operand, Repeat, Result, Statement, Tensor, Update, Value, Window
 from ftm_backend.linalg.nodes import combined
 from ftm_backend.linalg.print_body import BodyPrinter, constant_text, data_text
 from ftm_backend.linalg.strided import Strided
@@ -71,10 +71,12 @@ class FunctionPrinter:
         for item in self.function.body:
             self.operation(item)
 
-    def operation(self, item: Statement | Update) -> None:
+    def operation(self, item: Statement | Update | Repeat) -> None:
         """One operation."""
         if isinstance(item, Update):
             self._update(item)
+        elif isinstance(item, Repeat):
+            self.repeat(item, lambda: [self.operation(inner) for inner in item.body.body])
         elif item.op.startswith("ftm."):
             self._whole(item)
         elif item.op == "linalg.fill":
@@ -171,6 +173,42 @@ class FunctionPrinter:
                 f"({kind}, {tensor_type(part.value.view.sizes, part.value.value.dtype)}) -> {kind}")
         self._names[update.result] = name
 
+    def repeat(self, repeat: Repeat, body: Callable[[], object]) -> None:
+        """A loop whose iterations take windows out of tensors and put them in; ``body`` prints what is between."""
+        for value in repeat.reads():
+            self.value(value)
+        kinds = [tensor_type(v.shape, v.dtype) for v in repeat.results]
+        bounds = [self.once(f"arith.constant {n} : index") for n in (0, repeat.trips, 1)]
+        bases = [self.tensor(Tensor(base, Strided.whole(v.shape))) for v, base in zip(repeat.results, repeat.bases, strict=True)]
+        name, number = f"%{self._count}", self._count
+        self._count += 1
+        arrays = {value: f"%a{number}_{k}" for k, value in enumerate(repeat.results)}
+        taken = ", ".join(f"{array} = {base}" for array, base in zip(arrays.values(), bases, strict=True))
+        several = f":{len(kinds)}" if len(kinds) > 1 else ""
+        self.line(f"{name}{several} = scf.for %k{number} = {bounds[0]} to {bounds[1]} step {bounds[2]} iter_args({taken}) -> "
+                  f"({', '.join(kinds)}) {{")
+        shared = dict(self._once), dict(self._uniform)
+        self.indent += "  "
+        self._names |= arrays
+        for value in repeat.body.inputs:
+            assert value.window is not None
+            source = value.window.value
+            self._names[value] = self.define(
+                f'"ftm.window"({self._names[source]}, %k{number}) {_moving(value.window)} : '
+                f"({tensor_type(source.shape, source.dtype)}, index) -> {tensor_type(value.shape, value.dtype)}")
+        body()
+        for tensor, window in zip(repeat.body.results, repeat.stores, strict=True):
+            kind = tensor_type(window.value.shape, window.value.dtype)
+            arrays[window.value] = self.define(
+                f'"ftm.place"({arrays[window.value]}, {self.tensor(tensor)}, %k{number}) {_moving(window)} : '
+                f"({kind}, {tensor_type(tensor.view.sizes, tensor.value.dtype)}, index) -> {kind}")
+        self.line(f"scf.yield {', '.join(arrays.values())} : {', '.join(kinds)}")
+        self.indent = self.indent[:-2]
+        self.line("}")
+        self._once, self._uniform = shared
+        for k, value in enumerate(repeat.results):
+            self._names[value] = f"{name}#{k}" if several else name
+
     def _copied(self, source: str, value: Value) -> None:
         kind, out = tensor_type(value.shape, value.dtype), self.empty(value.shape, value.dtype)
         self._names[value] = self.define(f"linalg.copy ins({source} : {kind}) outs({out} : {kind}) -> {kind}")
@@ -260,6 +298,10 @@ def _yielded(result: Result, number: int) -> Node:
     if result.combine in (None, "general"):
         return result.yields
     return combined(str(result.combine), Node("carry", result.value.dtype, payload=number), result.yields)
+
+
+def _moving(window: Window) -> str:
+    return f"{{start = {window.start} : i64, step = {window.step} : i64}}"
 
 
 def _as_view(result: Result) -> Strided:

@@ -15,11 +15,13 @@ from ftm_backend.linalg.ir import (
     Node,
     Operand,
     Part,
+    Repeat,
     Result,
     Statement,
     Tensor,
     Update,
     Value,
+    Window,
     constant,
     copy_statement,
     nodes_of,
@@ -64,6 +66,7 @@ class FunctionReader:
         self.scalars: dict[ir.Value, Node] = {}
         self._handlers = {**_HANDLERS, **(handlers or {})}
         self._copies: dict[tuple[int, Strided], Tensor] = {}
+        self._stores: list[Window] = []  # of the repeat that is being read
         block = operation.regions[0].blocks[0]
         for argument in block.arguments:
             if isinstance(argument.type, ir.RankedTensorType):
@@ -215,6 +218,40 @@ class FunctionReader:
         offset = sum(p * s for p, s in zip(low, strides, strict=True))
         self._place(op, base, part, Strided(part.view.sizes, strides, offset))
 
+    # --- repeats ---------------------------------------------------------------------------------------
+
+    def _repeat(self, op: Any) -> None:
+        lower, upper, step = (self.scalars[o].payload for o in op.operands[:3])
+        if (lower, step) != (0, 1) or upper < 1:
+            raise ValueError(f"scf.for from {lower} to {upper} by {step} cannot be lowered: loops go from 0 to at least 1 by 1")
+        outside, copies = self.function, dict(self._copies)
+        bases = [self._dense(self.tensors[o]) for o in op.operands[3:]]
+        block = op.regions[0].blocks[0]
+        self.function = Function()
+        results = [self.bind(argument) for argument in list(block.arguments)[1:]]
+        repeat = Repeat(upper, self.function, [], results, bases)
+        before, self._stores = self._stores, repeat.stores
+        for inner in list(block.operations)[:-1]:
+            self.read(inner)
+        self.function, self._copies, self._stores = outside, copies, before
+        for ssa, value in zip(op.results, results, strict=True):
+            self.bind(ssa, value).producer = repeat
+        outside.body.append(repeat)
+
+    def _dense(self, tensor: Tensor) -> Value:
+        return tensor.value if tensor.is_whole else self._copy(tensor).value
+
+    def _window(self, op: Any) -> None:
+        value = self.bind(op.results[0])
+        value.window = Window(self._dense(self.tensors[op.operands[0]]), op.attributes["start"].value, op.attributes["step"].value)
+        self.function.inputs.append(value)
+
+    def _stored(self, op: Any) -> None:
+        array = self.tensors[op.operands[0]]
+        self.function.results.append(self.tensors[op.operands[1]])
+        self._stores.append(Window(array.value, op.attributes["start"].value, op.attributes["step"].value))
+        self.tensors[op.results[0]] = array
+
     # --- operations ------------------------------------------------------------------------------------
 
     def _whole(self, op: Any) -> None:
@@ -351,6 +388,9 @@ _HANDLERS: dict[str, Handler] = {
     "linalg.transpose": FunctionReader._transpose,
     "linalg.broadcast": FunctionReader._broadcast,
     "ftm.update": FunctionReader._update,
+    "scf.for": FunctionReader._repeat,
+    "ftm.window": FunctionReader._window,
+    "ftm.place": FunctionReader._stored,
     "tensor.insert_slice": FunctionReader._insert_slice,
     "tensor.pad": FunctionReader._pad,
     "ftm.scatter": FunctionReader._whole,

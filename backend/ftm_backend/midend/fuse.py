@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from typing import TypeVar
 
 from ftm_backend.linalg.affine import dot, volume
-from ftm_backend.linalg.ir import Operand, Statement, Store, Update, Value
+from ftm_backend.linalg.ir import Operand, Repeat, Statement, Store, Update, Value
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import contraction
 from ftm_backend.midend.cluster import Cluster, acceptable, common_domain, place_on_cores, single
@@ -29,7 +29,7 @@ class Fuser:
     """Forms the clusters of a function.
 
     Args:
-        statements: in program order.
+        statements: in program order, with no repeat between them.
         updates: those of the function.
         machine: sizes of scratchpads, number of cores.
     """
@@ -45,9 +45,9 @@ class Fuser:
         for update in updates:
             for number, part in enumerate(update.parts):
                 producer = part.value.value.producer
-                assert isinstance(producer, Statement)
-                bases.setdefault(producer, []).append(update.base.value)
-                _note_store(update, number)
+                if isinstance(producer, Statement) and producer in self._position:
+                    bases.setdefault(producer, []).append(update.base.value)
+                    _note_store(update, number)
         for s in statements:
             soft: set[Statement] = set()
             hard: set[Statement] = set()
@@ -55,8 +55,8 @@ class Fuser:
                 (hard if isinstance(o.value.producer, Update) else soft).update(_makers(o.value))
             for value in (*s.gathers, *(r.init.value for r in s.results if isinstance(r.init, Operand)), *bases.get(s, ())):
                 hard |= _makers(value)
-            self._hard[s] = hard
-            self._soft[s] = soft - hard
+            self._hard[s] = hard & self._position.keys()  # what comes before a repeat is complete
+            self._soft[s] = (soft - hard) & self._position.keys()
         order = _topological(statements, {s: self._soft[s] | self._hard[s] for s in statements})
         self._statements: list[Statement] = order
         self._position = {s: k for k, s in enumerate(order)}
@@ -235,7 +235,7 @@ class Fuser:
 def _makers(value: Value) -> set[Statement]:
     """The statements whose kernels complete a value."""
     maker = value.producer
-    if maker is None:
+    if maker is None or isinstance(maker, Repeat):
         return set()
     if isinstance(maker, Statement):
         return {maker}

@@ -3,37 +3,66 @@
 from __future__ import annotations
 
 from ftm_backend.linalg.affine import dot
-from ftm_backend.linalg.ir import Function, Result, Statement, Store, Update, Value
+from ftm_backend.linalg.ir import Function, Repeat, Result, Statement, Store, Update, Value
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.cluster import Cluster
 from ftm_backend.midend.fuse import Fuser
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.reloop import align_all
 
-__all__ = ["Former", "group_kernels", "home_of"]
+__all__ = ["Former", "group_kernels", "home_of", "place_results"]
 
 
 def group_kernels(function: Function, machine: MachineParameters) -> Grouped:
     """The kernels of a function that ``own-buffers`` has been through."""
-    statements = [s for s in function.body if isinstance(s, Statement)]
-    updates = [u for u in function.body if isinstance(u, Update)]
-    former = Former(function, updates, machine)
-    clusters = Fuser(statements, updates, machine).clusters()
-    return Grouped(function, [former.kernel(cluster) for cluster in clusters])
+    return Grouped(function, _kernels(function, machine, 0))
+
+
+def _kernels(function: Function, machine: MachineParameters, first: int, repeat: Repeat | None = None) -> list[Kernel]:
+    """The kernels of a function, or of the body of a repeat; kernels do not reach across a repeat."""
+    former = Former(function, machine, first, repeat)
+    kernels: list[Kernel] = []
+    run: list[Statement] = []
+
+    def close() -> None:
+        clusters = Fuser(run, former.updates, machine).clusters()
+        kernels.extend(former.kernel(cluster) for cluster in clusters)
+        run.clear()
+
+    for item in function.body:
+        if isinstance(item, Statement):
+            run.append(item)
+        elif isinstance(item, Repeat):
+            close()
+            place_results(item)
+            inside = _kernels(item.body, machine, former.count, item)
+            former.count += len(inside)
+            kernels += inside
+    close()
+    return kernels
+
+
+def place_results(repeat: Repeat) -> None:
+    """Says where the results of an iteration lie."""
+    for tensor, window in zip(repeat.body.results, repeat.stores, strict=True):
+        home_of(tensor.value).window = window
 
 
 def home_of(value: Value) -> Value:
     """The value in whose memory ``value`` lies: updates and scatters happen where what they change lies."""
     while value.producer is not None:
-        over = written_over(value.producer)
+        over = written_over(value.producer, value)
         if over is None:
             break
         value = over
     return value
 
 
-def written_over(maker: Statement | Update) -> Value | None:
-    """The computed value that an update or a scatter is written over."""
+def written_over(maker: Statement | Update | Repeat, value: Value) -> Value | None:
+    """The computed value over which an update, a scatter or a repeat writes its result ``value``."""
+    if isinstance(maker, Repeat):
+        base = maker.bases[maker.results.index(value)]
+        return base if base.producer is not None else None
     if isinstance(maker, Update):
         return maker.base.value if maker.base.value.producer is not None else None
     return maker.tensors[0].value if maker.op == "ftm.scatter" else None
@@ -42,9 +71,10 @@ def written_over(maker: Statement | Update) -> Value | None:
 class Former:
     """Makes kernels of clusters: what each reads and writes, and where its results are stored."""
 
-    def __init__(self, function: Function, updates: list[Update], machine: MachineParameters) -> None:
-        self._machine = machine
-        self._count = 0
+    def __init__(self, function: Function, machine: MachineParameters, first: int = 0, repeat: Repeat | None = None) -> None:
+        self._machine, self._repeat = machine, repeat
+        self.count = first  # of kernels in the program so far
+        self.updates = updates = [u for u in function.body if isinstance(u, Update)]
         self._parts: dict[Value, list[tuple[Update, int]]] = {}  # a value: where it is written as a part
         self._readers: dict[Value, list[Statement]] = {}
         self._kept = {t.value for t in function.results} | {u.base.value for u in updates}
@@ -55,11 +85,14 @@ class Former:
             if isinstance(item, Statement):
                 for value in item.reads():
                     self._readers.setdefault(value, []).append(item)
+            elif isinstance(item, Repeat):
+                self._kept.update(item.reads())
 
     def kernel(self, cluster: Cluster) -> Kernel:
         """The kernel of one cluster."""
-        kernel = Kernel(f"kernel_{self._count}", cluster.kind, self._machine, cluster.statements, cluster.one_core)
-        self._count += 1
+        kernel = Kernel(f"kernel_{self.count}", cluster.kind, self._machine, cluster.statements, cluster.one_core)
+        kernel.repeat = self._repeat
+        self.count += 1
         members = set(cluster.statements)
         inputs: dict[Value, None] = {}
         outputs: dict[Value, Result | None] = {}
@@ -70,7 +103,7 @@ class Former:
             result.stores.append(target)
             alone = value is home and result.value is value
             outputs[home] = result if alone and home not in outputs else None
-            over = written_over(value.producer) if value.producer is not None else None
+            over = written_over(value.producer, value) if value.producer is not None else None
             if over is not None and not members.issuperset(_makers(over)):
                 ties[home] = over
 
@@ -99,6 +132,6 @@ def _makers(value: Value) -> set[Statement]:
     maker = value.producer
     if isinstance(maker, Statement):
         return {maker}
-    if maker is None:
+    if maker is None or isinstance(maker, Repeat):
         return set()
     return {p.value.value.producer for p in maker.parts} | _makers(maker.base.value)

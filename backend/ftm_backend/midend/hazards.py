@@ -26,6 +26,10 @@ class Barriers:
     def __init__(self) -> None:
         self._epoch = 0
 
+    def meet(self) -> None:
+        """All cores meet here."""
+        self._epoch += 1
+
     def visit(self, reads: Iterable[Storage], writes: Iterable[Storage], one_core: bool) -> bool:
         """Notes a kernel's accesses; says whether a barrier must precede it."""
         reads, writes = list(reads), list(writes)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ftm_backend.linalg.ir import Function, Result, Statement, Value
+from ftm_backend.linalg.ir import Function, Repeat, Result, Statement, Value
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.sizes import never_negative
 
-__all__ = ["Grouped", "Kernel", "core_share"]
+__all__ = ["Grouped", "Kernel", "core_share", "runs"]
 
 
 @dataclass(eq=False, slots=True)
@@ -21,7 +22,7 @@ class Kernel:
     it is (None for one that updates put together), ``ties`` the number of the input over which it is written (updates and
     scatters), or None for memory of its own.  faults: it can address memory that is not there.  barrier: all cores meet
     before it.  workspaces: buffers of its own.  aligned: the statements over loops that are cut alike, for contractions.
-    domain: where a lowering keeps its analysis.
+    domain: where a lowering keeps its analysis.  repeat: what it runs in each iteration of, with the kernels beside it.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Kernel:
     barrier: bool = False
     aligned: list[Statement] = field(default_factory=list)
     domain: Any = None
+    repeat: Repeat | None = None
 
     def core(self, b: Any) -> tuple[Any, Any]:
         """This core's number and the number of cores that run the kernel, as builder index values."""
@@ -50,6 +52,15 @@ class Grouped:
 
     function: Function
     kernels: list[Kernel]
+
+
+def runs(kernels: Sequence[Kernel]) -> Iterator[tuple[int, int]]:
+    """First and last + 1 of the kernels of each repeat, and of those between repeats."""
+    first = 0
+    for number in range(1, len(kernels) + 1):
+        if number == len(kernels) or kernels[number].repeat is not kernels[first].repeat:
+            yield first, number
+            first = number
 
 
 def core_share(b: Any, kernel: Kernel, trips: int) -> tuple[Any, Any]:

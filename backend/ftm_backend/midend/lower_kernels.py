@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.kernel import Kernel
+from ftm_backend.midend.kernel import Kernel, runs
 from ftm_backend.midend.lowerings import LOWERINGS
 from ftm_backend.midend.program import Program
 from ftm_backend.midend.share_kernels import Call, Function
 from ftm_backend.tile import tree
-from ftm_backend.tile.builder import TileBuilder
+from ftm_backend.tile.builder import Index, TileBuilder
 from ftm_backend.tile.program import TileProgram
 
 __all__ = ["lower_kernels"]
@@ -31,7 +31,16 @@ def lower_kernels(program: Program, machine: MachineParameters) -> TileProgram:
         if not function.kernel.faults:
             made.in_bounds.add(function.name)
     b = TileBuilder("main")
-    _call(program.kernels, program.calls, b)
+    for first, end in runs(program.kernels):
+        kernels, calls, repeat = program.kernels[first:end], program.calls[first:end], program.kernels[first].repeat
+        if repeat is None:
+            _call(kernels, calls, b, 0)
+            continue
+        if kernels[0].barrier and all(kernel.one_core for kernel in kernels):
+            b.barrier()
+            kernels[0].barrier = False
+        with b.for_(0, repeat.trips) as iteration:
+            _call(kernels, calls, b, iteration)
     made.functions.append(b.kernel)
     return made
 
@@ -46,8 +55,13 @@ def _lower(function: Function) -> tree.Kernel:
     return b.kernel
 
 
-def _call(kernels: list[Kernel], calls: list[Call], b: TileBuilder) -> None:
+def _call(kernels: list[Kernel], calls: list[Call], b: TileBuilder, iteration: Index) -> None:
     """Calls kernels in order; those of one core that follow each other share one test."""
+
+    def call(number: int) -> None:
+        places = [(symbol, b.add(at, b.mul(iteration, step)) if step else at) for symbol, at, step in calls[number].buffers]
+        b.call(calls[number].function.name, [*places, *calls[number].scalars])
+
     position = 0
     while position < len(kernels):
         kernel = kernels[position]
@@ -55,11 +69,11 @@ def _call(kernels: list[Kernel], calls: list[Call], b: TileBuilder) -> None:
             b.barrier()
         last = position + 1
         if not kernel.one_core:
-            b.call(calls[position].text)
+            call(position)
         else:
             while last < len(kernels) and kernels[last].one_core and not kernels[last].barrier:
                 last += 1
             with b.if_(b.compare("eq", b.core_id(), 0)):
-                for call in calls[position:last]:
-                    b.call(call.text)
+                for number in range(position, last):
+                    call(number)
         position = last

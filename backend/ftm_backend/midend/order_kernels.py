@@ -25,6 +25,8 @@ def order_kernels(grouped: Grouped, machine: MachineParameters) -> Grouped:
     faults = Faults()
     for kernel in grouped.kernels:
         kernel.faults = faults.visit(kernel)
+    if any(kernel.repeat for kernel in grouped.kernels):
+        return grouped  # iterations keep their place
     grouped.kernels = _Order(grouped).arrange()
     return grouped
 

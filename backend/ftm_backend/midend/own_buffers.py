@@ -3,7 +3,7 @@
 Afterwards
  - the value of each part of an update comes from a loop nest and is stored by it, in its own shape;
  - what an update or a scatter writes over belongs to it alone;
- - what reads a tensor as a whole finds it in memory;
+ - what reads a tensor as a whole, or a window of it, finds it in memory;
  - each returned tensor is computed by an operation of its own, in order;
  - everything that is computed is needed.
 """
@@ -11,9 +11,10 @@ Afterwards
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from ftm_backend.linalg.affine import Affine
-from ftm_backend.linalg.ir import Function, Node, Operand, Part, Statement, Tensor, Update, Value, copy_statement
+from ftm_backend.linalg.ir import Function, Node, Operand, Part, Repeat, Statement, Tensor, Update, Value, copy_statement
 from ftm_backend.linalg.strided import Strided
 from ftm_backend.machine.presets import MachineParameters
 
@@ -35,25 +36,48 @@ def drop_unused(function: Function) -> None:
     kept = []
     for item in reversed(function.body):
         if any(v in needed for v in item.writes()):
+            if isinstance(item, Repeat):
+                _trim(item, needed)
             needed.update(item.reads())
             kept.append(item)
     function.body = kept[::-1]
 
 
+def _trim(repeat: Repeat, needed: set[Value]) -> None:
+    """Leaves out results that neither ``needed`` has nor an iteration reads, and what they alone need."""
+    body = repeat.body
+    while True:
+        read = {v.window.value for v in body.inputs if v.window is not None}
+        kept = {v for v in repeat.results if v in needed or v in read}
+        stored = [(t, w) for t, w in zip(body.results, repeat.stores, strict=True) if w.value in kept]
+        body.results, repeat.stores = [t for t, _ in stored], [w for _, w in stored]
+        drop_unused(body)
+        used = {v for item in body.body for v in item.reads()}.union(t.value for t in body.results)
+        inputs = [v for v in body.inputs if v in used]
+        if len(inputs) == len(body.inputs):
+            break
+        body.inputs = inputs
+    pairs = [(v, base) for v, base in zip(repeat.results, repeat.bases, strict=True) if v in kept]
+    repeat.results, repeat.bases = [v for v, _ in pairs], [base for _, base in pairs]
+
+
 class _Owner:
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, outside: frozenset[Value] = frozenset()) -> None:
         self._function = function
-        self._body: list[Statement | Update] = []
+        self._body: list[Statement | Update | Repeat] = []
         self._uses = Counter(v for item in function.body for v in item.reads())
         self._uses.update(t.value for t in function.results)
-        self._inputs = set(function.inputs)
+        self._inputs = outside.union(function.inputs)
         self._position = {item: k for k, item in enumerate(function.body)}
-        self._stored: dict[Statement | Update, list[Value]] = {}  # bases over which results of a statement are stored
+        self._repeated = -1  # the last repeat so far: what comes before it is stored before it
+        self._stored: dict[Statement | Update | Repeat, list[Value]] = {}  # bases over which results of a statement are stored
 
     def run(self) -> None:
         for item in self._function.body:
             if isinstance(item, Update):
                 self._update(item)
+            elif isinstance(item, Repeat):
+                self._repeat(item)
             elif item.op == "ftm.scatter":
                 self._scatter(item)
             elif not item.op.startswith("linalg."):
@@ -73,7 +97,8 @@ class _Owner:
         maker = value.value.producer
         if isinstance(maker, Statement) and maker.op.startswith("linalg.") and value.is_whole:
             place = part.place if part.place.sizes == value.value.shape else part.place.reshape(value.value.shape)
-            if place is not None and not self._depends(update.base.value, maker):
+            early = self._position.get(maker, -1) < self._repeated
+            if place is not None and not early and not self._depends(update.base.value, maker):
                 self._stored.setdefault(maker, []).append(update.base.value)
                 return Part(Tensor.whole(value.value), place)
         copied = self._copy(value)
@@ -87,7 +112,7 @@ class _Owner:
         The kernel that computes a part of an update also writes it, so it comes after the update's base.
         """
         limit = self._position[on]
-        seen: set[Statement | Update] = set()
+        seen: set[Statement | Update | Repeat] = set()
         stack = [value]
         while stack:
             maker = stack.pop().producer
@@ -110,12 +135,33 @@ class _Owner:
             update.base = Tensor.whole(self._copy(base))
 
     def _alone(self, value: Value) -> bool:
-        """Whether a value is computed for one user."""
-        return value.producer is not None and self._uses[value] == 1
+        """Whether a value is computed, in this function, for one user."""
+        return value.producer in self._position and self._uses[value] == 1
 
     def _exists(self, value: Value) -> bool:
         """Whether it has elements at all."""
         return value.producer is not None or value.data is not None or value in self._inputs
+
+    # --- repeats ---------------------------------------------------------------------------------------
+
+    def _repeat(self, repeat: Repeat) -> None:
+        for number, base in enumerate(repeat.bases):
+            if base.splat is not None:
+                repeat.bases[number] = self._filled(base.splat, repeat.results[number])
+            elif self._exists(base) and not self._alone(base):
+                repeat.bases[number] = self._copy(Tensor.whole(base))
+        for value in repeat.body.inputs:
+            window = value.window
+            assert window is not None, "what a repeat reads at each iteration is a window"
+            if window.value.splat is not None:
+                value.window = replace(window, value=self._copy(Tensor.whole(window.value)))
+        outside = self._inputs.union(self._position_values(), repeat.results)
+        _Owner(repeat.body, outside).run()
+        self._repeated = self._position[repeat]
+
+    def _position_values(self) -> set[Value]:
+        """What this function has computed so far."""
+        return {value for item in self._body for value in item.writes()}
 
     # --- whole tensors ---------------------------------------------------------------------------------
 
@@ -146,7 +192,7 @@ class _Owner:
         returned: set[Value] = set()
         for number, tensor in enumerate(self._function.results):
             value = tensor.value
-            if value.producer is None or not tensor.is_whole or value in returned:
+            if value.producer not in self._position or not tensor.is_whole or value in returned:
                 tensor = Tensor(self._copy(tensor), Strided.whole(tensor.view.sizes))
             self._function.results[number] = tensor
             returned.add(tensor.value)

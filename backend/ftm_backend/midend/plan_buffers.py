@@ -16,7 +16,7 @@ from ftm_backend.midend.arena import Arena, region
 from ftm_backend.midend.donation import Made, donated_input, may_overwrite
 from ftm_backend.midend.group import home_of
 from ftm_backend.midend.hazards import Barriers, Storage
-from ftm_backend.midend.kernel import Grouped, Kernel
+from ftm_backend.midend.kernel import Grouped, Kernel, runs
 from ftm_backend.midend.lowerings import LOWERINGS
 from ftm_backend.midend.program import Program
 from ftm_backend.sizes import Size, always_equal, never_negative
@@ -31,7 +31,8 @@ _MOST_KERNELS = 4
 class Buffer(Storage):
     """One piece of DDR memory: an input, constant, output or arena region.
 
-    first, last: numbers of the kernels that use it first and last.  offset: bytes, in the arena.
+    first, last: numbers of the kernels that use it first and last, or of the whole repeat if more than one iteration does
+    (repeated).  offset: bytes, in the arena.
     """
 
     dtype: str = ""
@@ -39,6 +40,7 @@ class Buffer(Storage):
     symbol: str = ""
     first: int = -1
     last: int = -1
+    repeated: bool = False
     offset: int | None = None
 
     @property
@@ -75,10 +77,14 @@ class _Planner:
         self._declare_inputs()
         for number, kernel in enumerate(self._program.kernels):
             self._declare(number, kernel)
+        for first, end in runs(self._program.kernels):
+            if self._program.kernels[first].repeat is not None:
+                self._keep(first, end)
         self._declare_outputs()
         self._donate()
         self._place()
         self._name()
+        self._meet()
         return self._program
 
     # --- buffers ---------------------------------------------------------------------------------------
@@ -101,8 +107,20 @@ class _Planner:
             buffer.last = number
         self._steps.append(step)
 
+    def _keep(self, first: int, end: int) -> None:
+        """Keeps what more than one iteration of a repeat uses for as long as it runs; the rest lives in each iteration."""
+        steps = self._steps[first:end]
+        moving = {self._buffer(v) for step in steps for v in (*step.kernel.inputs, *step.kernel.outputs) if home_of(v).window is not None}
+        for step in steps:
+            for buffer in (*step.inputs, *step.outputs):
+                if buffer in moving or buffer.first < first or buffer.last >= end:
+                    buffer.first, buffer.last = min(buffer.first, first), max(buffer.last, end - 1)
+                    buffer.repeated = True
+
     def _buffer(self, value: Value) -> Buffer:
         home = home_of(value)
+        if home.window is not None:
+            return self._buffer(home.window.value)
         buffer = self._buffers.get(home)
         if buffer is None:
             buffer = self._buffers[home] = Buffer(dtype=home.dtype, shape=home.shape)
@@ -125,7 +143,7 @@ class _Planner:
         inputs = {i[0]: i[1] for i in self._program.inputs}  # dtype tokens tell u8 from i8
         outputs = {o[0]: o for o in self._program.outputs}
         made = {buffer: Made(step.kernel, position, step.inputs) for number, step in enumerate(self._steps)
-                for position, buffer in enumerate(step.outputs) if buffer.first == number}
+                for position, buffer in enumerate(step.outputs) if buffer.first == number and not buffer.repeated}
         taken: set[Buffer] = set()
         late = [buffer for buffer in made if buffer.symbol in outputs and buffer.first > last_fault]
         for kernels in (1, _MOST_KERNELS):  # what one kernel updates goes first: it is sure to be replaced
@@ -144,21 +162,28 @@ class _Planner:
     def _place(self) -> None:
         """Gives each arena buffer its offset, best fit in order of time."""
         arena, owners = Arena(), _Owners()
+        placed = [b for b in dict.fromkeys(b for s in self._steps for b in (*s.outputs, *s.workspaces)) if not b.symbol]
+        born: dict[int, list[Buffer]] = {}
+        ended: dict[int, list[Buffer]] = {}
+        for buffer in placed:
+            born.setdefault(buffer.first, []).append(buffer)
+            ended.setdefault(buffer.last, []).append(buffer)
         for number, step in enumerate(self._steps):
-            fresh = [b for b in dict.fromkeys((*step.outputs, *step.workspaces)) if not b.symbol and b.offset is None]
-            dying = [b for b in dict.fromkeys(step.inputs) if not b.symbol and b.last == number]
-            for buffer in fresh:
+            gone = ended.get(number, [])
+            dying = [b for b in dict.fromkeys(step.inputs) if b in gone and not b.repeated]
+            for buffer in born.get(number, ()):
                 heir = None
-                if buffer in step.outputs:
+                if buffer in step.outputs and not buffer.repeated:
                     heir = next((b for b in dying if always_equal(b.count, buffer.count) and may_overwrite(
                         step.kernel, step.outputs.index(buffer), [k for k, i in enumerate(step.inputs) if i is b])), None)
                 if heir is not None:
                     dying.remove(heir)
+                    gone.remove(heir)
                     buffer.offset = heir.offset
                 else:
                     buffer.offset = arena.take(buffer.count)
                 buffer.before += owners.take(buffer)
-            for buffer in (*dying, *(b for b in fresh if b.last == number)):
+            for buffer in gone:
                 assert buffer.offset is not None
                 arena.give(buffer.offset, buffer.count)
         self._program.arena_bytes = arena.size
@@ -166,8 +191,6 @@ class _Planner:
     # --- names and barriers ----------------------------------------------------------------------------
 
     def _name(self) -> None:
-        barriers, checks = Barriers(), Storage()
-        donated = {symbol for symbol, *_, alias in self._program.outputs if alias}
         for step in self._steps:
             kernel = step.kernel
             for buffer in (*step.outputs, *step.workspaces):
@@ -175,12 +198,44 @@ class _Planner:
                     buffer.symbol = f"t{len(self._program.arena)}"
                     self._program.arena.append([buffer.symbol, buffer.offset, buffer.dtype, list(buffer.shape)])
             for value in (*kernel.inputs, *kernel.outputs, *kernel.workspaces):
-                value.symbol = self._buffer(value).symbol
+                value.symbol = self._symbol(value)
+
+    def _meet(self) -> None:
+        """Places the barriers."""
+        barriers, checks = Barriers(), Storage()
+        donated = {symbol for symbol, *_, alias in self._program.outputs if alias}
+
+        def reads(step: _Step) -> list[Storage]:
             # Cores write over inputs when all of them are past the kernels that can fault.
-            overwrites = any(b.symbol in donated for b in step.outputs)
-            kernel.barrier = barriers.visit(
-                (*step.inputs, *([checks] if overwrites else ())),
-                (*step.outputs, *step.workspaces, *([checks] if kernel.faults else ())), kernel.one_core)
+            return [*step.inputs, *([checks] if any(b.symbol in donated for b in step.outputs) else ())]
+
+        def writes(step: _Step) -> list[Storage]:
+            return [*step.outputs, *step.workspaces, *([checks] if step.kernel.faults else ())]
+
+        for first, end in runs(self._program.kernels):
+            steps = self._steps[first:end]
+            repeated = steps[0].kernel.repeat is not None
+            if repeated and all(step.kernel.one_core for step in steps):  # before the loop, not in it
+                together = [s for step in steps for s in reads(step)], [s for step in steps for s in writes(step)]
+                steps[0].kernel.barrier = barriers.visit(*together, one_core=True)
+                continue
+            for number, step in enumerate(steps):
+                again = repeated and number == 0  # behind the iteration before
+                if again:
+                    barriers.meet()
+                step.kernel.barrier = barriers.visit(reads(step), writes(step), step.kernel.one_core) or again
+
+    def _symbol(self, value: Value) -> str:
+        """The symbol of a value's buffer, or of its window into one."""
+        window = home_of(value).window
+        if window is None:
+            return self._buffer(value).symbol
+        facts = [self._buffer(window.value).symbol, window.start, window.step]
+        for symbol, *known in self._program.windows:
+            if known == facts:
+                return str(symbol)
+        self._program.windows.append([f"w{len(self._program.windows)}", *facts])
+        return f"w{len(self._program.windows) - 1}"
 
 
 class _Owners:

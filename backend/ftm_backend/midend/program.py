@@ -22,7 +22,8 @@ class Program:
 
     inputs: [symbol, dtype, shape]; scalars: [symbol, dtype]; outputs: [symbol, dtype, shape, symbol of the
     input whose storage it may share or ""]; consts: [symbol, dtype, shape, little-endian bytes in hex];
-    arena: [symbol, byte offset, dtype, shape]; arena_bytes: size of the arena.  functions, calls: what the kernels have
+    arena: [symbol, byte offset, dtype, shape]; windows: [symbol, symbol of the buffer, element that it starts at in the first
+    iteration, elements that it moves on by]; arena_bytes: size of the arena.  functions, calls: what the kernels have
     become, a call for each, once ``share-kernels`` has been there.  known: functions that were compiled for earlier programs.
     """
 
@@ -33,6 +34,7 @@ class Program:
     outputs: list[list[Any]] = field(default_factory=list)
     consts: list[list[Any]] = field(default_factory=list)
     arena: list[list[Any]] = field(default_factory=list)
+    windows: list[list[Any]] = field(default_factory=list)
     arena_bytes: int = 0
     functions: list[Function] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)

@@ -35,16 +35,18 @@ class Function:
 
 @dataclass(eq=False, slots=True)
 class Call:
-    """A kernel as a call: buffers with the element that each parameter starts at, then scalars."""
+    """A kernel as a call: buffers with the element that each parameter starts at, and by how many elements it moves on from
+    one iteration of the kernel's repeat to the next, then scalars."""
 
     function: Function
-    buffers: list[tuple[str, int]]
+    buffers: list[tuple[str, int, int]]
     scalars: list[str]
 
     @property
     def text(self) -> str:
-        """As in assembly."""
-        return ", ".join((self.function.name, *(f"{symbol}[{at}]" for symbol, at in self.buffers), *self.scalars))
+        """As in assembly, but for the number ``k`` of an iteration."""
+        places = (f"{symbol}[{at}+{step}*k]" if step else f"{symbol}[{at}]" for symbol, at, step in self.buffers)
+        return ", ".join((self.function.name, *places, *self.scalars))
 
 
 def share_kernels(program: Program, machine: MachineParameters) -> Program:
@@ -63,7 +65,7 @@ def share_kernels(program: Program, machine: MachineParameters) -> Program:
             scalars = [(f"a{number}", types[symbol]) for symbol, number in arguments.scalars.items()]
             function = functions[key] = Function(f"kernel_{len(functions)}", key, kernel, arguments,
                                                  _parameters(kernel, arguments, pairs), scalars)
-        program.calls.append(Call(function, [(symbol, at) for symbol, (_, at) in arguments.buffers.items()],
+        program.calls.append(Call(function, [memory.place(symbol, at) for symbol, (_, at) in arguments.buffers.items()],
                                   list(arguments.scalars)))
     program.functions = list(functions.values())
     return program
@@ -83,6 +85,13 @@ class _Memory:
     def __init__(self, program: Program) -> None:
         self._place: dict[str, Any] = {symbol: alias for symbol, *_, alias in program.outputs if alias}
         self._place |= {symbol: (offset, dtype) for symbol, offset, dtype, _ in program.arena}
+        self._windows = {symbol: (outer, start, step) for symbol, outer, start, step in program.windows}
+        self._place |= {symbol: (self._place.get(outer, outer), start) for symbol, (outer, start, _) in self._windows.items()}
+
+    def place(self, symbol: str, at: int) -> tuple[str, int, int]:
+        """The buffer in which element ``at`` of a symbol lies, where it lies there, and how it moves."""
+        outer, start, step = self._windows.get(symbol, (symbol, 0, 0))
+        return outer, start + at, step
 
     def join(self, arguments: Arguments) -> list[tuple[int, int]]:
         """Pairs of parameters that are one memory, the earlier first; they are made to start at one element."""

@@ -6,17 +6,18 @@ symbols of the buffers that it reads, writes and works in (``inputs``, ``outputs
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from typing import Any
 
 from ftm_backend import mlir
-from ftm_backend.linalg.ir import Function, Statement, Tensor, Update, Value
+from ftm_backend.linalg.ir import Function, Repeat, Statement, Tensor, Update, Value
 from ftm_backend.linalg.printer import FunctionPrinter, tensor_type
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.cluster import Cluster, common_domain
-from ftm_backend.midend.group import Former
-from ftm_backend.midend.kernel import Grouped, Kernel
+from ftm_backend.midend.group import Former, place_results
+from ftm_backend.midend.kernel import Grouped, Kernel, runs
 from ftm_backend.midend.program import Program
 from ftm_backend.midend.share_kernels import Call
 
@@ -29,23 +30,48 @@ class _Printer(FunctionPrinter):
     def __init__(self, function: Function, kernels: list[Kernel], attributes: dict[str, str], calls: Sequence[Call] = ()) -> None:
         super().__init__(function, attributes)
         self._kernels, self._calls = kernels, dict(zip(kernels, calls, strict=bool(calls)))
-        self._users: dict[Value, list[Statement | Update | None]] = {t.value: [None] for t in function.results}
+        self._users: dict[Value, list[Statement | Update | Repeat | None]] = {}
+        self._note(function)
+
+    def _note(self, function: Function) -> None:
+        """Who uses what a function computes."""
+        for tensor in function.results:
+            self._users.setdefault(tensor.value, []).append(None)
         for item in function.body:
             for value in item.reads():
                 self._users.setdefault(value, []).append(item)
+            if isinstance(item, Repeat):
+                self._note(item.body)
 
     def body(self) -> None:
-        waiting = [u for u in self.function.body if isinstance(u, Update)]
+        self._body(self.function, self._kernels)
+
+    def _body(self, function: Function, kernels: Sequence[Kernel]) -> None:
+        """The kernels of a function, or of the body of a repeat."""
+        waiting = [u for u in function.body if isinstance(u, Update)]
         done: set[Value] = set()
-        for kernel in self._kernels:
+        for first, end in runs(kernels):
+            run, repeat = kernels[first:end], kernels[first].repeat
+            if repeat is not None and repeat.body is not function:
+                self.repeat(repeat, functools.partial(self._body, repeat.body, run))
+                done.update(repeat.results)
+                self._updates(waiting, done)
+                continue
+            self._run(run, waiting, done)
+
+    def _run(self, kernels: Sequence[Kernel], waiting: list[Update], done: set[Value]) -> None:
+        for kernel in kernels:
             self._kernel(kernel)
             done.update(r.value for s in kernel.statements for r in s.results)
-            for update in list(waiting):
-                base = update.base.value
-                if all(p.value.value in done for p in update.parts) and (base.producer is None or base in done):
-                    self.operation(update)
-                    done.add(update.result)
-                    waiting.remove(update)
+            self._updates(waiting, done)
+
+    def _updates(self, waiting: list[Update], done: set[Value]) -> None:
+        for update in list(waiting):
+            base = update.base.value
+            if all(p.value.value in done for p in update.parts) and (base.producer is None or base in done):
+                self.operation(update)
+                done.add(update.result)
+                waiting.remove(update)
 
     def _kernel(self, kernel: Kernel) -> None:
         members = set(kernel.statements)
@@ -95,7 +121,7 @@ def print_grouped(grouped: Grouped, stage: str) -> str:
 
 def print_program(program: Program, stage: str) -> str:
     """The text of a planned program: with the symbols of all buffers."""
-    facts = {name: getattr(program, name) for name in ("inputs", "scalars", "outputs", "consts", "arena", "arena_bytes")}
+    facts = {name: getattr(program, name) for name in ("inputs", "scalars", "outputs", "consts", "arena", "windows", "arena_bytes")}
     attributes = {"ftm.stage": f'"{stage}"', "ftm.program": json.dumps(json.dumps(facts))}
     return _Printer(program.function, program.kernels, attributes, program.calls).text()
 
@@ -133,7 +159,7 @@ def read_program(text: str, machine: MachineParameters) -> Program:
 def _read(module: Any, machine: MachineParameters) -> tuple[Grouped, list[Any]]:
     from ftm_backend.linalg.reader import FunctionReader
 
-    groups: list[tuple[Any, list[Statement]]] = []
+    groups: list[tuple[Any, list[Statement], Function]] = []
 
     def kernel(reader: FunctionReader, op: Any) -> None:
         before = len(reader.function.body)
@@ -143,19 +169,25 @@ def _read(module: Any, machine: MachineParameters) -> tuple[Grouped, list[Any]]:
         made = reader.function.body[before:]
         if any(isinstance(item, Update) for item in made):
             raise ValueError("updates lie outside of kernels")
-        groups.append((op.operation, [s for s in made if isinstance(s, Statement)]))
+        groups.append((op.operation, [s for s in made if isinstance(s, Statement)], reader.function))
         for outer, ssa in zip(op.results, operations[-1].operands, strict=True):
             tensor = reader.tensors[ssa]
             reader.tensors[outer] = tensor if tensor.value.producer is not None else Tensor.whole(tensor.value)
 
     reader = FunctionReader(module, {"ftm.kernel": kernel})
     function = reader.function
-    former = Former(function, [u for u in function.body if isinstance(u, Update)], machine)
-    kernels = []
-    for op, statements in groups:
+    formers = {id(function): Former(function, machine)}
+    for item in function.body:
+        if isinstance(item, Repeat):
+            place_results(item)
+            formers[id(item.body)] = Former(item.body, machine, repeat=item)
+    kernels: list[Kernel] = []
+    for op, statements, inside in groups:
         cluster = Cluster(op.attributes["kind"].value, statements, one_core="one_core" in op.attributes)
         if cluster.kind == "nest":
             cluster.domain = common_domain(statements, machine)
+        former = formers[id(inside)]
+        former.count = len(kernels)
         kernels.append(former.kernel(cluster))
         kernels[-1].faults, kernels[-1].barrier = "faults" in op.attributes, "barrier" in op.attributes
-    return Grouped(function, kernels), [op for op, _ in groups]
+    return Grouped(function, kernels), [op for op, *_ in groups]

@@ -193,9 +193,16 @@ class TileBuilder:
         """All cores wait here for each other and for their DMA."""
         self._block.append(Instruction("barrier", ["BARRIER"]))
 
-    def call(self, call: str) -> None:
-        """Runs another function: its name and its arguments, as in assembly."""
-        self._block.append(Instruction("call", [f"@call {call}"]))
+    def call(self, function: str, arguments: Sequence[tuple[str, Index] | str] = ()) -> None:
+        """Runs another function.  arguments: buffers with the element that a parameter starts at, then scalars."""
+        parts: Parts = [f"@call {function}"]
+        for argument in arguments:
+            if isinstance(argument, str):
+                parts.append(f", {argument}")
+            else:
+                symbol, start = argument
+                parts += [f", {symbol}[", Use(self.expr(start), address=True), "]"]
+        self._block.append(Instruction("call", parts))
 
     # --- data movement ----------------------------------------------------------------------------------
 

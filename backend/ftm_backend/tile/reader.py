@@ -237,6 +237,13 @@ class _Function:
         assert isinstance(made, Instruction)
         return made
 
+    def _call(self, operands: list[str], suffixes: list[str]) -> None:
+        self._builder.call(operands[0], [self._argument(operand) for operand in operands[1:]])
+
+    def _argument(self, operand: str) -> tuple[str, Expr] | str:
+        match = _ADDRESS.match(operand)
+        return operand if match is None else (match[1], self._expr(match[2]))
+
     def _load(self, operands: list[str], suffixes: list[str]) -> None:
         self._builder.load(*self._address(operands[0]), *self._slot(operands[2]), *self._dims(operands[1]))
 
@@ -320,7 +327,7 @@ _INSTRUCTIONS: dict[str, tuple[int, tuple[str, ...], Build]] = {
     "SCAN": (3, ("ADD", "MUL", "MIN", "MAX", "LSE", "DOWN"), _Function._scan),
     "SORT": (2, (), lambda f, operands, _: f._builder.sort(*f._slots(operands))),
     "MERGE": (3, (), lambda f, operands, _: f._builder.merge(*f._slots(operands))),
-    "@call": (-1, (), lambda f, operands, _: f._builder.call(", ".join(operands))),
+    "@call": (-1, (), _Function._call),
     "BARRIER": (0, (), lambda f, operands, _: f._builder.barrier()),
     "DWAIT": (1, (), lambda f, operands, _: Instruction("wait", ["DWAIT ", f._slot(operands[0])])),
     "DWAITALL": (0, (), lambda f, operands, _: Instruction("waitall", ["DWAITALL"])),

@@ -118,6 +118,37 @@ def _update(op: Any) -> Any:
     return _loop(math.prod(sizes), base, body)
 
 
+def _moving(op: Any, iteration: Any) -> tuple[_Index, Any]:
+    """The first flat element of a window in an iteration."""
+    ir, index = mlir.ir, _Index()
+    start, step = (ir.IntegerAttr(op.attributes[name]).value for name in ("start", "step"))
+    return index, index.linear([iteration], [step], start)
+
+
+def _window(op: Any) -> Any:
+    ir = mlir.ir
+    base, type_ = op.operands[0], ir.RankedTensorType(op.results[0].type)
+    index, first = _moving(op, op.operands[1])
+    made = ir.Operation.create("tensor.generate", [type_], [], regions=1)
+    block = made.regions[0].blocks.append(*[index.type] * type_.rank)
+    with ir.InsertionPoint(block):
+        strides = [math.prod(type_.shape[k + 1 :]) for k in range(type_.rank)]
+        flat = index.op("addi", first, index.linear(list(block.arguments), strides, 0))
+        ir.Operation.create("tensor.yield", [], [_extract(base, index.split(flat, _shape(base)))])
+    return made.results[0]
+
+
+def _place(op: Any) -> Any:
+    base, value, iteration = op.operands
+    index, first = _moving(op, iteration)
+    sizes, shape = _shape(value), _shape(base)
+
+    def body(number: Any, carried: Any) -> Any:
+        return _insert(_extract(value, index.split(number, sizes)), carried, index.split(index.op("addi", first, number), shape))
+
+    return _loop(math.prod(sizes), base, body)
+
+
 def _scatter(op: Any) -> Any:
     ir, index = mlir.ir, _Index()
     dest, indices, updates = op.operands
@@ -221,8 +252,8 @@ def _philox(op: Any) -> Any:
     return ir.Operation.create("func.call", [ir.IntegerType.get_signless(32)], list(op.operands), callee).results[0]
 
 
-_REPLACE = {"ftm.view": _view, "ftm.update": _update, "ftm.scatter": _scatter, "ftm.scan": _scan, "ftm.sort": _sort,
-            "ftm.philox": _philox}
+_REPLACE = {"ftm.view": _view, "ftm.update": _update, "ftm.window": _window, "ftm.place": _place, "ftm.scatter": _scatter,
+            "ftm.scan": _scan, "ftm.sort": _sort, "ftm.philox": _philox}
 
 _PHILOX_TEXT = f"""
 func.func private @{PHILOX}(%index: i64, %seed: i64, %offset: i64) -> i32 {{

@@ -1,4 +1,4 @@
-module attributes {ftm.stage = "plan-buffers", ftm.program = "{\"inputs\": [[\"b0\", \"f32\", [64, 48]], [\"b1\", \"f32\", [48, 40]], [\"b2\", \"f32\", [40]]], \"scalars\": [[\"s0\", \"i64\"]], \"outputs\": [[\"o0\", \"f32\", [64, 40], \"\"]], \"consts\": [], \"arena\": [[\"t0\", 0, \"f32\", [64, 40]]], \"arena_bytes\": 10240}"} {
+module attributes {ftm.stage = "plan-buffers", ftm.program = "{\"inputs\": [[\"b0\", \"f32\", [64, 48]], [\"b1\", \"f32\", [48, 40]], [\"b2\", \"f32\", [40]]], \"scalars\": [[\"s0\", \"i64\"]], \"outputs\": [[\"o0\", \"f32\", [64, 40], \"\"]], \"consts\": [], \"arena\": [[\"t0\", 0, \"f32\", [64, 40]]], \"windows\": [], \"arena_bytes\": 10240}"} {
   func.func @main(%arg0: tensor<64x48xf32>, %arg1: tensor<48x40xf32>, %arg2: tensor<40xf32>, %arg3: i64) -> tensor<64x40xf32> attributes {ftm.inputs = ["f32", "f32", "f32"], ftm.outputs = ["f32"]} {
     %9 = "ftm.kernel"() ({
       %0 = arith.constant 0.0 : f32

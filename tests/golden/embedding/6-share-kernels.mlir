@@ -1,4 +1,4 @@
-module attributes {ftm.stage = "share-kernels", ftm.program = "{\"inputs\": [[\"b0\", \"f32\", [10, 16]], [\"b1\", \"i64\", [4, 6]], [\"b2\", \"f32\", [4, 6, 16]]], \"scalars\": [[\"s0\", \"f64\"]], \"outputs\": [[\"o0\", \"f32\", [10, 16], \"b0\"]], \"consts\": [], \"arena\": [[\"t0\", 0, \"f32\", [4, 6, 16]], [\"t1\", 0, \"f32\", [4, 6, 16]], [\"t2\", 1536, \"f32\", [10, 16]]], \"arena_bytes\": 2176}"} {
+module attributes {ftm.stage = "share-kernels", ftm.program = "{\"inputs\": [[\"b0\", \"f32\", [10, 16]], [\"b1\", \"i64\", [4, 6]], [\"b2\", \"f32\", [4, 6, 16]]], \"scalars\": [[\"s0\", \"f64\"]], \"outputs\": [[\"o0\", \"f32\", [10, 16], \"b0\"]], \"consts\": [], \"arena\": [[\"t0\", 0, \"f32\", [4, 6, 16]], [\"t1\", 0, \"f32\", [4, 6, 16]], [\"t2\", 1536, \"f32\", [10, 16]]], \"windows\": [], \"arena_bytes\": 2176}"} {
   func.func @main(%arg0: tensor<10x16xf32>, %arg1: tensor<4x6xi64>, %arg2: tensor<4x6x16xf32>, %arg3: f64) -> tensor<10x16xf32> attributes {ftm.inputs = ["f32", "i64", "f32"], ftm.outputs = ["f32"]} {
     %17 = "ftm.kernel"() ({
       %0 = tensor.empty() : tensor<4x6x16xf32>

@@ -16,7 +16,7 @@ FAMILIES = ("views", "elementwise", "activation", "arithmetic", "integers", "gam
             "creation", "reduction", "scan", "sort", "normalize", "contract", "convolution", "pooling",
             "adaptive_pooling", "interpolate", "padding", "fold", "grid_sample", "distance", "indexing", "index_put", "scatter",
             "histogram", "segments", "embedding_bag", "search", "masks", "loss", "margin_loss", "layout", "random", "sampling",
-            "quantization")
+            "quantization", "recurrent")
 """Modules with records, each ``ops/<name>.py``."""
 
 for _family in FAMILIES:
@@ -27,7 +27,7 @@ plugins.load()
 def native_ops() -> dict[str, tuple[str, ...]]:
     """Op name -> dtype tokens that the compiler takes; every tensor argument's dtype must be among them, and so must
     a result's that is complex."""
-    table = {name: record.dtypes for name, record in RECORDS.items() if not name.startswith(("ftm.", "ftm::"))}
+    table = {name: record.dtypes for name, record in RECORDS.items() if not name.startswith("ftm.")}
     for name in complex_pairs.OPS:
         if name.startswith("aten::"):
             table[name] = (*table.get(name, FLOATS), *COMPLEX)

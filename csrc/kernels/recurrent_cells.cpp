@@ -1,5 +1,7 @@
 // Cells of LSTM and GRU: ATen asks devices other than the CPU for fused kernels, whose workspace is the
 // device's own affair. Here they are made of recorded ops, and the compiler fuses them.
+#include "kernels/recurrent_steps.h"
+
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
@@ -13,16 +15,6 @@ using OptionalTensor = std::optional<Tensor>;
 
 Tensor with_bias(const Tensor& gates, const OptionalTensor& bias) {
   return bias && bias->defined() ? gates + *bias : gates;
-}
-
-// d sigmoid(x) / dx, from y = sigmoid(x).
-Tensor sigmoid_slope(const Tensor& y) {
-  return y * (1 - y);
-}
-
-// d tanh(x) / dx, from y = tanh(x).
-Tensor tanh_slope(const Tensor& y) {
-  return 1 - y * y;
 }
 
 // (hidden state, cell state, workspace); the workspace has the gates after their activations: input,

@@ -1,0 +1,77 @@
+"""Loops over iterations, each of which needs the one before: cells over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ftm_backend.frontend.builder import Builder, Value
+from ftm_backend.linalg import ir
+from ftm_backend.linalg.affine import volume
+
+__all__ = ["Iteration", "repeat"]
+
+
+class Iteration:
+    """What the body of a `repeat` takes out of tensors and puts into the results; rows are ``first + step * k`` in iteration k."""
+
+    def __init__(self, b: Builder, outside: ir.Function, results: list[Value]) -> None:
+        self._b, self._outside, self._results = b, outside, results
+        self.stores: list[ir.Window] = []
+
+    def row(self, x: Value, first: int, step: int) -> Value:
+        """A row of a tensor from outside: an element of its first dimension."""
+        if x.base.splat is not None:
+            return Value(ir.Value(x.base.dtype, x.shape[1:], splat=x.base.splat), x.dtype)
+        return self._window(self._dense(x), first, step)
+
+    def made(self, number: int, first: int, step: int) -> Value:
+        """A row of a result."""
+        return self._window(self._results[number], first, step)
+
+    def store(self, number: int, first: int, step: int, x: Value) -> None:
+        """Writes a row of a result; in one iteration, each row is written once, and read before if at all."""
+        self.stores.append(_moving(self._results[number], first, step))
+        self._b.function.results.append(self._b.tensor(x))
+
+    def _window(self, x: Value, first: int, step: int) -> Value:
+        made = ir.Value(x.base.dtype, x.shape[1:], window=_moving(x, first, step))
+        self._b.function.inputs.append(made)
+        return Value(made, x.dtype)
+
+    def _dense(self, x: Value) -> Value:
+        if x.access.is_contiguous():
+            return x
+        inside, self._b.function = self._b.function, self._outside
+        x = self._b.copy(x)
+        self._b.function = inside
+        return x
+
+
+def repeat(b: Builder, trips: int, bases: Sequence[Value], body: Callable[[Iteration], None]) -> tuple[Value, ...]:
+    """``body`` for each of ``trips`` iterations, one after the other.
+
+    Args:
+        trips: at least 1.
+        bases: what the results are before; rows that will all be written may be `Builder.empty`.
+        body: called once; builds what one iteration computes.
+
+    Returns:
+        The results, in the shapes of their bases.
+    """
+    dense = [x if x.base.splat is not None or b.tensor(x).is_whole else b.copy(x) for x in bases]
+    results = [Value(ir.Value(x.base.dtype, x.shape), x.dtype) for x in dense]
+    outside, copies = b.function, b.copies
+    iteration = Iteration(b, outside, results)
+    b.function, b.copies = ir.Function(), dict(copies)
+    body(iteration)
+    made = ir.Repeat(trips, b.function, iteration.stores, [r.base for r in results], [x.base for x in dense])
+    b.function, b.copies = outside, copies
+    for result in results:
+        result.base.producer = made
+    b.function.body.append(made)
+    return tuple(results)
+
+
+def _moving(x: Value, first: int, step: int) -> ir.Window:
+    row = volume(x.shape[1:])
+    return ir.Window(x.base, x.access.offset + first * row, step * row)

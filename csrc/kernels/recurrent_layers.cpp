@@ -1,0 +1,252 @@
+// nn.LSTM, nn.GRU and nn.RNN: a layer is a product for the inputs of all steps, an op that is a loop over the steps, and
+// in the gradient a product for the weights. What is out of the ordinary is ATen's unrolled code.
+#include "kernels/packing.h"
+#include "kernels/recurrent.h"
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/gru_native.h>
+#include <ATen/ops/lstm_native.h>
+#include <ATen/ops/rnn_relu_native.h>
+#include <ATen/ops/rnn_tanh_native.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace ftm::recurrent {
+namespace {
+
+using at::Tensor;
+using at::TensorList;
+using torch::autograd::variable_list;
+
+int64_t gates_of(Kind kind) {
+  return kind == Kind::kLstm ? 4 : kind == Kind::kGru ? 3 : 1;
+}
+
+struct Call {
+  Kind kind;
+  Tensor input; // [T, B, I]; packed: [rows, I]
+  std::vector<Tensor> states; // hidden, and cell of an LSTM: [layers * directions, B, H]
+  TensorList params;
+  bool has_biases;
+  int64_t layers;
+  double dropout;
+  bool train;
+  bool bidirectional;
+  std::optional<int64_t> packed_batch; // of a packed input
+
+  int64_t directions() const {
+    return bidirectional ? 2 : 1;
+  }
+  int64_t params_each() const {
+    return has_biases ? 4 : 2;
+  }
+};
+
+// Whether derivatives are taken that only ops have: forward ones, and those of functorch.
+bool is_transformed(const Call& call) {
+  const auto has_tangent = [](const Tensor& x) { return x._fw_grad(/*level=*/0).defined(); };
+  return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
+      has_tangent(call.input) || std::any_of(call.states.begin(), call.states.end(), has_tangent) ||
+      std::any_of(call.params.begin(), call.params.end(), has_tangent);
+}
+
+// Whether the call is one that layers of loops serve; others are ATen's affair, errors among them.
+bool is_ordinary(const Call& call) {
+  const auto& input = call.input;
+  const int64_t rank = call.packed_batch ? 2 : 3, stacked = call.layers * call.directions();
+  if (at::autocast::is_autocast_enabled(input.device().type()) || !input.is_floating_point() || input.dim() != rank ||
+      input.numel() == 0 || call.layers < 1 || static_cast<int64_t>(call.params.size()) != stacked * call.params_each()) {
+    return false;
+  }
+  const int64_t batch = call.packed_batch ? *call.packed_batch : input.size(1);
+  const auto fits = [&](const Tensor& x, at::IntArrayRef sizes) {
+    return x.defined() && x.sizes() == sizes && x.device() == input.device() && x.scalar_type() == input.scalar_type() &&
+        x.layout() == at::kStrided;
+  };
+  if (call.states[0].dim() != 3 || !fits(input, input.sizes())) {
+    return false;
+  }
+  const int64_t hidden = call.states[0].size(2), rows = gates_of(call.kind) * hidden;
+  for (const auto& state : call.states) {
+    if (hidden == 0 || !fits(state, {stacked, batch, hidden})) {
+      return false;
+    }
+  }
+  for (int64_t k = 0; k < stacked; ++k) {
+    const auto params = call.params.slice(k * call.params_each(), call.params_each());
+    const int64_t width = k < call.directions() ? input.size(-1) : hidden * call.directions();
+    if (!fits(params[0], {rows, width}) || !fits(params[1], {rows, hidden}) ||
+        (call.has_biases && !(fits(params[2], {rows}) && fits(params[3], {rows})))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// A row of gates with which an LSTM keeps its cell state: nothing enters, nothing is forgotten.
+Tensor idle_row(Kind kind, const Tensor& gates) {
+  auto row = at::zeros({1, gates.size(1)}, gates.options());
+  if (kind == Kind::kLstm) {
+    const int64_t width = gates.size(1) / 4;
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    row.narrow(1, 0, width).fill_(-kInfinity);
+    row.narrow(1, width, width).fill_(kInfinity);
+  }
+  return row;
+}
+
+// One direction of one layer. A packed batch runs on a rectangle of steps: behind its end a sequence has idle rows, and backwards it
+// runs as the reversed sequence. Gives, in the shape of its input, the states after each step, then the last states.
+variable_list direction(const Call& call, const Packing* packing, const Tensor& input, int64_t number, bool backwards) {
+  const auto params = call.params.slice(number * call.params_each(), call.params_each());
+  Direction what{call.kind, params[1], {}, backwards && packing == nullptr, is_transformed(call)};
+  std::optional<Tensor> bias;
+  if (call.has_biases) {
+    bias = call.kind == Kind::kGru ? params[2] : params[2] + params[3];
+    what.bias = params[3];
+  }
+  std::vector<Tensor> first;
+  for (const auto& state : call.states) {
+    first.push_back(state[number]);
+  }
+  const auto gates = at::linear(input, params[0], bias);
+  if (packing == nullptr) {
+    return run(what, gates, first);
+  }
+  const auto device = input.device();
+  const auto padded = at::cat({gates, idle_row(call.kind, gates)}).index_select(0, packing->rows(backwards, device));
+  auto made = run(what, padded.view({packing->steps, packing->batch, -1}), first);
+  const auto places = made[0].flatten(0, 1);
+  made[0] = places.index_select(0, packing->places(backwards, device));
+  made[1] = places.index_select(0, packing->last(device));
+  return made;
+}
+
+// Output, then last states.
+variable_list run(const Call& call, const Packing* packing) {
+  auto input = call.input;
+  std::vector<variable_list> last(call.states.size());
+  for (int64_t layer = 0; layer < call.layers; ++layer) {
+    variable_list outputs;
+    for (int64_t k = 0; k < call.directions(); ++k) {
+      const auto made = direction(call, packing, input, layer * call.directions() + k, k == 1);
+      outputs.push_back(made[0]);
+      for (size_t n = 0; n < last.size(); ++n) {
+        last[n].push_back(made[1 + n]);
+      }
+    }
+    input = call.bidirectional ? at::cat(outputs, -1) : outputs[0];
+    if (call.dropout != 0 && call.train && layer < call.layers - 1) {
+      input = at::dropout(input, call.dropout, /*train=*/true);
+    }
+  }
+  variable_list all{input};
+  for (const auto& states : last) {
+    all.push_back(at::stack(states));
+  }
+  return all;
+}
+
+// Of a whole batch; nothing where ATen's code has to do it.
+std::optional<variable_list> whole(Call call, bool batch_first) {
+  if (batch_first && call.input.dim() == 3) {
+    call.input = call.input.transpose(0, 1);
+  }
+  if (!is_ordinary(call)) {
+    return std::nullopt;
+  }
+  auto made = run(call, nullptr);
+  if (batch_first) {
+    made[0] = made[0].transpose(0, 1);
+  }
+  return made;
+}
+
+// The same of a packed batch.
+std::optional<variable_list> packed(Call call, const Tensor& batch_sizes) {
+  if (batch_sizes.device().type() != at::kCPU || batch_sizes.scalar_type() != at::kLong || batch_sizes.dim() != 1 ||
+      batch_sizes.numel() == 0) {
+    return std::nullopt;
+  }
+  call.packed_batch = batch_sizes[0].item<int64_t>();
+  if (!is_ordinary(call)) {
+    return std::nullopt;
+  }
+  const Packing packing(batch_sizes);
+  TORCH_CHECK(
+      packing.total == call.input.size(0), "a packed sequence has ", call.input.size(0), " rows, but its batch_sizes have ",
+      packing.total);
+  return run(call, &packing);
+}
+
+using Pair = std::tuple<Tensor, Tensor>;
+using Triple = std::tuple<Tensor, Tensor, Tensor>;
+
+Triple lstm(
+    const Tensor& input, TensorList hx, TensorList params, bool has_biases, int64_t layers, double dropout, bool train,
+    bool bidirectional, bool batch_first) {
+  const auto made = hx.size() != 2
+      ? std::nullopt
+      : whole({Kind::kLstm, input, hx.vec(), params, has_biases, layers, dropout, train, bidirectional, {}}, batch_first);
+  return made ? Triple{(*made)[0], (*made)[1], (*made)[2]}
+              : at::native::lstm(input, hx, params, has_biases, layers, dropout, train, bidirectional, batch_first);
+}
+
+Triple packed_lstm(
+    const Tensor& data, const Tensor& batch_sizes, TensorList hx, TensorList params, bool has_biases, int64_t layers,
+    double dropout, bool train, bool bidirectional) {
+  const auto made = hx.size() != 2
+      ? std::nullopt
+      : packed({Kind::kLstm, data, hx.vec(), params, has_biases, layers, dropout, train, bidirectional, {}}, batch_sizes);
+  return made ? Triple{(*made)[0], (*made)[1], (*made)[2]}
+              : at::native::lstm(data, batch_sizes, hx, params, has_biases, layers, dropout, train, bidirectional);
+}
+
+using Unrolled = Pair(const Tensor&, const Tensor&, TensorList, bool, int64_t, double, bool, bool, bool);
+using UnrolledPacked = Pair(const Tensor&, const Tensor&, const Tensor&, TensorList, bool, int64_t, double, bool, bool);
+
+template <Kind kind, Unrolled* unrolled>
+Pair layers(
+    const Tensor& input, const Tensor& hx, TensorList params, bool has_biases, int64_t count, double dropout, bool train,
+    bool bidirectional, bool batch_first) {
+  const auto made = whole({kind, input, {hx}, params, has_biases, count, dropout, train, bidirectional, {}}, batch_first);
+  return made ? Pair{(*made)[0], (*made)[1]}
+              : unrolled(input, hx, params, has_biases, count, dropout, train, bidirectional, batch_first);
+}
+
+template <Kind kind, UnrolledPacked* unrolled>
+Pair packed_layers(
+    const Tensor& data, const Tensor& batch_sizes, const Tensor& hx, TensorList params, bool has_biases, int64_t count,
+    double dropout, bool train, bool bidirectional) {
+  const auto made = packed({kind, data, {hx}, params, has_biases, count, dropout, train, bidirectional, {}}, batch_sizes);
+  return made ? Pair{(*made)[0], (*made)[1]}
+              : unrolled(data, batch_sizes, hx, params, has_biases, count, dropout, train, bidirectional);
+}
+
+void implement(torch::Library& library) {
+  library.impl("lstm.input", TORCH_FN(lstm));
+  library.impl("lstm.data", TORCH_FN(packed_lstm));
+  library.impl("gru.input", TORCH_FN((layers<Kind::kGru, &at::native::gru>)));
+  library.impl("gru.data", TORCH_FN((packed_layers<Kind::kGru, &at::native::gru>)));
+  library.impl("rnn_tanh.input", TORCH_FN((layers<Kind::kTanh, &at::native::rnn_tanh>)));
+  library.impl("rnn_tanh.data", TORCH_FN((packed_layers<Kind::kTanh, &at::native::rnn_tanh>)));
+  library.impl("rnn_relu.input", TORCH_FN((layers<Kind::kRelu, &at::native::rnn_relu>)));
+  library.impl("rnn_relu.data", TORCH_FN((packed_layers<Kind::kRelu, &at::native::rnn_relu>)));
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
+  implement(library);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  implement(library);
+}
+
+} // namespace ftm::recurrent
