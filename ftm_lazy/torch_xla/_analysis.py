@@ -25,7 +25,7 @@ _OWN = str(Path(__file__).parent.parent)
 _CAUSES = (
     (("parallel_loader.py",), "sync in parallel loader at step end"),
     (("profiler.py",), "exiting a profiler StepTrace region"),
-    (("_dynamo.py", "dynamo.py"), "dynamo is executing a compiled program"),
+    (("dynamo.py",), "dynamo is executing a compiled program"),
     (("_steps.py",), "user sync"),
 )
 """Files of ftm on the stack, and what their being there means; the first that fits counts."""

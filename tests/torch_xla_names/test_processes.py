@@ -154,6 +154,9 @@ def test_one_process_is_this_one():
     import ftm_lazy.torch_xla as torch_xla
     import ftm_lazy.torch_xla.distributed.xla_multiprocessing as xmp
 
+    assert xmp.MpModelWrapper(torch.nn.Linear(2, 1)).to(torch_xla.device()).weight.device.type == "ftm"
+    assert xmp.MpSerialExecutor().run(lambda: 5) == 5
+
     seen = []
     torch_xla.launch(lambda *args: seen.append(args), args=("a",))
     xmp.spawn(lambda *args: seen.append(args), nprocs=1)

@@ -34,8 +34,24 @@ print(sys.argv[1:], __name__)
 """
 
 
+OPENXLA = """
+double = torch.compile(lambda x: torch.relu(x) * 2, backend="openxla")
+x = torch.tensor([-1.0, 2.0], device="xla", requires_grad=True)
+double(x).sum().backward()
+assert double(x).tolist() == [0, 4] and x.grad.tolist() == [0, 2]
+
+from torch.library import impl
+xm.XLA_LIB.define("thrice(Tensor x) -> Tensor")
+impl(xm.XLA_LIB, "thrice", "CompositeExplicitAutograd")(lambda x: x * 3)
+assert torch.ops.xla.thrice(torch.ones(2, device="xla")).tolist() == [3, 3]
+
+from torch_xla._patched_functions import GRU, clip_grad_norm_
+assert clip_grad_norm_ is torch.nn.utils.clip_grad_norm_ and GRU is torch.nn.GRU
+"""
+
+
 def test_names_and_the_device(run):
-    assert run(NAMES, *UNCHANGED, arguments=("--flag", "x")) == "['--flag', 'x'] __main__\n"
+    assert run(NAMES + OPENXLA, *UNCHANGED, arguments=("--flag", "x")) == "['--flag', 'x'] __main__\n"
 
 
 def test_as_a_module_and_in_children(tmp_path):
@@ -80,10 +96,10 @@ def test_environment_variables(run):
 import warnings
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
-    import torch_xla, torch_xla.runtime as xr
-print(xr.device_type(), [str(w.message).split(":")[0] for w in said if "torch_xla" in str(w.message)])
+    import os, torch_xla, torch_xla.runtime as xr
+print(xr.device_type(), os.environ["FTM_DEBUG"], [str(w.message).split(":")[0] for w in said if "torch_xla" in str(w.message)])
 """
-    assert run(program, *UNCHANGED, PJRT_DEVICE="TPU", XLA_FLAGS="--x") == "TPU ['XLA_FLAGS']\n"
+    assert run(program, *UNCHANGED, PJRT_DEVICE="TPU", XLA_FLAGS="--x", XLA_IR_DEBUG="1") == "TPU locations ['XLA_FLAGS']\n"
 
 
 def test_variables_that_show_what_runs(run, tmp_path):

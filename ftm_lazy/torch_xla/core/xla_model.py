@@ -46,6 +46,7 @@ __all__ = [
     "REDUCE_MUL",
     "REDUCE_OR",
     "REDUCE_SUM",
+    "XLA_LIB",
     "CoalescingBuckets",
     "DeviceContext",
     "MemoryInfo",
@@ -100,6 +101,9 @@ __all__ = [
 __getattr__ = _refusals.getter(__name__)
 
 Device = torch.device | str | None
+
+XLA_LIB = torch.library.Library("xla", "DEF")
+"""Where programs define operations ``torch.ops.xla.NAME``; implemented for CompositeExplicitAutograd they run on any device."""
 
 
 class DeviceContext:
