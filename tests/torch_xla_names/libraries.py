@@ -112,11 +112,4 @@ def by_lightning(directory: Path, cpu: bool):
 LIBRARIES = {"transformers": by_transformers, "accelerate": by_accelerate, "lightning": by_lightning}
 
 if __name__ == "__main__":
-    found = {}
-    for name, train in LIBRARIES.items():
-        try:
-            found[name] = train(Path(sys.argv[1], name), sys.argv[2] == "cpu")
-        except ModuleNotFoundError as error:
-            if error.name != name:
-                raise
-    print(json.dumps(found))
+    print(json.dumps({name: train(Path(sys.argv[1], name), sys.argv[2] == "cpu") for name, train in LIBRARIES.items()}))

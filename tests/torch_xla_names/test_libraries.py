@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -62,8 +61,6 @@ def both(python, tmp_path_factory):
 
 @pytest.mark.parametrize("library", ["transformers", "accelerate", "lightning"])
 def test_it_trains_saves_and_resumes(both, library):
-    if importlib.util.find_spec(library) is None:
-        pytest.skip(f"{library} is not installed")
     here, on_cpu = (each[library] for each in both)
     assert here[0].startswith("xla") and on_cpu[0] == "cpu"
     assert here[1] == pytest.approx(on_cpu[1], abs=1e-3) and here[1][-1] < here[1][0]
