@@ -20,7 +20,8 @@ Packing::Packing(const Tensor& batch_sizes) : steps(batch_sizes.size(0)), batch(
   lengths_.assign(batch, 0);
   for (int64_t t = 0; t < steps; ++t) {
     TORCH_CHECK(
-        counts[t] > 0 && counts[t] <= (t ? counts[t - 1] : batch), "batch_sizes of a packed sequence must be positive and not grow");
+        counts[t] > 0 && counts[t] <= (t ? counts[t - 1] : batch),
+        "batch_sizes of a packed sequence must be positive and not grow");
     offsets_.push_back(total);
     total += counts[t];
     std::for_each(lengths_.begin(), lengths_.begin() + counts[t], [](int64_t& length) { ++length; });
@@ -65,7 +66,8 @@ Tensor by_steps(const Tensor& padded, bool batch_first) {
 // How many sequences have each step, for lengths that ATen takes; nothing for others.
 std::optional<Tensor> batch_sizes_of(const Tensor& input, const Tensor& lengths, bool batch_first) {
   if (input.dim() < 2 || input.numel() == 0 || lengths.dim() != 1 || lengths.device().type() != at::kCPU ||
-      lengths.scalar_type() != at::kLong || lengths.numel() == 0 || lengths.size(0) != input.size(batch_first ? 0 : 1)) {
+      lengths.scalar_type() != at::kLong || lengths.numel() == 0 ||
+      lengths.size(0) != input.size(batch_first ? 0 : 1)) {
     return std::nullopt;
   }
   const auto given = lengths.contiguous();
@@ -110,14 +112,15 @@ Tensor pack_backward(const Tensor& grad, c10::SymIntArrayRef input_size, const T
 
 std::tuple<Tensor, Tensor> pad(
     const Tensor& data, const Tensor& batch_sizes, bool batch_first, const at::Scalar& value, int64_t total_length) {
-  const bool known = batch_sizes.device().type() == at::kCPU && batch_sizes.scalar_type() == at::kLong && batch_sizes.dim() == 1 &&
-      batch_sizes.numel() > 0 && data.dim() > 0;
+  const bool known = batch_sizes.device().type() == at::kCPU && batch_sizes.scalar_type() == at::kLong &&
+                     batch_sizes.dim() == 1 && batch_sizes.numel() > 0 && data.dim() > 0;
   if (!known || (total_length > 0 && total_length < batch_sizes.size(0))) {
     return at::native::_pad_packed_sequence(data, batch_sizes, batch_first, value, total_length);
   }
   const Packing packing(batch_sizes);
   TORCH_CHECK(
-      packing.total == data.size(0), "a packed sequence has ", data.size(0), " rows, but its batch_sizes have ", packing.total);
+      packing.total == data.size(0), "a packed sequence has ", data.size(0), " rows, but its batch_sizes have ",
+      packing.total);
   const int64_t steps = total_length > 0 ? total_length : packing.steps;
   return {unpacked(data, packing, steps, row_of(data, value), batch_first), at::tensor(packing.lengths())};
 }

@@ -43,7 +43,8 @@ Tensor weight_gradient(const Tensor& gates, const Tensor& states, bool backwards
 
 // Second derivatives: the layer once more, of ops that can be differentiated.
 variable_list differentiable(
-    const variable_list& inputs, const std::function<variable_list(const variable_list&)>& layer, const variable_list& grads) {
+    const variable_list& inputs, const std::function<variable_list(const variable_list&)>& layer,
+    const variable_list& grads) {
   const at::AutoGradMode recording(true);
   const auto outputs = layer(inputs);
   variable_list given, made;
@@ -59,7 +60,8 @@ variable_list differentiable(
       wanted.push_back(input);
     }
   }
-  const auto found = torch::autograd::grad(made, wanted, given, /*retain_graph=*/true, /*create_graph=*/true, /*allow_unused=*/true);
+  const auto found =
+      torch::autograd::grad(made, wanted, given, /*retain_graph=*/true, /*create_graph=*/true, /*allow_unused=*/true);
   variable_list all;
   size_t next = 0;
   for (const auto& input : inputs) {
@@ -70,7 +72,8 @@ variable_list differentiable(
 
 // --- LSTM ------------------------------------------------------------------------------------------------------------
 
-using LstmForward = std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool);
+using LstmForward =
+    std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool);
 using LstmBackward = std::tuple<Tensor, Tensor, Tensor>(
     const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool);
 
@@ -84,7 +87,8 @@ struct Lstm : torch::autograd::Function<Lstm> {
       AutogradContext* context, const Tensor& gates, const Tensor& hidden, const Tensor& cell, const Tensor& weight,
       bool backwards) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [states, cells, kept] = op<LstmForward>("ftm::lstm_forward").call(gates, hidden, cell, weight, backwards);
+    const auto [states, cells, kept] =
+        op<LstmForward>("ftm::lstm_forward").call(gates, hidden, cell, weight, backwards);
     context->save_for_backward({gates, hidden, cell, weight, states, cells, kept});
     context->saved_data["backwards"] = backwards;
     return lstm_results(states, cells, backwards);
@@ -92,7 +96,7 @@ struct Lstm : torch::autograd::Function<Lstm> {
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const auto saved = context->get_saved_variables();
-    const auto& gates = saved[0], &weight = saved[3], &states = saved[4], &cells = saved[5], &kept = saved[6];
+    const auto &gates = saved[0], &weight = saved[3], &states = saved[4], &cells = saved[5], &kept = saved[6];
     const bool backwards = context->saved_data["backwards"].toBool();
     if (at::GradMode::is_enabled()) {
       auto all = differentiable(
@@ -105,9 +109,12 @@ struct Lstm : torch::autograd::Function<Lstm> {
       all.emplace_back();
       return all;
     }
-    const auto [grad_gates, grad_hidden, grad_cell] = op<LstmBackward>("ftm::lstm_backward")
-        .call(zeros_unless_defined(grads[0], after_steps(states, backwards)), zeros_unless_defined(grads[1], saved[1]),
-              zeros_unless_defined(grads[2], saved[2]), cells, kept, weight, backwards);
+    const auto [grad_gates, grad_hidden, grad_cell] =
+        op<LstmBackward>("ftm::lstm_backward")
+            .call(
+                zeros_unless_defined(grads[0], after_steps(states, backwards)),
+                zeros_unless_defined(grads[1], saved[1]), zeros_unless_defined(grads[2], saved[2]), cells, kept, weight,
+                backwards);
     return {grad_gates, grad_hidden, grad_cell, weight_gradient(grad_gates, states, backwards), Tensor()};
   }
 };
@@ -125,8 +132,8 @@ variable_list results(const Tensor& states, bool backwards) {
 // (states after each step, last hidden state) of one direction.
 struct Gru : torch::autograd::Function<Gru> {
   static variable_list forward(
-      AutogradContext* context, const Tensor& gates, const Tensor& hidden, const Tensor& weight, const OptionalTensor& bias,
-      bool backwards) {
+      AutogradContext* context, const Tensor& gates, const Tensor& hidden, const Tensor& weight,
+      const OptionalTensor& bias, bool backwards) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [states, kept] = op<GruForward>("ftm::gru_forward").call(gates, hidden, weight, bias, backwards);
     context->save_for_backward({gates, hidden, weight, bias.value_or(Tensor()), states, kept});
@@ -148,9 +155,11 @@ struct Gru : torch::autograd::Function<Gru> {
       all.emplace_back();
       return all;
     }
-    const auto [grad_gates, grad_recurrent, grad_hidden] = op<GruBackward>("ftm::gru_backward")
-        .call(zeros_unless_defined(grads[0], after_steps(states, backwards)), zeros_unless_defined(grads[1], saved[1]),
-              states, kept, weight, backwards);
+    const auto [grad_gates, grad_recurrent, grad_hidden] =
+        op<GruBackward>("ftm::gru_backward")
+            .call(
+                zeros_unless_defined(grads[0], after_steps(states, backwards)),
+                zeros_unless_defined(grads[1], saved[1]), states, kept, weight, backwards);
     const auto grad_bias = bias.defined() ? grad_recurrent.sum({0, 1}) : Tensor();
     return {grad_gates, grad_hidden, weight_gradient(grad_recurrent, states, backwards), grad_bias, Tensor()};
   }
@@ -164,7 +173,8 @@ using RnnBackward = std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, con
 // (states after each step, last hidden state) of one direction.
 struct Rnn : torch::autograd::Function<Rnn> {
   static variable_list forward(
-      AutogradContext* context, const Tensor& gates, const Tensor& hidden, const Tensor& weight, bool relu, bool backwards) {
+      AutogradContext* context, const Tensor& gates, const Tensor& hidden, const Tensor& weight, bool relu,
+      bool backwards) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto states = op<RnnForward>("ftm::rnn_forward").call(gates, hidden, weight, relu, backwards);
     context->save_for_backward({gates, hidden, weight, states});
@@ -185,9 +195,11 @@ struct Rnn : torch::autograd::Function<Rnn> {
       all.insert(all.end(), 2, Tensor());
       return all;
     }
-    const auto [grad_gates, grad_hidden] = op<RnnBackward>("ftm::rnn_backward")
-        .call(zeros_unless_defined(grads[0], after_steps(states, backwards)), zeros_unless_defined(grads[1], saved[1]),
-              states, weight, relu, backwards);
+    const auto [grad_gates, grad_hidden] =
+        op<RnnBackward>("ftm::rnn_backward")
+            .call(
+                zeros_unless_defined(grads[0], after_steps(states, backwards)),
+                zeros_unless_defined(grads[1], saved[1]), states, weight, relu, backwards);
     return {grad_gates, grad_hidden, weight_gradient(grad_gates, states, backwards), Tensor(), Tensor()};
   }
 };

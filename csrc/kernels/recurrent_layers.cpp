@@ -39,20 +39,16 @@ struct Call {
   bool bidirectional;
   std::optional<int64_t> packed_batch; // of a packed input
 
-  int64_t directions() const {
-    return bidirectional ? 2 : 1;
-  }
-  int64_t params_each() const {
-    return has_biases ? 4 : 2;
-  }
+  int64_t directions() const { return bidirectional ? 2 : 1; }
+  int64_t params_each() const { return has_biases ? 4 : 2; }
 };
 
 // Whether derivatives are taken that only ops have: forward ones, and those of functorch.
 bool is_transformed(const Call& call) {
   const auto has_tangent = [](const Tensor& x) { return x._fw_grad(/*level=*/0).defined(); };
   return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
-      has_tangent(call.input) || std::any_of(call.states.begin(), call.states.end(), has_tangent) ||
-      std::any_of(call.params.begin(), call.params.end(), has_tangent);
+         has_tangent(call.input) || std::any_of(call.states.begin(), call.states.end(), has_tangent) ||
+         std::any_of(call.params.begin(), call.params.end(), has_tangent);
 }
 
 // Whether the call is one that layers of loops serve; others are ATen's affair, errors among them.
@@ -60,13 +56,14 @@ bool is_ordinary(const Call& call) {
   const auto& input = call.input;
   const int64_t rank = call.packed_batch ? 2 : 3, stacked = call.layers * call.directions();
   if (at::autocast::is_autocast_enabled(input.device().type()) || !input.is_floating_point() || input.dim() != rank ||
-      input.numel() == 0 || call.layers < 1 || static_cast<int64_t>(call.params.size()) != stacked * call.params_each()) {
+      input.numel() == 0 || call.layers < 1 ||
+      static_cast<int64_t>(call.params.size()) != stacked * call.params_each()) {
     return false;
   }
   const int64_t batch = call.packed_batch ? *call.packed_batch : input.size(1);
   const auto fits = [&](const Tensor& x, at::IntArrayRef sizes) {
-    return x.defined() && x.sizes() == sizes && x.device() == input.device() && x.scalar_type() == input.scalar_type() &&
-        x.layout() == at::kStrided;
+    return x.defined() && x.sizes() == sizes && x.device() == input.device() &&
+           x.scalar_type() == input.scalar_type() && x.layout() == at::kStrided;
   };
   if (call.states[0].dim() != 3 || !fits(input, input.sizes())) {
     return false;
@@ -179,8 +176,8 @@ std::optional<variable_list> packed(Call call, const Tensor& batch_sizes) {
   }
   const Packing packing(batch_sizes);
   TORCH_CHECK(
-      packing.total == call.input.size(0), "a packed sequence has ", call.input.size(0), " rows, but its batch_sizes have ",
-      packing.total);
+      packing.total == call.input.size(0), "a packed sequence has ", call.input.size(0),
+      " rows, but its batch_sizes have ", packing.total);
   return run(call, &packing);
 }
 
@@ -190,9 +187,12 @@ using Triple = std::tuple<Tensor, Tensor, Tensor>;
 Triple lstm(
     const Tensor& input, TensorList hx, TensorList params, bool has_biases, int64_t layers, double dropout, bool train,
     bool bidirectional, bool batch_first) {
-  const auto made = hx.size() != 2
-      ? std::nullopt
-      : whole({Kind::kLstm, input, hx.vec(), params, has_biases, layers, dropout, train, bidirectional, {}}, batch_first);
+  const auto made =
+      hx.size() != 2
+          ? std::nullopt
+          : whole(
+                {Kind::kLstm, input, hx.vec(), params, has_biases, layers, dropout, train, bidirectional, {}},
+                batch_first);
   return made ? Triple{(*made)[0], (*made)[1], (*made)[2]}
               : at::native::lstm(input, hx, params, has_biases, layers, dropout, train, bidirectional, batch_first);
 }
@@ -200,9 +200,11 @@ Triple lstm(
 Triple packed_lstm(
     const Tensor& data, const Tensor& batch_sizes, TensorList hx, TensorList params, bool has_biases, int64_t layers,
     double dropout, bool train, bool bidirectional) {
-  const auto made = hx.size() != 2
-      ? std::nullopt
-      : packed({Kind::kLstm, data, hx.vec(), params, has_biases, layers, dropout, train, bidirectional, {}}, batch_sizes);
+  const auto made =
+      hx.size() != 2 ? std::nullopt
+                     : packed(
+                           {Kind::kLstm, data, hx.vec(), params, has_biases, layers, dropout, train, bidirectional, {}},
+                           batch_sizes);
   return made ? Triple{(*made)[0], (*made)[1], (*made)[2]}
               : at::native::lstm(data, batch_sizes, hx, params, has_biases, layers, dropout, train, bidirectional);
 }
@@ -212,9 +214,10 @@ using UnrolledPacked = Pair(const Tensor&, const Tensor&, const Tensor&, TensorL
 
 template <Kind kind, Unrolled* unrolled>
 Pair layers(
-    const Tensor& input, const Tensor& hx, TensorList params, bool has_biases, int64_t count, double dropout, bool train,
-    bool bidirectional, bool batch_first) {
-  const auto made = whole({kind, input, {hx}, params, has_biases, count, dropout, train, bidirectional, {}}, batch_first);
+    const Tensor& input, const Tensor& hx, TensorList params, bool has_biases, int64_t count, double dropout,
+    bool train, bool bidirectional, bool batch_first) {
+  const auto made =
+      whole({kind, input, {hx}, params, has_biases, count, dropout, train, bidirectional, {}}, batch_first);
   return made ? Pair{(*made)[0], (*made)[1]}
               : unrolled(input, hx, params, has_biases, count, dropout, train, bidirectional, batch_first);
 }
@@ -223,7 +226,8 @@ template <Kind kind, UnrolledPacked* unrolled>
 Pair packed_layers(
     const Tensor& data, const Tensor& batch_sizes, const Tensor& hx, TensorList params, bool has_biases, int64_t count,
     double dropout, bool train, bool bidirectional) {
-  const auto made = packed({kind, data, {hx}, params, has_biases, count, dropout, train, bidirectional, {}}, batch_sizes);
+  const auto made =
+      packed({kind, data, {hx}, params, has_biases, count, dropout, train, bidirectional, {}}, batch_sizes);
   return made ? Pair{(*made)[0], (*made)[1]}
               : unrolled(data, batch_sizes, hx, params, has_biases, count, dropout, train, bidirectional);
 }

@@ -23,7 +23,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm_by_steps(
   cells[steps.before(0)] = cell;
   for (int64_t k = 0; k < steps.count; ++k) {
     const auto parts = (gates[steps.input(k)] + states[steps.before(k)].matmul(weight.t())).chunk(4, 1);
-    const auto input = parts[0].sigmoid(), forget = parts[1].sigmoid(), candidate = parts[2].tanh(), output = parts[3].sigmoid();
+    const auto input = parts[0].sigmoid(), forget = parts[1].sigmoid(), candidate = parts[2].tanh(),
+               output = parts[3].sigmoid();
     const auto next = forget * cells[steps.before(k)] + input * candidate;
     cells[steps.after(k)] = next;
     states[steps.after(k)] = output * next.tanh();
@@ -104,7 +105,8 @@ std::tuple<Tensor, Tensor, Tensor> gru_backward_by_steps(
 }
 
 std::tuple<Tensor, Tensor> rnn_backward_by_steps(
-    const Tensor& grad, const Tensor& grad_hidden, const Tensor& states, const Tensor& weight, bool relu, bool backwards) {
+    const Tensor& grad, const Tensor& grad_hidden, const Tensor& states, const Tensor& weight, bool relu,
+    bool backwards) {
   const Steps steps{grad.size(0), backwards};
   Rows gates(steps.count);
   Tensor hidden = grad_hidden;
@@ -143,7 +145,8 @@ Tensor rnn_shapes(const Tensor& gates, const Tensor& hidden, const Tensor&, bool
 }
 
 std::tuple<Tensor, Tensor, Tensor> lstm_backward_shapes(
-    const Tensor&, const Tensor& grad_hidden, const Tensor& grad_cell, const Tensor&, const Tensor& kept, const Tensor&, bool) {
+    const Tensor&, const Tensor& grad_hidden, const Tensor& grad_cell, const Tensor&, const Tensor& kept, const Tensor&,
+    bool) {
   return {like(kept, kept.sizes()), like(kept, grad_hidden.sizes()), like(kept, grad_cell.sizes())};
 }
 
@@ -161,7 +164,9 @@ std::tuple<Tensor, Tensor> rnn_backward_shapes(
 } // namespace
 
 TORCH_LIBRARY(ftm, library) {
-  library.def("lstm_forward(Tensor gates, Tensor hidden, Tensor cell, Tensor weight, bool backwards) -> (Tensor, Tensor, Tensor)");
+  library.def(
+      "lstm_forward(Tensor gates, Tensor hidden, Tensor cell, Tensor weight, bool backwards) -> (Tensor, Tensor, "
+      "Tensor)");
   library.def(
       "gru_forward(Tensor gates, Tensor hidden, Tensor weight, Tensor? bias, bool backwards) -> (Tensor, Tensor)");
   library.def("rnn_forward(Tensor gates, Tensor hidden, Tensor weight, bool relu, bool backwards) -> Tensor");

@@ -22,22 +22,17 @@ inline at::Tensor tanh_slope(const at::Tensor& y) {
 struct Steps {
   int64_t count;
   bool backwards;
-  int64_t input(int64_t k) const {
-    return backwards ? count - 1 - k : k;
-  }
-  int64_t before(int64_t k) const {
-    return backwards ? count - k : k;
-  }
-  int64_t after(int64_t k) const {
-    return backwards ? count - 1 - k : k + 1;
-  }
+  int64_t input(int64_t k) const { return backwards ? count - 1 - k : k; }
+  int64_t before(int64_t k) const { return backwards ? count - k : k; }
+  int64_t after(int64_t k) const { return backwards ? count - 1 - k : k + 1; }
 };
 
 // gates: [T, B, gates * H], what the inputs contribute. hidden, cell: [B, H]. weight: [gates * H, H]. States: [T + 1, B, H].
 
 // (hidden states, cell states, gates after their activations: input, forget, candidate, output)
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_by_steps(
-    const at::Tensor& gates, const at::Tensor& hidden, const at::Tensor& cell, const at::Tensor& weight, bool backwards);
+    const at::Tensor& gates, const at::Tensor& hidden, const at::Tensor& cell, const at::Tensor& weight,
+    bool backwards);
 // (hidden states, what the gradient needs: reset, update, candidate, the recurrent part of the candidate)
 std::tuple<at::Tensor, at::Tensor> gru_by_steps(
     const at::Tensor& gates, const at::Tensor& hidden, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
@@ -56,7 +51,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> gru_backward_by_steps(
     const at::Tensor& weight, bool backwards);
 // Gradients of (gates, first hidden state).
 std::tuple<at::Tensor, at::Tensor> rnn_backward_by_steps(
-    const at::Tensor& grad, const at::Tensor& grad_hidden, const at::Tensor& states, const at::Tensor& weight, bool relu,
-    bool backwards);
+    const at::Tensor& grad, const at::Tensor& grad_hidden, const at::Tensor& states, const at::Tensor& weight,
+    bool relu, bool backwards);
 
 } // namespace ftm
