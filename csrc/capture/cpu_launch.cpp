@@ -98,7 +98,7 @@ void CpuLaunch::compute_op_by_op(const std::vector<void*>& inputs, const std::ve
   for (size_t i = 0; i < inputs.size(); ++i) {
     tensors.push_back(dense(inputs[i], trace.parameters[i]));
   }
-  const auto computed = run_reference(trace, std::move(tensors), scalars, Origin());
+  const auto computed = run_reference(trace, std::move(tensors), scalars, Origin{nullptr, {}, /*is_captured=*/true});
   if (computed.failure) {
     throw_failure(*computed.failure);
   }

@@ -55,7 +55,7 @@ void DeviceLaunch::compute() {
     job->inputs.push_back(input_of(parameter));
   }
   job->scalars = scalars();
-  job->origin.launched_at = std::move(line);
+  job->origin = {std::move(line), {}, /*is_captured=*/true};
   job->before.resize(trace.results.size());
   for (size_t i = 0; i < trace.results.size(); ++i) {
     const auto& type = trace.result_types[i];

@@ -12,8 +12,10 @@ std::string Origin::record_text(size_t call) const {
   const auto found = std::lower_bound(
       recorded_at.begin(), recorded_at.end(), call,
       [](const auto& noted, size_t wanted) { return noted.first < wanted; });
-  return found != recorded_at.end() && found->first == call ? "; recorded at " + *found->second
-                                                            : "; FTM_DEBUG=locations tells the line that recorded it";
+  if (found != recorded_at.end() && found->first == call) {
+    return "; recorded at " + *found->second;
+  }
+  return is_captured ? "" : "; FTM_DEBUG=locations tells the line that recorded it";
 }
 
 std::string Origin::candidates_text() const {

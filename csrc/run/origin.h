@@ -13,6 +13,8 @@ struct Origin {
   PythonLine launched_at; // null: no line did
   std::vector<std::pair<size_t, PythonLine>> recorded_at; // calls of the trace whose line was noted, in order
 
+  bool is_captured = false; // the program was made from a graph: its calls have no lines of their own
+
   // ", at FILE:LINE" or nothing.
   std::string launch_text() const;
   // "; recorded at FILE:LINE", or what would tell it.

@@ -52,8 +52,9 @@ def test_a_fault_that_would_be_run_again() -> None:
         embed().cpu()
     assert counted("fault_replays") == replays + 1
     _C._set_strict(True)
-    with pytest.raises(RuntimeError, match="FTM_STRICT forbids to run the program again"):
+    with pytest.raises(RuntimeError, match="FTM_STRICT forbids to run the program again") as caught:
         embed().cpu()
+    assert f"what can fail in it was recorded at {__file__}:{embed.__code__.co_firstlineno + 1})" in str(caught.value)
     assert counted("fault_replays") == replays + 1
 
 
