@@ -56,7 +56,7 @@ def test_equal_layers_are_one_function() -> None:
 def test_cells_of_a_sequence_differ_in_an_address() -> None:
     program = shared(cells, torch.randn(4, 30, 8), torch.randn(16, 8), torch.randn(16, 16), torch.randn(4, 16))
     assert len(program.kernels) >= 60 and len(program.functions) <= 6
-    starts = [dict(call.buffers).get("b0") for call in program.calls]
+    starts = [{symbol: at for symbol, at, _ in call.buffers}.get("b0") for call in program.calls]
     assert {at for at in starts if at is not None} >= {8 * k for k in range(30)}
 
 
@@ -119,7 +119,7 @@ def written(program: Program, machine: str) -> Iterator[tuple[Call, list[str], l
         if kernel is not function.kernel:
             arguments = replace(
                 function.arguments,
-                buffers={symbol: (number, at) for number, (symbol, at) in enumerate(call.buffers)},
+                buffers={symbol: (number, at) for number, (symbol, at, _) in enumerate(call.buffers)},
                 scalars={symbol: number for number, symbol in enumerate(call.scalars)})
             own = Function(function.name, function.key, kernel, arguments, function.parameters, function.scalars)
             yield call, known[function.name], lines(own)
