@@ -1,6 +1,6 @@
 """Data parallel by hand: each process has a part of the batch, `all_reduce` adds the gradients, `mesh_reduce` the losses.
 
-    python -m ftm_lazy.torch_xla examples/torch_xla/data_parallel.py --processes 2
+    python -m ftm_lazy.torch_xla examples/torch_xla_programs/data_parallel.py --processes 2
 
 With any number of processes the losses are those of one that has the whole batch.
 """

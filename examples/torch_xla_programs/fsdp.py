@@ -1,6 +1,6 @@
 """Parameters divided among processes, with a checkpoint: `XlaFullyShardedDataParallel`, saved, resumed, consolidated.
 
-    CPU_NUM_DEVICES=2 python -m ftm_lazy.torch_xla examples/torch_xla/fsdp.py --directory /tmp/fsdp
+    CPU_NUM_DEVICES=2 python -m ftm_lazy.torch_xla examples/torch_xla_programs/fsdp.py --directory /tmp/fsdp
 
 Half way each process saves its part, and goes on with a new model and a new optimizer that load it.  At the end the parts
 are put together; ``--whole`` trains the same model undivided.

@@ -1,7 +1,7 @@
 """Runs the programs of this folder by all three ways, and on the CPU, and compares the loss of every step.
 
-    python examples/torch_xla/compare.py                            # 50 steps each
-    python examples/torch_xla/compare.py --steps 500 resnet fsdp
+    python examples/torch_xla_programs/compare.py                            # 50 steps each
+    python examples/torch_xla_programs/compare.py --steps 500 resnet fsdp
 
 The ways are those of docs/torch_xla.md: other imports, unchanged, migrated by ftm-migrate.  On the CPU it is the migrated
 program with the device's name changed once more, in one process that has the whole batch.

@@ -1,6 +1,6 @@
 """A residual network on images, as torch_xla's ImageNet example trains it: `launch`, `MpDeviceLoader`, `optimizer_step`.
 
-    python -m ftm_lazy.torch_xla examples/torch_xla/resnet.py --steps 200
+    python -m ftm_lazy.torch_xla examples/torch_xla_programs/resnet.py --steps 200
 
 The images are made up: each class has a pattern of its own under noise, so that there is something to learn.
 """
