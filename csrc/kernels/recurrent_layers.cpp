@@ -27,6 +27,23 @@ int64_t gates_of(Kind kind) {
   return kind == Kind::kLstm ? 4 : kind == Kind::kGru ? 3 : 1;
 }
 
+// The steps of a packed batch as a rectangle, the same for all layers: places, forwards and backwards.
+struct Rectangle {
+  int64_t steps;
+  int64_t batch;
+  Tensor rows[2];
+  Tensor places[2];
+  Tensor last;
+
+  Rectangle(const Packing& packing, c10::Device device, bool bidirectional)
+      : steps(packing.steps), batch(packing.batch), last(packing.last(device)) {
+    for (int backwards = 0; backwards <= static_cast<int>(bidirectional); ++backwards) {
+      rows[backwards] = packing.rows(backwards, device);
+      places[backwards] = packing.places(backwards, device);
+    }
+  }
+};
+
 struct Call {
   Kind kind;
   Tensor input; // [T, B, I]; packed: [rows, I]
@@ -54,6 +71,9 @@ bool is_transformed(const Call& call) {
 // Whether the call is one that layers of loops serve; others are ATen's affair, errors among them.
 bool is_ordinary(const Call& call) {
   const auto& input = call.input;
+  if (input.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) { // traced for all sizes
+    return false;
+  }
   const int64_t rank = call.packed_batch ? 2 : 3, stacked = call.layers * call.directions();
   if (at::autocast::is_autocast_enabled(input.device().type()) || !input.is_floating_point() || input.dim() != rank ||
       input.numel() == 0 || call.layers < 1 ||
@@ -99,9 +119,10 @@ Tensor idle_row(Kind kind, const Tensor& gates) {
 
 // One direction of one layer. A packed batch runs on a rectangle of steps: behind its end a sequence has idle rows, and backwards it
 // runs as the reversed sequence. Gives, in the shape of its input, the states after each step, then the last states.
-variable_list direction(const Call& call, const Packing* packing, const Tensor& input, int64_t number, bool backwards) {
+variable_list direction(
+    const Call& call, const Rectangle* rectangle, const Tensor& input, int64_t number, bool backwards) {
   const auto params = call.params.slice(number * call.params_each(), call.params_each());
-  Direction what{call.kind, params[1], {}, backwards && packing == nullptr, is_transformed(call)};
+  Direction what{call.kind, params[1], {}, backwards && rectangle == nullptr, is_transformed(call)};
   std::optional<Tensor> bias;
   if (call.has_biases) {
     bias = call.kind == Kind::kGru ? params[2] : params[2] + params[3];
@@ -112,26 +133,25 @@ variable_list direction(const Call& call, const Packing* packing, const Tensor& 
     first.push_back(state[number]);
   }
   const auto gates = at::linear(input, params[0], bias);
-  if (packing == nullptr) {
+  if (rectangle == nullptr) {
     return run(what, gates, first);
   }
-  const auto device = input.device();
-  const auto padded = at::cat({gates, idle_row(call.kind, gates)}).index_select(0, packing->rows(backwards, device));
-  auto made = run(what, padded.view({packing->steps, packing->batch, -1}), first);
+  const auto padded = at::cat({gates, idle_row(call.kind, gates)}).index_select(0, rectangle->rows[backwards]);
+  auto made = run(what, padded.view({rectangle->steps, rectangle->batch, -1}), first);
   const auto places = made[0].flatten(0, 1);
-  made[0] = places.index_select(0, packing->places(backwards, device));
-  made[1] = places.index_select(0, packing->last(device));
+  made[0] = places.index_select(0, rectangle->places[backwards]);
+  made[1] = places.index_select(0, rectangle->last);
   return made;
 }
 
 // Output, then last states.
-variable_list run(const Call& call, const Packing* packing) {
+variable_list run(const Call& call, const Rectangle* rectangle) {
   auto input = call.input;
   std::vector<variable_list> last(call.states.size());
   for (int64_t layer = 0; layer < call.layers; ++layer) {
     variable_list outputs;
     for (int64_t k = 0; k < call.directions(); ++k) {
-      const auto made = direction(call, packing, input, layer * call.directions() + k, k == 1);
+      const auto made = direction(call, rectangle, input, layer * call.directions() + k, k == 1);
       outputs.push_back(made[0]);
       for (size_t n = 0; n < last.size(); ++n) {
         last[n].push_back(made[1 + n]);
@@ -178,7 +198,8 @@ std::optional<variable_list> packed(Call call, const Tensor& batch_sizes) {
   TORCH_CHECK(
       packing.total == call.input.size(0), "a packed sequence has ", call.input.size(0),
       " rows, but its batch_sizes have ", packing.total);
-  return run(call, &packing);
+  const Rectangle rectangle(packing, call.input.device(), call.bidirectional);
+  return run(call, &rectangle);
 }
 
 using Pair = std::tuple<Tensor, Tensor>;

@@ -122,3 +122,13 @@ def test_loops_do_what_upstreams_do(body: Callable[..., Any], shape: tuple[int, 
         program = Machine(cores=cores, checked=True).load(run_from("linalg", text, "image", Options(machine=machine, cores=cores)))
         for got, want in zip(program.run(given, []), wanted, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_windows_that_would_cross_are_refused() -> None:
+    def crossing(at: Iteration) -> None:
+        at.store(0, 1, 1, at.made(0, 0, 0))
+
+    b = Builder()
+    start = b.input(TensorType("f32", (5, 3)))
+    with pytest.raises(ValueError, match="another window"):
+        repeat(b, 4, [start], crossing)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from ftm_backend.frontend.builder import Builder, Value
 from ftm_backend.linalg import ir
 from ftm_backend.linalg.affine import volume
+from ftm_backend.sizes import always_equal, never_negative
 
 __all__ = ["Iteration", "repeat"]
 
@@ -17,6 +18,7 @@ class Iteration:
     def __init__(self, b: Builder, outside: ir.Function, results: list[Value]) -> None:
         self._b, self._outside, self._results = b, outside, results
         self.stores: list[ir.Window] = []
+        self._windows: list[ir.Window] = []
 
     def row(self, x: Value, first: int, step: int) -> Value:
         """A row of a tensor from outside: an element of its first dimension."""
@@ -30,13 +32,25 @@ class Iteration:
 
     def store(self, number: int, first: int, step: int, x: Value) -> None:
         """Writes a row of a result; in one iteration, each row is written once, and read before if at all."""
-        self.stores.append(_moving(self._results[number], first, step))
+        self.stores.append(self._moving(self._results[number], first, step))
         self._b.function.results.append(self._b.tensor(x))
 
     def _window(self, x: Value, first: int, step: int) -> Value:
-        made = ir.Value(x.base.dtype, x.shape[1:], window=_moving(x, first, step))
+        made = ir.Value(x.base.dtype, x.shape[1:], window=self._moving(x, first, step))
         self._b.function.inputs.append(made)
         return Value(made, x.dtype)
+
+    def _moving(self, x: Value, first: int, step: int) -> ir.Window:
+        row = volume(x.shape[1:])
+        made = ir.Window(x.base, x.access.offset + first * row, step * row)
+        for other in self._windows:
+            same = always_equal(made.step, other.step)
+            distance = made.start - other.start
+            apart = never_negative(distance - row) or never_negative(-distance - row)
+            if x in self._results and other.value is made.value and not (same and (apart or always_equal(distance, 0))):
+                raise ValueError(f"rows {first} + {step} * k of a result may be those of another window of it, in some iterations")
+        self._windows.append(made)
+        return made
 
     def _dense(self, x: Value) -> Value:
         if x.access.is_contiguous():
@@ -70,8 +84,3 @@ def repeat(b: Builder, trips: int, bases: Sequence[Value], body: Callable[[Itera
         result.base.producer = made
     b.function.body.append(made)
     return tuple(results)
-
-
-def _moving(x: Value, first: int, step: int) -> ir.Window:
-    row = volume(x.shape[1:])
-    return ir.Window(x.base, x.access.offset + first * row, step * row)

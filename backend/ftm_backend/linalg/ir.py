@@ -219,7 +219,7 @@ class Repeat:
     body: its ``inputs`` are windows, of tensors outside or of ``results``; it may read tensors outside as they are.
     Its results are stored at ``stores``, windows of ``results``.
     results: tensors that the repeat fills; bases: for each what it is before the first iteration, which for nothing is a value that
-    nothing computes.  In one iteration two windows of one result are the same or have no element in common.
+    nothing computes.  Two windows of one result are the same in all iterations, or have no element in common in any.
     """
 
     trips: int

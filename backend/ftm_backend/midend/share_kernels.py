@@ -86,7 +86,7 @@ class _Memory:
         self._place: dict[str, Any] = {symbol: alias for symbol, *_, alias in program.outputs if alias}
         self._place |= {symbol: (offset, dtype) for symbol, offset, dtype, _ in program.arena}
         self._windows = {symbol: (outer, start, step) for symbol, outer, start, step in program.windows}
-        self._place |= {symbol: (self._place.get(outer, outer), start) for symbol, (outer, start, _) in self._windows.items()}
+        self._place |= {symbol: (self._place.get(outer, outer), start, step) for symbol, (outer, start, step) in self._windows.items()}
 
     def place(self, symbol: str, at: int) -> tuple[str, int, int]:
         """The buffer in which element ``at`` of a symbol lies, where it lies there, and how it moves."""
