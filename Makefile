@@ -3,8 +3,8 @@
 #   make test      all tests
 #   make test-ops  PyTorch's own databases of ops, modules and optimizers, whole, against the CPU; resumable
 #   make bench     recording cost and step times beside eager's, and products modelled on the real target
-#   make lint      ruff and mypy: the rules are in pyproject.toml
-#   make format    clang-format over csrc/
+#   make lint      ruff, mypy and clang-format: the rules are in pyproject.toml and .clang-format
+#   make format    clang-format over the recorder and the machine
 #   make tidy      clang-tidy over ARGS, sources of C++; it is fetched the first time
 #   make coverage  the tests of ARGS, and which lines of Python they did not reach
 #   make sanitize  the machine's tests with the machine under address and undefined-behaviour sanitizers
@@ -20,6 +20,7 @@ STAMPS := .stamps
 RECORDER_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h')
 MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -name '*.h') \
                    backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
+FORMATTED := $(filter %.cpp %.h,$(RECORDER_SOURCES) $(MACHINE_SOURCES))
 
 .PHONY: demo test test-ops bench lint format tidy coverage sanitize fuzz build clean
 .DELETE_ON_ERROR:
@@ -43,9 +44,10 @@ bench: build
 lint: $(STAMPS)/packages
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $(FORMATTED)
 
 format: $(STAMPS)/packages
-	$(BIN)/clang-format -i $(filter csrc/%,$(RECORDER_SOURCES))
+	$(BIN)/clang-format -i $(FORMATTED)
 
 # Not among the pinned packages: 100 MB that only this needs.
 tidy: build

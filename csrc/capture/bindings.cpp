@@ -38,8 +38,8 @@ py::list parameters(const Captured& captured) {
         strides[i] = stride;
       }
       wait_for(parameter.constant);
-      constant = py::cast(
-          Buffer::as_cpu(parameter.constant, type.dtype, type.sizes, strides, parameter.offset).clone());
+      constant =
+          py::cast(Buffer::as_cpu(parameter.constant, type.dtype, type.sizes, strides, parameter.offset).clone());
     }
     const std::vector<int64_t> sizes(parameter.type.sizes.begin(), parameter.type.sizes.end());
     values.append(py::make_tuple(placeholder, constant, parameter.offset, sizes));
@@ -52,17 +52,20 @@ py::list parameters(const Captured& captured) {
 py::list outputs(const Captured& captured) {
   py::list values;
   for (const auto& output : captured.outputs()) {
-    const auto number = [](int32_t value) -> py::object { return value < 0 ? py::none() : py::object(py::int_(value)); };
+    const auto number = [](int32_t value) -> py::object {
+      return value < 0 ? py::none() : py::object(py::int_(value));
+    };
     py::object constant = py::none();
     if (output.constant) {
       wait_for(output.constant);
       const auto extent = static_cast<int64_t>(output.constant->nbytes() / c10::elementSize(output.dtype));
       constant = py::cast(Buffer::as_cpu(output.constant, output.dtype, {extent}, {1}, 0).clone());
     }
-    values.append(py::make_tuple(
-        number(output.result), number(output.input), constant, dtype_token(output.dtype),
-        std::vector<int64_t>(output.sizes.begin(), output.sizes.end()),
-        std::vector<int64_t>(output.strides.begin(), output.strides.end()), output.offset));
+    values.append(
+        py::make_tuple(
+            number(output.result), number(output.input), constant, dtype_token(output.dtype),
+            std::vector<int64_t>(output.sizes.begin(), output.sizes.end()),
+            std::vector<int64_t>(output.strides.begin(), output.strides.end()), output.offset));
   }
   return values;
 }
@@ -81,9 +84,8 @@ void bind_capture(py::module_& m) {
       .def(py::init<>())
       .def("end", torch::wrap_pybind_function(&Capture::end))
       .def(
-          "placeholder",
-          torch::wrap_pybind_function([](Capture& capture, const std::vector<int64_t>& sizes,
-                                         const std::vector<int64_t>& strides, at::ScalarType dtype) {
+          "placeholder", torch::wrap_pybind_function([](Capture& capture, const std::vector<int64_t>& sizes,
+                                                        const std::vector<int64_t>& strides, at::ScalarType dtype) {
             return capture.placeholder(sizes, strides, dtype);
           }))
       .def("finish", torch::wrap_pybind_function(&Capture::finish));
@@ -93,13 +95,15 @@ void bind_capture(py::module_& m) {
       .def_property_readonly("outputs", &outputs)
       .def_property_readonly("replaces", &Captured::replaces)
       .def_property_readonly("scalars", &numbers)
-      .def_property_readonly("draws", [](const Captured& captured) {
-        std::vector<std::tuple<int64_t, int64_t, uint64_t>> draws;
-        for (const auto& draw : captured.draws()) {
-          draws.emplace_back(draw.seed, draw.offset, draw.number);
-        }
-        return draws;
-      })
+      .def_property_readonly(
+          "draws",
+          [](const Captured& captured) {
+            std::vector<std::tuple<int64_t, int64_t, uint64_t>> draws;
+            for (const auto& draw : captured.draws()) {
+              draws.emplace_back(draw.seed, draw.offset, draw.number);
+            }
+            return draws;
+          })
       .def_property_readonly("draws_made", &Captured::draws_made)
       .def("build", torch::wrap_pybind_function(&Captured::build))
       .def("launch", torch::wrap_pybind_function(&launch), py::arg("inputs"), py::arg("op_by_op") = false);

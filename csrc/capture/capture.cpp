@@ -71,9 +71,10 @@ at::Tensor Capture::placeholder(c10::IntArrayRef sizes, c10::IntArrayRef strides
   const auto nbytes = extent * static_cast<int64_t>(c10::elementSize(dtype));
   Variable* variable = nullptr;
   auto pointer = make_data_ptr(nbytes, &variable);
-  c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), nbytes, std::move(pointer), c10::GetAllocator(c10::kPrivateUse1),
-      /*resizable=*/false));
+  c10::Storage storage(
+      c10::make_intrusive<c10::StorageImpl>(
+          c10::StorageImpl::use_byte_size_t(), nbytes, std::move(pointer), c10::GetAllocator(c10::kPrivateUse1),
+          /*resizable=*/false));
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
       std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::scalarTypeToTypeMeta(dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
@@ -96,8 +97,7 @@ std::shared_ptr<Captured> Capture::finish(
   return std::make_shared<Captured>(*this, outputs, on_cpu);
 }
 
-Captured::Captured(
-    const Capture& capture, const std::vector<at::Tensor>& outputs, const std::vector<bool>& on_cpu) {
+Captured::Captured(const Capture& capture, const std::vector<at::Tensor>& outputs, const std::vector<bool>& on_cpu) {
   const RecorderLock lock(recorder_mutex());
   std::vector<Value> results;
   for (size_t i = 0; i < capture.placeholders_.size(); ++i) {
@@ -117,8 +117,7 @@ Captured::Captured(
   read_graph(capture, collect_graph(results));
 }
 
-void Captured::add_output(
-    const Capture& capture, const at::Tensor& tensor, bool on_cpu, std::vector<Value>& results) {
+void Captured::add_output(const Capture& capture, const at::Tensor& tensor, bool on_cpu, std::vector<Value>& results) {
   TORCH_CHECK_VALUE(tensor.is_privateuseone(), "a captured program gives ftm tensors, not one on ", tensor.device());
   Output output;
   output.on_cpu = on_cpu;
@@ -133,7 +132,8 @@ void Captured::add_output(
     output.offset = region.offset;
     Variable& variable = region.variable;
     for (size_t k = 0; k < capture.placeholders_.size() && output.input < 0; ++k) {
-      if (capture.placeholders_[k].numel() != 0 && &variable_of(*capture.placeholders_[k].unsafeGetTensorImpl()) == &variable) {
+      if (capture.placeholders_[k].numel() != 0 &&
+          &variable_of(*capture.placeholders_[k].unsafeGetTensorImpl()) == &variable) {
         output.input = static_cast<int32_t>(k);
       }
     }

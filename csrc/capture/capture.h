@@ -67,27 +67,15 @@ class Captured {
 
   Captured(const Capture& capture, const std::vector<at::Tensor>& outputs, const std::vector<bool>& on_cpu);
 
-  std::string text() const {
-    return trace_text(trace_);
-  }
-  const std::vector<Parameter>& parameters() const {
-    return parameters_;
-  }
-  const std::vector<Output>& outputs() const {
-    return outputs_;
-  }
+  std::string text() const { return trace_text(trace_); }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  const std::vector<Output>& outputs() const { return outputs_; }
   // For each result of the trace: the placeholder whose content it becomes, or -1.
-  const std::vector<int32_t>& replaces() const {
-    return replaces_;
-  }
+  const std::vector<int32_t>& replaces() const { return replaces_; }
   std::vector<c10::Scalar> scalars() const;
-  const std::vector<Draw>& draws() const {
-    return draws_;
-  }
+  const std::vector<Draw>& draws() const { return draws_; }
   // Random draws of one run.
-  uint64_t draws_made() const {
-    return draws_made_;
-  }
+  uint64_t draws_made() const { return draws_made_; }
   // Finds or compiles the program; a failure to compile is warned of, and the program runs op by op.
   void build();
   // Runs it on one tensor for each placeholder; those that the program writes have their new content afterwards. On

@@ -16,9 +16,7 @@ namespace {
 // Memory that the machine uses besides inputs and outputs, for the length of a run.
 struct Arena {
   explicit Arena(size_t bytes) : block(bytes == 0 ? Block{} : take_memory(bytes)) {}
-  ~Arena() {
-    give_memory(block);
-  }
+  ~Arena() { give_memory(block); }
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 

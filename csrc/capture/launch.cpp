@@ -97,8 +97,7 @@ std::vector<uint64_t> Launch::scalars() const {
 int32_t Launch::parameter_of(int32_t placeholder) const {
   for (size_t p = 0; p < captured_.parameters_.size() && placeholder >= 0; ++p) {
     const auto& parameter = captured_.parameters_[p];
-    if (parameter.placeholder == placeholder &&
-        parameter.type.numel() == captured_.placeholders_[placeholder].extent) {
+    if (parameter.placeholder == placeholder && parameter.type.numel() == captured_.placeholders_[placeholder].extent) {
       return static_cast<int32_t>(p);
     }
   }

@@ -34,9 +34,8 @@ bool has_mixed_dtypes(c10::ArrayRef<c10::IValue> arguments) {
 // Products, convolutions and heaviside want operands of one dtype; their meta kernels don't look.
 bool wants_one_dtype(const std::string& name) {
   static const std::unordered_set<std::string> names = {
-      "aten::mm",     "aten::bmm",   "aten::addmm", "aten::baddbmm", "aten::mv",         "aten::addmv",
-      "aten::addbmm", "aten::dot",   "aten::vdot",  "aten::linear",  "aten::convolution",
-      "aten::heaviside"};
+      "aten::mm",     "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::mv",          "aten::addmv",
+      "aten::addbmm", "aten::dot", "aten::vdot",  "aten::linear",  "aten::convolution", "aten::heaviside"};
   return names.count(name) != 0;
 }
 
@@ -46,9 +45,9 @@ bool is_real(const c10::IValue& value) {
 
 // Searches for extreme and middle elements, and orders: empty operands are looked at by kernels.
 bool searches(const std::string& name) {
-  static const std::unordered_set<std::string> names = {
-      "aten::aminmax", "aten::max",    "aten::median", "aten::min",
-      "aten::mode",    "aten::nanmedian", "aten::sort",   "aten::argsort"};
+  static const std::unordered_set<std::string> names = {"aten::aminmax", "aten::max",    "aten::median",
+                                                        "aten::min",     "aten::mode",   "aten::nanmedian",
+                                                        "aten::sort",    "aten::argsort"};
   return names.count(name) != 0;
 }
 
@@ -58,7 +57,8 @@ bool is_empty(const c10::IValue& value) {
 
 // Some meta kernels wrap a `dim` around however far it is off. (narrow_copy's says more than the CPU's, an internal check.)
 bool has_bad_dim(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  if (op.name == "aten::narrow_copy" || arguments.empty() || !arguments[0].isTensor() || !arguments[0].toTensor().defined()) {
+  if (op.name == "aten::narrow_copy" || arguments.empty() || !arguments[0].isTensor() ||
+      !arguments[0].toTensor().defined()) {
     return false;
   }
   const int64_t dims = std::max<int64_t>(arguments[0].toTensor().dim(), 1);
@@ -74,7 +74,7 @@ bool has_bad_dim(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
 
 bool is_bool(const c10::IValue& value) {
   return value.isBool() ||
-      (value.isTensor() && value.toTensor().defined() && value.toTensor().scalar_type() == at::kBool);
+         (value.isTensor() && value.toTensor().defined() && value.toTensor().scalar_type() == at::kBool);
 }
 
 bool has_negatives(const c10::IValue& value) {
@@ -93,7 +93,8 @@ bool has_many_dims(const c10::IValue& value) {
 // The call may be one that eager refuses, which its kernel is asked for. That costs a run on the CPU, so it is not done
 // for the calls that programs are made of.
 bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  const bool mixed = (wants_one_dtype(op.name) && has_mixed_dtypes(arguments)) || mixes_dtypes_of_gradients(op, arguments);
+  const bool mixed =
+      (wants_one_dtype(op.name) && has_mixed_dtypes(arguments)) || mixes_dtypes_of_gradients(op, arguments);
   if (mixed || has_bad_dim(op, arguments) || std::any_of(arguments.begin(), arguments.end(), has_many_dims)) {
     return true;
   }
@@ -108,7 +109,8 @@ bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     return arguments[1].toIntVector().empty();
   }
   if (name == "aten::_embedding_bag" || name == "aten::_embedding_bag_forward_only") {
-    return arguments[0].toTensor().dim() != 2 || arguments[1].toTensor().dim() != 1 || arguments[2].toTensor().dim() != 1;
+    return arguments[0].toTensor().dim() != 2 || arguments[1].toTensor().dim() != 1 ||
+           arguments[2].toTensor().dim() != 1;
   }
   if (name == "aten::sub" || name == "aten::rsub") {
     return std::any_of(arguments.begin(), arguments.end(), is_bool);
@@ -121,7 +123,8 @@ bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
 
 // Ranges have no kernels for bool; the meta kernels don't look.
 bool is_range_of_bools(const std::string& name, const std::vector<ResultType>& results) {
-  static const std::unordered_set<std::string> names = {"aten::arange", "aten::range", "aten::linspace", "aten::logspace"};
+  static const std::unordered_set<std::string> names = {
+      "aten::arange", "aten::range", "aten::linspace", "aten::logspace"};
   return names.count(name) != 0 && results[0].type.dtype == at::kBool;
 }
 
@@ -149,16 +152,11 @@ bool is_out_of_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   switch (op.kind.op) {
     case c10::aten::elu_backward: // the input is not known from the result of an in-place call
       return arguments[4].toBool() && number(1) < 0;
-    case c10::aten::leaky_relu_backward:
-      return arguments[3].toBool() && number(2) < 0;
-    case c10::aten::histc:
-      return !(number(2) <= number(3));
-    case c10::aten::renorm:
-      return number(3) < 0;
-    case c10::aten::softshrink:
-      return !(number(1) >= 0);
-    default:
-      return false;
+    case c10::aten::leaky_relu_backward: return arguments[3].toBool() && number(2) < 0;
+    case c10::aten::histc: return !(number(2) <= number(3));
+    case c10::aten::renorm: return number(3) < 0;
+    case c10::aten::softshrink: return !(number(1) >= 0);
+    default: return false;
   }
 }
 
@@ -166,9 +164,9 @@ bool fits(const at::Scalar& number, at::ScalarType dtype) {
   bool fitting = true;
   const auto look = [&](auto zero) {
     using Number = decltype(zero);
-    fitting = number.isFloatingPoint() ? !c10::overflows<Number, double>(number.toDouble())
-        : number.type() == at::kUInt64 ? !c10::overflows<Number, uint64_t>(number.toUInt64())
-                                       : !c10::overflows<Number, int64_t>(number.toLong());
+    fitting = number.isFloatingPoint()       ? !c10::overflows<Number, double>(number.toDouble())
+              : number.type() == at::kUInt64 ? !c10::overflows<Number, uint64_t>(number.toUInt64())
+                                             : !c10::overflows<Number, int64_t>(number.toLong());
   };
   AT_DISPATCH_V2(
       dtype, "number", AT_WRAP([&] { look(scalar_t()); }), at::kHalf, at::kBFloat16, AT_EXPAND(AT_ALL_TYPES),
@@ -200,7 +198,7 @@ bool mixes_dtypes_of_gradients(const Op& op, c10::ArrayRef<c10::IValue> argument
 bool may_overflow(at::ScalarType dtype) {
   // Bool takes any number; complex numbers are filled in by the CPU.
   return at::isIntegralType(dtype, /*includeBool=*/false) || dtype == at::kFloat || dtype == at::kDouble ||
-      at::isReducedFloatingType(dtype);
+         at::isReducedFloatingType(dtype);
 }
 
 void check_results(
@@ -238,7 +236,8 @@ void check_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
 void check_fill(const at::Scalar& value, const at::Tensor& self) {
   const auto dtype = self.scalar_type();
   if (may_overflow(dtype) && !value.isComplex() && !fits(value, dtype)) {
-    at::empty({std::min<int64_t>(self.numel(), 2)}, at::TensorOptions().dtype(dtype)).fill_(value); // one half becomes inf
+    at::empty({std::min<int64_t>(self.numel(), 2)}, at::TensorOptions().dtype(dtype))
+        .fill_(value); // one half becomes inf
   }
 }
 

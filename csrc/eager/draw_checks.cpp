@@ -35,8 +35,7 @@ void check_draw(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   } else if (name == "aten::native_dropout") {
     const double keep = 1 - arguments[1].toDouble();
     const bool trains = arguments[2].isNone() || arguments[2].toBool();
-    TORCH_CHECK(
-        !trains || (keep >= 0 && keep <= 1), "bernoulli_ expects p to be in [0, 1], but got p=", keep);
+    TORCH_CHECK(!trains || (keep >= 0 && keep <= 1), "bernoulli_ expects p to be in [0, 1], but got p=", keep);
   } else if (name == "aten::randperm" && !op.written.empty()) {
     const auto& out = arguments[op.written[0]].toTensor();
     at::native::check_supported_max_int_with_precision(arguments[0].toInt(), one_on_cpu(out));

@@ -52,8 +52,7 @@ Indices on_meta(const at::Tensor& self, const Indices& indices, const at::Tensor
 } // namespace
 
 void check_mask(const at::Tensor& self, int64_t front, const at::Tensor& mask) {
-  TORCH_CHECK_INDEX(
-      front + mask.dim() <= self.dim(), "too many indices for tensor of dimension ", self.dim());
+  TORCH_CHECK_INDEX(front + mask.dim() <= self.dim(), "too many indices for tensor of dimension ", self.dim());
   for (int64_t i = 0; i < mask.dim(); ++i) {
     TORCH_CHECK_INDEX(
         mask.size(i) == self.size(front + i), "The shape of the mask ", mask.sizes(), " at index ", i,

@@ -58,16 +58,15 @@ BufferPtr known_buffer(const at::Tensor& tensor) {
 }
 
 at::Tensor known_elements(const BufferPtr& buffer, const at::Tensor& tensor) {
-  return Buffer::as_cpu(buffer, tensor.scalar_type(), tensor.sizes(), tensor.strides(), region_of(*tensor.unsafeGetTensorImpl()).offset);
+  return Buffer::as_cpu(
+      buffer, tensor.scalar_type(), tensor.sizes(), tensor.strides(), region_of(*tensor.unsafeGetTensorImpl()).offset);
 }
 
 struct Bounds {
   int64_t low, high; // high is the first outside
   std::optional<int64_t> ignored; // an element that is no index
 
-  bool hold(int64_t element) const {
-    return (element >= low && element < high) || element == ignored;
-  }
+  bool hold(int64_t element) const { return (element >= low && element < high) || element == ignored; }
 };
 
 template <typename T>
@@ -98,14 +97,10 @@ bool may_hold(const at::Tensor& index, const Bounds& bounds) {
 int64_t extent_of(const IndexRule& rule, c10::ArrayRef<c10::IValue> arguments) {
   const auto& source = arguments[0].toTensor();
   switch (rule.extent) {
-    case IndexRule::Extent::first:
-      return source.size(0);
-    case IndexRule::Extent::classes:
-      return source.size(source.dim() == 1 ? 0 : 1);
-    case IndexRule::Extent::all:
-      return source.numel();
-    default:
-      return source.dim() == 0 ? 1 : source.size(arguments[1].toInt());
+    case IndexRule::Extent::first: return source.size(0);
+    case IndexRule::Extent::classes: return source.size(source.dim() == 1 ? 0 : 1);
+    case IndexRule::Extent::all: return source.numel();
+    default: return source.dim() == 0 ? 1 : source.size(arguments[1].toInt());
   }
 }
 

@@ -18,7 +18,8 @@ bool divides_integers(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     return value.isTensor() ? at::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true)
                             : value.isInt() || value.isBool();
   };
-  const bool rounds = op.functional.operator_name().name != "aten::div" || (arguments.size() > 2 && arguments[2].isString());
+  const bool rounds =
+      op.functional.operator_name().name != "aten::div" || (arguments.size() > 2 && arguments[2].isString());
   return rounds && integral(arguments[0]) && integral(arguments[1]);
 }
 
@@ -37,15 +38,15 @@ bool is_no_distribution(const at::Tensor& weights) {
     return false;
   }
   return !at::all(at::isfinite(known)).item<bool>() || at::any(at::lt(known, 0)).item<bool>() ||
-      !at::all(at::any(at::gt(known, 0), -1)).item<bool>();
+         !at::all(at::any(at::gt(known, 0), -1)).item<bool>();
 }
 
 } // namespace
 
 void check_known_values(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   const bool refused = op.functional.operator_name().name == "aten::multinomial"
-      ? is_no_distribution(arguments[0].toTensor())
-      : divides_integers(op, arguments) && has_zero(arguments[1]);
+                           ? is_no_distribution(arguments[0].toTensor())
+                           : divides_integers(op, arguments) && has_zero(arguments[1]);
   if (refused) {
     auto stack = with_tensors_replaced(arguments, known_or_zeros, c10::kCPU);
     op.handle.callBoxed(stack);

@@ -95,16 +95,16 @@ at::MemoryFormat convolution_format(Arguments arguments, size_t first, const c10
     return at::MemoryFormat::Contiguous;
   }
   const auto with_bias = bias.isTensor() && bias.toTensor().defined()
-      ? std::optional<at::Tensor>(unfilled(bias.toTensor()))
-      : std::nullopt;
+                             ? std::optional<at::Tensor>(unfilled(bias.toTensor()))
+                             : std::nullopt;
   const auto stride = arguments[window].toIntVector();
   const auto padding = arguments[window + 1].toIntVector();
   const auto dilation = arguments[window + 2].toIntVector();
   const auto output_padding = arguments[window + 4].toIntVector();
   const auto backend = at::native::select_conv_backend(
       input, weight, with_bias, c10::fromIntArrayRefSlow(stride), c10::fromIntArrayRefSlow(padding),
-      c10::fromIntArrayRefSlow(dilation), arguments[window + 3].toBool(),
-      c10::fromIntArrayRefSlow(output_padding), arguments[window + 5].toInt(), std::nullopt);
+      c10::fromIntArrayRefSlow(dilation), arguments[window + 3].toBool(), c10::fromIntArrayRefSlow(output_padding),
+      arguments[window + 5].toInt(), std::nullopt);
   return at::native::_determine_backend_memory_format(input, weight, backend);
 }
 

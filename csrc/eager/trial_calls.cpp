@@ -25,8 +25,7 @@ c10::IValue replaced(const c10::IValue& value, Replacement replacement, c10::Dev
   if (value.isOptionalTensorList()) {
     c10::List<std::optional<at::Tensor>> list;
     for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-      list.push_back(
-          tensor && tensor->defined() ? std::optional<at::Tensor>(replacement(*tensor)) : std::nullopt);
+      list.push_back(tensor && tensor->defined() ? std::optional<at::Tensor>(replacement(*tensor)) : std::nullopt);
     }
     return list;
   }
@@ -79,8 +78,7 @@ void throw_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
 }
 
 bool call_on_meta(
-    const Op& op, const c10::OperatorHandle& form, torch::jit::Stack& stack,
-    c10::ArrayRef<c10::IValue> arguments) {
+    const Op& op, const c10::OperatorHandle& form, torch::jit::Stack& stack, c10::ArrayRef<c10::IValue> arguments) {
   at::AutoDispatchBelowADInplaceOrView guard;
   try {
     form.callBoxed(stack);
@@ -99,8 +97,7 @@ bool call_on_meta(
   return false;
 }
 
-bool call_on_zeros(
-    const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack& stack) {
+bool call_on_zeros(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack& stack) {
   at::AutoDispatchBelowADInplaceOrView guard;
   try {
     stack = with_tensors_replaced(arguments, cpu_like, c10::kCPU);

@@ -24,11 +24,9 @@ void throw_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments);
 // Runs an op on meta tensors; false if it has no meta kernel that takes the call. `arguments`: of the op
 // as the user called it, for the error.
 bool call_on_meta(
-    const Op& op, const c10::OperatorHandle& form, torch::jit::Stack& stack,
-    c10::ArrayRef<c10::IValue> arguments);
+    const Op& op, const c10::OperatorHandle& form, torch::jit::Stack& stack, c10::ArrayRef<c10::IValue> arguments);
 
 // An op without a meta kernel: its CPU kernel tells what the results look like. False if it refuses zeros.
-bool call_on_zeros(
-    const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack& stack);
+bool call_on_zeros(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack& stack);
 
 } // namespace ftm

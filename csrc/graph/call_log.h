@@ -27,9 +27,7 @@ class CallLog {
   void clear();
 
   // Whether `cuts_here` has to be asked before the next call of the user's program is recorded.
-  bool due() const {
-    return length_.load(std::memory_order_relaxed) >= stop_.load(std::memory_order_relaxed);
-  }
+  bool due() const { return length_.load(std::memory_order_relaxed) >= stop_.load(std::memory_order_relaxed); }
   // True: the trace is to be cut, and the log cleared, now.
   bool cuts_here();
 

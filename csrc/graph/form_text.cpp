@@ -36,14 +36,10 @@ std::string quoted(const std::string& text) {
 
 const char* memory_format_text(int64_t format) {
   switch (static_cast<at::MemoryFormat>(format)) {
-    case at::MemoryFormat::Contiguous:
-      return "\"contiguous_format\"";
-    case at::MemoryFormat::Preserve:
-      return "\"preserve_format\"";
-    case at::MemoryFormat::ChannelsLast:
-      return "\"channels_last\"";
-    default:
-      return "\"channels_last_3d\"";
+    case at::MemoryFormat::Contiguous: return "\"contiguous_format\"";
+    case at::MemoryFormat::Preserve: return "\"preserve_format\"";
+    case at::MemoryFormat::ChannelsLast: return "\"channels_last\"";
+    default: return "\"channels_last_3d\"";
   }
 }
 
@@ -96,8 +92,7 @@ std::string attribute_text(const c10::Argument& argument, const c10::IValue& val
   if (value.isBoolList()) {
     return list_text(value.toBoolList(), [](bool v) { return std::string(v ? "true" : "false"); });
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      false, "ftm cannot record argument '", argument.name(), "' of type ", real->str());
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "ftm cannot record argument '", argument.name(), "' of type ", real->str());
 }
 
 bool printed(const c10::Argument& argument) {

@@ -32,9 +32,7 @@ struct Hash128 {
 };
 
 struct Hash128Hasher {
-  size_t operator()(const Hash128& hash) const {
-    return hash.low;
-  }
+  size_t operator()(const Hash128& hash) const { return hash.low; }
 };
 
 // The 64-bit hash of a word sequence, for look-up tables that compare the words too.

@@ -15,8 +15,7 @@ using torch::lazy::Value;
 
 class TraceNode : public torch::lazy::Node {
  public:
-  TraceNode(torch::lazy::OpKind kind, size_t results, bool is_data)
-      : Node(kind, results), is_data(is_data) {}
+  TraceNode(torch::lazy::OpKind kind, size_t results, bool is_data) : Node(kind, results), is_data(is_data) {}
 
   const bool is_data; // a DataNode; else a CallNode
   // For the walk that turns the pending graph into a program, under the recorder's lock: the walk that
@@ -36,17 +35,11 @@ class DataNode final : public TraceNode {
  public:
   DataNode(BufferPtr buffer, ValueType type, int64_t offset);
 
-  const ValueType& type(size_t) const override {
-    return type_;
-  }
-  const BufferPtr& buffer() const {
-    return buffer_;
-  }
+  const ValueType& type(size_t) const override { return type_; }
+  const BufferPtr& buffer() const { return buffer_; }
   // Where in the buffer the value begins, in elements of its type: no part of the program, so that one program
   // serves all windows of a shape.
-  int64_t offset() const {
-    return offset_;
-  }
+  int64_t offset() const { return offset_; }
   bool is_window() const;
 
  private:
@@ -61,15 +54,9 @@ class CallNode final : public TraceNode {
   CallNode(torch::lazy::OpKind kind, FormPtr form, uint64_t sequence);
   ~CallNode() override;
 
-  const ValueType& type(size_t index) const override {
-    return form_->results[index].type;
-  }
-  const Form& form() const {
-    return *form_;
-  }
-  const FormPtr& form_ptr() const {
-    return form_;
-  }
+  const ValueType& type(size_t index) const override { return form_->results[index].type; }
+  const Form& form() const { return *form_; }
+  const FormPtr& form_ptr() const { return form_; }
   const std::vector<torch::lazy::Output>& operands() const override;
   std::string ToString() const override;
 

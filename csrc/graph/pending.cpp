@@ -39,12 +39,8 @@ PendingTrace* new_trace() {
 
 struct OwnTrace {
   PendingTrace* const trace = new_trace();
-  OwnTrace() {
-    trace->owner = this_thread();
-  }
-  ~OwnTrace() {
-    leave_trace(*trace);
-  }
+  OwnTrace() { trace->owner = this_thread(); }
+  ~OwnTrace() { leave_trace(*trace); }
 };
 
 PendingTrace& own_trace() {
@@ -93,8 +89,7 @@ void leave_trace(PendingTrace& trace) {
   (empty ? o.empty : o.left).push_back(&trace);
 }
 
-Value add_call(
-    torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values, c10::ArrayRef<uint64_t> scalars) {
+Value add_call(torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values, c10::ArrayRef<uint64_t> scalars) {
   auto node = std::make_shared<CallNode>(kind, std::move(form), ++next_sequence);
   if (!capturing) {
     auto& trace = pending_trace();

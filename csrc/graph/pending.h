@@ -50,8 +50,6 @@ std::vector<PendingTrace*> take_left_traces();
 void leave_trace(PendingTrace& trace);
 
 // A node for one call of `form`, in the thread's trace, under the recorder's lock.
-Value add_call(
-    torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values,
-    c10::ArrayRef<uint64_t> scalars);
+Value add_call(torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values, c10::ArrayRef<uint64_t> scalars);
 
 } // namespace ftm

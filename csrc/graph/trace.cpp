@@ -58,7 +58,7 @@ class TextWriter {
       for (const auto& slot : call.form->slots) {
         if (slot.kind != Slot::Kind::value) {
           text_ += "  $" + std::to_string(number++) + " = scalar " +
-              (slot.kind == Slot::Kind::scalar_float ? "f64\n" : "i64\n");
+                   (slot.kind == Slot::Kind::scalar_float ? "f64\n" : "i64\n");
         }
       }
     }

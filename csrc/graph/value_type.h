@@ -14,12 +14,8 @@ struct ValueType {
   c10::ScalarType dtype = c10::ScalarType::Undefined; // Undefined: there is no value
   c10::DimVector sizes;
 
-  int64_t numel() const {
-    return c10::multiply_integers(sizes);
-  }
-  bool operator==(const ValueType& other) const {
-    return dtype == other.dtype && sizes == other.sizes;
-  }
+  int64_t numel() const { return c10::multiply_integers(sizes); }
+  bool operator==(const ValueType& other) const { return dtype == other.dtype && sizes == other.sizes; }
 };
 
 // "f32", "i64", ...

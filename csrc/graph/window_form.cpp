@@ -6,8 +6,7 @@ namespace ftm {
 namespace {
 
 FormPtr special_form(
-    Form::Kind kind, const char* name, std::vector<const char*> operands, std::string attributes,
-    ValueType result) {
+    Form::Kind kind, const char* name, std::vector<const char*> operands, std::string attributes, ValueType result) {
   auto form = c10::make_intrusive<Form>();
   form->kind = kind;
   form->name = name;
@@ -25,17 +24,14 @@ FormPtr special_form(
 }
 
 std::string window_text(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
-  return "sizes=" + extents_text(sizes) + ", strides=" + extents_text(strides) +
-      ", offset=" + std::to_string(offset);
+  return "sizes=" + extents_text(sizes) + ", strides=" + extents_text(strides) + ", offset=" + std::to_string(offset);
 }
 
 } // namespace
 
-FormPtr view_form(
-    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+FormPtr view_form(const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
   auto form = special_form(
-      Form::Kind::view, "ftm.view", {"base"}, window_text(sizes, strides, offset),
-      {base.dtype, c10::DimVector(sizes)});
+      Form::Kind::view, "ftm.view", {"base"}, window_text(sizes, strides, offset), {base.dtype, c10::DimVector(sizes)});
   form->sizes = sizes;
   form->strides = strides;
   form->offset = offset;
@@ -43,10 +39,9 @@ FormPtr view_form(
   return form;
 }
 
-FormPtr update_form(
-    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
-  auto form = special_form(
-      Form::Kind::update, "ftm.update", {"base", "value"}, window_text(sizes, strides, offset), base);
+FormPtr update_form(const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  auto form =
+      special_form(Form::Kind::update, "ftm.update", {"base", "value"}, window_text(sizes, strides, offset), base);
   form->sizes = sizes;
   form->strides = strides;
   form->offset = offset;

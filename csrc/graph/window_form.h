@@ -5,10 +5,8 @@
 
 namespace ftm {
 
-FormPtr view_form(
-    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
-FormPtr update_form(
-    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+FormPtr view_form(const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+FormPtr update_form(const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
 FormPtr bitcast_form(const ValueType& base, at::ScalarType dtype);
 // The view that gives the memory order of a dense tensor with these strides.
 FormPtr memory_order_form(const ValueType& base, c10::IntArrayRef strides);

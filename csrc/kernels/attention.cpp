@@ -26,7 +26,8 @@ Tensor as_scores(const Tensor& mask, const Tensor& scores, std::optional<int64_t
     return mask;
   }
   TORCH_CHECK(
-      covers != kWhole && scores.dim() == 4 && mask.dim() == 2, "For mask_type == 2 mask shape should match input shape");
+      covers != kWhole && scores.dim() == 4 && mask.dim() == 2,
+      "For mask_type == 2 mask shape should match input shape");
   const int64_t source = scores.size(3);
   if (covers == kSource) {
     TORCH_CHECK(
@@ -68,8 +69,8 @@ std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(const Tensor& qkv,
 }
 
 void check_attention(
-    const Tensor& query, const Tensor& key, const Tensor& value, int64_t embedding, int64_t heads,
-    const Tensor& weight, const Tensor& bias) {
+    const Tensor& query, const Tensor& key, const Tensor& value, int64_t embedding, int64_t heads, const Tensor& weight,
+    const Tensor& bias) {
   TORCH_CHECK(query.dim() == 3, "expected 3-D `query`, got ", query.dim(), "-D tensor");
   TORCH_CHECK(
       query.size(2) == embedding, "passed-in embed_dim ", embedding, " didn't match last dim of query ", query.size(2));
@@ -87,9 +88,9 @@ void check_attention(
 
 // (result, weights if they are asked for)
 std::tuple<Tensor, Tensor> attention(
-    const Tensor& query, const Tensor& key, const Tensor& value, int64_t embedding, int64_t heads,
-    const Tensor& weight, const Tensor& bias, const Tensor& out_weight, const Tensor& out_bias,
-    const OptionalTensor& mask, bool need_weights, bool average_weights, std::optional<int64_t> mask_type) {
+    const Tensor& query, const Tensor& key, const Tensor& value, int64_t embedding, int64_t heads, const Tensor& weight,
+    const Tensor& bias, const Tensor& out_weight, const Tensor& out_bias, const OptionalTensor& mask, bool need_weights,
+    bool average_weights, std::optional<int64_t> mask_type) {
   check_attention(query, key, value, embedding, heads, weight, bias);
   if (query.numel() == 0) {
     return {query, Tensor()};
@@ -99,14 +100,13 @@ std::tuple<Tensor, Tensor> attention(
     projected = at::linear(query, weight, bias);
   } else {
     const auto weights = weight.chunk(3);
-    projected = at::cat(
-        {at::linear(query, weights[0]), at::linear(key, weights[1]), at::linear(value, weights[2])}, 2) + bias;
+    projected =
+        at::cat({at::linear(query, weights[0]), at::linear(key, weights[1]), at::linear(value, weights[2])}, 2) + bias;
   }
   const auto [queries, keys, values] = heads_of(projected, heads);
   const auto scores = queries.matmul(keys.transpose(2, 3));
-  auto weights = mask && mask->defined()
-      ? masked_softmax(scores, mask->to(at::kBool), 3, mask_type)
-      : scores.softmax(3);
+  auto weights =
+      mask && mask->defined() ? masked_softmax(scores, mask->to(at::kBool), 3, mask_type) : scores.softmax(3);
   const auto context = weights.matmul(values).transpose(1, 2).reshape(query.sizes());
   auto result = at::linear(context, out_weight, out_bias);
   if (!need_weights) {

@@ -40,8 +40,8 @@ Three batch_norm(
     return {results[0], input.new_empty({0}), input.new_empty({0})};
   }
   if (!is_given(running_mean) || !is_given(running_var)) {
-    const auto results = call(
-        "aten::_native_batch_norm_legit.no_stats", {input, weight, bias, training, momentum, eps});
+    const auto results =
+        call("aten::_native_batch_norm_legit.no_stats", {input, weight, bias, training, momentum, eps});
     return {results[0], results[1], results[2]};
   }
   const auto results = call(
@@ -93,8 +93,7 @@ Four batch_norm_no_update(
 }
 
 void check_dtype(const at::Tensor& out, at::ScalarType wanted) {
-  TORCH_CHECK(
-      out.scalar_type() == wanted, "expected scalar type ", wanted, " but found ", out.scalar_type());
+  TORCH_CHECK(out.scalar_type() == wanted, "expected scalar type ", wanted, " but found ", out.scalar_type());
 }
 
 void put(const at::Tensor& made, at::Tensor& out) {
@@ -125,8 +124,7 @@ ThreeOut native_batch_norm_legit_out(
     const at::Tensor& input, const Optional& weight, const Optional& bias, at::Tensor& running_mean,
     at::Tensor& running_var, bool training, double momentum, double eps, at::Tensor& out, at::Tensor& mean,
     at::Tensor& deviation) {
-  return batch_norm_out(
-      input, weight, bias, running_mean, running_var, training, momentum, eps, out, mean, deviation);
+  return batch_norm_out(input, weight, bias, running_mean, running_var, training, momentum, eps, out, mean, deviation);
 }
 
 FourOut batch_norm_with_update_out(

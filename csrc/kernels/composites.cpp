@@ -18,19 +18,18 @@ namespace {
 // Autograd writes by index through an op whose argument `unsafe` says that indices need no check; they are
 // checked all the same, where the program runs.
 at::Tensor& index_put_unchecked(
-    at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices, const at::Tensor& values,
-    bool accumulate, bool) {
+    at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices, const at::Tensor& values, bool accumulate,
+    bool) {
   return at::index_put_(self, indices, values, accumulate);
 }
 
 at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
-  TORCH_CHECK(
-      self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes ", self.sizes());
+  TORCH_CHECK(self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes ", self.sizes());
   const int64_t channels = self.size(1);
   TORCH_CHECK(groups > 0, "Number of groups to divide channels in must be positive. Value of groups:", groups);
   TORCH_CHECK(
-      channels % groups == 0, "Number of channels must be divisible by groups. Got ", channels,
-      " channels and ", groups, " groups.");
+      channels % groups == 0, "Number of channels must be divisible by groups. Got ", channels, " channels and ",
+      groups, " groups.");
   c10::DimVector split(self.sizes());
   split[1] = channels / groups;
   split.insert(split.begin() + 1, groups);
@@ -59,8 +58,7 @@ std::tuple<at::Tensor, at::Tensor> weight_norm(const at::Tensor& v, const at::Te
 
 // The CPU's kernel looks at the numbers, the composite form does not.
 void check_factor(at::ScalarType dtype, const at::Scalar& factor, const char* name) {
-  TORCH_CHECK(
-      !factor.isBoolean() || dtype == at::kBool, "Boolean ", name, " only supported for Boolean results.");
+  TORCH_CHECK(!factor.isBoolean() || dtype == at::kBool, "Boolean ", name, " only supported for Boolean results.");
   TORCH_CHECK(
       at::isFloatingType(dtype) || at::isComplexType(dtype) || factor.isIntegral(/*includeBool=*/true),
       "For integral input tensors, argument ", name, " must not be a floating point number.");

@@ -63,8 +63,7 @@ void copy_on_device(const at::Tensor& self, const at::Tensor& source) {
 
 void copy_from_cpu(const at::Tensor& self, const at::Tensor& source) {
   // Converted and broadcast on the CPU: nothing to record, and the caller may change the source at once.
-  const at::Tensor dense =
-      source.to(self.scalar_type()).expand(self.sizes());
+  const at::Tensor dense = source.to(self.scalar_type()).expand(self.sizes());
   const ValueType type{self.scalar_type(), c10::DimVector(self.sizes())};
   const auto& target = *self.unsafeGetTensorImpl();
   if (!self.is_contiguous() && self.is_non_overlapping_and_dense() && self.storage_offset() == 0 &&
@@ -142,13 +141,13 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
 // An observation, as `_local_scalar_dense` is: not a fallback.
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(
-      self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ",
-      self.device(), " and ", other.device());
+      self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(), " and ",
+      other.device());
   TORCH_CHECK(
       self.scalar_type() == other.scalar_type(), "Expected all tensors to have the same dtype, got ",
       self.scalar_type(), " and ", other.scalar_type());
   return self.sizes() == other.sizes() &&
-      at::equal(observed(as_stored(self, other)), observed(as_stored(other, other)));
+         at::equal(observed(as_stored(self, other)), observed(as_stored(other, other)));
 }
 
 // Operands of ops that run on the CPU: with the strides that the caller sees, because formulas of gradients go by
@@ -157,7 +156,7 @@ std::vector<at::Tensor> to_cpu(at::TensorList tensors) {
   std::vector<at::Tensor> result;
   for (const at::Tensor& tensor : tensors) {
     const bool plain = !tensor.is_privateuseone() || tensor.is_non_overlapping_and_dense() || tensor.is_conj() ||
-        tensor.is_neg() || tensor.numel() == 0;
+                       tensor.is_neg() || tensor.numel() == 0;
     at::Tensor source = plain ? tensor.cpu() : observed(tensor);
     if (!plain && source.strides() == tensor.strides()) {
       int64_t extent = 1;

@@ -42,8 +42,7 @@ void masked_fill(Arguments arguments) {
 
 void index_fill(Arguments arguments) {
   const auto& self = arguments[0].toTensor();
-  fill_elements(
-      self, no_place_of(self).index_fill_(arguments[1].toInt(), arguments[2].toTensor(), true), arguments[3]);
+  fill_elements(self, no_place_of(self).index_fill_(arguments[1].toInt(), arguments[2].toTensor(), true), arguments[3]);
 }
 
 void index_put(Arguments arguments) {
@@ -72,8 +71,10 @@ class WriteKernel final : public c10::OperatorKernel {
       return;
     }
     TORCH_WARN(
-        "Use of ", shown_, " on expanded tensors is deprecated. Please clone() the tensor before performing this "
-        "operation. This also applies to advanced indexing e.g. tensor", with_);
+        "Use of ", shown_,
+        " on expanded tensors is deprecated. Please clone() the tensor before performing this "
+        "operation. This also applies to advanced indexing e.g. tensor",
+        with_);
     write_(arguments);
     torch::jit::drop(*stack, count);
     stack->emplace_back(self);

@@ -51,27 +51,29 @@ at::Tensor filled_if_asked(at::Tensor tensor) {
 
 at::Tensor empty(
     at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-    std::optional<at::Device> device, std::optional<bool> pin_memory,
-    std::optional<at::MemoryFormat> memory_format) {
+    std::optional<at::Device> device, std::optional<bool> pin_memory, std::optional<at::MemoryFormat> memory_format) {
   check_placement(layout, device, pin_memory);
-  return filled_if_asked(at::detail::empty_generic(
-      sizes, c10::GetAllocator(c10::kPrivateUse1), kKeys,
-      dtype.value_or(c10::get_default_dtype_as_scalartype()), memory_format));
+  return filled_if_asked(
+      at::detail::empty_generic(
+          sizes, c10::GetAllocator(c10::kPrivateUse1), kKeys, dtype.value_or(c10::get_default_dtype_as_scalartype()),
+          memory_format));
 }
 
 at::Tensor empty_strided(
     at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
     std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory) {
   check_placement(layout, device, pin_memory);
-  return filled_if_asked(at::detail::empty_strided_generic(
-      sizes, strides, c10::GetAllocator(c10::kPrivateUse1), kKeys,
-      dtype.value_or(c10::get_default_dtype_as_scalartype())));
+  return filled_if_asked(
+      at::detail::empty_strided_generic(
+          sizes, strides, c10::GetAllocator(c10::kPrivateUse1), kKeys,
+          dtype.value_or(c10::get_default_dtype_as_scalartype())));
 }
 
 // Whether programs make such tensors: other numbers and dtypes are filled on the CPU.
 bool is_compiled(const at::Scalar& value, at::ScalarType dtype) {
   static Op& op = op_named("aten::full");
-  return !value.isComplex() && value.type() != at::kUInt64 && is_native(op.name, uint64_t{1} << static_cast<int>(dtype));
+  return !value.isComplex() && value.type() != at::kUInt64 &&
+         is_native(op.name, uint64_t{1} << static_cast<int>(dtype));
 }
 
 at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
@@ -90,8 +92,8 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   Value filled;
   if (!is_compiled(value, dtype)) {
     TORCH_CHECK_NOT_IMPLEMENTED(
-        !is_strict(), "a fill of ", dtype, " with ", value, " is not compiled for device ftm, and FTM_STRICT forbids to ",
-        "compute it on the CPU");
+        !is_strict(), "a fill of ", dtype, " with ", value,
+        " is not compiled for device ftm, and FTM_STRICT forbids to ", "compute it on the CPU");
     static auto& fills = counter("cpu_fills");
     fills.fetch_add(1);
     auto buffer = Buffer::from_cpu(at::empty(sizes, self.options().device(at::kCPU)).fill_(value));
@@ -130,8 +132,8 @@ void fit_storage(const at::Tensor& self) {
   if (self.numel() == 0) {
     return;
   }
-  const size_t needed = at::detail::computeStorageNbytes(
-      self.sizes(), self.strides(), self.itemsize(), self.storage_offset());
+  const size_t needed =
+      at::detail::computeStorageNbytes(self.sizes(), self.strides(), self.itemsize(), self.storage_offset());
   if (needed > self.storage().nbytes()) {
     at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(self.storage(), needed);
   }
@@ -146,8 +148,7 @@ const at::Tensor& resize_(
     fit_storage(self);
   }
   if (memory_format) {
-    TORCH_CHECK(
-        *memory_format != at::MemoryFormat::Preserve, "Unsupported memory format", *memory_format);
+    TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve, "Unsupported memory format", *memory_format);
     impl->empty_tensor_restride(*memory_format);
   }
   if (C10_UNLIKELY(fills_memory())) {
@@ -218,8 +219,7 @@ at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
   return fill_row(op, {start, end, steps}, out);
 }
 
-at::Tensor& logspace_out(
-    const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, at::Tensor& out) {
+at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, at::Tensor& out) {
   static Op& op = op_named("aten::logspace.out");
   return fill_row(op, {start, end, steps, base}, out);
 }
@@ -230,8 +230,7 @@ void record_stream(at::Tensor&, at::Stream) {}
 // Whether `tensor.data = other` and module.to() may keep the tensor and swap what is inside: as between
 // the CPU and any other device with dense tensors.
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& other) {
-  return self.layout() == at::kStrided && other.layout() == at::kStrided && !self.is_meta() &&
-      !other.is_meta();
+  return self.layout() == at::kStrided && other.layout() == at::kStrided && !self.is_meta() && !other.is_meta();
 }
 
 } // namespace

@@ -25,9 +25,7 @@ struct Rate {
       tensor = rate;
     }
   }
-  at::Tensor times(const at::Tensor& value) const {
-    return tensor.defined() ? value * tensor : value * number;
-  }
+  at::Tensor times(const at::Tensor& value) const { return tensor.defined() ? value * tensor : value * number; }
 
   at::Scalar number;
   at::Tensor tensor;
@@ -59,9 +57,7 @@ class Scaling {
     at::Tensor(target).copy_(skip_.defined() ? at::where(skip_, target, stored) : stored);
   }
 
-  static at::Tensor wide(const at::Tensor& tensor) {
-    return tensor.to(at::toOpMathType(tensor.scalar_type()));
-  }
+  static at::Tensor wide(const at::Tensor& tensor) { return tensor.to(at::toOpMathType(tensor.scalar_type())); }
 
  private:
   MaybeTensor scale_;
@@ -80,14 +76,13 @@ void adam(
     at::TensorList maxima, at::TensorList steps, const AdamOptions& options, const Scaling& scaling) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     at::Tensor parameter = Scaling::wide(parameters[i]);
-    const at::Tensor gradient = scaling.gradient(
-        gradients[i], options.maximize, parameter, options.decoupled ? 0 : options.weight_decay);
+    const at::Tensor gradient =
+        scaling.gradient(gradients[i], options.maximize, parameter, options.decoupled ? 0 : options.weight_decay);
     if (options.decoupled && options.weight_decay != 0) {
       parameter = parameter - options.rate.times(parameter * options.weight_decay);
     }
     const at::Tensor average = Scaling::wide(averages[i]).lerp(gradient, 1 - options.beta1);
-    const at::Tensor square =
-        Scaling::wide(squares[i]) * options.beta2 + gradient * gradient * (1 - options.beta2);
+    const at::Tensor square = Scaling::wide(squares[i]) * options.beta2 + gradient * gradient * (1 - options.beta2);
     scaling.assign(averages[i], average);
     scaling.assign(squares[i], square);
     at::Tensor largest = square;
@@ -114,18 +109,17 @@ void fused_adam(
 
 template <typename Number>
 void fused_sgd(
-    at::TensorList parameters, at::TensorList gradients, at::TensorList momenta, double weight_decay,
-    double momentum, Number rate, double dampening, bool nesterov, bool maximize, bool is_first_step,
-    const MaybeTensor& scale, const MaybeTensor& found_inf) {
+    at::TensorList parameters, at::TensorList gradients, at::TensorList momenta, double weight_decay, double momentum,
+    Number rate, double dampening, bool nesterov, bool maximize, bool is_first_step, const MaybeTensor& scale,
+    const MaybeTensor& found_inf) {
   const Rate step(rate);
   const Scaling scaling(scale, found_inf);
   for (size_t i = 0; i < parameters.size(); ++i) {
     const at::Tensor parameter = Scaling::wide(parameters[i]);
     at::Tensor gradient = scaling.gradient(gradients[i], maximize, parameter, weight_decay);
     if (momentum != 0) {
-      const at::Tensor moving = is_first_step
-          ? gradient
-          : Scaling::wide(momenta[i]) * momentum + gradient * (1 - dampening);
+      const at::Tensor moving =
+          is_first_step ? gradient : Scaling::wide(momenta[i]) * momentum + gradient * (1 - dampening);
       scaling.assign(momenta[i], moving);
       gradient = nesterov ? gradient + moving * momentum : moving;
     }

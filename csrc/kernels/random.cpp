@@ -11,11 +11,12 @@ namespace {
 using MaybeGenerator = std::optional<at::Generator>;
 
 at::Tensor noisy(
-    const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
-    bool training, MaybeGenerator generator) {
+    const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
+    MaybeGenerator generator) {
   TORCH_CHECK(
-      self.sym_sizes() == noise.sym_sizes(), "noise tensor shape must match self tensor shape. Got self.shape = ",
-      self.sym_sizes(), " noise.shape = ", noise.sym_sizes());
+      self.sym_sizes() == noise.sym_sizes(),
+      "noise tensor shape must match self tensor shape. Got self.shape = ", self.sym_sizes(),
+      " noise.shape = ", noise.sym_sizes());
   const double low = lower.toDouble();
   const double high = upper.toDouble();
   if (!training) {
@@ -34,8 +35,8 @@ at::Tensor& noisy_in_place(
 }
 
 at::Tensor& noisy_out(
-    const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
-    bool training, MaybeGenerator generator, at::Tensor& out) {
+    const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
+    MaybeGenerator generator, at::Tensor& out) {
   const auto result = noisy(self, noise, lower, upper, training, std::move(generator));
   return out.resize_(result.sizes()).copy_(result);
 }

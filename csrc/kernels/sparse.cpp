@@ -36,7 +36,8 @@ namespace ftm {
 namespace {
 
 at::Tensor with_values(const at::Tensor& self, const at::Tensor& values) {
-  return at::_sparse_coo_tensor_unsafe(self._indices(), values, self.sizes(), values.options().layout(at::kSparse), self.is_coalesced());
+  return at::_sparse_coo_tensor_unsafe(
+      self._indices(), values, self.sizes(), values.options().layout(at::kSparse), self.is_coalesced());
 }
 
 bool is_number(const at::Tensor& tensor) {
@@ -46,14 +47,16 @@ bool is_number(const at::Tensor& tensor) {
 // The CPU's kernels by the layouts of the operands, which the dense fallback does not look at.
 void run_on_cpu(const Op& op, torch::jit::Stack& stack) {
   TORCH_CHECK_NOT_IMPLEMENTED(
-      op.written.empty(), op.called_name, " of sparse tensors writes to an argument, which device ftm does not do: compute a new "
+      op.written.empty(), op.called_name,
+      " of sparse tensors writes to an argument, which device ftm does not do: compute a new "
       "tensor, or compute it on the CPU.");
   count_fallback(op);
   const size_t base = stack.size() - op.arguments.size();
   for (size_t i = base; i < stack.size(); ++i) {
     if (stack[i].isTensor() && stack[i].toTensor().defined()) {
       const bool requires_grad = stack[i].toTensor().requires_grad();
-      stack[i] = stack[i].toTensor().cpu().set_requires_grad(requires_grad); // what a kernel keeps for a gradient depends on it
+      stack[i] = stack[i].toTensor().cpu().set_requires_grad(
+          requires_grad); // what a kernel keeps for a gradient depends on it
     } else if (stack[i].isTensorList()) {
       c10::List<at::Tensor> list;
       for (const at::Tensor& tensor : stack[i].toTensorVector()) {
@@ -94,7 +97,8 @@ at::Tensor flat_places(const at::Tensor& indices, at::IntArrayRef sizes) {
 at::Tensor coalesce(const at::Tensor& self) {
   TORCH_CHECK(!self.is_coalesced(), "coalesce: the tensor is coalesced");
   const at::Tensor seen = seen_elements(self._indices(), "aten::_coalesce");
-  const auto [places, inverse, counts] = at::_unique2(flat_places(seen, self.sizes()), /*sorted=*/true, /*return_inverse=*/true);
+  const auto [places, inverse, counts] =
+      at::_unique2(flat_places(seen, self.sizes()), /*sorted=*/true, /*return_inverse=*/true);
   const int64_t count = places.numel();
   at::Tensor indices = at::empty({self.sparse_dim(), count}, seen.options());
   at::Tensor rest = places;
@@ -104,7 +108,8 @@ at::Tensor coalesce(const at::Tensor& self) {
   }
   c10::DimVector sizes(self._values().sizes());
   sizes[0] = count;
-  const at::Tensor values = at::zeros(sizes, self._values().options()).index_add(0, inverse.to(self.device()), self._values());
+  const at::Tensor values =
+      at::zeros(sizes, self._values().options()).index_add(0, inverse.to(self.device()), self._values());
   return at::_sparse_coo_tensor_unsafe(
       indices.to(self.device()), values, self.sizes(), values.options().layout(at::kSparse), /*is_coalesced=*/true);
 }
@@ -115,7 +120,8 @@ at::Tensor coalesce(const at::Tensor& self) {
 at::Tensor added_to_dense(const at::Tensor& dense, const at::Tensor& sparse, const at::Scalar& alpha) {
   TORCH_CHECK(
       dense.sizes() == sparse.sizes(), "add: expected 'self' and 'other' to have same size, but self has size ",
-      dense.sizes(), " while other has size ", sparse.sizes(), " (FYI: dense-sparse addition does not currently support broadcasting)");
+      dense.sizes(), " while other has size ", sparse.sizes(),
+      " (FYI: dense-sparse addition does not currently support broadcasting)");
   const auto dtype = at::result_type(dense, sparse);
   const int64_t sparse_dim = sparse.sparse_dim();
   at::Tensor values = sparse._values().to(dtype);
@@ -128,7 +134,10 @@ at::Tensor added_to_dense(const at::Tensor& dense, const at::Tensor& sparse, con
   for (int64_t i = 0; i < sparse_dim; ++i) {
     rows[0] *= sparse.size(i);
   }
-  return dense.to(dtype).reshape(rows).index_add(0, flat_places(sparse._indices(), sparse.sizes()), values).view(dense.sizes());
+  return dense.to(dtype)
+      .reshape(rows)
+      .index_add(0, flat_places(sparse._indices(), sparse.sizes()), values)
+      .view(dense.sizes());
 }
 
 at::Tensor added(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
@@ -142,8 +151,8 @@ at::Tensor added(const at::Tensor& self, const at::Tensor& other, const at::Scal
   const auto dtype = at::result_type(self, other);
   const at::Tensor addend = alpha.equal(1) ? other._values() : other._values().mul(alpha);
   const at::Tensor sum = at::_sparse_coo_tensor_unsafe(
-      at::cat({self._indices(), other._indices()}, 1), at::cat({self._values().to(dtype), addend.to(dtype)}, 0), self.sizes(),
-      self.options().dtype(dtype), /*is_coalesced=*/false);
+      at::cat({self._indices(), other._indices()}, 1), at::cat({self._values().to(dtype), addend.to(dtype)}, 0),
+      self.sizes(), self.options().dtype(dtype), /*is_coalesced=*/false);
   return self.is_coalesced() && other.is_coalesced() ? sum.coalesce() : sum;
 }
 
@@ -202,19 +211,19 @@ at::Tensor sparse_mask(const at::Tensor& self, const at::Tensor& mask) {
     places.push_back(indices.select(0, i));
   }
   const at::Tensor values = at::index(self, places);
-  return at::_sparse_coo_tensor_unsafe(indices, values, self.sizes(), values.options().layout(at::kSparse), mask.is_coalesced());
+  return at::_sparse_coo_tensor_unsafe(
+      indices, values, self.sizes(), values.options().layout(at::kSparse), mask.is_coalesced());
 }
 
 // --- products with dense matrices ----------------------------------------------------------------------------------
 
 // A sparse matrix as rows, columns and values.
-struct Places {
-  at::Tensor rows, columns, values;
-};
+struct Places { at::Tensor rows, columns, values; };
 
 Places places_of(const at::Tensor& matrix) {
   if (matrix.is_sparse()) {
-    TORCH_CHECK(matrix.sparse_dim() == 2, "mm: Expected a sparse matrix, got ", matrix.sparse_dim(), " sparse dimensions");
+    TORCH_CHECK(
+        matrix.sparse_dim() == 2, "mm: Expected a sparse matrix, got ", matrix.sparse_dim(), " sparse dimensions");
     const at::Tensor indices = matrix._indices();
     return {indices.select(0, 0), indices.select(0, 1), matrix._values()};
   }
@@ -237,11 +246,11 @@ at::Tensor product(const Places& sparse, int64_t rows, const at::Tensor& dense) 
 
 at::Tensor multiplied(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(
-      self.dim() == 2 && other.dim() == 2 && self.size(1) == other.size(0), "mm: Argument #3 (dense): Expected dim 0 size ",
-      self.size(1), ", got ", other.size(0));
+      self.dim() == 2 && other.dim() == 2 && self.size(1) == other.size(0),
+      "mm: Argument #3 (dense): Expected dim 0 size ", self.size(1), ", got ", other.size(0));
   TORCH_CHECK(
-      self.scalar_type() == other.scalar_type(), "expected m1 and m2 to have the same dtype, but got: ", self.scalar_type(),
-      " != ", other.scalar_type());
+      self.scalar_type() == other.scalar_type(),
+      "expected m1 and m2 to have the same dtype, but got: ", self.scalar_type(), " != ", other.scalar_type());
   if (is_sparse(self) && is_sparse(other)) {
     return on_the_cpu("aten::mm", self, other);
   }
@@ -254,7 +263,8 @@ at::Tensor multiplied(const at::Tensor& self, const at::Tensor& other) {
 }
 
 at::Tensor multiplied_and_added(
-    const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta, const at::Scalar& alpha) {
+    const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
+    const at::Scalar& alpha) {
   if (is_sparse(self)) {
     return on_the_cpu("aten::addmm", self, mat1, mat2, beta, alpha);
   }
@@ -277,7 +287,8 @@ void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::S
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, library) {
-  library.impl("_sparse_coo_tensor_with_dims_and_tensors", TORCH_FN(at::native::new_with_dims_and_tensor_sparse_symint));
+  library.impl(
+      "_sparse_coo_tensor_with_dims_and_tensors", TORCH_FN(at::native::new_with_dims_and_tensor_sparse_symint));
   library.impl("_sparse_coo_tensor_with_dims", TORCH_FN(at::native::new_with_dims_sparse));
   library.impl("empty.memory_format", TORCH_FN(at::native::empty_sparse_symint));
   library.impl("sparse_dim", TORCH_FN(at::native::sparse_dim_sparse));
@@ -331,11 +342,12 @@ TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, library) {
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  library.impl("_to_sparse.sparse_dim", static_cast<at::Tensor (*)(const at::Tensor&, int64_t)>(at::native::dense_to_sparse));
   library.impl(
-      "_to_sparse",
-      static_cast<at::Tensor (*)(
-          const at::Tensor&, std::optional<at::Layout>, at::OptionalIntArrayRef, std::optional<int64_t>)>(at::native::dense_to_sparse));
+      "_to_sparse.sparse_dim", static_cast<at::Tensor (*)(const at::Tensor&, int64_t)>(at::native::dense_to_sparse));
+  library.impl(
+      "_to_sparse", static_cast<at::Tensor (*)(
+                        const at::Tensor&, std::optional<at::Layout>, at::OptionalIntArrayRef, std::optional<int64_t>)>(
+                        at::native::dense_to_sparse));
 }
 
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, library) {

@@ -57,11 +57,9 @@ void Buffer::set_failed(FailurePtr failure) {
 }
 
 at::Tensor Buffer::as_cpu(
-    const BufferPtr& buffer, at::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides,
-    int64_t offset) {
+    const BufferPtr& buffer, at::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
   auto* start = static_cast<char*>(buffer->data()) + offset * c10::elementSize(dtype);
-  return at::from_blob(
-      start, sizes, strides, [buffer](void*) {}, at::TensorOptions().dtype(dtype).device(at::kCPU));
+  return at::from_blob(start, sizes, strides, [buffer](void*) {}, at::TensorOptions().dtype(dtype).device(at::kCPU));
 }
 
 Buffer::Handle Buffer::GetHandle() {

@@ -28,34 +28,24 @@ class Buffer final : public torch::lazy::BackendData {
   // Holds a copy of a CPU tensor's elements in row-major order.
   static std::shared_ptr<Buffer> from_cpu(const at::Tensor& tensor);
   // Whether it was made so: its elements are known as long as it lives.
-  bool is_from_cpu() const {
-    return from_cpu_;
-  }
+  bool is_from_cpu() const { return from_cpu_; }
 
-  size_t nbytes() const {
-    return nbytes_;
-  }
-  void* data() const {
-    return block_.data;
-  }
-  State state() const {
-    return state_.load(std::memory_order_acquire);
-  }
+  size_t nbytes() const { return nbytes_; }
+  void* data() const { return block_.data; }
+  State state() const { return state_.load(std::memory_order_acquire); }
 
   // For the launcher: gives the buffer memory of its own, or that of a value that nobody needs any more.
   void allocate();
   bool adopt(Buffer& donor);
   void set_ready();
   void set_failed(FailurePtr failure);
-  const FailurePtr& failure() const {
-    return failure_;
-  }
+  const FailurePtr& failure() const { return failure_; }
 
   // The elements as a CPU tensor that shares this memory (for reading only) and keeps it alive. Ready
   // buffers only. A dtype other than the buffer's own reinterprets the bytes.
   static at::Tensor as_cpu(
-      const std::shared_ptr<Buffer>& buffer, at::ScalarType dtype, c10::IntArrayRef sizes,
-      c10::IntArrayRef strides, int64_t offset);
+      const std::shared_ptr<Buffer>& buffer, at::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+      int64_t offset);
 
   Handle GetHandle() override;
   void Assign(const torch::lazy::BackendData& other) override;
@@ -75,9 +65,7 @@ using BufferPtr = std::shared_ptr<Buffer>;
 struct Input {
   Input(BufferPtr buffer, int64_t offset = 0) : buffer(std::move(buffer)), offset(offset) {}
 
-  void* data() const {
-    return static_cast<char*>(buffer->data()) + offset;
-  }
+  void* data() const { return static_cast<char*>(buffer->data()) + offset; }
 
   BufferPtr buffer;
   int64_t offset;

@@ -39,20 +39,13 @@ FailurePtr failure_from(const std::exception& error, const std::string& where) {
 void throw_failure(Failure& failure) {
   failure.seen = true;
   switch (failure.type) {
-    case Failure::Type::index:
-      TORCH_CHECK_INDEX(false, failure.message);
-    case Failure::Type::value:
-      TORCH_CHECK_VALUE(false, failure.message);
-    case Failure::Type::type:
-      TORCH_CHECK_TYPE(false, failure.message);
-    case Failure::Type::not_implemented:
-      TORCH_CHECK_NOT_IMPLEMENTED(false, failure.message);
-    case Failure::Type::linear_algebra:
-      TORCH_CHECK_LINALG(false, failure.message);
-    case Failure::Type::out_of_memory:
-      TORCH_CHECK_WITH(OutOfMemoryError, false, failure.message);
-    case Failure::Type::runtime:
-      break;
+    case Failure::Type::index: TORCH_CHECK_INDEX(false, failure.message);
+    case Failure::Type::value: TORCH_CHECK_VALUE(false, failure.message);
+    case Failure::Type::type: TORCH_CHECK_TYPE(false, failure.message);
+    case Failure::Type::not_implemented: TORCH_CHECK_NOT_IMPLEMENTED(false, failure.message);
+    case Failure::Type::linear_algebra: TORCH_CHECK_LINALG(false, failure.message);
+    case Failure::Type::out_of_memory: TORCH_CHECK_WITH(OutOfMemoryError, false, failure.message);
+    case Failure::Type::runtime: break;
   }
   TORCH_CHECK(false, failure.message);
 }

@@ -34,9 +34,7 @@ Pool& pool() {
   return *instance;
 }
 
-struct StorageCount {
-  std::atomic<int64_t> current{0}, peak{0}, allocated{0}, freed{0}, allocations{0};
-};
+struct StorageCount { std::atomic<int64_t> current{0}, peak{0}, allocated{0}, freed{0}, allocations{0}; };
 
 StorageCount storage_count;
 
@@ -74,8 +72,8 @@ Block take_memory(size_t bytes) {
     data = std::aligned_alloc(64, capacity);
   }
   TORCH_CHECK_WITH(
-      OutOfMemoryError, data != nullptr, "ftm out of memory: tried to allocate ", capacity, " bytes, ",
-      p.reserved, " bytes are reserved already");
+      OutOfMemoryError, data != nullptr, "ftm out of memory: tried to allocate ", capacity, " bytes, ", p.reserved,
+      " bytes are reserved already");
   p.reserved += static_cast<int64_t>(capacity);
   p.reserved_peak = std::max(p.reserved_peak, p.reserved);
   return {data, capacity};

@@ -16,7 +16,10 @@ namespace {
 IndexRule::Extent extent_named(const std::string& word) {
   using Extent = IndexRule::Extent;
   static const std::unordered_map<std::string, Extent> extents = {
-      {"first", Extent::first}, {"dim", Extent::dim}, {"classes", Extent::classes}, {"all", Extent::all},
+      {"first", Extent::first},
+      {"dim", Extent::dim},
+      {"classes", Extent::classes},
+      {"all", Extent::all},
       {"each", Extent::each}};
   const auto found = extents.find(word);
   TORCH_CHECK_VALUE(found != extents.end(), "unknown extent of indices: '", word, "'");
@@ -31,7 +34,7 @@ bool shapes_program(const std::string& op, const std::string& argument) {
 
 bool is_runtime_float(const std::string& op, const std::string& argument) {
   return (op == "aten::native_dropout" && argument == "p") ||
-      (op == "aten::native_dropout_backward" && argument == "scale");
+         (op == "aten::native_dropout_backward" && argument == "scale");
 }
 
 bool takes_cpu_indices(const std::string& op) {

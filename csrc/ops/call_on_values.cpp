@@ -43,15 +43,14 @@ ResultType dense_result(ValueType type) {
 
 // Of a runtime scalar: f64 for floats, i64 for integers.
 uint64_t scalar_bits(const at::Scalar& value) {
-  return value.isFloatingPoint() ? std::bit_cast<uint64_t>(value.toDouble())
-                                 : static_cast<uint64_t>(value.toLong());
+  return value.isFloatingPoint() ? std::bit_cast<uint64_t>(value.toDouble()) : static_cast<uint64_t>(value.toLong());
 }
 
 } // namespace
 
 Value call_on_values(
-    Op& op, std::vector<c10::IValue> arguments, const std::vector<int32_t>& operands,
-    c10::ArrayRef<Value> values, ValueType result) {
+    Op& op, std::vector<c10::IValue> arguments, const std::vector<int32_t>& operands, c10::ArrayRef<Value> values,
+    ValueType result) {
   Key key;
   key.push_back(kOnValues);
   for (const auto& value : values) {
@@ -117,8 +116,7 @@ Value broadcast(Value value, c10::IntArrayRef sizes) {
     return value;
   }
   static Op& op = op_named("aten::expand");
-  return call_on_values(
-      op, {c10::IValue(), sizes, false}, {0}, {value}, {type.dtype, c10::DimVector(sizes)});
+  return call_on_values(op, {c10::IValue(), sizes, false}, {0}, {value}, {type.dtype, c10::DimVector(sizes)});
 }
 
 } // namespace ftm

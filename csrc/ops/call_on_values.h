@@ -9,8 +9,8 @@ namespace ftm {
 
 // `arguments` has None for operands; `values` are given to the arguments in `operands`, in order.
 Value call_on_values(
-    Op& op, std::vector<c10::IValue> arguments, const std::vector<int32_t>& operands,
-    c10::ArrayRef<Value> values, ValueType result);
+    Op& op, std::vector<c10::IValue> arguments, const std::vector<int32_t>& operands, c10::ArrayRef<Value> values,
+    ValueType result);
 // The same for an op whose argument `scalar` is the only operand besides: a runtime scalar.
 Value call_with_scalar(
     Op& op, std::vector<c10::IValue> arguments, int32_t scalar, const at::Scalar& value, ValueType result);

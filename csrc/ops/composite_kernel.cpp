@@ -33,14 +33,10 @@ std::string full_name(const c10::OperatorName& name) {
 
 bool is_never_composite(const std::string& name) {
   static const std::unordered_set<std::string> names = {
-      "aten::convolution",
-      "aten::convolution_backward",
-      "aten::index_put_",
-      "aten::kaiser_window",
-      "aten::kaiser_window.beta",
-      "aten::kaiser_window.periodic",
-      "aten::mode.values",
-      "aten::_native_batch_norm_legit_functional",
+      "aten::convolution",        "aten::convolution_backward",
+      "aten::index_put_",         "aten::kaiser_window",
+      "aten::kaiser_window.beta", "aten::kaiser_window.periodic",
+      "aten::mode.values",        "aten::_native_batch_norm_legit_functional",
   };
   return names.count(name) != 0;
 }

@@ -5,9 +5,8 @@
 namespace ftm {
 
 bool is_complex_number(const c10::IValue& value) {
-  return value.isComplexDouble() ||
-      (value.isTensor() && value.toTensor().defined() && is_wrapped_number(value.toTensor()) &&
-       value.toTensor().is_complex());
+  return value.isComplexDouble() || (value.isTensor() && value.toTensor().defined() &&
+                                     is_wrapped_number(value.toTensor()) && value.toTensor().is_complex());
 }
 
 FormPtr make_form(
@@ -35,8 +34,7 @@ FormPtr make_form(
   };
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto& value = arguments[i];
-    if (value.isTensor() && is_wrapped_number(value.toTensor()) &&
-        value.toTensor().scalar_type() == at::kBool) {
+    if (value.isTensor() && is_wrapped_number(value.toTensor()) && value.toTensor().scalar_type() == at::kBool) {
       form->arguments[i] = value.toTensor().item<bool>();
     } else if (is_complex_number(value)) {
       operands[i].assign(2, {true, Slot::Kind::scalar_float});
@@ -65,8 +63,7 @@ FormPtr make_form(
   form->finish();
   form->empty = true;
   for (const auto& result : form->results) {
-    form->empty = form->empty &&
-        (result.type.dtype == at::ScalarType::Undefined || result.type.numel() == 0);
+    form->empty = form->empty && (result.type.dtype == at::ScalarType::Undefined || result.type.numel() == 0);
   }
   return form;
 }

@@ -24,49 +24,36 @@ std::optional<ArgumentKind> list_kind(const c10::Type& list) {
     element = optional->getElementType();
   }
   switch (element->kind()) {
-    case c10::TypeKind::TensorType:
-      return ArgumentKind::tensor_list;
+    case c10::TypeKind::TensorType: return ArgumentKind::tensor_list;
     case c10::TypeKind::IntType:
-    case c10::TypeKind::SymIntType:
-      return ArgumentKind::int_list;
-    case c10::TypeKind::FloatType:
-      return ArgumentKind::float_list;
-    case c10::TypeKind::BoolType:
-      return ArgumentKind::bool_list;
-    case c10::TypeKind::NumberType:
-      return ArgumentKind::scalar_list;
-    default:
-      return std::nullopt;
+    case c10::TypeKind::SymIntType: return ArgumentKind::int_list;
+    case c10::TypeKind::FloatType: return ArgumentKind::float_list;
+    case c10::TypeKind::BoolType: return ArgumentKind::bool_list;
+    case c10::TypeKind::NumberType: return ArgumentKind::scalar_list;
+    default: return std::nullopt;
   }
 }
 
 std::optional<ArgumentKind> argument_kind(const std::string& op, const c10::Argument& argument) {
   const auto& type = plain_type(argument);
   switch (type.kind()) {
-    case c10::TypeKind::TensorType:
-      return ArgumentKind::tensor;
-    case c10::TypeKind::ListType:
-      return list_kind(type);
-    case c10::TypeKind::NumberType:
-      return ArgumentKind::scalar; // or scalar_constant: read_facts
+    case c10::TypeKind::TensorType: return ArgumentKind::tensor;
+    case c10::TypeKind::ListType: return list_kind(type);
+    case c10::TypeKind::NumberType: return ArgumentKind::scalar; // or scalar_constant: read_facts
     case c10::TypeKind::IntType:
     case c10::TypeKind::SymIntType:
     case c10::TypeKind::ScalarTypeType:
-    case c10::TypeKind::MemoryFormatType:
-      return ArgumentKind::integer;
+    case c10::TypeKind::MemoryFormatType: return ArgumentKind::integer;
     case c10::TypeKind::BoolType:
       return argument.name() == "non_blocking" || argument.name() == "pin_memory" ? ArgumentKind::ignored
                                                                                   : ArgumentKind::boolean;
     case c10::TypeKind::FloatType:
       return is_runtime_float(op, argument.name()) ? ArgumentKind::scalar : ArgumentKind::floating;
-    case c10::TypeKind::StringType:
-      return ArgumentKind::string;
+    case c10::TypeKind::StringType: return ArgumentKind::string;
     case c10::TypeKind::DeviceObjType:
     case c10::TypeKind::GeneratorType:
-    case c10::TypeKind::LayoutType:
-      return ArgumentKind::ignored;
-    default:
-      return std::nullopt;
+    case c10::TypeKind::LayoutType: return ArgumentKind::ignored;
+    default: return std::nullopt;
   }
 }
 
@@ -92,14 +79,13 @@ void read_facts(Op& op) {
   op.index_rule = find_index_rule(base_name);
   op.may_fail = op.index_rule != nullptr || may_fail(base_name);
   // Indexing has the tag for masks only: those are found call by call.
-  op.data_dependent = !op.cpu_indices &&
-      (op.handle.hasTag(at::Tag::dynamic_output_shape) || op.handle.hasTag(at::Tag::data_dependent_output));
+  op.data_dependent = !op.cpu_indices && (op.handle.hasTag(at::Tag::dynamic_output_shape) ||
+                                          op.handle.hasTag(at::Tag::data_dependent_output));
 }
 
 } // namespace
 
-Op::Op(c10::OperatorHandle op)
-    : handle(op), functional(op), called_name(full_name(op.operator_name())) {
+Op::Op(c10::OperatorHandle op) : handle(op), functional(op), called_name(full_name(op.operator_name())) {
   const auto& schema = handle.schema();
   for (const auto& argument : schema.arguments()) {
     const auto argument_facts = argument_kind(schema.name(), argument);
@@ -183,8 +169,8 @@ Op& op_named(const std::string& name) {
   if (!op) {
     const auto dot = name.find('.');
     const auto overload = dot == std::string::npos ? std::string() : name.substr(dot + 1);
-    op = std::make_unique<Op>(c10::Dispatcher::singleton().findSchemaOrThrow(
-        name.substr(0, dot).c_str(), overload.c_str()));
+    op = std::make_unique<Op>(
+        c10::Dispatcher::singleton().findSchemaOrThrow(name.substr(0, dot).c_str(), overload.c_str()));
   }
   return *op;
 }

@@ -32,7 +32,7 @@ namespace {
 
 bool is_python_error(const std::exception& error) {
   return dynamic_cast<const py::error_already_set*>(&error) != nullptr ||
-      dynamic_cast<const python_error*>(&error) != nullptr;
+         dynamic_cast<const python_error*>(&error) != nullptr;
 }
 
 bool matches(const std::exception& error, PyObject* type) {

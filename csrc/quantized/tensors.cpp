@@ -60,12 +60,9 @@ at::ScalarType integer_dtype(at::ScalarType quantized) {
 
 IntegerRange range_of(at::ScalarType quantized) {
   switch (quantized) {
-    case at::kQInt8:
-      return {-128, 127};
-    case at::kQUInt8:
-      return {0, 255};
-    default:
-      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+    case at::kQInt8: return {-128, 127};
+    case at::kQUInt8: return {0, 255};
+    default: return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
   }
 }
 

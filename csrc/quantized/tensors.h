@@ -10,9 +10,7 @@ namespace ftm {
 // int8 of qint8 and so on; throws for those of less than a byte.
 at::ScalarType integer_dtype(at::ScalarType quantized);
 // The integers that a dtype holds.
-struct IntegerRange {
-  int64_t least, greatest;
-};
+struct IntegerRange { int64_t least, greatest; };
 IntegerRange range_of(at::ScalarType quantized);
 
 // The tensor's integers, as a tensor that shares its storage; of the CPU or the device.

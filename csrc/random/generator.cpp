@@ -13,22 +13,15 @@ namespace {
 class PhiloxGenerator final : public c10::GeneratorImpl {
  public:
   PhiloxGenerator()
-      : GeneratorImpl(
-            c10::Device(c10::kPrivateUse1, 0), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+      : GeneratorImpl(c10::Device(c10::kPrivateUse1, 0), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
 
   void set_current_seed(uint64_t seed) override {
     seed_ = seed;
     offset_ = 0;
   }
-  void set_offset(uint64_t offset) override {
-    offset_ = offset;
-  }
-  uint64_t get_offset() const override {
-    return offset_;
-  }
-  uint64_t current_seed() const override {
-    return seed_;
-  }
+  void set_offset(uint64_t offset) override { offset_ = offset; }
+  uint64_t get_offset() const override { return offset_; }
+  uint64_t current_seed() const override { return seed_; }
   uint64_t seed() override {
     set_current_seed(c10::detail::getNonDeterministicRandom());
     return seed_;
@@ -52,9 +45,7 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
     return state.getIntrusivePtr();
   }
 
-  RandomDraw draw() {
-    return {seed_, offset_++};
-  }
+  RandomDraw draw() { return {seed_, offset_++}; }
 
  private:
   PhiloxGenerator* clone_impl() const override {

@@ -46,7 +46,7 @@ FormPtr fallback_form() {
 bool lie_alike(c10::ArrayRef<c10::IValue> arguments, const at::Tensor& result) {
   return std::all_of(arguments.begin(), arguments.end(), [&](const c10::IValue& argument) {
     return !argument.isTensor() || !argument.toTensor().defined() ||
-        (argument.toTensor().sizes() == result.sizes() && argument.toTensor().is_contiguous());
+           (argument.toTensor().sizes() == result.sizes() && argument.toTensor().is_contiguous());
   });
 }
 
@@ -59,7 +59,8 @@ ResultType result_type(const at::Tensor& tensor, c10::ArrayRef<c10::IValue> argu
   result.strides = tensor.strides();
   // A dimension of one element has a stride as well, which tells memory formats apart.
   result.contiguous = tensor.strides() == c10::IntArrayRef(c10::contiguous_strides(tensor.sizes())) ||
-      !tensor.is_non_overlapping_and_dense() || (tensor.is_contiguous() && lie_alike(arguments, tensor));
+                      !tensor.is_non_overlapping_and_dense() ||
+                      (tensor.is_contiguous() && lie_alike(arguments, tensor));
   return result;
 }
 
@@ -109,14 +110,16 @@ bool has_complex_constant(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
 bool is_real_of_complex_number(c10::ArrayRef<c10::IValue> arguments, const std::vector<ResultType>& results) {
   const auto dtype = results.empty() ? at::kBool : results[0].type.dtype;
   return dtype != at::kBool && !at::isComplexType(dtype) &&
-      std::any_of(arguments.begin(), arguments.end(), [](const c10::IValue& value) { return value.isComplexDouble(); });
+         std::any_of(
+             arguments.begin(), arguments.end(), [](const c10::IValue& value) { return value.isComplexDouble(); });
 }
 
 // A result of a type that few ops know must be one that this op's record names; and all that is made of numbers.
 bool takes_results(const Op& op, const std::vector<ResultType>& results, bool of_numbers) {
   static constexpr auto bit = [](at::ScalarType dtype) { return uint64_t{1} << static_cast<int>(dtype); };
-  constexpr uint64_t kCommon = bit(at::kDouble) | bit(at::kFloat) | bit(at::kHalf) | bit(at::kBFloat16) | bit(at::kLong) |
-      bit(at::kInt) | bit(at::kShort) | bit(at::kChar) | bit(at::kByte) | bit(at::kBool);
+  constexpr uint64_t kCommon = bit(at::kDouble) | bit(at::kFloat) | bit(at::kHalf) | bit(at::kBFloat16) |
+                               bit(at::kLong) | bit(at::kInt) | bit(at::kShort) | bit(at::kChar) | bit(at::kByte) |
+                               bit(at::kBool);
   uint64_t dtypes = 0;
   for (const auto& result : results) {
     if (result.type.dtype != at::ScalarType::Undefined) {
@@ -145,8 +148,8 @@ bool has_mask_index(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     }
   }
   // Writing where a mask says so has a result of known shape. (With no values it is right only for a mask without ones.)
-  const bool writes = op.name == "aten::index_put" && masks == 1 && indices == 1 && !bytes &&
-      arguments[2].toTensor().numel() != 0;
+  const bool writes =
+      op.name == "aten::index_put" && masks == 1 && indices == 1 && !bytes && arguments[2].toTensor().numel() != 0;
   return masks != 0 && !writes;
 }
 
@@ -218,8 +221,8 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     }
   }
   const uint64_t operands = operand_dtypes(op, arguments);
-  if (!op.has_functional || op.data_dependent || has_complex_constant(op, arguments) ||
-      has_mask_index(op, arguments) || !is_native(op.name, operands)) {
+  if (!op.has_functional || op.data_dependent || has_complex_constant(op, arguments) || has_mask_index(op, arguments) ||
+      !is_native(op.name, operands)) {
     return fallback_form();
   }
   const auto own = functional_arguments(op, arguments);
@@ -269,8 +272,8 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     const c10::IntArrayRef sizes =
         form->written_sizes.empty() ? tensor.sizes() : c10::IntArrayRef(form->written_sizes[i]);
     TORCH_CHECK(
-        sizes == result.sizes, "output with shape ", tensor.sizes(),
-        " doesn't match the broadcast shape ", c10::IntArrayRef(result.sizes));
+        sizes == result.sizes, "output with shape ", tensor.sizes(), " doesn't match the broadcast shape ",
+        c10::IntArrayRef(result.sizes));
     TORCH_CHECK(
         c10::canCast(result.dtype, tensor.scalar_type()), "result type ", result.dtype,
         " can't be cast to the desired output type ", tensor.scalar_type());

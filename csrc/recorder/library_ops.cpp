@@ -17,8 +17,8 @@ namespace {
 void run_on_cpu(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   const auto& name = handle.operator_name();
   TORCH_CHECK_NOT_IMPLEMENTED(
-      name.name.rfind("aten::", 0) != 0 && handle.hasKernelForDispatchKey(c10::DispatchKey::CPU),
-      "Could not run '", name, "' with arguments from the 'ftm' backend: it has no kernel for device ftm, and none ",
+      name.name.rfind("aten::", 0) != 0 && handle.hasKernelForDispatchKey(c10::DispatchKey::CPU), "Could not run '",
+      name, "' with arguments from the 'ftm' backend: it has no kernel for device ftm, and none ",
       "for the CPU to fall back to.");
   record(op_named(name.overload_name.empty() ? name.name : name.name + "." + name.overload_name), stack);
 }

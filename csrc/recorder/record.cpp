@@ -30,15 +30,14 @@ void check_overlaps(const Op& op, const torch::jit::Stack& stack, size_t base) {
     at::assert_no_internal_overlap(tensor);
     const auto* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
     const auto check = [&](const at::Tensor& other) {
-      if (other.defined() &&
-          other.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage) {
+      if (other.defined() && other.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage) {
         op.forbids_overlap ? at::assert_no_overlap(tensor, other) : at::assert_no_partial_overlap(tensor, other);
       }
     };
     for (size_t j = 0; j < op.arguments.size(); ++j) {
       const auto& other = stack[base + j];
       const bool differs = static_cast<int32_t>(j) != op.written[i] &&
-          (op.forbids_overlap || !other.isSameIdentity(stack[base + op.written[i]]));
+                           (op.forbids_overlap || !other.isSameIdentity(stack[base + op.written[i]]));
       if (other.isTensor() && differs) {
         check(other.toTensor());
       } else if ((other.isTensorList() || other.isOptionalTensorList()) && op.forbids_overlap) {
@@ -96,8 +95,8 @@ void finish_call(
           continue;
         }
         const bool has_value = node && result.type.numel() != 0;
-        results.push_back(make_tensor(
-            result.type, result.strides, result.contiguous, has_value ? Value(node, i) : Value()));
+        results.push_back(
+            make_tensor(result.type, result.strides, result.contiguous, has_value ? Value(node, i) : Value()));
       }
     }
   }
@@ -185,8 +184,7 @@ void record(Op& op, torch::jit::Stack* stack) {
   finish_call(op, form, call, op.may_fail ? python_line(pending_trace().owner) : nullptr, stack, base);
 }
 
-void RecordKernel::operator()(
-    const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+void RecordKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
   Op* op = op_.load(std::memory_order_acquire);
   if (op == nullptr) {
     op = &op_named(name_);

@@ -46,18 +46,18 @@ bool reaches_backend(const c10::OperatorHandle& op) {
       op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)) {
     return false;
   }
-  return op.hasKernelForDispatchKey(DispatchKey::CPU) ||
-      op.hasKernelForDispatchKey(DispatchKey::Meta) ||
-      op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional);
+  return op.hasKernelForDispatchKey(DispatchKey::CPU) || op.hasKernelForDispatchKey(DispatchKey::Meta) ||
+         op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional);
 }
 
 // Pinning, sparse and quantized tensors, and what only makes sense where memory has an address.
 bool is_foreign(const std::string& name) {
   static const std::vector<std::string> prefixes = {
-      "aten::_sparse",   "aten::sparse_",  "aten::quantize", "aten::_quantize", "aten::mkldnn",
-      "aten::_mkldnn",   "aten::_cudnn",   "aten::cudnn",    "aten::miopen",    "aten::_nested",
-      "aten::is_pinned", "aten::_pin_mem", "aten::_coalesc", "aten::to_sparse", "aten::_to_sparse",
-      "aten::_efficientzerotensor", "aten::record_stream"};
+      "aten::_sparse",      "aten::sparse_",   "aten::quantize",   "aten::_quantize",
+      "aten::mkldnn",       "aten::_mkldnn",   "aten::_cudnn",     "aten::cudnn",
+      "aten::miopen",       "aten::_nested",   "aten::is_pinned",  "aten::_pin_mem",
+      "aten::_coalesc",     "aten::to_sparse", "aten::_to_sparse", "aten::_efficientzerotensor",
+      "aten::record_stream"};
   for (const auto& prefix : prefixes) {
     if (name.compare(0, prefix.size(), prefix) == 0) {
       return true;
@@ -79,13 +79,11 @@ void register_recorded_ops() {
     }
     const auto op = dispatcher.findSchema(name);
     const auto full = full_name(name);
-    const bool wanted =
-        op && (reaches_backend(*op) || taken_whole().count(full) != 0 || is_never_composite(full));
+    const bool wanted = op && (reaches_backend(*op) || taken_whole().count(full) != 0 || is_never_composite(full));
     if (!wanted || op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) {
       continue;
     }
-    library->impl(
-        full.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(full)));
+    library->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(full)));
   }
 }
 

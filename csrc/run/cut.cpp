@@ -51,9 +51,8 @@ Cut take_pending(PendingTrace& pending) {
   for (auto* variable = pending.first; variable != nullptr; variable = variable->next) {
     const Value& value = variable->ir_value;
     auto& candidates = seen[value.node.get()];
-    const auto same = std::find_if(candidates.begin(), candidates.end(), [&](size_t i) {
-      return results[i].index == value.index;
-    });
+    const auto same =
+        std::find_if(candidates.begin(), candidates.end(), [&](size_t i) { return results[i].index == value.index; });
     if (same == candidates.end()) {
       candidates.push_back(results.size());
       result_of.push_back(results.size());
@@ -149,8 +148,7 @@ void build_and_start(Cut cut) {
   }
   start_or_abandon(cut.job, [&] { start_observed(cut.job, built.program); });
   if (!built.failure.empty() && !is_strict()) {
-    TORCH_WARN(
-        "a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
+    TORCH_WARN("a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
   }
 }
 

@@ -39,8 +39,8 @@ std::vector<at::Tensor> copies(const std::vector<Input>& values, const std::vect
 }
 
 void show_run(
-    const std::string& text, const std::vector<at::Tensor>& inputs,
-    const std::vector<c10::Scalar>& scalars, const std::vector<at::Tensor>& outputs) {
+    const std::string& text, const std::vector<at::Tensor>& inputs, const std::vector<c10::Scalar>& scalars,
+    const std::vector<at::Tensor>& outputs) {
   py::gil_scoped_acquire gil;
   if (observer == nullptr) {
     return;

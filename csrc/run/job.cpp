@@ -22,7 +22,7 @@ void place_results(Job& job, const MachineProgram& program) {
     const int32_t alias = program.aliases()[i];
     // A window is never as large as its buffer, and a buffer of several windows has several holders here.
     const bool donated = alias >= 0 && job.inputs[alias].buffer.use_count() == 1 &&
-        job.inputs[alias].buffer->nbytes() == job.outputs[i]->nbytes();
+                         job.inputs[alias].buffer->nbytes() == job.outputs[i]->nbytes();
     // The donor keeps its address until all are placed: the program reads from there.
     if (donated) {
       donations.fetch_add(1);
@@ -167,7 +167,7 @@ Outcome run(Job& job) {
 std::string where(const Job& job, const std::exception& error) {
   const bool is_fault = dynamic_cast<const MachineFault*>(&error) != nullptr;
   return "(in a program that was launched earlier on device ftm" + job.origin.launch_text() +
-      (is_fault ? job.origin.candidates_text() : "") + ")";
+         (is_fault ? job.origin.candidates_text() : "") + ")";
 }
 
 } // namespace

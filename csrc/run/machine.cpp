@@ -137,12 +137,12 @@ MachineProgram::~MachineProgram() {
 }
 
 void MachineProgram::run(
-    const std::vector<void*>& inputs, const std::vector<void*>& outputs,
-    const std::vector<uint64_t>& scalars, void* arena) const {
+    const std::vector<void*>& inputs, const std::vector<void*>& outputs, const std::vector<uint64_t>& scalars,
+    void* arena) const {
   std::array<char, 2048> error{};
   ftm_job* job = library_functions.submit(
-      machine, static_cast<ftm_program*>(handle_), inputs.data(), outputs.data(), scalars.data(), arena,
-      nullptr, nullptr, error.data(), error.size());
+      machine, static_cast<ftm_program*>(handle_), inputs.data(), outputs.data(), scalars.data(), arena, nullptr,
+      nullptr, error.data(), error.size());
   const int status = job == nullptr ? 2 : end_of(job, error.data(), error.size());
   if (status == kInterrupted) {
     throw MachineInterrupted(error.data());

@@ -16,8 +16,7 @@ bool machine_is_open();
 
 // The machine stopped: inputs_whole says that no donated input had been written over.
 struct MachineFault : std::runtime_error {
-  MachineFault(const std::string& reason, bool inputs_whole)
-      : std::runtime_error(reason), inputs_whole(inputs_whole) {}
+  MachineFault(const std::string& reason, bool inputs_whole) : std::runtime_error(reason), inputs_whole(inputs_whole) {}
   bool inputs_whole;
 };
 
@@ -42,27 +41,17 @@ class MachineProgram {
   MachineProgram(const MachineProgram&) = delete;
   MachineProgram& operator=(const MachineProgram&) = delete;
 
-  const std::vector<Declaration>& inputs() const {
-    return inputs_;
-  }
-  const std::vector<Declaration>& scalars() const {
-    return scalars_;
-  }
-  const std::vector<Declaration>& outputs() const {
-    return outputs_;
-  }
+  const std::vector<Declaration>& inputs() const { return inputs_; }
+  const std::vector<Declaration>& scalars() const { return scalars_; }
+  const std::vector<Declaration>& outputs() const { return outputs_; }
   // For each output the input whose memory it may take, or -1.
-  const std::vector<int32_t>& aliases() const {
-    return aliases_;
-  }
-  size_t arena_bytes() const {
-    return arena_bytes_;
-  }
+  const std::vector<int32_t>& aliases() const { return aliases_; }
+  size_t arena_bytes() const { return arena_bytes_; }
 
   // Runs to the end. Throws MachineFault, MachineInterrupted.
   void run(
-      const std::vector<void*>& inputs, const std::vector<void*>& outputs,
-      const std::vector<uint64_t>& scalars, void* arena) const;
+      const std::vector<void*>& inputs, const std::vector<void*>& outputs, const std::vector<uint64_t>& scalars,
+      void* arena) const;
 
  private:
   void* handle_;

@@ -174,8 +174,8 @@ void note_op_by_op(const Program& program) {
     return; // programs are not compiled here
   }
   TORCH_CHECK(
-      !is_strict(), "a program could not be compiled, and FTM_STRICT forbids to run it op by op on the CPU: ",
-      program.failure());
+      !is_strict(),
+      "a program could not be compiled, and FTM_STRICT forbids to run it op by op on the CPU: ", program.failure());
   static auto& runs = counter("op_by_op_runs");
   runs.fetch_add(1);
 }

@@ -16,29 +16,17 @@ class Program final : public torch::lazy::Computation {
  public:
   explicit Program(Trace trace);
 
-  const Trace& trace() const {
-    return trace_;
-  }
+  const Trace& trace() const { return trace_; }
   // Null: the reference executor runs the trace.
-  const MachineProgram* machine() const {
-    return machine_.get();
-  }
-  void set_machine(std::unique_ptr<MachineProgram> program) {
-    machine_ = std::move(program);
-  }
+  const MachineProgram* machine() const { return machine_.get(); }
+  void set_machine(std::unique_ptr<MachineProgram> program) { machine_ = std::move(program); }
 
   // Why there is no machine's program, where there should be one; else empty.
-  const std::string& failure() const {
-    return failure_;
-  }
-  void set_failure(std::string reason) {
-    failure_ = std::move(reason);
-  }
+  const std::string& failure() const { return failure_; }
+  void set_failure(std::string reason) { failure_ = std::move(reason); }
 
   // True once: for who wants to see the first run.
-  bool first_run() {
-    return !has_run_.exchange(true);
-  }
+  bool first_run() { return !has_run_.exchange(true); }
 
   int parameters_size() const override;
   const std::vector<torch::lazy::Shape>& parameter_shapes() const override;

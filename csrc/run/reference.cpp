@@ -50,9 +50,9 @@ void fit_bags(const Form& form, torch::jit::Stack& results, int64_t count, const
 
 // Where a place is written twice the last value stays, as in compiled programs.
 bool writes_by_index(const std::string& name) {
-  static const std::unordered_set<std::string> names = {
-      "aten::index_add", "aten::index_copy",  "aten::index_put",      "aten::index_reduce",
-      "aten::put",       "aten::scatter",     "aten::scatter_add",    "aten::scatter_reduce"};
+  static const std::unordered_set<std::string> names = {"aten::index_add",    "aten::index_copy",    "aten::index_put",
+                                                        "aten::index_reduce", "aten::put",           "aten::scatter",
+                                                        "aten::scatter_add",  "aten::scatter_reduce"};
   return names.count(name) != 0;
 }
 
@@ -60,12 +60,8 @@ bool writes_by_index(const std::string& name) {
 void call_in_order(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   struct OneThread {
     const int before = at::get_num_threads();
-    OneThread() {
-      at::set_num_threads(1);
-    }
-    ~OneThread() {
-      at::set_num_threads(before);
-    }
+    OneThread() { at::set_num_threads(1); }
+    ~OneThread() { at::set_num_threads(before); }
   } one_thread;
   op.callBoxed(stack);
 }
@@ -73,8 +69,7 @@ void call_in_order(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
 class ReferenceRun {
  public:
   ReferenceRun(
-      const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
-      const Origin& origin)
+      const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars, const Origin& origin)
       : trace_(trace), inputs_(std::move(inputs)), scalars_(scalars), origin_(origin) {}
 
   ReferenceResults run() {
@@ -102,7 +97,7 @@ class ReferenceRun {
  private:
   std::string where(size_t call) const {
     return "(" + trace_.calls[call].form->name + " in a program that was launched earlier on device ftm" +
-        origin_.launch_text() + origin_.record_text(call) + ")";
+           origin_.launch_text() + origin_.record_text(call) + ")";
   }
 
   // Values by number of call result; freed after their last use.
@@ -137,13 +132,10 @@ class ReferenceRun {
   void run_call(const Trace::Call& call) {
     const Form& form = *call.form;
     switch (form.kind) {
-      case Form::Kind::aten:
-        run_aten(call);
-        break;
+      case Form::Kind::aten: run_aten(call); break;
       case Form::Kind::view: {
         const auto base = value(call.operands[0]).contiguous(); // perhaps itself a window, at an offset
-        values_.push_back(
-            base.as_strided(form.sizes, form.strides, base.storage_offset() + form.offset));
+        values_.push_back(base.as_strided(form.sizes, form.strides, base.storage_offset() + form.offset));
         break;
       }
       case Form::Kind::update: {
@@ -275,8 +267,7 @@ class ReferenceRun {
 } // namespace
 
 ReferenceResults run_reference(
-    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
-    const Origin& origin) {
+    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars, const Origin& origin) {
   at::AutoDispatchBelowADInplaceOrView guard; // no autograd
   return ReferenceRun(trace, std::move(inputs), scalars, origin).run();
 }

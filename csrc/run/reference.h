@@ -14,8 +14,7 @@ struct ReferenceResults {
 
 // inputs: one for each parameter.
 ReferenceResults run_reference(
-    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
-    const Origin& origin);
+    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars, const Origin& origin);
 
 // An input's elements as a row-major CPU tensor that shares its memory.
 at::Tensor dense_on_cpu(const Input& input, const ValueType& type);

@@ -17,13 +17,9 @@ namespace ftm {
 namespace {
 
 struct Draw : RandomDraw {
-  uint32_t word(uint64_t index) const {
-    return philox_word(index, seed, offset);
-  }
+  uint32_t word(uint64_t index) const { return philox_word(index, seed, offset); }
   // In [0, 1), 24 bits.
-  float uniform24(uint64_t index) const {
-    return static_cast<float>(word(index) >> 8) * 0x1p-24F;
-  }
+  float uniform24(uint64_t index) const { return static_cast<float>(word(index) >> 8) * 0x1p-24F; }
   // In [0, 1), 53 bits.
   double uniform53(uint64_t index) const {
     const uint64_t high = word(2 * index) >> 5;
@@ -31,9 +27,7 @@ struct Draw : RandomDraw {
     return static_cast<double>(high << 26 | low) * 0x1p-53;
   }
   // In (0, 1), symmetric: midpoints of intervals.
-  float open24(uint64_t index) const {
-    return (static_cast<float>(word(index) >> 9) + 0.5F) * 0x1p-23F;
-  }
+  float open24(uint64_t index) const { return (static_cast<float>(word(index) >> 9) + 0.5F) * 0x1p-23F; }
   double open53(uint64_t index) const {
     const uint64_t high = word(2 * index) >> 5;
     const uint64_t low = word(2 * index + 1) >> 7;
@@ -108,7 +102,7 @@ at::Tensor normal_of(const c10::IValue& mean, const c10::IValue& deviation, cons
   return generated_in(like, like.scalar_type() == at::kDouble, [&](int64_t i, auto real) {
     using Real = decltype(real);
     return static_cast<Real>(parameter(mean, means, i)) +
-        static_cast<Real>(parameter(deviation, deviations, i)) * standard_normal<Real>(draw, i);
+           static_cast<Real>(parameter(deviation, deviations, i)) * standard_normal<Real>(draw, i);
   });
 }
 
@@ -148,9 +142,7 @@ at::Tensor exponential(const at::Tensor& self, double lambda, const Draw& draw) 
   if (self.scalar_type() == at::kDouble) {
     return generated(self, [&](int64_t i) { return -std::log1p(-draw.uniform53(i)) / lambda; });
   }
-  return generated(self, [&](int64_t i) {
-    return -std::log1p(-draw.uniform24(i)) / static_cast<float>(lambda);
-  });
+  return generated(self, [&](int64_t i) { return -std::log1p(-draw.uniform24(i)) / static_cast<float>(lambda); });
 }
 
 at::Tensor integers(const at::Tensor& self, int64_t from, uint64_t range, const Draw& draw) {
@@ -206,8 +198,9 @@ at::Tensor choice(const at::Tensor& weights, int64_t count, bool replacement, in
     std::vector<float> race(n);
     for (int64_t i = 0; i < n; ++i) {
       const double noise = std::log(-std::log(draw.open24(first + i)));
-      race[i] = -static_cast<float>(weights.scalar_type() == at::kDouble ? std::log(w[i]) - noise
-                                                                         : std::log(static_cast<float>(w[i])) - static_cast<float>(noise));
+      race[i] = -static_cast<float>(
+          weights.scalar_type() == at::kDouble ? std::log(w[i]) - noise
+                                               : std::log(static_cast<float>(w[i])) - static_cast<float>(noise));
     }
     return sorted_places(race).narrow(0, 0, count);
   }
@@ -224,8 +217,7 @@ at::Tensor choice(const at::Tensor& weights, int64_t count, bool replacement, in
 at::Tensor multinomial(const at::Tensor& self, int64_t count, bool replacement, const Draw& draw) {
   const bool valid = at::logical_and(self.ge(0), self.lt(INFINITY)).all().item<bool>();
   TORCH_CHECK(valid, "probability tensor contains either `inf`, `nan` or element < 0");
-  TORCH_CHECK(
-      self.gt(0).any(-1).all().item<bool>(), "invalid multinomial distribution (sum of probabilities <= 0)");
+  TORCH_CHECK(self.gt(0).any(-1).all().item<bool>(), "invalid multinomial distribution (sum of probabilities <= 0)");
   const auto rows = self.reshape({-1, self.size(-1)});
   auto result = at::empty({rows.size(0), count}, at::kLong);
   const int64_t draws = replacement ? count : rows.size(1); // of a row
@@ -238,18 +230,12 @@ at::Tensor multinomial(const at::Tensor& self, int64_t count, bool replacement, 
 // random_() without bounds: all that the dtype can count exactly.
 uint64_t default_range(at::ScalarType dtype) {
   switch (dtype) {
-    case at::kDouble:
-      return (uint64_t{1} << 53) + 1;
-    case at::kFloat:
-      return (uint64_t{1} << 24) + 1;
-    case at::kHalf:
-      return (uint64_t{1} << 11) + 1;
-    case at::kBFloat16:
-      return (uint64_t{1} << 8) + 1;
-    case at::kBool:
-      return 2;
-    case at::kLong:
-      return uint64_t{1} << 63;
+    case at::kDouble: return (uint64_t{1} << 53) + 1;
+    case at::kFloat: return (uint64_t{1} << 24) + 1;
+    case at::kHalf: return (uint64_t{1} << 11) + 1;
+    case at::kBFloat16: return (uint64_t{1} << 8) + 1;
+    case at::kBool: return 2;
+    case at::kLong: return uint64_t{1} << 63;
     default: {
       const int bits = static_cast<int>(c10::elementSize(dtype)) * 8 - (c10::isSignedType(dtype) ? 1 : 0);
       return uint64_t{1} << bits;
@@ -299,9 +285,8 @@ void run_random_reference(const Form& form, torch::jit::Stack& stack, uint64_t s
     result = integers(self, 0, static_cast<uint64_t>(stack[1].toInt()), draw);
   } else if (name == "aten::random.from") {
     const int64_t from = stack[1].toInt();
-    const uint64_t range = stack[2].isNone()
-        ? default_range(self.scalar_type()) - static_cast<uint64_t>(from)
-        : static_cast<uint64_t>(stack[2].toInt()) - static_cast<uint64_t>(from);
+    const uint64_t range = stack[2].isNone() ? default_range(self.scalar_type()) - static_cast<uint64_t>(from)
+                                             : static_cast<uint64_t>(stack[2].toInt()) - static_cast<uint64_t>(from);
     result = integers(self, from, range, draw);
   }
   if (result.defined()) {

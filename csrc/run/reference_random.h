@@ -10,7 +10,6 @@ namespace ftm {
 
 // One call of an op that draws random numbers, with the machine's generator. `stack`: the arguments;
 // becomes the results.
-void run_random_reference(
-    const Form& form, torch::jit::Stack& stack, uint64_t seed, uint64_t offset);
+void run_random_reference(const Form& form, torch::jit::Stack& stack, uint64_t seed, uint64_t offset);
 
 } // namespace ftm

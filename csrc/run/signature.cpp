@@ -11,32 +11,21 @@ namespace {
 // the sizes tell.
 bool is_held_as(at::ScalarType dtype, int32_t held) {
   switch (dtype) {
-    case at::ScalarType::Double:
-      return held == FTM_F64;
-    case at::ScalarType::Float:
-      return held == FTM_F32;
-    case at::ScalarType::Half:
-      return held == FTM_F16;
-    case at::ScalarType::BFloat16:
-      return held == FTM_BF16;
-    case at::ScalarType::Long:
-      return held == FTM_I64;
-    case at::ScalarType::Int:
-      return held == FTM_I32;
-    case at::ScalarType::Short:
-      return held == FTM_I16;
+    case at::ScalarType::Double: return held == FTM_F64;
+    case at::ScalarType::Float: return held == FTM_F32;
+    case at::ScalarType::Half: return held == FTM_F16;
+    case at::ScalarType::BFloat16: return held == FTM_BF16;
+    case at::ScalarType::Long: return held == FTM_I64;
+    case at::ScalarType::Int: return held == FTM_I32;
+    case at::ScalarType::Short: return held == FTM_I16;
     case at::ScalarType::Char:
-    case at::ScalarType::Byte:
-      return held == FTM_I8 || held == FTM_U8;
-    case at::ScalarType::Bool:
-      return held == FTM_B1;
-    default:
-      return true;
+    case at::ScalarType::Byte: return held == FTM_I8 || held == FTM_U8;
+    case at::ScalarType::Bool: return held == FTM_B1;
+    default: return true;
   }
 }
 
-void check(
-    const char* what, const std::vector<Declaration>& declared, const std::vector<ValueType>& wanted) {
+void check(const char* what, const std::vector<Declaration>& declared, const std::vector<ValueType>& wanted) {
   const auto refuse = [&](const std::string& reason) {
     throw std::runtime_error(std::string("the program is another one than the trace: ") + what + reason);
   };
@@ -46,7 +35,9 @@ void check(
   for (size_t i = 0; i < wanted.size(); ++i) {
     const size_t bytes = static_cast<size_t>(wanted[i].numel()) * c10::elementSize(wanted[i].dtype);
     if (declared[i].bytes != bytes) {
-      refuse(" " + std::to_string(i) + " has " + std::to_string(declared[i].bytes) + " bytes instead of " + std::to_string(bytes));
+      refuse(
+          " " + std::to_string(i) + " has " + std::to_string(declared[i].bytes) + " bytes instead of " +
+          std::to_string(bytes));
     }
     if (!is_held_as(wanted[i].dtype, declared[i].dtype)) {
       refuse(" " + std::to_string(i) + " is not " + c10::toString(wanted[i].dtype));

@@ -34,38 +34,24 @@ class Variable final : public torch::lazy::LazyTensor {
   // All below: under the recorder's lock.
 
   // Empty: never written.
-  const Value& value() const {
-    return state().ir_value;
-  }
+  const Value& value() const { return state().ir_value; }
   // `value`'s bytes must be the storage's.
   void set_value(Value value);
-  int64_t nbytes() const {
-    return state().nbytes;
-  }
+  int64_t nbytes() const { return state().nbytes; }
   void set_nbytes(int64_t nbytes);
   // Of the storage's first byte; null if it has none.
-  void* address() const {
-    return address_;
-  }
-  uint64_t step() const {
-    return state().step;
-  }
-  bool rewritten() const {
-    return state().rewritten;
-  }
+  void* address() const { return address_; }
+  uint64_t step() const { return state().step; }
+  bool rewritten() const { return state().rewritten; }
   // The trace that computes the value; null if it is in memory, or was never written.
-  PendingTrace* trace() const {
-    return state().trace;
-  }
+  PendingTrace* trace() const { return state().trace; }
 
   // torch::lazy's own entries.
   void ApplyPendingGraph() override;
   at::Tensor ToTensor(bool detached) override;
 
  private:
-  VariableData& state() const {
-    return static_cast<VariableData&>(*data());
-  }
+  VariableData& state() const { return static_cast<VariableData&>(*data()); }
 
   void* address_ = nullptr;
 };

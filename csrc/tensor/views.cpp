@@ -100,16 +100,15 @@ void write(const at::TensorImpl& tensor, Value value) {
   }
   const Region region = region_of(tensor);
   Variable& variable = region.variable;
-  const bool covers = region.is_whole && region.offset == 0 &&
-      numel * static_cast<int64_t>(tensor.itemsize()) == variable.nbytes();
+  const bool covers =
+      region.is_whole && region.offset == 0 && numel * static_cast<int64_t>(tensor.itemsize()) == variable.nbytes();
   if (covers && tensor.is_contiguous()) {
     variable.set_value(without_window(std::move(value)));
   } else if (covers && tensor.is_non_overlapping_and_dense()) {
     variable.set_value(without_window(in_memory_order(std::move(value), tensor.strides())));
   } else {
     Value base = elements_of(region, c10::typeMetaToScalarType(tensor.dtype()));
-    Value changed =
-        updated(std::move(base), std::move(value), tensor.sizes(), tensor.strides(), region.offset);
+    Value changed = updated(std::move(base), std::move(value), tensor.sizes(), tensor.strides(), region.offset);
     if (!region.is_whole) {
       changed = updated(
           whole(variable, at::kByte), bitcast(std::move(changed), at::kByte), {region.nbytes}, {1}, region.begin);
@@ -118,8 +117,7 @@ void write(const at::TensorImpl& tensor, Value value) {
   }
 }
 
-at::Tensor make_tensor(
-    const ValueType& type, c10::IntArrayRef strides, bool contiguous, Value value) {
+at::Tensor make_tensor(const ValueType& type, c10::IntArrayRef strides, bool contiguous, Value value) {
   const int64_t nbytes = type.numel() * static_cast<int64_t>(c10::elementSize(type.dtype));
   Variable* variable = nullptr;
   auto storage = c10::make_intrusive<c10::StorageImpl>(

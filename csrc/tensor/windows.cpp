@@ -73,8 +73,7 @@ Value strided_view(Value base, c10::IntArrayRef sizes, c10::IntArrayRef strides,
   return add_window(key, {base}, [&] { return view_form(type_of(base), sizes, strides, offset); });
 }
 
-Value updated(
-    Value base, Value value, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+Value updated(Value base, Value value, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
   const auto key = window_key(Window::update, type_of(base), sizes, strides, offset);
   return add_window(key, {base, value}, [&] { return update_form(type_of(base), sizes, strides, offset); });
 }
@@ -87,9 +86,8 @@ Value in_memory_order(Value value, c10::IntArrayRef strides) {
   if (!trace_node(value).is_data) {
     // The reverse of what `strided_view` undoes: a view of memory order, put back.
     const auto& call = static_cast<const CallNode&>(trace_node(value));
-    if (call.form().kind == Form::Kind::view && call.form().offset == 0 &&
-        call.form().sizes == type.sizes && call.form().strides == strides &&
-        type_of(call.values[0]).numel() == type.numel()) {
+    if (call.form().kind == Form::Kind::view && call.form().offset == 0 && call.form().sizes == type.sizes &&
+        call.form().strides == strides && type_of(call.values[0]).numel() == type.numel()) {
       return call.values[0];
     }
   }

@@ -12,18 +12,12 @@ namespace {
 
 class StorageAllocator final : public c10::DeviceAllocator {
  public:
-  c10::DataPtr allocate(size_t nbytes) override {
-    return make_data_ptr(static_cast<int64_t>(nbytes));
-  }
+  c10::DataPtr allocate(size_t nbytes) override { return make_data_ptr(static_cast<int64_t>(nbytes)); }
   void copy_data(void*, const void*, size_t) const override {
     TORCH_CHECK(false, "ftm storages are copied by tensor.copy_, not by address");
   }
-  bool initialized() override {
-    return true;
-  }
-  void emptyCache(c10::MempoolId_t) override {
-    empty_memory_pool();
-  }
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t) override { empty_memory_pool(); }
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
     const auto values = memory_statistics();
@@ -43,12 +37,8 @@ class StorageAllocator final : public c10::DeviceAllocator {
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     return {page * static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)), page * static_cast<size_t>(sysconf(_SC_PHYS_PAGES))};
   }
-  void resetAccumulatedStats(c10::DeviceIndex) override {
-    reset_accumulated_memory();
-  }
-  void resetPeakStats(c10::DeviceIndex) override {
-    reset_peak_memory();
-  }
+  void resetAccumulatedStats(c10::DeviceIndex) override { reset_accumulated_memory(); }
+  void resetPeakStats(c10::DeviceIndex) override { reset_peak_memory(); }
 };
 
 } // namespace

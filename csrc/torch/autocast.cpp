@@ -13,8 +13,7 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
 
 Tensor binary_cross_entropy_refused(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
   TORCH_CHECK(
-      false,
-      "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: a probability ",
+      false, "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: a probability ",
       "in lower precision rounds to 0 or 1, whose logarithm is no loss. Use ",
       "binary_cross_entropy_with_logits or BCEWithLogitsLoss, which take what comes before the sigmoid, or ",
       "compute the loss where autocast is disabled.");

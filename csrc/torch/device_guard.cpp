@@ -14,38 +14,20 @@ using Clock = std::chrono::steady_clock;
 
 // One device with one stream: everything runs in the order in which it was recorded.
 struct FtmGuard final : c10::impl::DeviceGuardImplInterface {
-  c10::DeviceType type() const override {
-    return c10::kPrivateUse1;
-  }
+  c10::DeviceType type() const override { return c10::kPrivateUse1; }
   c10::Device exchangeDevice(c10::Device device) const override {
     check_device(device.index());
     return only_device();
   }
-  c10::Device getDevice() const override {
-    return only_device();
-  }
-  void setDevice(c10::Device device) const override {
-    check_device(device.index());
-  }
+  c10::Device getDevice() const override { return only_device(); }
+  void setDevice(c10::Device device) const override { check_device(device.index()); }
   void uncheckedSetDevice(c10::Device) const noexcept override {}
-  c10::Stream getStream(c10::Device) const override {
-    return c10::Stream(c10::Stream::DEFAULT, only_device());
-  }
-  c10::Stream getDefaultStream(c10::Device device) const override {
-    return getStream(device);
-  }
-  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
-    return getStream(device);
-  }
-  c10::Stream getNewStream(c10::Device device, int) const override {
-    return getStream(device);
-  }
-  c10::Stream exchangeStream(c10::Stream stream) const override {
-    return stream;
-  }
-  c10::DeviceIndex deviceCount() const noexcept override {
-    return 1;
-  }
+  c10::Stream getStream(c10::Device) const override { return c10::Stream(c10::Stream::DEFAULT, only_device()); }
+  c10::Stream getDefaultStream(c10::Device device) const override { return getStream(device); }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override { return getStream(device); }
+  c10::Stream getNewStream(c10::Device device, int) const override { return getStream(device); }
+  c10::Stream exchangeStream(c10::Stream stream) const override { return stream; }
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
   // An event on the only stream has happened once that stream is idle. One that tells the time waits for that: what was
   // recorded before it may not even be launched yet.
   void record(void** event, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag flag) const override {
@@ -65,21 +47,11 @@ struct FtmGuard final : c10::impl::DeviceGuardImplInterface {
     return std::chrono::duration<double, std::milli>(time(to) - time(from)).count();
   }
   void block(void*, const c10::Stream&) const override {}
-  bool queryEvent(void*) const override {
-    return true;
-  }
-  void synchronizeEvent(void*) const override {
-    sync(/*wait=*/true);
-  }
-  bool queryStream(const c10::Stream&) const override {
-    return true;
-  }
-  void synchronizeStream(const c10::Stream&) const override {
-    sync(/*wait=*/true);
-  }
-  void synchronizeDevice(const c10::DeviceIndex) const override {
-    sync(/*wait=*/true);
-  }
+  bool queryEvent(void*) const override { return true; }
+  void synchronizeEvent(void*) const override { sync(/*wait=*/true); }
+  bool queryStream(const c10::Stream&) const override { return true; }
+  void synchronizeStream(const c10::Stream&) const override { sync(/*wait=*/true); }
+  void synchronizeDevice(const c10::DeviceIndex) const override { sync(/*wait=*/true); }
 };
 
 } // namespace

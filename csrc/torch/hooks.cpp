@@ -11,31 +11,17 @@ namespace ftm {
 namespace {
 
 struct FtmHooks final : at::PrivateUse1HooksInterface {
-  bool isBuilt() const override {
-    return true;
-  }
-  bool isAvailable() const override {
-    return true;
-  }
-  bool hasPrimaryContext(c10::DeviceIndex) const override {
-    return true;
-  }
-  c10::DeviceIndex deviceCount() const override {
-    return 1;
-  }
-  void setCurrentDevice(c10::DeviceIndex device) const override {
-    check_device(device);
-  }
-  c10::DeviceIndex getCurrentDevice() const override {
-    return 0;
-  }
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  c10::DeviceIndex deviceCount() const override { return 1; }
+  void setCurrentDevice(c10::DeviceIndex device) const override { check_device(device); }
+  c10::DeviceIndex getCurrentDevice() const override { return 0; }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override {
     check_device(device);
     return 0;
   }
-  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override {
-    return exchangeDevice(device);
-  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override { return exchangeDevice(device); }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override {
     check_device(device);
     return default_generator();
@@ -44,15 +30,9 @@ struct FtmHooks final : at::PrivateUse1HooksInterface {
     check_device(device);
     return make_generator();
   }
-  at::Allocator* getPinnedMemoryAllocator() const override {
-    return host_allocator();
-  }
-  bool isPinnedPtr(const void* address) const override {
-    return is_pinned(address);
-  }
-  at::Device getDeviceFromPtr(void*) const override {
-    return only_device();
-  }
+  at::Allocator* getPinnedMemoryAllocator() const override { return host_allocator(); }
+  bool isPinnedPtr(const void* address) const override { return is_pinned(address); }
+  at::Device getDeviceFromPtr(void*) const override { return only_device(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t nbytes) const override {
     resize_storage(*storage.unsafeGetStorageImpl(), nbytes);
   }

@@ -59,16 +59,10 @@ struct PinnedAllocator final : at::HostAllocator {
     ++blocks.statistics.num_host_alloc;
     return {data, data, &free_pinned, at::kCPU};
   }
-  c10::DeleterFnPtr raw_deleter() const override {
-    return &free_pinned;
-  }
-  void copy_data(void* target, const void* source, size_t bytes) const override {
-    std::memcpy(target, source, bytes);
-  }
+  c10::DeleterFnPtr raw_deleter() const override { return &free_pinned; }
+  void copy_data(void* target, const void* source, size_t bytes) const override { std::memcpy(target, source, bytes); }
   // A copy to the device has read its source when it returns.
-  bool record_event(void*, void*, c10::Stream) override {
-    return true;
-  }
+  bool record_event(void*, void*, c10::Stream) override { return true; }
   void empty_cache() override {}
   at::HostStats get_stats() override {
     auto& blocks = pinned_blocks();

@@ -43,8 +43,7 @@ class TraceLowering final : public lazy::LoweringContext {
 struct FtmIrBuilder final : lazy::IrBuilder {
   NodePtr MakeDeviceData(const std::shared_ptr<lazy::BackendData>& data) const override {
     const auto& shape = data->shape();
-    return data_value(
-               std::static_pointer_cast<Buffer>(data), {shape.scalar_type(), c10::DimVector(shape.sizes())})
+    return data_value(std::static_pointer_cast<Buffer>(data), {shape.scalar_type(), c10::DimVector(shape.sizes())})
         .node;
   }
   NodePtr MakeScalar(const at::Scalar& value, const at::ScalarType& dtype) const override {
@@ -63,22 +62,13 @@ struct FtmIrBuilder final : lazy::IrBuilder {
     unused("tensor lists are spread over a call's operands");
   }
   NodePtr MakeGeneric(
-      const lazy::OpKind&, const lazy::OpList&, const lazy::Shape&, const size_t&,
-      const lazy::hash_t&) const override {
+      const lazy::OpKind&, const lazy::OpList&, const lazy::Shape&, const size_t&, const lazy::hash_t&) const override {
     unused("calls are recorded from their schemas");
   }
-  NodePtr MakeSizeNode(const Value&, size_t) const override {
-    unused("shapes are static");
-  }
-  NodePtr MakeSizeAdd(const Value&, const Value&) const override {
-    unused("shapes are static");
-  }
-  NodePtr MakeSizeMul(const Value&, const Value&) const override {
-    unused("shapes are static");
-  }
-  NodePtr MakeSizeDiv(const Value&, const Value&) const override {
-    unused("shapes are static");
-  }
+  NodePtr MakeSizeNode(const Value&, size_t) const override { unused("shapes are static"); }
+  NodePtr MakeSizeAdd(const Value&, const Value&) const override { unused("shapes are static"); }
+  NodePtr MakeSizeMul(const Value&, const Value&) const override { unused("shapes are static"); }
+  NodePtr MakeSizeDiv(const Value&, const Value&) const override { unused("shapes are static"); }
 
  private:
   [[noreturn]] static void unused(const char* reason) {
@@ -88,9 +78,7 @@ struct FtmIrBuilder final : lazy::IrBuilder {
 
 class FtmBackend final : public lazy::BackendImplInterface {
  public:
-  void PrepareToExit() const override {
-    stop_launcher();
-  }
+  void PrepareToExit() const override { stop_launcher(); }
   void SetRngSeed(size_t seed) const override {
     auto generator = default_generator();
     generator.set_current_seed(seed);
@@ -107,8 +95,7 @@ class FtmBackend final : public lazy::BackendImplInterface {
       const at::Scalar& scalar, const lazy::BackendDevice&) const override {
     return Buffer::from_cpu(at::scalar_tensor(scalar, scalar.type()));
   }
-  lazy::BackendDataPtr CreateDataPlaceholder(
-      const lazy::BackendDevice&, const lazy::Shape& shape) const override {
+  lazy::BackendDataPtr CreateDataPlaceholder(const lazy::BackendDevice&, const lazy::Shape& shape) const override {
     return std::make_shared<Buffer>(shape.scalar_type(), shape.sizes());
   }
   lazy::BackendDataPtr GetComputationDataFromNode(const lazy::Node* node) const override {
@@ -132,12 +119,10 @@ class FtmBackend final : public lazy::BackendImplInterface {
       const std::string& name, lazy::BackendDevice device) const override {
     return std::make_unique<TraceLowering>(name, device);
   }
-  std::vector<std::string> GetCompilationDevices(
-      const std::string& device, c10::ArrayRef<std::string>) const override {
+  std::vector<std::string> GetCompilationDevices(const std::string& device, c10::ArrayRef<std::string>) const override {
     return {device};
   }
-  std::vector<lazy::ComputationPtr> Compile(
-      std::vector<lazy::ComputationPtr> computations) const override {
+  std::vector<lazy::ComputationPtr> Compile(std::vector<lazy::ComputationPtr> computations) const override {
     return computations; // at their first run
   }
   std::vector<lazy::BackendDataPtr> ExecuteComputation(
@@ -161,19 +146,11 @@ class FtmBackend final : public lazy::BackendImplInterface {
     return std::make_shared<lazy::BackendDeviceType>(static_cast<int8_t>(at::kPrivateUse1));
   }
   void SetDefaultDeviceType(int8_t) override {}
-  int64_t GetDefaultDeviceOrdinal() const override {
-    return 0;
-  }
+  int64_t GetDefaultDeviceOrdinal() const override { return 0; }
   void SetDefaultDeviceOrdinal(int64_t) override {}
-  at::DeviceType EagerFallbackDeviceType() const override {
-    return at::kCPU;
-  }
-  std::vector<lazy::BackendDevice> GetBackendDevices() const override {
-    return {lazy_device()};
-  }
-  lazy::BackendDevice GetBackendDevice(c10::Device) const override {
-    return lazy_device();
-  }
+  at::DeviceType EagerFallbackDeviceType() const override { return at::kCPU; }
+  std::vector<lazy::BackendDevice> GetBackendDevices() const override { return {lazy_device()}; }
+  lazy::BackendDevice GetBackendDevice(c10::Device) const override { return lazy_device(); }
   std::string GetComputationBackendText(const lazy::ComputationPtr computation) const override {
     return computation->to_string();
   }

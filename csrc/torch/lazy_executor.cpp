@@ -15,13 +15,10 @@ class FtmExecutor final : public torch::lazy::LazyGraphExecutor {
   void RegisterTensor(std::shared_ptr<torch::lazy::LazyTensor::Data>) override {}
   void UnregisterTensor(torch::lazy::LazyTensor::Data*) override {}
 
-  void SyncLiveTensorsGraph(
-      const torch::lazy::BackendDevice*, c10::ArrayRef<std::string>, bool wait) override {
+  void SyncLiveTensorsGraph(const torch::lazy::BackendDevice*, c10::ArrayRef<std::string>, bool wait) override {
     sync(wait);
   }
-  void MarkStep(const torch::lazy::BackendDevice&) override {
-    sync(/*wait=*/false);
-  }
+  void MarkStep(const torch::lazy::BackendDevice&) override { sync(/*wait=*/false); }
 };
 
 } // namespace

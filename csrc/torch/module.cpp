@@ -55,8 +55,8 @@ void set_native_ops_from(const py::dict& native_ops) {
 }
 
 void init(
-    const py::dict& native_ops, const std::string& machine_library, int cores, bool checked,
-    uint64_t instruction_limit, const py::object& compile) {
+    const py::dict& native_ops, const std::string& machine_library, int cores, bool checked, uint64_t instruction_limit,
+    const py::object& compile) {
   set_native_ops_from(native_ops);
   set_checked(checked);
   set_compile_function(compile.is_none() ? nullptr : compile.ptr());
@@ -132,9 +132,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_metric_names", &metric_names);
   m.def("_metric_data", &metric_samples);
   m.def("_metric_report", &metric_report);
-  m.def("_add_time", [](const std::string& name, double seconds) {
-    add_sample(name, Measure::time, seconds * 1e9);
-  });
+  m.def("_add_time", [](const std::string& name, double seconds) { add_sample(name, Measure::time, seconds * 1e9); });
   m.def("_reset_metrics", &reset_metrics);
   m.def("_forbid_launch", &forbid_launch);
   m.def("_forbidden_launch", &forbidden_launch);
@@ -149,9 +147,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_initial_seed", [] { return default_generator().current_seed(); });
   m.def("_get_rng_state", &rng_state);
   m.def("_set_rng_state", torch::wrap_pybind_function(&ftm::set_rng_state));
-  m.def("_default_generator", [] {
-    return py::reinterpret_steal<py::object>(THPGenerator_Wrap(default_generator()));
-  });
+  m.def("_default_generator", [] { return py::reinterpret_steal<py::object>(THPGenerator_Wrap(default_generator())); });
 
   m.def("_memory_stats", &memory_statistics);
   m.def("_reset_peak_memory_stats", &reset_peak_memory);
@@ -174,9 +170,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_set_max_in_flight", torch::wrap_pybind_function(&set_max_in_flight));
   m.def("_set_executor", torch::wrap_pybind_function(&set_executor));
   m.def("_executor", [] { return uses_machine() ? "machine" : "reference"; });
-  m.def(
-      "_set_observer", [](const py::object& fn) { set_observer(fn.is_none() ? nullptr : fn.ptr()); },
-      py::arg("fn"));
+  m.def("_set_observer", [](const py::object& fn) { set_observer(fn.is_none() ? nullptr : fn.ptr()); }, py::arg("fn"));
   m.def("_set_debug_locations", &set_locations);
   m.def("_set_library_folders", &set_library_folders);
   m.def("_set_program_limit", torch::wrap_pybind_function(&set_program_limit));

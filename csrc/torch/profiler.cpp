@@ -37,9 +37,7 @@ class ProgramSession final : public libkineto::IActivityProfilerSession {
     }
     status_ = libkineto::TraceStatus::PROCESSING;
   }
-  std::vector<std::string> errors() override {
-    return errors_;
-  }
+  std::vector<std::string> errors() override { return errors_; }
   void processTrace(libkineto::ActivityLogger& logger) override {
     if (trace_) {
       for (const auto& activity : trace_->activities) {
@@ -48,15 +46,9 @@ class ProgramSession final : public libkineto::IActivityProfilerSession {
     }
     status_ = libkineto::TraceStatus::READY;
   }
-  std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override {
-    return {};
-  }
-  std::vector<libkineto::ResourceInfo> getResourceInfos() override {
-    return {};
-  }
-  std::unique_ptr<libkineto::CpuTraceBuffer> getTraceBuffer() override {
-    return std::move(trace_);
-  }
+  std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override { return {}; }
+  std::vector<libkineto::ResourceInfo> getResourceInfos() override { return {}; }
+  std::unique_ptr<libkineto::CpuTraceBuffer> getTraceBuffer() override { return std::move(trace_); }
 
  private:
   void finish_runs() {
@@ -116,15 +108,9 @@ struct Marks final : torch::profiler::impl::ProfilerStubs {
   void mark(const char*) const override {}
   void rangePush(const char*) const override {}
   void rangePop() const override {}
-  bool enabled() const override {
-    return true;
-  }
-  void onEachDevice(std::function<void(int)> op) const override {
-    op(0);
-  }
-  void synchronize() const override {
-    sync(/*wait=*/true);
-  }
+  bool enabled() const override { return true; }
+  void onEachDevice(std::function<void(int)> op) const override { op(0); }
+  void synchronize() const override { sync(/*wait=*/true); }
 };
 
 } // namespace

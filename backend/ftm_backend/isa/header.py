@@ -43,6 +43,7 @@ def render() -> str:
     lines = [
         "// Generated from backend/ftm_backend/isa/table.py by `python -m ftm_backend.isa.header --write`; do not edit.",
         "// Opcodes, types and the layout of a program image (see backend/ftm_backend/isa/layout.py).",
+        "// clang-format off",
         "#pragma once", "#include <cstdint>", "", "namespace ftm::isa {", "",
         f"constexpr uint64_t kMagic = 0x{int.from_bytes(layout.MAGIC, 'little'):016x}ull;",
         f"constexpr uint32_t kVersion = {layout.VERSION};",

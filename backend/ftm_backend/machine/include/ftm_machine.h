@@ -28,73 +28,72 @@ extern "C" {
 
 typedef struct ftm_machine ftm_machine; /* cores, scratchpads, a queue of jobs                    */
 typedef struct ftm_program ftm_program; /* a loaded image                                         */
-typedef struct ftm_job ftm_job;         /* one submitted run of a program                         */
+typedef struct ftm_job ftm_job; /* one submitted run of a program                         */
 
 /* Element types, as coded in images and in ftm_tensor_info.dtype. */
 enum ftm_dtype {
-    FTM_F64 = 0,
-    FTM_F32 = 1,
-    FTM_F16 = 2,
-    FTM_BF16 = 3,
-    FTM_I64 = 4,
-    FTM_I32 = 5,
-    FTM_I16 = 6,
-    FTM_I8 = 7,
-    FTM_U8 = 8,
-    FTM_B1 = 9 /* one byte, 0 or 1 */
+  FTM_F64 = 0,
+  FTM_F32 = 1,
+  FTM_F16 = 2,
+  FTM_BF16 = 3,
+  FTM_I64 = 4,
+  FTM_I32 = 5,
+  FTM_I16 = 6,
+  FTM_I8 = 7,
+  FTM_U8 = 8,
+  FTM_B1 = 9 /* one byte, 0 or 1 */
 };
 
 FTM_API int ftm_abi_version(void);
 
 /* One line about the build: which vector instructions it dispatches to on this host. */
-FTM_API const char *ftm_description(void);
+FTM_API const char* ftm_description(void);
 
 typedef struct {
-    uint32_t struct_size; /* sizeof(ftm_config)                                                   */
-    int32_t cores;        /* 1..256; 0: as many as the process may use                            */
-    int32_t checked;      /* 1: fault on uninitialised reads, slots in flight, ... (slow)         */
-    uint64_t am_bytes;    /* scratchpad limits; a program that needs more is refused at ftm_load. */
-    uint64_t sm_bytes;    /*   0: no limit of the machine's own                                   */
-    uint64_t gsm_bytes;
-    uint64_t instructions; /* that one core may execute in one run, after which the run is a fault; 0: no limit */
+  uint32_t struct_size; /* sizeof(ftm_config)                                                   */
+  int32_t cores; /* 1..256; 0: as many as the process may use                            */
+  int32_t checked; /* 1: fault on uninitialised reads, slots in flight, ... (slow)         */
+  uint64_t am_bytes; /* scratchpad limits; a program that needs more is refused at ftm_load. */
+  uint64_t sm_bytes; /*   0: no limit of the machine's own                                   */
+  uint64_t gsm_bytes;
+  uint64_t instructions; /* that one core may execute in one run, after which the run is a fault; 0: no limit */
 } ftm_config;
 
 /* NULL on failure.  The cores are threads that sleep while there is no job. */
-FTM_API ftm_machine *ftm_open(const ftm_config *config, char *err, size_t err_size);
+FTM_API ftm_machine* ftm_open(const ftm_config* config, char* err, size_t err_size);
 
 /* Finishes all submitted jobs, then frees the machine and its programs. */
-FTM_API void ftm_close(ftm_machine *machine);
+FTM_API void ftm_close(ftm_machine* machine);
 
-FTM_API int32_t ftm_cores(const ftm_machine *machine);
+FTM_API int32_t ftm_cores(const ftm_machine* machine);
 
 /* Checks an image and prepares it to run; copies what it needs.  NULL on failure. */
-FTM_API ftm_program *ftm_load(ftm_machine *machine, const void *image, size_t size, char *err,
-                              size_t err_size);
+FTM_API ftm_program* ftm_load(ftm_machine* machine, const void* image, size_t size, char* err, size_t err_size);
 
 /* The program may have jobs in flight: it is freed when the last has finished. */
-FTM_API void ftm_unload(ftm_machine *machine, ftm_program *program);
+FTM_API void ftm_unload(ftm_machine* machine, ftm_program* program);
 
 typedef struct {
-    const char *name;     /* lives as long as the program                                         */
-    int32_t dtype;        /* enum ftm_dtype                                                       */
-    int32_t rank;         /* 0..: number of extents                                               */
-    const int64_t *shape; /* rank extents; dense, row-major                                       */
-    uint64_t bytes;
-    int32_t alias;        /* of an output: the input whose storage it may share, or -1            */
+  const char* name; /* lives as long as the program                                         */
+  int32_t dtype; /* enum ftm_dtype                                                       */
+  int32_t rank; /* 0..: number of extents                                               */
+  const int64_t* shape; /* rank extents; dense, row-major                                       */
+  uint64_t bytes;
+  int32_t alias; /* of an output: the input whose storage it may share, or -1            */
 } ftm_tensor_info;
 
-FTM_API int32_t ftm_input_count(const ftm_program *program);
-FTM_API int32_t ftm_scalar_count(const ftm_program *program);
-FTM_API int32_t ftm_output_count(const ftm_program *program);
+FTM_API int32_t ftm_input_count(const ftm_program* program);
+FTM_API int32_t ftm_scalar_count(const ftm_program* program);
+FTM_API int32_t ftm_output_count(const ftm_program* program);
 /* 0, or -1 when there is no such index.  A scalar has rank 0 and dtype FTM_F64 or FTM_I64. */
-FTM_API int ftm_input_info(const ftm_program *program, int32_t index, ftm_tensor_info *info);
-FTM_API int ftm_scalar_info(const ftm_program *program, int32_t index, ftm_tensor_info *info);
-FTM_API int ftm_output_info(const ftm_program *program, int32_t index, ftm_tensor_info *info);
-FTM_API uint64_t ftm_arena_bytes(const ftm_program *program);
+FTM_API int ftm_input_info(const ftm_program* program, int32_t index, ftm_tensor_info* info);
+FTM_API int ftm_scalar_info(const ftm_program* program, int32_t index, ftm_tensor_info* info);
+FTM_API int ftm_output_info(const ftm_program* program, int32_t index, ftm_tensor_info* info);
+FTM_API uint64_t ftm_arena_bytes(const ftm_program* program);
 
 /* Called once when a job has ended, on a thread of the machine, before ftm_wait returns: status as of
  * ftm_wait, message empty or the fault.  It must not block nor call ftm_wait, ftm_close. */
-typedef void (*ftm_done)(void *user, int status, const char *message);
+typedef void (*ftm_done)(void* user, int status, const char* message);
 
 /* Queues one run and returns at once; jobs run one after another in the order of submission.
  *
@@ -104,41 +103,41 @@ typedef void (*ftm_done)(void *user, int status, const char *message);
  * arena: ftm_arena_bytes() bytes, 64-byte aligned, or NULL: then the machine brings its own.
  * The arrays themselves (inputs, outputs, scalars) are copied.  done may be NULL.
  * NULL on failure (a closed machine, a missing address). */
-FTM_API ftm_job *ftm_submit(ftm_machine *machine, ftm_program *program, void *const *inputs,
-                            void *const *outputs, const void *scalars, void *arena, ftm_done done,
-                            void *user, char *err, size_t err_size);
+FTM_API ftm_job* ftm_submit(
+    ftm_machine* machine, ftm_program* program, void* const* inputs, void* const* outputs, const void* scalars,
+    void* arena, ftm_done done, void* user, char* err, size_t err_size);
 
 /* Waits for the job's end and frees the handle: call exactly once, or ftm_release instead.
  * 0: it ran.  1 or 2: fault of the program; err has the message with the line of assembly.  2: it had not yet
  * written any output that has an input's address, so all inputs are whole.  3: ftm_interrupt stopped it, and all
  * inputs are whole; err has the message. */
-FTM_API int ftm_wait(ftm_job *job, char *err, size_t err_size);
+FTM_API int ftm_wait(ftm_job* job, char* err, size_t err_size);
 
 /* Waits for at most so many milliseconds; 1 when the job has ended, else 0.  The handle stays valid. */
-FTM_API int ftm_poll(const ftm_job *job, uint32_t milliseconds);
+FTM_API int ftm_poll(const ftm_job* job, uint32_t milliseconds);
 
 /* Asks a job to stop where it next begins a kernel, repeats a loop or meets a barrier, and returns at once; the
  * handle stays valid.  A job that has written over an input goes on to its end, since stopping would lose that
  * input; so does one that has no such place left. */
-FTM_API void ftm_interrupt(ftm_job *job);
+FTM_API void ftm_interrupt(ftm_job* job);
 
 /* Gives the handle up without waiting; the job runs all the same. */
-FTM_API void ftm_release(ftm_job *job);
+FTM_API void ftm_release(ftm_job* job);
 
 typedef struct {
-    uint32_t struct_size;  /* sizeof(ftm_stats_data), set by the caller                            */
-    uint32_t reserved;
-    uint64_t jobs;         /* ended, faults included                                               */
-    uint64_t faults;
-    uint64_t instructions; /* of all cores; a map or a DMA is one                                  */
-    uint64_t dma_bytes;    /* moved between DDR and scratchpads                                    */
-    uint64_t mm_flops;     /* 2 M N K of each matrix product                                       */
-    uint64_t map_elements; /* rows x columns of each map                                           */
-    uint64_t nanoseconds;  /* from the first core's start to the last core's end, summed over jobs */
+  uint32_t struct_size; /* sizeof(ftm_stats_data), set by the caller                            */
+  uint32_t reserved;
+  uint64_t jobs; /* ended, faults included                                               */
+  uint64_t faults;
+  uint64_t instructions; /* of all cores; a map or a DMA is one                                  */
+  uint64_t dma_bytes; /* moved between DDR and scratchpads                                    */
+  uint64_t mm_flops; /* 2 M N K of each matrix product                                       */
+  uint64_t map_elements; /* rows x columns of each map                                           */
+  uint64_t nanoseconds; /* from the first core's start to the last core's end, summed over jobs */
 } ftm_stats_data;
 
 /* Totals since the machine was opened. */
-FTM_API void ftm_stats(const ftm_machine *machine, ftm_stats_data *stats);
+FTM_API void ftm_stats(const ftm_machine* machine, ftm_stats_data* stats);
 
 #ifdef __cplusplus
 }

@@ -15,74 +15,76 @@ namespace ftm {
 
 // Shared by the cores of one job.
 struct Shadow {
-    struct Region {
-        const uint8_t* base;
-        std::vector<uint32_t> tags;  // by byte, see Checker::tag
-    };
-    std::vector<Region> regions;  // of DDR
-    struct Home {
-        int32_t region;  // -1: never written, always initialised
-        int64_t offset;
-    };
-    std::vector<Home> homes;    // of each buffer
-    std::vector<uint32_t> gsm;  // tags
-    std::vector<uint32_t> gsm_owner;
+  struct Region {
+    const uint8_t* base;
+    std::vector<uint32_t> tags; // by byte, see Checker::tag
+  };
+  std::vector<Region> regions; // of DDR
+  struct Home {
+    int32_t region; // -1: never written, always initialised
+    int64_t offset;
+  };
+  std::vector<Home> homes; // of each buffer
+  std::vector<uint32_t> gsm; // tags
+  std::vector<uint32_t> gsm_owner;
 
-    Shadow(const Program& program, uint8_t* const* buffers);
+  Shadow(const Program& program, uint8_t* const* buffers);
 };
 
 class Checker {
-public:
-    Checker(Core& core, Shadow& shadow);
+ public:
+  Checker(Core& core, Shadow& shadow);
 
-    void load_integer(int32_t buffer, int64_t at);
-    void wait(int32_t number);
-    void wait_all() { flights_.clear(); }
-    void next_epoch() { ++epoch_; }
-    // dims: not yet simplified; to: in the tile, from: in the buffer.
-    void load(const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at);
-    void store(const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at, bool add);
-    void gather(const Dma& dma, int32_t index, int32_t number, int64_t rows, int64_t columns);
-    void scatter(const Dma& dma, int32_t index, int32_t number, int64_t rows, int64_t columns);
-    // One row of a row transfer; dims: `from` steps in the buffer for a read, `to` for a write.
-    void read_buffer(int32_t buffer, const CopyDim* dims, int count, int64_t at);
-    void write_buffer(int32_t buffer, const CopyDim* dims, int count, int64_t at, bool combine);
-    void gather_elements(int32_t buffer, const uint64_t* places, int64_t n);
-    void tile_copy(const Matrix& operands, int32_t from, int32_t to);
-    void matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, int64_t m, int64_t n, bool acc);
-    void transpose(const Matrix& operands, int32_t from, int32_t to);
-    void scan(const Matrix& operands, int32_t x, int32_t carry, int32_t y);
-    void sort(const Matrix& operands, int32_t from, int32_t to, int32_t kept);
-    void merge(const Matrix& operands, int32_t a, int32_t b, int32_t y);
-    void map_input(int32_t tile, int32_t number, int64_t rows, int64_t columns);
-    void map_output(const MapPlan& plan, int32_t tile, int32_t number, int64_t rows, int64_t columns, bool accumulate);
+  void load_integer(int32_t buffer, int64_t at);
+  void wait(int32_t number);
+  void wait_all() { flights_.clear(); }
+  void next_epoch() { ++epoch_; }
+  // dims: not yet simplified; to: in the tile, from: in the buffer.
+  void load(const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at);
+  void store(
+      const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at,
+      bool add);
+  void gather(const Dma& dma, int32_t index, int32_t number, int64_t rows, int64_t columns);
+  void scatter(const Dma& dma, int32_t index, int32_t number, int64_t rows, int64_t columns);
+  // One row of a row transfer; dims: `from` steps in the buffer for a read, `to` for a write.
+  void read_buffer(int32_t buffer, const CopyDim* dims, int count, int64_t at);
+  void write_buffer(int32_t buffer, const CopyDim* dims, int count, int64_t at, bool combine);
+  void gather_elements(int32_t buffer, const uint64_t* places, int64_t n);
+  void tile_copy(const Matrix& operands, int32_t from, int32_t to);
+  void matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, int64_t m, int64_t n, bool acc);
+  void transpose(const Matrix& operands, int32_t from, int32_t to);
+  void scan(const Matrix& operands, int32_t x, int32_t carry, int32_t y);
+  void sort(const Matrix& operands, int32_t from, int32_t to, int32_t kept);
+  void merge(const Matrix& operands, int32_t a, int32_t b, int32_t y);
+  void map_input(int32_t tile, int32_t number, int64_t rows, int64_t columns);
+  void map_output(const MapPlan& plan, int32_t tile, int32_t number, int64_t rows, int64_t columns, bool accumulate);
 
-private:
-    struct Flight {
-        int32_t number, tile;
-        bool into;  // writes the slot; else reads it
-        uint32_t line;
-    };
+ private:
+  struct Flight {
+    int32_t number, tile;
+    bool into; // writes the slot; else reads it
+    uint32_t line;
+  };
 
-    std::string name(int32_t tile, int32_t number) const { return core_.name(tile, number); }
-    int64_t start(int32_t tile, int32_t number) const { return core_.start(tile, number); }
-    void idle(int32_t tile, int32_t number, bool writes) const;
-    void fly(int32_t tile, int32_t number, bool into);
-    void read_tile(int32_t tile, int32_t number, int64_t rows, int64_t columns);
-    void write_tile(int32_t tile, int32_t number, int64_t rows, int64_t columns);
-    void within(int32_t tile, int32_t number, int64_t rows, int64_t columns) const;
-    void read_element(int32_t buffer, int64_t at);
-    void write_element(int32_t buffer, int64_t at);
-    template <class F>
-    void each(const CopyDim* dims, int count, int64_t at, bool to, F f);
-    uint32_t tag() const { return epoch_ << 8 | uint32_t(core_.id); }
-    bool foreign(uint32_t tag) const { return tag >> 8 == epoch_ && (tag & 255) != uint32_t(core_.id); }
+  std::string name(int32_t tile, int32_t number) const { return core_.name(tile, number); }
+  int64_t start(int32_t tile, int32_t number) const { return core_.start(tile, number); }
+  void idle(int32_t tile, int32_t number, bool writes) const;
+  void fly(int32_t tile, int32_t number, bool into);
+  void read_tile(int32_t tile, int32_t number, int64_t rows, int64_t columns);
+  void write_tile(int32_t tile, int32_t number, int64_t rows, int64_t columns);
+  void within(int32_t tile, int32_t number, int64_t rows, int64_t columns) const;
+  void read_element(int32_t buffer, int64_t at);
+  void write_element(int32_t buffer, int64_t at);
+  template <class F>
+  void each(const CopyDim* dims, int count, int64_t at, bool to, F f);
+  uint32_t tag() const { return epoch_ << 8 | uint32_t(core_.id); }
+  bool foreign(uint32_t tag) const { return tag >> 8 == epoch_ && (tag & 255) != uint32_t(core_.id); }
 
-    Core& core_;
-    Shadow& shadow_;
-    std::vector<uint32_t> owner_[3];  // of AM and SM, by byte: the slot that wrote it, plus 1
-    std::vector<Flight> flights_;
-    uint32_t epoch_ = 2;  // of the first stretch up to a barrier; what was there before has epoch 1
+  Core& core_;
+  Shadow& shadow_;
+  std::vector<uint32_t> owner_[3]; // of AM and SM, by byte: the slot that wrote it, plus 1
+  std::vector<Flight> flights_;
+  uint32_t epoch_ = 2; // of the first stretch up to a barrier; what was there before has epoch 1
 };
 
-}  // namespace ftm
+} // namespace ftm

@@ -17,13 +17,11 @@ class Team;
 struct MapScratch;
 
 // What a program did wrong; the message has no place yet, the interpreter adds the line.
-struct Fault : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
+struct Fault : std::runtime_error { using std::runtime_error::runtime_error; };
 
 // The run was stopped from outside.
 struct Interrupted : Fault {
-    Interrupted() : Fault("was interrupted") {}
+  Interrupted() : Fault("was interrupted") {}
 };
 
 // How far a run has gone.  It leaves `whole` once, whoever is first: the program, by writing over an input, or the
@@ -33,118 +31,122 @@ enum class Phase : uint8_t { whole, overwritten, stopping };
 // What the machine notes where a program that lacks a BARRIER lets cores write at the same time: each read finds something
 // that was written.
 template <class T>
-T read_shared(const T& at) { return __atomic_load_n(&at, __ATOMIC_RELAXED); }
+T read_shared(const T& at) {
+  return __atomic_load_n(&at, __ATOMIC_RELAXED);
+}
 template <class T>
-void write_shared(T& at, T value) { __atomic_store_n(&at, value, __ATOMIC_RELAXED); }
+void write_shared(T& at, T value) {
+  __atomic_store_n(&at, value, __ATOMIC_RELAXED);
+}
 
 class Extent {
-public:
-    Extent(int32_t n = 0) : n_(n) {}
-    Extent(const Extent& other) : n_(other) {}
-    Extent& operator=(const Extent& other) { return *this = int32_t(other); }
-    Extent& operator=(int32_t n) {
-        write_shared(n_, n);
-        return *this;
-    }
-    operator int32_t() const { return read_shared(n_); }
+ public:
+  Extent(int32_t n = 0) : n_(n) {}
+  Extent(const Extent& other) : n_(other) {}
+  Extent& operator=(const Extent& other) { return *this = int32_t(other); }
+  Extent& operator=(int32_t n) {
+    write_shared(n_, n);
+    return *this;
+  }
+  operator int32_t() const { return read_shared(n_); }
 
-private:
-    int32_t n_;
+ private:
+  int32_t n_;
 };
 
 // One slot of a tile's ring: where it lies, and its current extents, which never exceed the tile's.
 struct Slot {
-    uint8_t* base;
-    Extent rows, columns;
+  uint8_t* base;
+  Extent rows, columns;
 };
 
 // Memory that a buffer's name stands for: of a parameter, from the address that it is bound to.
 struct View {
-    uint8_t* base;
-    int64_t elements;
-    int32_t buffer;  // of the program
-    bool donated;    // an output that has the address of an input
-    int64_t start;   // element of the buffer
+  uint8_t* base;
+  int64_t elements;
+  int32_t buffer; // of the program
+  bool donated; // an output that has the address of an input
+  int64_t start; // element of the buffer
 };
 
-struct Counters {
-    uint64_t instructions = 0, dma_bytes = 0, mm_flops = 0, map_elements = 0;
-};
+struct Counters { uint64_t instructions = 0, dma_bytes = 0, mm_flops = 0, map_elements = 0; };
 
 // Memory that starts at a multiple of 64 bytes and may be read kSlack bytes past its end.
 class Memory {
-public:
-    Memory() = default;
-    ~Memory();
-    Memory(const Memory&) = delete;
-    Memory& operator=(const Memory&) = delete;
-    // Grows to at least `bytes`; the contents are lost when it does.  Throws std::bad_alloc.
-    uint8_t* ensure(int64_t bytes);
-    uint8_t* data() const { return data_; }
-    int64_t size() const { return size_; }
+ public:
+  Memory() = default;
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  // Grows to at least `bytes`; the contents are lost when it does.  Throws std::bad_alloc.
+  uint8_t* ensure(int64_t bytes);
+  uint8_t* data() const { return data_; }
+  int64_t size() const { return size_; }
 
-private:
-    uint8_t* data_ = nullptr;
-    int64_t size_ = 0;
+ private:
+  uint8_t* data_ = nullptr;
+  int64_t size_ = 0;
 };
 
 // As the scalar unit adds: modulo 2^64.
-inline int64_t wrapping_add(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
+inline int64_t wrapping_add(int64_t a, int64_t b) {
+  return int64_t(uint64_t(a) + uint64_t(b));
+}
 
 struct Core {
-    Core();
-    ~Core();
+  Core();
+  ~Core();
 
-    const Program* program = nullptr;
-    int32_t id = 0, count = 1;
-    int64_t* r = nullptr;              // the register file, see Source
-    View* views = nullptr;             // of each buffer of the program
-    std::atomic<Phase>* phase = nullptr;
-    uint64_t most_instructions = 0;    // UINT64_MAX: any number
-    Slot* slots = nullptr;             // this core's
-    Slot* shared_slots = nullptr;      // those of GSM tiles
-    uint8_t* strips = nullptr;         // Program::strip_bytes
-    Memory work;                       // of matrix products and sorts
-    Memory sums;                       // of reductions
-    std::unique_ptr<MapScratch> map_scratch;
-    Checker* checker = nullptr;        // in checked mode
-    Team* team = nullptr;
-    Counters counters;
-    uint32_t step = 0;                 // the instruction being run, for messages
+  const Program* program = nullptr;
+  int32_t id = 0, count = 1;
+  int64_t* r = nullptr; // the register file, see Source
+  View* views = nullptr; // of each buffer of the program
+  std::atomic<Phase>* phase = nullptr;
+  uint64_t most_instructions = 0; // UINT64_MAX: any number
+  Slot* slots = nullptr; // this core's
+  Slot* shared_slots = nullptr; // those of GSM tiles
+  uint8_t* strips = nullptr; // Program::strip_bytes
+  Memory work; // of matrix products and sorts
+  Memory sums; // of reductions
+  std::unique_ptr<MapScratch> map_scratch;
+  Checker* checker = nullptr; // in checked mode
+  Team* team = nullptr;
+  Counters counters;
+  uint32_t step = 0; // the instruction being run, for messages
 
-    int64_t value(const Source& s) const { return wrapping_add(r[s.reg], s.immediate); }
-    const TileDecl& tile(int32_t index) const { return program->tiles[index]; }
+  int64_t value(const Source& s) const { return wrapping_add(r[s.reg], s.immediate); }
+  const TileDecl& tile(int32_t index) const { return program->tiles[index]; }
 
-    // Number of a slot among all slots of the program.
-    int32_t slot_number(int32_t tile_index, int64_t slot) const {
-        const TileDecl& t = program->tiles[tile_index];
-        if (t.depth == 1) return t.first_slot;
-        int64_t k = slot % t.depth;
-        return t.first_slot + int32_t(k < 0 ? k + t.depth : k);
-    }
-    Slot& slot(int32_t tile_index, int32_t number) const {
-        return (program->tiles[tile_index].space == 3 ? shared_slots : slots)[number];
-    }
-    Slot& slot(const TileRef& ref) const { return slot(ref.tile, slot_number(ref.tile, value(ref.slot))); }
-    int32_t number(const TileRef& ref) const { return slot_number(ref.tile, value(ref.slot)); }
+  // Number of a slot among all slots of the program.
+  int32_t slot_number(int32_t tile_index, int64_t slot) const {
+    const TileDecl& t = program->tiles[tile_index];
+    if (t.depth == 1) return t.first_slot;
+    int64_t k = slot % t.depth;
+    return t.first_slot + int32_t(k < 0 ? k + t.depth : k);
+  }
+  Slot& slot(int32_t tile_index, int32_t number) const {
+    return (program->tiles[tile_index].space == 3 ? shared_slots : slots)[number];
+  }
+  Slot& slot(const TileRef& ref) const { return slot(ref.tile, slot_number(ref.tile, value(ref.slot))); }
+  int32_t number(const TileRef& ref) const { return slot_number(ref.tile, value(ref.slot)); }
 
-    // Where a slot lies in its scratchpad, in bytes.
-    int64_t start(int32_t tile_index, int32_t number) const {
-        const TileDecl& t = tile(tile_index);
-        return t.offset + (number - t.first_slot) * t.slot_bytes;
-    }
-    // Whether two slots share bytes.
-    bool touch(int32_t tile_a, int32_t a, int32_t tile_b, int32_t b) const {
-        const TileDecl &ta = tile(tile_a), &tb = tile(tile_b);
-        const int64_t sa = start(tile_a, a), sb = start(tile_b, b);
-        return ta.space == tb.space && sa < sb + tb.slot_bytes && sb < sa + ta.slot_bytes;
-    }
-    std::string name(int32_t tile, int32_t number) const;
-    // "b3, which has 16 elements"; of a parameter also what it is bound to.
-    std::string buffer_name(int32_t buffer) const;
-    void bind(const Call& call);
-    // Throws Fault where `what`, a slot that is written, shares bytes with another operand.
-    void apart(const char* what, int32_t written_tile, int32_t written, int32_t tile, int32_t number) const;
+  // Where a slot lies in its scratchpad, in bytes.
+  int64_t start(int32_t tile_index, int32_t number) const {
+    const TileDecl& t = tile(tile_index);
+    return t.offset + (number - t.first_slot) * t.slot_bytes;
+  }
+  // Whether two slots share bytes.
+  bool touch(int32_t tile_a, int32_t a, int32_t tile_b, int32_t b) const {
+    const TileDecl &ta = tile(tile_a), &tb = tile(tile_b);
+    const int64_t sa = start(tile_a, a), sb = start(tile_b, b);
+    return ta.space == tb.space && sa < sb + tb.slot_bytes && sb < sa + ta.slot_bytes;
+  }
+  std::string name(int32_t tile, int32_t number) const;
+  // "b3, which has 16 elements"; of a parameter also what it is bound to.
+  std::string buffer_name(int32_t buffer) const;
+  void bind(const Call& call);
+  // Throws Fault where `what`, a slot that is written, shares bytes with another operand.
+  void apart(const char* what, int32_t written_tile, int32_t written, int32_t tile, int32_t number) const;
 };
 
 // Runs the program from main to its end.  Throws Fault.
@@ -169,4 +171,4 @@ void wait_for_team(Core& core);
 
 std::string extents(int64_t rows, int64_t columns);
 
-}  // namespace ftm
+} // namespace ftm

@@ -14,249 +14,254 @@ using Wide = __int128;
 
 // A transfer's loops, and what they span on either side.
 struct Shape {
-    CopyDim dims[kMostDims];  // to: in the tile; from: in the buffer
-    int count = 0;
-    int64_t rows = 1, columns = 1;
-    Wide least = 0, most = 0;  // element offsets reached in the buffer, relative to the start
-    bool overlapping = false;  // two elements of the tile may meet in one of the buffer
+  CopyDim dims[kMostDims]; // to: in the tile; from: in the buffer
+  int count = 0;
+  int64_t rows = 1, columns = 1;
+  Wide least = 0, most = 0; // element offsets reached in the buffer, relative to the start
+  bool overlapping = false; // two elements of the tile may meet in one of the buffer
 };
 
 int64_t extent_of(const Core& core, const Source& s, int64_t most) {
-    const int64_t n = core.value(s);
-    if (n < 0) throw Fault("extent " + std::to_string(n) + " is negative");
-    if (n > most) throw Fault("extent " + std::to_string(n) + " exceeds the tile");
-    return n;
+  const int64_t n = core.value(s);
+  if (n < 0) throw Fault("extent " + std::to_string(n) + " is negative");
+  if (n > most) throw Fault("extent " + std::to_string(n) + " exceeds the tile");
+  return n;
 }
 
 // The loops over dims[first..end) which are one side of the bar; `unit`: distance of neighbours in the tile.
 int64_t add_side(const Core& core, const Dma& dma, int first, int end, int64_t unit, int64_t most, Shape& shape) {
-    int64_t product = 1;
-    for (int k = end - 1; k >= first; --k) {
-        CopyDim& d = shape.dims[k];
-        d.extent = extent_of(core, dma.dims[k].extent, most);
-        d.from = core.value(dma.dims[k].stride);
-        d.to = product * unit;
-        product *= d.extent;
-        if (product > most) {
-            const TileDecl& t = core.tile(dma.data.tile);
-            throw Fault("the extents exceed tile " + t.name + ", which is " + extents(t.rows, t.columns));
-        }
-        if (d.extent > 1) {
-            (d.from < 0 ? shape.least : shape.most) += Wide(d.from) * (d.extent - 1);
-            shape.overlapping |= d.from == 0;
-        }
+  int64_t product = 1;
+  for (int k = end - 1; k >= first; --k) {
+    CopyDim& d = shape.dims[k];
+    d.extent = extent_of(core, dma.dims[k].extent, most);
+    d.from = core.value(dma.dims[k].stride);
+    d.to = product * unit;
+    product *= d.extent;
+    if (product > most) {
+      const TileDecl& t = core.tile(dma.data.tile);
+      throw Fault("the extents exceed tile " + t.name + ", which is " + extents(t.rows, t.columns));
     }
-    return product;
+    if (d.extent > 1) {
+      (d.from < 0 ? shape.least : shape.most) += Wide(d.from) * (d.extent - 1);
+      shape.overlapping |= d.from == 0;
+    }
+  }
+  return product;
 }
 
 Shape shape_of(const Core& core, const Dma& dma) {
-    Shape shape;
-    const TileDecl& t = core.tile(dma.data.tile);
-    const int all = dma.row_dims + dma.column_dims;
-    shape.columns = add_side(core, dma, dma.row_dims, all, 1, t.columns, shape);
-    shape.rows = add_side(core, dma, 0, dma.row_dims, t.columns, t.rows, shape);
-    shape.count = all;
-    return shape;
+  Shape shape;
+  const TileDecl& t = core.tile(dma.data.tile);
+  const int all = dma.row_dims + dma.column_dims;
+  shape.columns = add_side(core, dma, dma.row_dims, all, 1, t.columns, shape);
+  shape.rows = add_side(core, dma, 0, dma.row_dims, t.columns, t.rows, shape);
+  shape.count = all;
+  return shape;
 }
 
 [[noreturn]] void outside(const Core& core, const Dma& dma, Wide least, Wide most) {
-    throw Fault("reaches elements " + std::to_string(int64_t(least)) + " to " + std::to_string(int64_t(most)) + " of " +
-                core.buffer_name(dma.buffer));
+  throw Fault(
+      "reaches elements " + std::to_string(int64_t(least)) + " to " + std::to_string(int64_t(most)) + " of " +
+      core.buffer_name(dma.buffer));
 }
 
 void check_inside(const Core& core, const Dma& dma, Wide offset, const Shape& shape) {
-    const int64_t elements = core.views[dma.buffer].elements;
-    if (offset + shape.least < 0 || offset + shape.most >= elements)
-        outside(core, dma, offset + shape.least, offset + shape.most);
+  const int64_t elements = core.views[dma.buffer].elements;
+  if (offset + shape.least < 0 || offset + shape.most >= elements)
+    outside(core, dma, offset + shape.least, offset + shape.most);
 }
 
 // to[i] = op(to[i], from[i]) for adjacent elements.
 void combine(Op op, Type type, uint8_t* to, const uint8_t* from, int64_t n) {
-    const KernelTable& table = kernels();
-    if (!is_half(type)) return table.strip[int(op)][int(type)][0](to, to, from, nullptr, n);
-    const int half = int(type) - int(Type::F16);
-    alignas(64) float a[256 + 16], b[256 + 16];
-    for (int64_t i = 0; i < n; i += 256) {
-        const int64_t count = n - i < 256 ? n - i : 256;
-        table.load_half[half](a, to + 2 * i, nullptr, nullptr, count);
-        table.load_half[half](b, from + 2 * i, nullptr, nullptr, count);
-        table.strip[int(op)][int(Type::F32)][0](a, a, b, nullptr, count);
-        table.store_half[half](to + 2 * i, a, nullptr, nullptr, count);
-    }
+  const KernelTable& table = kernels();
+  if (!is_half(type)) return table.strip[int(op)][int(type)][0](to, to, from, nullptr, n);
+  const int half = int(type) - int(Type::F16);
+  alignas(64) float a[256 + 16], b[256 + 16];
+  for (int64_t i = 0; i < n; i += 256) {
+    const int64_t count = n - i < 256 ? n - i : 256;
+    table.load_half[half](a, to + 2 * i, nullptr, nullptr, count);
+    table.load_half[half](b, from + 2 * i, nullptr, nullptr, count);
+    table.strip[int(op)][int(Type::F32)][0](a, a, b, nullptr, count);
+    table.store_half[half](to + 2 * i, a, nullptr, nullptr, count);
+  }
 }
 
 // As copy_elements, but combining; in the order of the loops.  dims: to is the buffer.
 void combine_elements(Op op, Type type, uint8_t* to, const uint8_t* from, const CopyDim* dims, int count) {
-    const int64_t bytes = type_bytes(type);
-    if (count == 0) return combine(op, type, to, from, 1);
-    const CopyDim& d = dims[0];
-    if (count > 1) {
-        for (int64_t i = 0; i < d.extent; ++i)
-            combine_elements(op, type, to + i * d.to * bytes, from + i * d.from * bytes, dims + 1, count - 1);
-    } else if (d.to == 1 && d.from == 1) {
-        combine(op, type, to, from, d.extent);
-    } else if (d.to == 0) {
-        for (int64_t i = 0; i < d.extent; ++i) combine(op, type, to, from + i * d.from * bytes, 1);
-    } else {
-        alignas(64) uint8_t a[64 * 8 + kSlack], b[64 * 8 + kSlack];
-        for (int64_t i = 0; i < d.extent; i += 64) {
-            const int64_t n = d.extent - i < 64 ? d.extent - i : 64;
-            uint8_t* at = to + i * d.to * bytes;
-            const CopyDim out{n, 1, d.to}, in{n, 1, d.from}, back{n, d.to, 1};
-            copy_elements(a, at, &out, 1, bytes, true);
-            copy_elements(b, from + i * d.from * bytes, &in, 1, bytes, true);
-            combine(op, type, a, b, n);
-            copy_elements(at, a, &back, 1, bytes, true);
-        }
+  const int64_t bytes = type_bytes(type);
+  if (count == 0) return combine(op, type, to, from, 1);
+  const CopyDim& d = dims[0];
+  if (count > 1) {
+    for (int64_t i = 0; i < d.extent; ++i)
+      combine_elements(op, type, to + i * d.to * bytes, from + i * d.from * bytes, dims + 1, count - 1);
+  } else if (d.to == 1 && d.from == 1) {
+    combine(op, type, to, from, d.extent);
+  } else if (d.to == 0) {
+    for (int64_t i = 0; i < d.extent; ++i) combine(op, type, to, from + i * d.from * bytes, 1);
+  } else {
+    alignas(64) uint8_t a[64 * 8 + kSlack], b[64 * 8 + kSlack];
+    for (int64_t i = 0; i < d.extent; i += 64) {
+      const int64_t n = d.extent - i < 64 ? d.extent - i : 64;
+      uint8_t* at = to + i * d.to * bytes;
+      const CopyDim out{n, 1, d.to}, in{n, 1, d.from}, back{n, d.to, 1};
+      copy_elements(a, at, &out, 1, bytes, true);
+      copy_elements(b, from + i * d.from * bytes, &in, 1, bytes, true);
+      combine(op, type, a, b, n);
+      copy_elements(at, a, &back, 1, bytes, true);
     }
+  }
 }
 
 void reverse(CopyDim* dims, int count) {
-    for (int k = 0; k < count; ++k) std::swap(dims[k].to, dims[k].from);
+  for (int k = 0; k < count; ++k) std::swap(dims[k].to, dims[k].from);
 }
 
 // Index i of a tile, read once: it may lie where another core writes, and what is used must be what was checked.
 int64_t index_at(const Slot& slot, const TileDecl& tile, int64_t i) {
-    const int64_t at = i / slot.columns * tile.columns + i % slot.columns;
-    int64_t x;
-    if (tile.type == Type::I64) {
-        std::memcpy(&x, slot.base + 8 * at, 8);
-    } else {
-        int32_t narrow;
-        std::memcpy(&narrow, slot.base + 4 * at, 4);
-        x = narrow;
-    }
-    asm volatile("" : "+r"(x));
-    return x;
+  const int64_t at = i / slot.columns * tile.columns + i % slot.columns;
+  int64_t x;
+  if (tile.type == Type::I64) {
+    std::memcpy(&x, slot.base + 8 * at, 8);
+  } else {
+    int32_t narrow;
+    std::memcpy(&narrow, slot.base + 4 * at, 4);
+    x = narrow;
+  }
+  asm volatile("" : "+r"(x));
+  return x;
 }
 
 // Called before a transfer writes to a buffer.
 void note_write(const Core& core, const Dma& dma) {
-    if (!core.views[dma.buffer].donated || core.phase->load(std::memory_order_relaxed) == Phase::overwritten) return;
-    Phase found = Phase::whole;
-    if (!core.phase->compare_exchange_strong(found, Phase::overwritten, std::memory_order_relaxed) && found == Phase::stopping)
-        throw Interrupted();
+  if (!core.views[dma.buffer].donated || core.phase->load(std::memory_order_relaxed) == Phase::overwritten) return;
+  Phase found = Phase::whole;
+  if (!core.phase->compare_exchange_strong(found, Phase::overwritten, std::memory_order_relaxed) &&
+      found == Phase::stopping)
+    throw Interrupted();
 }
 
 // Where row i of a row transfer starts in the buffer.
 int64_t row_offset(const Core& core, const Dma& dma, int64_t i, int64_t index, const Shape& shape) {
-    const Wide at = Wide(index) * core.value(dma.row_stride) + core.value(dma.offset);
-    const int64_t elements = core.views[dma.buffer].elements;
-    if (at + shape.least < 0 || at + shape.most >= elements)
-        throw Fault("index " + std::to_string(index) + " of row " + std::to_string(i) + " leads outside " +
-                    core.buffer_name(dma.buffer) + " (index out of range)");
-    return int64_t(at);
+  const Wide at = Wide(index) * core.value(dma.row_stride) + core.value(dma.offset);
+  const int64_t elements = core.views[dma.buffer].elements;
+  if (at + shape.least < 0 || at + shape.most >= elements)
+    throw Fault(
+        "index " + std::to_string(index) + " of row " + std::to_string(i) + " leads outside " +
+        core.buffer_name(dma.buffer) + " (index out of range)");
+  return int64_t(at);
 }
 
-}  // namespace
+} // namespace
 
 void run_load(Core& core, const Dma& dma) {
-    Shape shape = shape_of(core, dma);
-    const TileDecl& t = core.tile(dma.data.tile);
-    const int32_t number = core.number(dma.data);
-    Slot& slot = core.slot(dma.data.tile, number);
-    const int64_t bytes = type_bytes(t.type);
-    const int64_t offset = core.value(dma.offset);
-    const bool empty = shape.rows == 0 || shape.columns == 0;
-    if (!empty) check_inside(core, dma, offset, shape);
-    if (core.checker) core.checker->load(dma, number, shape.rows, shape.columns, shape.dims, shape.count, offset);
-    slot.rows = int32_t(shape.rows);
-    slot.columns = int32_t(shape.columns);
-    if (empty) return;
-    core.counters.dma_bytes += uint64_t(shape.rows * shape.columns * bytes);
-    const int count = simplify(shape.dims, shape.count);
-    copy_elements(slot.base, core.views[dma.buffer].base + offset * bytes, shape.dims, count, bytes, false);
+  Shape shape = shape_of(core, dma);
+  const TileDecl& t = core.tile(dma.data.tile);
+  const int32_t number = core.number(dma.data);
+  Slot& slot = core.slot(dma.data.tile, number);
+  const int64_t bytes = type_bytes(t.type);
+  const int64_t offset = core.value(dma.offset);
+  const bool empty = shape.rows == 0 || shape.columns == 0;
+  if (!empty) check_inside(core, dma, offset, shape);
+  if (core.checker) core.checker->load(dma, number, shape.rows, shape.columns, shape.dims, shape.count, offset);
+  slot.rows = int32_t(shape.rows);
+  slot.columns = int32_t(shape.columns);
+  if (empty) return;
+  core.counters.dma_bytes += uint64_t(shape.rows * shape.columns * bytes);
+  const int count = simplify(shape.dims, shape.count);
+  copy_elements(slot.base, core.views[dma.buffer].base + offset * bytes, shape.dims, count, bytes, false);
 }
 
 void run_store(Core& core, const Dma& dma, bool add) {
-    Shape shape = shape_of(core, dma);
-    const TileDecl& t = core.tile(dma.data.tile);
-    const int32_t number = core.number(dma.data);
-    const Slot& slot = core.slot(dma.data.tile, number);
-    const int64_t bytes = type_bytes(t.type);
-    const int64_t offset = core.value(dma.offset);
-    const bool empty = shape.rows == 0 || shape.columns == 0;
-    if (!empty) check_inside(core, dma, offset, shape);
-    if (core.checker) core.checker->store(dma, number, shape.rows, shape.columns, shape.dims, shape.count, offset, add);
-    if (empty) return;
-    core.counters.dma_bytes += uint64_t(shape.rows * shape.columns * bytes);
-    const int count = simplify(shape.dims, shape.count);
-    reverse(shape.dims, count);
-    note_write(core, dma);
-    uint8_t* to = core.views[dma.buffer].base + offset * bytes;
-    if (add) combine_elements(Op::Add, core.program->buffers[dma.buffer].type, to, slot.base, shape.dims, count);
-    else copy_elements(to, slot.base, shape.dims, count, bytes, shape.overlapping);
+  Shape shape = shape_of(core, dma);
+  const TileDecl& t = core.tile(dma.data.tile);
+  const int32_t number = core.number(dma.data);
+  const Slot& slot = core.slot(dma.data.tile, number);
+  const int64_t bytes = type_bytes(t.type);
+  const int64_t offset = core.value(dma.offset);
+  const bool empty = shape.rows == 0 || shape.columns == 0;
+  if (!empty) check_inside(core, dma, offset, shape);
+  if (core.checker) core.checker->store(dma, number, shape.rows, shape.columns, shape.dims, shape.count, offset, add);
+  if (empty) return;
+  core.counters.dma_bytes += uint64_t(shape.rows * shape.columns * bytes);
+  const int count = simplify(shape.dims, shape.count);
+  reverse(shape.dims, count);
+  note_write(core, dma);
+  uint8_t* to = core.views[dma.buffer].base + offset * bytes;
+  if (add) combine_elements(Op::Add, core.program->buffers[dma.buffer].type, to, slot.base, shape.dims, count);
+  else copy_elements(to, slot.base, shape.dims, count, bytes, shape.overlapping);
 }
 
 void run_gather(Core& core, const Dma& dma) {
-    const TileDecl& t = core.tile(dma.data.tile);
-    const TileDecl& index_tile = core.tile(dma.index.tile);
-    const Slot index = core.slot(dma.index);
-    const int32_t number = core.number(dma.data);
-    Slot& slot = core.slot(dma.data.tile, number);
-    Shape shape = shape_of(core, dma);
-    const int64_t rows = int64_t(index.rows) * index.columns, bytes = type_bytes(t.type);
-    if (rows > t.rows) throw Fault(std::to_string(rows) + " rows exceed tile " + t.name);
-    if (core.checker) core.checker->gather(dma, core.number(dma.index), number, rows, shape.columns);
-    slot.rows = int32_t(rows);
-    slot.columns = int32_t(shape.columns);
-    const int count = simplify(shape.dims, shape.count);
-    if (count < 0) return;
-    core.counters.dma_bytes += uint64_t(rows * shape.columns * bytes);
-    for (int64_t i = 0; i < rows; ++i) {
-        const int64_t at = row_offset(core, dma, i, index_at(index, index_tile, i), shape);
-        if (core.checker) core.checker->read_buffer(dma.buffer, shape.dims, count, at);
-        copy_elements(slot.base + i * t.columns * bytes, core.views[dma.buffer].base + at * bytes, shape.dims, count, bytes, false);
-    }
+  const TileDecl& t = core.tile(dma.data.tile);
+  const TileDecl& index_tile = core.tile(dma.index.tile);
+  const Slot index = core.slot(dma.index);
+  const int32_t number = core.number(dma.data);
+  Slot& slot = core.slot(dma.data.tile, number);
+  Shape shape = shape_of(core, dma);
+  const int64_t rows = int64_t(index.rows) * index.columns, bytes = type_bytes(t.type);
+  if (rows > t.rows) throw Fault(std::to_string(rows) + " rows exceed tile " + t.name);
+  if (core.checker) core.checker->gather(dma, core.number(dma.index), number, rows, shape.columns);
+  slot.rows = int32_t(rows);
+  slot.columns = int32_t(shape.columns);
+  const int count = simplify(shape.dims, shape.count);
+  if (count < 0) return;
+  core.counters.dma_bytes += uint64_t(rows * shape.columns * bytes);
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t at = row_offset(core, dma, i, index_at(index, index_tile, i), shape);
+    if (core.checker) core.checker->read_buffer(dma.buffer, shape.dims, count, at);
+    copy_elements(
+        slot.base + i * t.columns * bytes, core.views[dma.buffer].base + at * bytes, shape.dims, count, bytes, false);
+  }
 }
 
 void run_scatter(Core& core, const Dma& dma, uint16_t flags) {
-    const TileDecl& t = core.tile(dma.data.tile);
-    const TileDecl& index_tile = core.tile(dma.index.tile);
-    const Slot index = core.slot(dma.index);
-    const int32_t number = core.number(dma.data);
-    const Slot& slot = core.slot(dma.data.tile, number);
-    Shape shape = shape_of(core, dma);
-    const int64_t rows = int64_t(index.rows) * index.columns, bytes = type_bytes(t.type);
-    if (rows > t.rows) throw Fault(std::to_string(rows) + " rows exceed tile " + t.name);
-    if (core.checker) core.checker->scatter(dma, core.number(dma.index), number, rows, shape.columns);
-    const int count = simplify(shape.dims, shape.count);
-    if (count < 0) return;
-    core.counters.dma_bytes += uint64_t(rows * shape.columns * bytes);
-    const Op op = flags & isa::FTM_FLAG_ADD   ? Op::Add
-                  : flags & isa::FTM_FLAG_MUL ? Op::Mul
-                  : flags & isa::FTM_FLAG_MIN ? Op::Min
-                  : flags & isa::FTM_FLAG_MAX ? Op::Max
-                                              : Op::Mov;
-    const Type type = core.program->buffers[dma.buffer].type;
-    reverse(shape.dims, count);
-    note_write(core, dma);
-    for (int64_t i = 0; i < rows; ++i) {
-        const int64_t at = row_offset(core, dma, i, index_at(index, index_tile, i), shape);
-        if (core.checker) core.checker->write_buffer(dma.buffer, shape.dims, count, at, op != Op::Mov);
-        uint8_t* to = core.views[dma.buffer].base + at * bytes;
-        const uint8_t* from = slot.base + i * t.columns * bytes;
-        if (op == Op::Mov) copy_elements(to, from, shape.dims, count, bytes, shape.overlapping);
-        else combine_elements(op, type, to, from, shape.dims, count);
-    }
+  const TileDecl& t = core.tile(dma.data.tile);
+  const TileDecl& index_tile = core.tile(dma.index.tile);
+  const Slot index = core.slot(dma.index);
+  const int32_t number = core.number(dma.data);
+  const Slot& slot = core.slot(dma.data.tile, number);
+  Shape shape = shape_of(core, dma);
+  const int64_t rows = int64_t(index.rows) * index.columns, bytes = type_bytes(t.type);
+  if (rows > t.rows) throw Fault(std::to_string(rows) + " rows exceed tile " + t.name);
+  if (core.checker) core.checker->scatter(dma, core.number(dma.index), number, rows, shape.columns);
+  const int count = simplify(shape.dims, shape.count);
+  if (count < 0) return;
+  core.counters.dma_bytes += uint64_t(rows * shape.columns * bytes);
+  const Op op = flags & isa::FTM_FLAG_ADD   ? Op::Add
+                : flags & isa::FTM_FLAG_MUL ? Op::Mul
+                : flags & isa::FTM_FLAG_MIN ? Op::Min
+                : flags & isa::FTM_FLAG_MAX ? Op::Max
+                                            : Op::Mov;
+  const Type type = core.program->buffers[dma.buffer].type;
+  reverse(shape.dims, count);
+  note_write(core, dma);
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t at = row_offset(core, dma, i, index_at(index, index_tile, i), shape);
+    if (core.checker) core.checker->write_buffer(dma.buffer, shape.dims, count, at, op != Op::Mov);
+    uint8_t* to = core.views[dma.buffer].base + at * bytes;
+    const uint8_t* from = slot.base + i * t.columns * bytes;
+    if (op == Op::Mov) copy_elements(to, from, shape.dims, count, bytes, shape.overlapping);
+    else combine_elements(op, type, to, from, shape.dims, count);
+  }
 }
 
 void run_tile_copy(Core& core, const Matrix& operands) {
-    const TileDecl& s = core.tile(operands.a.tile);
-    const TileDecl& d = core.tile(operands.b.tile);
-    const int32_t from_number = core.number(operands.a), to_number = core.number(operands.b);
-    const Slot from = core.slot(operands.a.tile, from_number);
-    Slot& to = core.slot(operands.b.tile, to_number);
-    if (from.rows > d.rows || from.columns > d.columns)
-        throw Fault(extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " + extents(d.rows, d.columns));
-    core.apart("Y", operands.b.tile, to_number, operands.a.tile, from_number);
-    if (core.checker) core.checker->tile_copy(operands, from_number, to_number);
-    to.rows = from.rows;
-    to.columns = from.columns;
-    CopyDim dims[2] = {{from.rows, d.columns, s.columns}, {from.columns, 1, 1}};
-    const int count = simplify(dims, 2);
-    const int64_t bytes = type_bytes(s.type);
-    if (count >= 0) copy_elements(to.base, from.base, dims, count, bytes, false);
+  const TileDecl& s = core.tile(operands.a.tile);
+  const TileDecl& d = core.tile(operands.b.tile);
+  const int32_t from_number = core.number(operands.a), to_number = core.number(operands.b);
+  const Slot from = core.slot(operands.a.tile, from_number);
+  Slot& to = core.slot(operands.b.tile, to_number);
+  if (from.rows > d.rows || from.columns > d.columns)
+    throw Fault(
+        extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " + extents(d.rows, d.columns));
+  core.apart("Y", operands.b.tile, to_number, operands.a.tile, from_number);
+  if (core.checker) core.checker->tile_copy(operands, from_number, to_number);
+  to.rows = from.rows;
+  to.columns = from.columns;
+  CopyDim dims[2] = {{from.rows, d.columns, s.columns}, {from.columns, 1, 1}};
+  const int count = simplify(dims, 2);
+  const int64_t bytes = type_bytes(s.type);
+  if (count >= 0) copy_elements(to.base, from.base, dims, count, bytes, false);
 }
 
-}  // namespace ftm
+} // namespace ftm

@@ -10,416 +10,452 @@
 namespace ftm {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t(1) << 46;  // as layout.py states
+constexpr int64_t kMostBytes = int64_t(1) << 46; // as layout.py states
 
 template <class T>
 struct View {
-    const T* data = nullptr;
-    uint64_t count = 0;
-    const T& operator[](uint64_t i) const { return data[i]; }
-    const T* begin() const { return data; }
-    const T* end() const { return data + count; }
+  const T* data = nullptr;
+  uint64_t count = 0;
+  const T& operator[](uint64_t i) const { return data[i]; }
+  const T* begin() const { return data; }
+  const T* end() const { return data + count; }
 };
 
-[[noreturn]] void damaged(const std::string& what) { throw Error("the program image is damaged: " + what); }
+[[noreturn]] void damaged(const std::string& what) {
+  throw Error("the program image is damaged: " + what);
+}
 
 void require(bool condition, const char* what) {
-    if (!condition) damaged(what);
+  if (!condition) damaged(what);
 }
 
 class Loader {
-public:
-    Loader(const void* data, size_t size) : bytes_(size / 8 + 1) {
-        // A copy, because sections are read in place and must be aligned.
-        std::memcpy(bytes_.data(), data, size);
-        size_ = size;
+ public:
+  Loader(const void* data, size_t size) : bytes_(size / 8 + 1) {
+    // A copy, because sections are read in place and must be aligned.
+    std::memcpy(bytes_.data(), data, size);
+    size_ = size;
+  }
+
+  std::unique_ptr<Program> load() {
+    program_ = std::make_unique<Program>();
+    read_header();
+    read_signature();
+    read_tiles();
+    read_functions();
+    read_maps();
+    read_steps();
+    return std::move(program_);
+  }
+
+ private:
+  const uint8_t* base() const { return reinterpret_cast<const uint8_t*>(bytes_.data()); }
+
+  void read_header() {
+    if (size_ < sizeof(isa::Header) || std::memcmp(base(), &isa::kMagic, 8) != 0)
+      throw Error("not a program image: it does not start with FTMIMAGE");
+    std::memcpy(&header_, base(), sizeof header_);
+    if (header_.version != isa::kVersion || header_.fingerprint != isa::kFingerprint)
+      throw Error("the program image is of another version of the instruction set: assemble it again");
+    require(header_.bytes == size_, "its size is not what the header says");
+    require(header_.sections == isa::FTM_SECTIONS, "number of sections");
+    require(size_ >= sizeof header_ + sizeof directory_, "no section directory");
+    std::memcpy(directory_, base() + sizeof header_, sizeof directory_);
+    buffers_ = section<isa::Buffer>(isa::FTM_SECTION_BUFFERS);
+    scalars_ = section<isa::Scalar>(isa::FTM_SECTION_SCALARS);
+    shapes_ = section<int64_t>(isa::FTM_SECTION_SHAPES);
+    tiles_ = section<isa::Tile>(isa::FTM_SECTION_TILES);
+    functions_ = section<isa::Function>(isa::FTM_SECTION_FUNCTIONS);
+    instructions_ = section<isa::Instruction>(isa::FTM_SECTION_INSTRUCTIONS);
+    arguments_ = section<isa::Argument>(isa::FTM_SECTION_ARGUMENTS);
+    dims_ = section<isa::Dim>(isa::FTM_SECTION_DIMS);
+    maps_ = section<isa::Map>(isa::FTM_SECTION_MAPS);
+    map_inputs_ = section<isa::MapInput>(isa::FTM_SECTION_MAP_INPUTS);
+    map_outputs_ = section<isa::MapOutput>(isa::FTM_SECTION_MAP_OUTPUTS);
+    map_ops_ = section<isa::MapOp>(isa::FTM_SECTION_MAP_OPS);
+    immediates_ = section<uint64_t>(isa::FTM_SECTION_IMMEDIATES);
+    strings_ = section<char>(isa::FTM_SECTION_STRINGS);
+    constants_ = section<uint8_t>(isa::FTM_SECTION_CONST_DATA);
+    const auto text = section<char>(isa::FTM_SECTION_TEXT);
+    require(strings_.count == 0 || strings_[strings_.count - 1] == 0, "strings without an end");
+    for (uint64_t at = 0; at < text.count;) {
+      const char* end = std::find(text.begin() + at, text.end(), '\n');
+      program_->text.emplace_back(text.begin() + at, end);
+      at = uint64_t(end - text.begin()) + 1;
     }
+    program_->name = string(header_.name);
+  }
 
-    std::unique_ptr<Program> load() {
-        program_ = std::make_unique<Program>();
-        read_header();
-        read_signature();
-        read_tiles();
-        read_functions();
-        read_maps();
-        read_steps();
-        return std::move(program_);
+  template <class T>
+  View<T> section(int index) const {
+    const isa::Section& s = directory_[index];
+    require(
+        s.offset % 8 == 0 && s.offset <= size_ && s.count <= (size_ - s.offset) / sizeof(T), "a section is cut off");
+    return {reinterpret_cast<const T*>(base() + s.offset), s.count};
+  }
+
+  std::string string(uint32_t at) const {
+    require(at < strings_.count, "a name");
+    return strings_.data + at;
+  }
+
+  void read_signature() {
+    Program& p = *program_;
+    p.inputs = int32_t(header_.inputs);
+    p.outputs = int32_t(header_.outputs);
+    p.arena_bytes = int64_t(header_.arena_bytes);
+    require(header_.inputs <= buffers_.count && header_.outputs <= buffers_.count - header_.inputs, "signature");
+    require(p.arena_bytes >= 0 && p.arena_bytes < kMostBytes, "arena");
+    p.constants.assign(constants_.begin(), constants_.end());
+    for (uint64_t i = 0; i < buffers_.count; ++i) {
+      const isa::Buffer& b = buffers_[i];
+      BufferDecl d{};
+      require(b.type < isa::FTM_TYPE_COUNT, "a buffer's type");
+      d.name = string(b.name);
+      d.kind = b.kind;
+      d.type = Type(b.type);
+      d.alias = b.alias;
+      require(b.elements < uint64_t(kMostBytes) && b.bytes < uint64_t(kMostBytes), "a buffer's size");
+      d.elements = int64_t(b.elements);
+      d.bytes = int64_t(b.bytes);
+      d.offset = int64_t(b.offset);
+      require(d.elements * type_bytes(d.type) == d.bytes, "a buffer's size");
+      require(b.first_dim <= shapes_.count && b.ndim <= shapes_.count - b.first_dim, "a buffer's shape");
+      int64_t product = 1;
+      for (uint32_t k = 0; k < b.ndim; ++k) {
+        const int64_t extent = shapes_[b.first_dim + k];
+        require(extent >= 0 && (extent == 0 || product <= kMostBytes / extent), "a buffer's shape");
+        product *= extent;
+        d.shape.push_back(extent);
+      }
+      require(product == d.elements || b.kind == isa::FTM_BUFFER_PARAMETER, "a buffer's shape");
+      const uint8_t wanted = i < header_.inputs                     ? isa::FTM_BUFFER_INPUT
+                             : i < header_.inputs + header_.outputs ? isa::FTM_BUFFER_OUTPUT
+                                                                    : b.kind;
+      require(b.kind == wanted && b.kind <= isa::FTM_BUFFER_PARAMETER, "a buffer's kind");
+      if (i >= header_.inputs + header_.outputs) {
+        const int64_t room = b.kind == isa::FTM_BUFFER_CONST   ? int64_t(constants_.count)
+                             : b.kind == isa::FTM_BUFFER_ARENA ? p.arena_bytes
+                             : b.kind == isa::FTM_BUFFER_PARAMETER
+                                 ? type_bytes(d.type) // the offset says whether it is written
+                                 : -1;
+        require(
+            d.offset >= 0 && d.offset <= room && d.bytes <= room - d.offset &&
+                (b.kind == isa::FTM_BUFFER_PARAMETER || d.offset % type_bytes(d.type) == 0),
+            "a buffer's place");
+        require(b.kind != isa::FTM_BUFFER_PARAMETER || b.elements == 0, "a parameter's size");
+      }
+      if (b.kind == isa::FTM_BUFFER_OUTPUT && b.alias != -1)
+        require(b.alias >= 0 && b.alias < p.inputs && p.buffers[size_t(b.alias)].bytes == d.bytes, "an alias");
+      p.buffers.push_back(std::move(d));
     }
-
-private:
-    const uint8_t* base() const { return reinterpret_cast<const uint8_t*>(bytes_.data()); }
-
-    void read_header() {
-        if (size_ < sizeof(isa::Header) || std::memcmp(base(), &isa::kMagic, 8) != 0)
-            throw Error("not a program image: it does not start with FTMIMAGE");
-        std::memcpy(&header_, base(), sizeof header_);
-        if (header_.version != isa::kVersion || header_.fingerprint != isa::kFingerprint)
-            throw Error("the program image is of another version of the instruction set: assemble it again");
-        require(header_.bytes == size_, "its size is not what the header says");
-        require(header_.sections == isa::FTM_SECTIONS, "number of sections");
-        require(size_ >= sizeof header_ + sizeof directory_, "no section directory");
-        std::memcpy(directory_, base() + sizeof header_, sizeof directory_);
-        buffers_ = section<isa::Buffer>(isa::FTM_SECTION_BUFFERS);
-        scalars_ = section<isa::Scalar>(isa::FTM_SECTION_SCALARS);
-        shapes_ = section<int64_t>(isa::FTM_SECTION_SHAPES);
-        tiles_ = section<isa::Tile>(isa::FTM_SECTION_TILES);
-        functions_ = section<isa::Function>(isa::FTM_SECTION_FUNCTIONS);
-        instructions_ = section<isa::Instruction>(isa::FTM_SECTION_INSTRUCTIONS);
-        arguments_ = section<isa::Argument>(isa::FTM_SECTION_ARGUMENTS);
-        dims_ = section<isa::Dim>(isa::FTM_SECTION_DIMS);
-        maps_ = section<isa::Map>(isa::FTM_SECTION_MAPS);
-        map_inputs_ = section<isa::MapInput>(isa::FTM_SECTION_MAP_INPUTS);
-        map_outputs_ = section<isa::MapOutput>(isa::FTM_SECTION_MAP_OUTPUTS);
-        map_ops_ = section<isa::MapOp>(isa::FTM_SECTION_MAP_OPS);
-        immediates_ = section<uint64_t>(isa::FTM_SECTION_IMMEDIATES);
-        strings_ = section<char>(isa::FTM_SECTION_STRINGS);
-        constants_ = section<uint8_t>(isa::FTM_SECTION_CONST_DATA);
-        const auto text = section<char>(isa::FTM_SECTION_TEXT);
-        require(strings_.count == 0 || strings_[strings_.count - 1] == 0, "strings without an end");
-        for (uint64_t at = 0; at < text.count;) {
-            const char* end = std::find(text.begin() + at, text.end(), '\n');
-            program_->text.emplace_back(text.begin() + at, end);
-            at = uint64_t(end - text.begin()) + 1;
-        }
-        program_->name = string(header_.name);
+    require(header_.scalars <= scalars_.count, "signature");
+    p.scalars = int32_t(header_.scalars);
+    for (const isa::Scalar& s : scalars_) {
+      require(s.type == isa::FTM_TYPE_F64 || s.type == isa::FTM_TYPE_I64, "a scalar's type");
+      p.scalar_names.push_back(string(s.name));
+      p.scalar_types.push_back(Type(s.type));
     }
+  }
 
-    template <class T>
-    View<T> section(int index) const {
-        const isa::Section& s = directory_[index];
-        require(s.offset % 8 == 0 && s.offset <= size_ && s.count <= (size_ - s.offset) / sizeof(T), "a section is cut off");
-        return {reinterpret_cast<const T*>(base() + s.offset), s.count};
+  void read_tiles() {
+    for (const isa::Tile& t : tiles_) {
+      require(
+          t.type < isa::FTM_TYPE_COUNT && t.space >= 1 && t.space <= 3 && t.depth >= 1 && t.slot_bytes > 0, "a tile");
+      require(
+          t.offset < uint64_t(kMostBytes) && t.slot_bytes < uint64_t(kMostBytes) / 65536 && t.offset % 64 == 0 &&
+              t.slot_bytes % 64 == 0 && t.rows < (1u << 31) && t.columns < (1u << 31),
+          "a tile's place");
+      TileDecl d{};
+      d.name = string(t.name);
+      d.type = Type(t.type);
+      d.space = t.space;
+      d.depth = t.depth;
+      d.rows = int32_t(t.rows);
+      d.columns = int32_t(t.columns);
+      d.offset = int64_t(t.offset);
+      d.slot_bytes = int64_t(t.slot_bytes);
+      require(
+          uint64_t(t.rows) * t.columns < uint64_t(kMostBytes) / 8 &&
+              int64_t(t.rows) * t.columns * type_bytes(d.type) <= d.slot_bytes,
+          "a tile's size");
+      d.first_slot = program_->slots;
+      require(program_->slots < (1 << 26), "too many tiles");
+      program_->slots += d.depth;
+      int64_t& space = program_->space_bytes[t.space];
+      space = std::max(space, d.offset + d.slot_bytes * d.depth);
+      program_->tiles.push_back(std::move(d));
     }
+  }
 
-    std::string string(uint32_t at) const {
-        require(at < strings_.count, "a name");
-        return strings_.data + at;
+  Source source(const isa::Value& v) const {
+    Source s{v.immediate, program_->zero_register()};
+    if (v.scalar >= 0) {
+      require(
+          v.reg < 0 && uint64_t(v.scalar) < scalars_.count && program_->scalar_types[v.scalar] == Type::I64,
+          "a scalar operand");
+      s.reg = 64 + v.scalar;
+    } else if (v.reg >= 0) {
+      require(v.reg < isa::kScalarRegisters, "a register");
+      s.reg = v.reg;
     }
+    return s;
+  }
 
-    void read_signature() {
-        Program& p = *program_;
-        p.inputs = int32_t(header_.inputs);
-        p.outputs = int32_t(header_.outputs);
-        p.arena_bytes = int64_t(header_.arena_bytes);
-        require(header_.inputs <= buffers_.count && header_.outputs <= buffers_.count - header_.inputs, "signature");
-        require(p.arena_bytes >= 0 && p.arena_bytes < kMostBytes, "arena");
-        p.constants.assign(constants_.begin(), constants_.end());
-        for (uint64_t i = 0; i < buffers_.count; ++i) {
-            const isa::Buffer& b = buffers_[i];
-            BufferDecl d{};
-            require(b.type < isa::FTM_TYPE_COUNT, "a buffer's type");
-            d.name = string(b.name);
-            d.kind = b.kind;
-            d.type = Type(b.type);
-            d.alias = b.alias;
-            require(b.elements < uint64_t(kMostBytes) && b.bytes < uint64_t(kMostBytes), "a buffer's size");
-            d.elements = int64_t(b.elements);
-            d.bytes = int64_t(b.bytes);
-            d.offset = int64_t(b.offset);
-            require(d.elements * type_bytes(d.type) == d.bytes, "a buffer's size");
-            require(b.first_dim <= shapes_.count && b.ndim <= shapes_.count - b.first_dim, "a buffer's shape");
-            int64_t product = 1;
-            for (uint32_t k = 0; k < b.ndim; ++k) {
-                const int64_t extent = shapes_[b.first_dim + k];
-                require(extent >= 0 && (extent == 0 || product <= kMostBytes / extent), "a buffer's shape");
-                product *= extent;
-                d.shape.push_back(extent);
-            }
-            require(product == d.elements || b.kind == isa::FTM_BUFFER_PARAMETER, "a buffer's shape");
-            const uint8_t wanted = i < header_.inputs                     ? isa::FTM_BUFFER_INPUT
-                                   : i < header_.inputs + header_.outputs ? isa::FTM_BUFFER_OUTPUT
-                                                                          : b.kind;
-            require(b.kind == wanted && b.kind <= isa::FTM_BUFFER_PARAMETER, "a buffer's kind");
-            if (i >= header_.inputs + header_.outputs) {
-                const int64_t room = b.kind == isa::FTM_BUFFER_CONST       ? int64_t(constants_.count)
-                                     : b.kind == isa::FTM_BUFFER_ARENA     ? p.arena_bytes
-                                     : b.kind == isa::FTM_BUFFER_PARAMETER ? type_bytes(d.type)  // the offset says whether it is written
-                                                                           : -1;
-                require(d.offset >= 0 && d.offset <= room && d.bytes <= room - d.offset &&
-                            (b.kind == isa::FTM_BUFFER_PARAMETER || d.offset % type_bytes(d.type) == 0), "a buffer's place");
-                require(b.kind != isa::FTM_BUFFER_PARAMETER || b.elements == 0, "a parameter's size");
-            }
-            if (b.kind == isa::FTM_BUFFER_OUTPUT && b.alias != -1)
-                require(b.alias >= 0 && b.alias < p.inputs && p.buffers[size_t(b.alias)].bytes == d.bytes, "an alias");
-            p.buffers.push_back(std::move(d));
-        }
-        require(header_.scalars <= scalars_.count, "signature");
-        p.scalars = int32_t(header_.scalars);
-        for (const isa::Scalar& s : scalars_) {
-            require(s.type == isa::FTM_TYPE_F64 || s.type == isa::FTM_TYPE_I64, "a scalar's type");
-            p.scalar_names.push_back(string(s.name));
-            p.scalar_types.push_back(Type(s.type));
-        }
+  TileRef tile(int32_t index, const isa::Value& slot) const {
+    require(index >= 0 && uint64_t(index) < tiles_.count, "a tile operand");
+    return {index, source(slot)};
+  }
+
+  void read_functions() {
+    for (const isa::Function& f : functions_) {
+      require(f.count > 0 && f.first <= instructions_.count && f.count <= instructions_.count - f.first, "a function");
+      const isa::Instruction& last = instructions_[f.first + f.count - 1];
+      require(last.opcode == isa::FTM_OP_RET && last.predicate < 0, "a function's end");
+      require(
+          f.first_buffer <= buffers_.count && f.buffers <= buffers_.count - f.first_buffer &&
+              f.first_scalar <= scalars_.count && f.scalars <= scalars_.count - f.first_scalar,
+          "a function's parameters");
+      for (uint32_t k = 0; k < f.buffers; ++k)
+        require(buffers_[f.first_buffer + k].kind == isa::FTM_BUFFER_PARAMETER, "a function's parameters");
+      require(f.scalars == 0 || f.first_scalar >= header_.scalars, "a function's parameters");
+      program_->functions.push_back({string(f.name), f.first, f.count});
     }
+    require(header_.main < functions_.count, "no main");
+    const isa::Function& main = functions_[header_.main];
+    require(main.buffers == 0 && main.scalars == 0, "parameters of main");
+    program_->entry = main.first;
+  }
 
-    void read_tiles() {
-        for (const isa::Tile& t : tiles_) {
-            require(t.type < isa::FTM_TYPE_COUNT && t.space >= 1 && t.space <= 3 && t.depth >= 1 && t.slot_bytes > 0, "a tile");
-            require(t.offset < uint64_t(kMostBytes) && t.slot_bytes < uint64_t(kMostBytes) / 65536 && t.offset % 64 == 0 &&
-                        t.slot_bytes % 64 == 0 && t.rows < (1u << 31) && t.columns < (1u << 31), "a tile's place");
-            TileDecl d{};
-            d.name = string(t.name);
-            d.type = Type(t.type);
-            d.space = t.space;
-            d.depth = t.depth;
-            d.rows = int32_t(t.rows);
-            d.columns = int32_t(t.columns);
-            d.offset = int64_t(t.offset);
-            d.slot_bytes = int64_t(t.slot_bytes);
-            require(uint64_t(t.rows) * t.columns < uint64_t(kMostBytes) / 8 &&
-                        int64_t(t.rows) * t.columns * type_bytes(d.type) <= d.slot_bytes, "a tile's size");
-            d.first_slot = program_->slots;
-            require(program_->slots < (1 << 26), "too many tiles");
-            program_->slots += d.depth;
-            int64_t& space = program_->space_bytes[t.space];
-            space = std::max(space, d.offset + d.slot_bytes * d.depth);
-            program_->tiles.push_back(std::move(d));
-        }
+  void read_maps() {
+    const ImageMaps image{map_inputs_.data, map_inputs_.count, map_outputs_.data, map_outputs_.count,
+                          map_ops_.data,    map_ops_.count,    immediates_.data,  immediates_.count};
+    for (const isa::Map& m : maps_) {
+      program_->maps.push_back(compile_map(*program_, image, m));
+      const MapPlan& plan = *program_->maps.back();
+      program_->strip_bytes = std::max({program_->strip_bytes, plan.along.bytes, plan.across.bytes});
     }
+  }
 
-    Source source(const isa::Value& v) const {
-        Source s{v.immediate, program_->zero_register()};
-        if (v.scalar >= 0) {
-            require(v.reg < 0 && uint64_t(v.scalar) < scalars_.count && program_->scalar_types[v.scalar] == Type::I64,
-                    "a scalar operand");
-            s.reg = 64 + v.scalar;
-        } else if (v.reg >= 0) {
-            require(v.reg < isa::kScalarRegisters, "a register");
-            s.reg = v.reg;
-        }
-        return s;
+  void read_steps() {
+    for (uint64_t f = 0; f < functions_.count; ++f) {
+      const Function& function = program_->functions[f];
+      require(function.first == program_->steps.size(), "functions out of order");
+      for (uint32_t i = 0; i < function.count; ++i) read_step(instructions_[function.first + i], function);
     }
+    require(program_->steps.size() == instructions_.count, "instructions outside of functions");
+  }
 
-    TileRef tile(int32_t index, const isa::Value& slot) const {
-        require(index >= 0 && uint64_t(index) < tiles_.count, "a tile operand");
-        return {index, source(slot)};
+  void read_step(const isa::Instruction& in, const Function& function) {
+    Program& p = *program_;
+    require(in.opcode <= isa::FTM_OP_MERGE, "an opcode");
+    require(in.predicate < isa::kScalarRegisters, "a predicate");
+    Step s{};
+    s.opcode = in.opcode;
+    s.flags = in.flags;
+    s.predicate = in.predicate < 0 ? p.one_register() : in.predicate;
+    s.negated = in.predicate >= 0 && in.negated;
+    s.line = in.line;
+    s.a = s.b = {0, p.zero_register()};
+    const bool scalar = in.opcode <= isa::FTM_OP_SLDI;
+    if (scalar) {
+      require(in.dst >= 0 && in.dst < isa::kScalarRegisters, "a destination register");
+      s.dst = in.dst;
     }
-
-    void read_functions() {
-        for (const isa::Function& f : functions_) {
-            require(f.count > 0 && f.first <= instructions_.count && f.count <= instructions_.count - f.first, "a function");
-            const isa::Instruction& last = instructions_[f.first + f.count - 1];
-            require(last.opcode == isa::FTM_OP_RET && last.predicate < 0, "a function's end");
-            require(f.first_buffer <= buffers_.count && f.buffers <= buffers_.count - f.first_buffer &&
-                        f.first_scalar <= scalars_.count && f.scalars <= scalars_.count - f.first_scalar, "a function's parameters");
-            for (uint32_t k = 0; k < f.buffers; ++k)
-                require(buffers_[f.first_buffer + k].kind == isa::FTM_BUFFER_PARAMETER, "a function's parameters");
-            require(f.scalars == 0 || f.first_scalar >= header_.scalars, "a function's parameters");
-            program_->functions.push_back({string(f.name), f.first, f.count});
-        }
-        require(header_.main < functions_.count, "no main");
-        const isa::Function& main = functions_[header_.main];
-        require(main.buffers == 0 && main.scalars == 0, "parameters of main");
-        program_->entry = main.first;
-    }
-
-    void read_maps() {
-        const ImageMaps image{map_inputs_.data, map_inputs_.count, map_outputs_.data, map_outputs_.count,
-                              map_ops_.data,    map_ops_.count,    immediates_.data,  immediates_.count};
-        for (const isa::Map& m : maps_) {
-            program_->maps.push_back(compile_map(*program_, image, m));
-            const MapPlan& plan = *program_->maps.back();
-            program_->strip_bytes = std::max({program_->strip_bytes, plan.along.bytes, plan.across.bytes});
-        }
-    }
-
-    void read_steps() {
-        for (uint64_t f = 0; f < functions_.count; ++f) {
-            const Function& function = program_->functions[f];
-            require(function.first == program_->steps.size(), "functions out of order");
-            for (uint32_t i = 0; i < function.count; ++i) read_step(instructions_[function.first + i], function);
-        }
-        require(program_->steps.size() == instructions_.count, "instructions outside of functions");
-    }
-
-    void read_step(const isa::Instruction& in, const Function& function) {
-        Program& p = *program_;
-        require(in.opcode <= isa::FTM_OP_MERGE, "an opcode");
-        require(in.predicate < isa::kScalarRegisters, "a predicate");
-        Step s{};
-        s.opcode = in.opcode;
-        s.flags = in.flags;
-        s.predicate = in.predicate < 0 ? p.one_register() : in.predicate;
-        s.negated = in.predicate >= 0 && in.negated;
-        s.line = in.line;
-        s.a = s.b = {0, p.zero_register()};
-        const bool scalar = in.opcode <= isa::FTM_OP_SLDI;
-        if (scalar) {
-            require(in.dst >= 0 && in.dst < isa::kScalarRegisters, "a destination register");
-            s.dst = in.dst;
-        }
-        switch (in.opcode) {
-            case isa::FTM_OP_SCID: case isa::FTM_OP_SNC: case isa::FTM_OP_RET: case isa::FTM_OP_BARRIER:
-            case isa::FTM_OP_DWAITALL:
-                break;
-            case isa::FTM_OP_SLDI:
-                require_buffer(in.buffer);
-                require(!is_float(p.buffers[in.buffer].type), "SLDI from a buffer of floats");
-                s.target = in.buffer;
-                s.a = source(in.v[3]);
-                break;
-            case isa::FTM_OP_SBR:
-                require(in.target >= int64_t(function.first) && in.target < int64_t(function.first + function.count), "a branch");
-                s.target = in.target;
-                break;
-            case isa::FTM_OP_CALL:
-                s.target = int32_t(p.calls.size());
-                p.calls.push_back(call(in));
-                break;
-            case isa::FTM_OP_MAP:
-                require(in.target >= 0 && uint64_t(in.target) < maps_.count, "a map");
-                s.target = in.target;
-                s.a = source(in.v[0]);
-                s.b = source(in.v[1]);
-                break;
-            case isa::FTM_OP_DLD: case isa::FTM_OP_DST: case isa::FTM_OP_DGA: case isa::FTM_OP_DSC:
-                s.target = int32_t(p.dmas.size());
-                p.dmas.push_back(dma(in));
-                break;
-            case isa::FTM_OP_DCP: case isa::FTM_OP_TRANS: case isa::FTM_OP_MM: case isa::FTM_OP_DWAIT: case isa::FTM_OP_SCAN:
-            case isa::FTM_OP_SORT: case isa::FTM_OP_MERGE:
-                s.target = int32_t(p.matrices.size());
-                p.matrices.push_back(matrix(in));
-                break;
-            default:
-                s.a = source(in.v[0]);
-                s.b = source(in.v[1]);
-        }
-        p.steps.push_back(s);
-    }
-
-    void require_buffer(int32_t index) const { require(index >= 0 && uint64_t(index) < buffers_.count, "a buffer operand"); }
-
-    bool writable(int32_t index) const {
-        const BufferDecl& b = program_->buffers[size_t(index)];
-        return b.kind == isa::FTM_BUFFER_OUTPUT || b.kind == isa::FTM_BUFFER_ARENA || (b.kind == isa::FTM_BUFFER_PARAMETER && b.offset);
-    }
-
-    Call call(const isa::Instruction& in) const {
-        require(in.target >= 0 && uint64_t(in.target) < functions_.count, "a call");
-        const isa::Function& callee = functions_[in.target];
-        Call c{int32_t(callee.first), {}, {}};
-        const uint64_t count = uint64_t(callee.buffers) + callee.scalars;
-        require(in.first_dim <= arguments_.count && count <= arguments_.count - in.first_dim, "arguments of a call");
-        for (uint32_t k = 0; k < callee.buffers; ++k) {
-            const isa::Argument& argument = arguments_[in.first_dim + k];
-            require_buffer(argument.buffer);
-            const int32_t parameter = int32_t(callee.first_buffer + k);
-            require(same_elements(program_->buffers[size_t(argument.buffer)].type, program_->buffers[size_t(parameter)].type) &&
-                        (!writable(parameter) || writable(argument.buffer)), "an argument of a call");
-            c.buffers.push_back({parameter, argument.buffer, source(argument.value)});
-        }
-        for (uint32_t k = 0; k < callee.scalars; ++k) {
-            const isa::Argument& argument = arguments_[in.first_dim + callee.buffers + k];
-            const uint32_t parameter = callee.first_scalar + k;
-            require(argument.buffer == -1, "an argument of a call");
-            const bool number = program_->scalar_types[parameter] == Type::I64;
-            c.scalars.push_back({64 + int32_t(parameter), number ? source(argument.value) : real(argument.value)});
-        }
-        return c;
-    }
-
-    // A scalar of type f64: its bits, as they are.
-    Source real(const isa::Value& v) const {
-        require(v.immediate == 0 && v.reg < 0 && v.scalar >= 0 && uint64_t(v.scalar) < scalars_.count &&
-                    program_->scalar_types[size_t(v.scalar)] == Type::F64, "a scalar operand");
-        return {0, 64 + v.scalar};
-    }
-
-    Dma dma(const isa::Instruction& in) const {
-        Dma d{};
+    switch (in.opcode) {
+      case isa::FTM_OP_SCID:
+      case isa::FTM_OP_SNC:
+      case isa::FTM_OP_RET:
+      case isa::FTM_OP_BARRIER:
+      case isa::FTM_OP_DWAITALL: break;
+      case isa::FTM_OP_SLDI:
         require_buffer(in.buffer);
-        d.buffer = in.buffer;
-        d.offset = source(in.v[3]);
-        const bool writes = in.opcode == isa::FTM_OP_DST || in.opcode == isa::FTM_OP_DSC;
-        require(!writes || writable(d.buffer), "a transfer into an input or a constant");
-        d.data = tile(in.tile[0], in.v[0]);
-        require(same_elements(program_->buffers[d.buffer].type, program_->tiles[d.data.tile].type), "a transfer between two types");
-        if (in.opcode == isa::FTM_OP_DGA || in.opcode == isa::FTM_OP_DSC) {
-            d.index = tile(in.tile[1], in.v[1]);
-            const Type type = program_->tiles[d.index.tile].type;
-            require(type == Type::I64 || type == Type::I32, "an index tile's type");
-            d.row_stride = source(in.v[2]);
-            require(in.row_dims == 0, "dimensions of a row transfer");
-        }
-        d.row_dims = in.row_dims;
-        d.column_dims = in.column_dims;
-        const uint32_t count = uint32_t(in.row_dims) + in.column_dims;
-        require(count <= kMostDims && in.first_dim <= dims_.count && count <= dims_.count - in.first_dim, "dimensions");
-        for (uint32_t k = 0; k < count; ++k) {
-            const isa::Dim& dim = dims_[in.first_dim + k];
-            d.dims.push_back({source(dim.extent), source(dim.stride)});
-        }
-        return d;
+        require(!is_float(p.buffers[in.buffer].type), "SLDI from a buffer of floats");
+        s.target = in.buffer;
+        s.a = source(in.v[3]);
+        break;
+      case isa::FTM_OP_SBR:
+        require(
+            in.target >= int64_t(function.first) && in.target < int64_t(function.first + function.count), "a branch");
+        s.target = in.target;
+        break;
+      case isa::FTM_OP_CALL:
+        s.target = int32_t(p.calls.size());
+        p.calls.push_back(call(in));
+        break;
+      case isa::FTM_OP_MAP:
+        require(in.target >= 0 && uint64_t(in.target) < maps_.count, "a map");
+        s.target = in.target;
+        s.a = source(in.v[0]);
+        s.b = source(in.v[1]);
+        break;
+      case isa::FTM_OP_DLD:
+      case isa::FTM_OP_DST:
+      case isa::FTM_OP_DGA:
+      case isa::FTM_OP_DSC:
+        s.target = int32_t(p.dmas.size());
+        p.dmas.push_back(dma(in));
+        break;
+      case isa::FTM_OP_DCP:
+      case isa::FTM_OP_TRANS:
+      case isa::FTM_OP_MM:
+      case isa::FTM_OP_DWAIT:
+      case isa::FTM_OP_SCAN:
+      case isa::FTM_OP_SORT:
+      case isa::FTM_OP_MERGE:
+        s.target = int32_t(p.matrices.size());
+        p.matrices.push_back(matrix(in));
+        break;
+      default: s.a = source(in.v[0]); s.b = source(in.v[1]);
     }
+    p.steps.push_back(s);
+  }
 
-    static bool is_scan(uint16_t flags, Type type) {
-        const uint16_t what = flags & ~isa::FTM_FLAG_DOWN;
-        return what == isa::FTM_FLAG_ADD || what == isa::FTM_FLAG_MUL || what == isa::FTM_FLAG_MIN || what == isa::FTM_FLAG_MAX ||
-               (what == isa::FTM_FLAG_LSE && is_float(type));
+  void require_buffer(int32_t index) const {
+    require(index >= 0 && uint64_t(index) < buffers_.count, "a buffer operand");
+  }
+
+  bool writable(int32_t index) const {
+    const BufferDecl& b = program_->buffers[size_t(index)];
+    return b.kind == isa::FTM_BUFFER_OUTPUT || b.kind == isa::FTM_BUFFER_ARENA ||
+           (b.kind == isa::FTM_BUFFER_PARAMETER && b.offset);
+  }
+
+  Call call(const isa::Instruction& in) const {
+    require(in.target >= 0 && uint64_t(in.target) < functions_.count, "a call");
+    const isa::Function& callee = functions_[in.target];
+    Call c{int32_t(callee.first), {}, {}};
+    const uint64_t count = uint64_t(callee.buffers) + callee.scalars;
+    require(in.first_dim <= arguments_.count && count <= arguments_.count - in.first_dim, "arguments of a call");
+    for (uint32_t k = 0; k < callee.buffers; ++k) {
+      const isa::Argument& argument = arguments_[in.first_dim + k];
+      require_buffer(argument.buffer);
+      const int32_t parameter = int32_t(callee.first_buffer + k);
+      require(
+          same_elements(program_->buffers[size_t(argument.buffer)].type, program_->buffers[size_t(parameter)].type) &&
+              (!writable(parameter) || writable(argument.buffer)),
+          "an argument of a call");
+      c.buffers.push_back({parameter, argument.buffer, source(argument.value)});
     }
-
-    // MM, MERGE: A, B, C; SCAN: X, carry, Y; DCP, TRANS, SORT: a to b; DWAIT: a.
-    Matrix matrix(const isa::Instruction& in) const {
-        Matrix m{};
-        m.a = tile(in.tile[0], in.v[0]);
-        if (in.opcode == isa::FTM_OP_DWAIT) return m;
-        m.b = tile(in.tile[1], in.v[1]);
-        const Type a = program_->tiles[m.a.tile].type, b = program_->tiles[m.b.tile].type;
-        const bool ordered = in.opcode == isa::FTM_OP_SORT || in.opcode == isa::FTM_OP_MERGE;
-        require(!ordered || a == Type::I64, "the type of a sort");
-        require(in.opcode == isa::FTM_OP_SCAN ? b == (is_float(a) ? Type::F64 : Type::I64) : a == b, "operands of two types");
-        if (in.opcode == isa::FTM_OP_DCP || in.opcode == isa::FTM_OP_TRANS || in.opcode == isa::FTM_OP_SORT) return m;
-        m.c = tile(in.tile[2], in.v[2]);
-        const Type c = program_->tiles[m.c.tile].type;
-        if (in.opcode != isa::FTM_OP_MM) {
-            require(c == a, "operands of two types");
-            require(in.opcode != isa::FTM_OP_SCAN || is_scan(in.flags, a), "what a scan does");
-            return m;
-        }
-        const Type wanted = is_half(a) ? Type::F32 : a == Type::I8 ? Type::I32 : a;
-        require(c == wanted && (c == Type::F64 || c == Type::F32 || c == Type::I64 || c == Type::I32), "types of a product");
-        return m;
+    for (uint32_t k = 0; k < callee.scalars; ++k) {
+      const isa::Argument& argument = arguments_[in.first_dim + callee.buffers + k];
+      const uint32_t parameter = callee.first_scalar + k;
+      require(argument.buffer == -1, "an argument of a call");
+      const bool number = program_->scalar_types[parameter] == Type::I64;
+      c.scalars.push_back({64 + int32_t(parameter), number ? source(argument.value) : real(argument.value)});
     }
+    return c;
+  }
 
-    std::vector<uint64_t> bytes_;
-    size_t size_;
-    isa::Header header_;
-    isa::Section directory_[isa::FTM_SECTIONS];
-    View<isa::Buffer> buffers_;
-    View<isa::Scalar> scalars_;
-    View<int64_t> shapes_;
-    View<isa::Tile> tiles_;
-    View<isa::Function> functions_;
-    View<isa::Instruction> instructions_;
-    View<isa::Argument> arguments_;
-    View<isa::Dim> dims_;
-    View<isa::Map> maps_;
-    View<isa::MapInput> map_inputs_;
-    View<isa::MapOutput> map_outputs_;
-    View<isa::MapOp> map_ops_;
-    View<uint64_t> immediates_;
-    View<char> strings_;
-    View<uint8_t> constants_;
-    std::unique_ptr<Program> program_;
+  // A scalar of type f64: its bits, as they are.
+  Source real(const isa::Value& v) const {
+    require(
+        v.immediate == 0 && v.reg < 0 && v.scalar >= 0 && uint64_t(v.scalar) < scalars_.count &&
+            program_->scalar_types[size_t(v.scalar)] == Type::F64,
+        "a scalar operand");
+    return {0, 64 + v.scalar};
+  }
+
+  Dma dma(const isa::Instruction& in) const {
+    Dma d{};
+    require_buffer(in.buffer);
+    d.buffer = in.buffer;
+    d.offset = source(in.v[3]);
+    const bool writes = in.opcode == isa::FTM_OP_DST || in.opcode == isa::FTM_OP_DSC;
+    require(!writes || writable(d.buffer), "a transfer into an input or a constant");
+    d.data = tile(in.tile[0], in.v[0]);
+    require(
+        same_elements(program_->buffers[d.buffer].type, program_->tiles[d.data.tile].type),
+        "a transfer between two types");
+    if (in.opcode == isa::FTM_OP_DGA || in.opcode == isa::FTM_OP_DSC) {
+      d.index = tile(in.tile[1], in.v[1]);
+      const Type type = program_->tiles[d.index.tile].type;
+      require(type == Type::I64 || type == Type::I32, "an index tile's type");
+      d.row_stride = source(in.v[2]);
+      require(in.row_dims == 0, "dimensions of a row transfer");
+    }
+    d.row_dims = in.row_dims;
+    d.column_dims = in.column_dims;
+    const uint32_t count = uint32_t(in.row_dims) + in.column_dims;
+    require(count <= kMostDims && in.first_dim <= dims_.count && count <= dims_.count - in.first_dim, "dimensions");
+    for (uint32_t k = 0; k < count; ++k) {
+      const isa::Dim& dim = dims_[in.first_dim + k];
+      d.dims.push_back({source(dim.extent), source(dim.stride)});
+    }
+    return d;
+  }
+
+  static bool is_scan(uint16_t flags, Type type) {
+    const uint16_t what = flags & ~isa::FTM_FLAG_DOWN;
+    return what == isa::FTM_FLAG_ADD || what == isa::FTM_FLAG_MUL || what == isa::FTM_FLAG_MIN ||
+           what == isa::FTM_FLAG_MAX || (what == isa::FTM_FLAG_LSE && is_float(type));
+  }
+
+  // MM, MERGE: A, B, C; SCAN: X, carry, Y; DCP, TRANS, SORT: a to b; DWAIT: a.
+  Matrix matrix(const isa::Instruction& in) const {
+    Matrix m{};
+    m.a = tile(in.tile[0], in.v[0]);
+    if (in.opcode == isa::FTM_OP_DWAIT) return m;
+    m.b = tile(in.tile[1], in.v[1]);
+    const Type a = program_->tiles[m.a.tile].type, b = program_->tiles[m.b.tile].type;
+    const bool ordered = in.opcode == isa::FTM_OP_SORT || in.opcode == isa::FTM_OP_MERGE;
+    require(!ordered || a == Type::I64, "the type of a sort");
+    require(
+        in.opcode == isa::FTM_OP_SCAN ? b == (is_float(a) ? Type::F64 : Type::I64) : a == b, "operands of two types");
+    if (in.opcode == isa::FTM_OP_DCP || in.opcode == isa::FTM_OP_TRANS || in.opcode == isa::FTM_OP_SORT) return m;
+    m.c = tile(in.tile[2], in.v[2]);
+    const Type c = program_->tiles[m.c.tile].type;
+    if (in.opcode != isa::FTM_OP_MM) {
+      require(c == a, "operands of two types");
+      require(in.opcode != isa::FTM_OP_SCAN || is_scan(in.flags, a), "what a scan does");
+      return m;
+    }
+    const Type wanted = is_half(a) ? Type::F32 : a == Type::I8 ? Type::I32 : a;
+    require(
+        c == wanted && (c == Type::F64 || c == Type::F32 || c == Type::I64 || c == Type::I32), "types of a product");
+    return m;
+  }
+
+  std::vector<uint64_t> bytes_;
+  size_t size_;
+  isa::Header header_;
+  isa::Section directory_[isa::FTM_SECTIONS];
+  View<isa::Buffer> buffers_;
+  View<isa::Scalar> scalars_;
+  View<int64_t> shapes_;
+  View<isa::Tile> tiles_;
+  View<isa::Function> functions_;
+  View<isa::Instruction> instructions_;
+  View<isa::Argument> arguments_;
+  View<isa::Dim> dims_;
+  View<isa::Map> maps_;
+  View<isa::MapInput> map_inputs_;
+  View<isa::MapOutput> map_outputs_;
+  View<isa::MapOp> map_ops_;
+  View<uint64_t> immediates_;
+  View<char> strings_;
+  View<uint8_t> constants_;
+  std::unique_ptr<Program> program_;
 };
 
-}  // namespace
+} // namespace
 
-std::unique_ptr<Program> load_image(const void* data, size_t size) { return Loader(data, size).load(); }
-
-std::string Program::where(uint32_t step) const {
-    std::string in = "?";
-    for (const Function& f : functions)
-        if (step >= f.first && step < f.first + f.count) in = f.name;
-    const uint32_t line = step < steps.size() ? steps[step].line : 0;
-    std::string message = name + ", @func " + in + ", line " + std::to_string(line);
-    if (line >= 1 && line <= text.size()) {
-        const std::string& shown = text[line - 1];
-        const size_t first = shown.find_first_not_of(" \t");
-        if (first != std::string::npos) message += ": `" + shown.substr(first) + "`";
-    }
-    return message;
+std::unique_ptr<Program> load_image(const void* data, size_t size) {
+  return Loader(data, size).load();
 }
 
-}  // namespace ftm
+std::string Program::where(uint32_t step) const {
+  std::string in = "?";
+  for (const Function& f : functions)
+    if (step >= f.first && step < f.first + f.count) in = f.name;
+  const uint32_t line = step < steps.size() ? steps[step].line : 0;
+  std::string message = name + ", @func " + in + ", line " + std::to_string(line);
+  if (line >= 1 && line <= text.size()) {
+    const std::string& shown = text[line - 1];
+    const size_t first = shown.find_first_not_of(" \t");
+    if (first != std::string::npos) message += ": `" + shown.substr(first) + "`";
+  }
+  return message;
+}
+
+} // namespace ftm

@@ -10,222 +10,232 @@
 namespace ftm {
 
 void wait_for_team(Core& core) {
-    switch (core.team->meet()) {
-        case Team::Met::all: break;
-        case Team::Met::deserted: throw Fault("waits at a BARRIER that another core never reaches: that one has ended");
-        case Team::Met::given_up: throw Fault("");  // the core that failed has said why
-    }
-    if (core.checker) core.checker->next_epoch();
+  switch (core.team->meet()) {
+    case Team::Met::all: break;
+    case Team::Met::deserted: throw Fault("waits at a BARRIER that another core never reaches: that one has ended");
+    case Team::Met::given_up: throw Fault(""); // the core that failed has said why
+  }
+  if (core.checker) core.checker->next_epoch();
 }
 
 Machine::Machine(int32_t cores, bool checked, const int64_t (&limits)[4], uint64_t instructions)
-    : count_(cores), checked_(checked), most_instructions_(instructions ? instructions : UINT64_MAX), process_(getpid()), team_(uint32_t(cores)), gate_(uint32_t(cores)) {
-    for (int k = 0; k < 4; ++k) limits_[k] = limits[k];
-    stats_.struct_size = sizeof stats_;
-    for (int32_t id = 0; id < cores; ++id) seats_.push_back(std::make_unique<Seat>());
-    threads_.emplace_back([this] { lead(); });
-    for (int32_t id = 1; id < cores; ++id) threads_.emplace_back([this, id] { follow(id); });
+    : count_(cores),
+      checked_(checked),
+      most_instructions_(instructions ? instructions : UINT64_MAX),
+      process_(getpid()),
+      team_(uint32_t(cores)),
+      gate_(uint32_t(cores)) {
+  for (int k = 0; k < 4; ++k) limits_[k] = limits[k];
+  stats_.struct_size = sizeof stats_;
+  for (int32_t id = 0; id < cores; ++id) seats_.push_back(std::make_unique<Seat>());
+  threads_.emplace_back([this] { lead(); });
+  for (int32_t id = 1; id < cores; ++id) threads_.emplace_back([this, id] { follow(id); });
 }
 
 Machine::~Machine() {
-    if (!at_home()) {
-        // The threads are in the parent process; there is nothing here to end.
-        for (std::thread& t : threads_) t.detach();
-        return;
-    }
-    {
-        std::lock_guard<std::mutex> lock(mutex_);
-        closing_ = true;
-        posted_.fetch_add(1);
-    }
-    wake_all(posted_);
-    for (std::thread& t : threads_) t.join();
+  if (!at_home()) {
+    // The threads are in the parent process; there is nothing here to end.
+    for (std::thread& t : threads_) t.detach();
+    return;
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closing_ = true;
+    posted_.fetch_add(1);
+  }
+  wake_all(posted_);
+  for (std::thread& t : threads_) t.join();
 }
 
-bool Machine::at_home() const { return getpid() == process_; }
+bool Machine::at_home() const {
+  return getpid() == process_;
+}
 
 std::shared_ptr<Loaded> Machine::load(const void* image, size_t size) {
-    auto loaded = std::make_shared<Loaded>();
-    loaded->program = load_image(image, size);
-    loaded->cores.resize(size_t(count_));
-    const char* const names[4] = {"", "AM", "SM", "GSM"};
-    for (int space = 1; space < 4; ++space) {
-        const int64_t need = loaded->program->space_bytes[space];
-        if (limits_[space] > 0 && need > limits_[space])
-            throw Error("the program needs " + std::to_string(need) + " bytes of " + names[space] + ", the machine has " +
-                        std::to_string(limits_[space]));
-    }
-    return loaded;
+  auto loaded = std::make_shared<Loaded>();
+  loaded->program = load_image(image, size);
+  loaded->cores.resize(size_t(count_));
+  const char* const names[4] = {"", "AM", "SM", "GSM"};
+  for (int space = 1; space < 4; ++space) {
+    const int64_t need = loaded->program->space_bytes[space];
+    if (limits_[space] > 0 && need > limits_[space])
+      throw Error(
+          "the program needs " + std::to_string(need) + " bytes of " + names[space] + ", the machine has " +
+          std::to_string(limits_[space]));
+  }
+  return loaded;
 }
 
 void Machine::submit(std::shared_ptr<Job> job) {
-    if (!at_home()) throw Error("the machine was opened in another process: open one after the fork");
-    {
-        std::lock_guard<std::mutex> lock(mutex_);
-        if (closing_) throw Error("the machine is closed");
-        queue_.push_back(std::move(job));
-        posted_.fetch_add(1);
-    }
-    wake_all(posted_);
+  if (!at_home()) throw Error("the machine was opened in another process: open one after the fork");
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (closing_) throw Error("the machine is closed");
+    queue_.push_back(std::move(job));
+    posted_.fetch_add(1);
+  }
+  wake_all(posted_);
 }
 
 ftm_stats_data Machine::stats() const {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return stats_;
+  std::lock_guard<std::mutex> lock(mutex_);
+  return stats_;
 }
 
 // Core 0 takes the jobs from the queue and runs its part of each.
 void Machine::lead() {
-    for (;;) {
-        std::shared_ptr<Job> job;
-        uint32_t seen;
-        {
-            std::lock_guard<std::mutex> lock(mutex_);
-            seen = posted_.load();
-            if (!queue_.empty()) {
-                job = std::move(queue_.front());
-                queue_.pop_front();
-            } else if (closing_) {
-                break;
-            }
-        }
-        if (!job) {
-            wait_while(posted_, seen);
-            continue;
-        }
-        const auto before = std::chrono::steady_clock::now();
-        fault_.clear();
-        interrupted_ = false;
-        try {
-            start(*job);
-        } catch (const std::exception& e) {
-            fault_ = e.what();
-        }
-        if (fault_.empty()) {
-            turn_.fetch_add(1, std::memory_order_release);
-            wake_all(turn_);
-            run_part(0);
-            gate_.meet();
-        }
-        const auto time = std::chrono::steady_clock::now() - before;
-        finish(*job, uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()));
+  for (;;) {
+    std::shared_ptr<Job> job;
+    uint32_t seen;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      seen = posted_.load();
+      if (!queue_.empty()) {
+        job = std::move(queue_.front());
+        queue_.pop_front();
+      } else if (closing_) {
+        break;
+      }
     }
-    current_ = nullptr;
-    turn_.fetch_add(1, std::memory_order_release);
-    wake_all(turn_);
+    if (!job) {
+      wait_while(posted_, seen);
+      continue;
+    }
+    const auto before = std::chrono::steady_clock::now();
+    fault_.clear();
+    interrupted_ = false;
+    try {
+      start(*job);
+    } catch (const std::exception& e) {
+      fault_ = e.what();
+    }
+    if (fault_.empty()) {
+      turn_.fetch_add(1, std::memory_order_release);
+      wake_all(turn_);
+      run_part(0);
+      gate_.meet();
+    }
+    const auto time = std::chrono::steady_clock::now() - before;
+    finish(*job, uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()));
+  }
+  current_ = nullptr;
+  turn_.fetch_add(1, std::memory_order_release);
+  wake_all(turn_);
 }
 
 void Machine::follow(int32_t id) {
-    for (uint32_t seen = 0;; ++seen) {
-        wait_while(turn_, seen);
-        if (!current_) return;
-        run_part(id);
-        gate_.meet();
-    }
+  for (uint32_t seen = 0;; ++seen) {
+    wait_while(turn_, seen);
+    if (!current_) return;
+    run_part(id);
+    gate_.meet();
+  }
 }
 
 void Machine::start(Job& job) {
-    const Program& program = *job.loaded->program;
-    team_.reset();
-    gsm_.ensure(program.space_bytes[3] + 1);
-    uint8_t* arena = job.arena ? job.arena : arena_.ensure(program.arena_bytes + 1);
-    for (size_t i = 0; i < program.buffers.size(); ++i) {
-        const BufferDecl& b = program.buffers[i];
-        if (b.kind == isa::FTM_BUFFER_ARENA) job.buffers[i] = arena + b.offset;
-    }
-    shadow_ = checked_ ? std::make_unique<Shadow>(program, job.buffers.data()) : nullptr;
-    current_ = &job;
+  const Program& program = *job.loaded->program;
+  team_.reset();
+  gsm_.ensure(program.space_bytes[3] + 1);
+  uint8_t* arena = job.arena ? job.arena : arena_.ensure(program.arena_bytes + 1);
+  for (size_t i = 0; i < program.buffers.size(); ++i) {
+    const BufferDecl& b = program.buffers[i];
+    if (b.kind == isa::FTM_BUFFER_ARENA) job.buffers[i] = arena + b.offset;
+  }
+  shadow_ = checked_ ? std::make_unique<Shadow>(program, job.buffers.data()) : nullptr;
+  current_ = &job;
 }
 
 void Machine::seat(Seat& seat, int32_t id) {
-    Job& job = *current_;
-    const Program& program = *job.loaded->program;
-    Core& core = seat.core;
-    core.program = &program;
-    core.id = id;
-    core.count = count_;
-    core.team = &team_;
-    seat.views.resize(program.buffers.size());
-    for (size_t i = 0; i < seat.views.size(); ++i)
-        seat.views[i] = {job.buffers[i], program.buffers[i].elements, int32_t(i), job.donated[i] != 0, 0};
-    core.views = seat.views.data();
-    core.phase = &job.phase;
-    core.most_instructions = most_instructions_;
-    core.strips = seat.strips.ensure(program.strip_bytes + 1);
-    seat.registers.assign(size_t(program.registers()), 0);
-    std::copy(job.scalars.begin(), job.scalars.end(), seat.registers.begin() + 64);
-    seat.registers[size_t(program.one_register())] = 1;
-    core.r = seat.registers.data();
+  Job& job = *current_;
+  const Program& program = *job.loaded->program;
+  Core& core = seat.core;
+  core.program = &program;
+  core.id = id;
+  core.count = count_;
+  core.team = &team_;
+  seat.views.resize(program.buffers.size());
+  for (size_t i = 0; i < seat.views.size(); ++i)
+    seat.views[i] = {job.buffers[i], program.buffers[i].elements, int32_t(i), job.donated[i] != 0, 0};
+  core.views = seat.views.data();
+  core.phase = &job.phase;
+  core.most_instructions = most_instructions_;
+  core.strips = seat.strips.ensure(program.strip_bytes + 1);
+  seat.registers.assign(size_t(program.registers()), 0);
+  std::copy(job.scalars.begin(), job.scalars.end(), seat.registers.begin() + 64);
+  seat.registers[size_t(program.one_register())] = 1;
+  core.r = seat.registers.data();
 
-    const uint8_t* bases[4] = {nullptr, seat.am.ensure(program.space_bytes[1] + 1), seat.sm.ensure(program.space_bytes[2] + 1), gsm_.data()};
-    Loaded::PerCore& mine = job.loaded->cores[size_t(id)];
-    if (checked_ || mine.slots.empty() || !std::equal(bases, bases + 4, mine.bases)) {
-        mine.slots.assign(size_t(program.slots), Slot{});
-        for (const TileDecl& t : program.tiles)
-            for (int32_t k = 0; k < t.depth; ++k)
-                mine.slots[size_t(t.first_slot + k)] = {const_cast<uint8_t*>(bases[t.space]) + t.offset + k * t.slot_bytes, 0, 0};
-        std::copy(bases, bases + 4, mine.bases);
-    }
-    core.slots = mine.slots.data();
+  const uint8_t* bases[4] = {
+      nullptr, seat.am.ensure(program.space_bytes[1] + 1), seat.sm.ensure(program.space_bytes[2] + 1), gsm_.data()};
+  Loaded::PerCore& mine = job.loaded->cores[size_t(id)];
+  if (checked_ || mine.slots.empty() || !std::equal(bases, bases + 4, mine.bases)) {
+    mine.slots.assign(size_t(program.slots), Slot{});
+    for (const TileDecl& t : program.tiles)
+      for (int32_t k = 0; k < t.depth; ++k)
+        mine.slots[size_t(t.first_slot + k)] = {
+            const_cast<uint8_t*>(bases[t.space]) + t.offset + k * t.slot_bytes, 0, 0};
+    std::copy(bases, bases + 4, mine.bases);
+  }
+  core.slots = mine.slots.data();
 }
 
 void Machine::run_part(int32_t id) {
-    Seat& mine = *seats_[size_t(id)];
-    Core& core = mine.core;
-    std::unique_ptr<Checker> checker;
-    std::string message;
-    bool interrupted = false;
-    try {
-        seat(mine, id);
-        if (checked_) checker = std::make_unique<Checker>(core, *shadow_);
-        core.checker = checker.get();
-        // The slots of core 0 serve GSM tiles for all, so they must be there before anyone starts.
-        if (team_.meet() != Team::Met::all) return;
-        core.shared_slots = seats_[0]->core.slots;
-        run_core(core);
-        team_.leave();
-        return;
-    } catch (const Fault& fault) {
-        message = fault.what();
-        if (message.empty()) return;
-        interrupted = dynamic_cast<const Interrupted*>(&fault) != nullptr;
-        message = core.program->where(core.step) + ": core " + std::to_string(id) + " " + message;
-    } catch (const std::bad_alloc&) {
-        message = "out of memory";
+  Seat& mine = *seats_[size_t(id)];
+  Core& core = mine.core;
+  std::unique_ptr<Checker> checker;
+  std::string message;
+  bool interrupted = false;
+  try {
+    seat(mine, id);
+    if (checked_) checker = std::make_unique<Checker>(core, *shadow_);
+    core.checker = checker.get();
+    // The slots of core 0 serve GSM tiles for all, so they must be there before anyone starts.
+    if (team_.meet() != Team::Met::all) return;
+    core.shared_slots = seats_[0]->core.slots;
+    run_core(core);
+    team_.leave();
+    return;
+  } catch (const Fault& fault) {
+    message = fault.what();
+    if (message.empty()) return;
+    interrupted = dynamic_cast<const Interrupted*>(&fault) != nullptr;
+    message = core.program->where(core.step) + ": core " + std::to_string(id) + " " + message;
+  } catch (const std::bad_alloc&) {
+    message = "out of memory";
+  }
+  {
+    std::lock_guard<std::mutex> lock(fault_mutex_);
+    if (fault_.empty()) {
+      fault_ = message;
+      interrupted_ = interrupted;
     }
-    {
-        std::lock_guard<std::mutex> lock(fault_mutex_);
-        if (fault_.empty()) {
-            fault_ = message;
-            interrupted_ = interrupted;
-        }
-    }
-    team_.give_up();
+  }
+  team_.give_up();
 }
 
 void Machine::finish(Job& job, uint64_t nanoseconds) {
-    {
-        std::lock_guard<std::mutex> lock(mutex_);
-        ++stats_.jobs;
-        stats_.faults += !fault_.empty() && !interrupted_;
-        stats_.nanoseconds += nanoseconds;
-        for (auto& s : seats_) {
-            Counters& c = s->core.counters;
-            stats_.instructions += c.instructions;
-            stats_.dma_bytes += c.dma_bytes;
-            stats_.mm_flops += c.mm_flops;
-            stats_.map_elements += c.map_elements;
-            c = Counters{};
-        }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++stats_.jobs;
+    stats_.faults += !fault_.empty() && !interrupted_;
+    stats_.nanoseconds += nanoseconds;
+    for (auto& s : seats_) {
+      Counters& c = s->core.counters;
+      stats_.instructions += c.instructions;
+      stats_.dma_bytes += c.dma_bytes;
+      stats_.mm_flops += c.mm_flops;
+      stats_.map_elements += c.map_elements;
+      c = Counters{};
     }
-    if (job.done) job.done(job.user, fault_.empty() ? 0 : 1, fault_.c_str());
-    {
-        std::lock_guard<std::mutex> lock(job.mutex);
-        job.fault = fault_;
-        job.interrupted = interrupted_;
-        job.ended = true;
-    }
-    job.changed.notify_all();
+  }
+  if (job.done) job.done(job.user, fault_.empty() ? 0 : 1, fault_.c_str());
+  {
+    std::lock_guard<std::mutex> lock(job.mutex);
+    job.fault = fault_;
+    job.interrupted = interrupted_;
+    job.ended = true;
+  }
+  job.changed.notify_all();
 }
 
-}  // namespace ftm
+} // namespace ftm

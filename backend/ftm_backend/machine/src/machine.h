@@ -17,82 +17,82 @@ namespace ftm {
 
 // A program on this machine, with what each core keeps for it between runs.
 struct Loaded {
-    std::unique_ptr<Program> program;
-    struct PerCore {
-        std::vector<Slot> slots;
-        const uint8_t* bases[4] = {};  // that the slots were made for, by space
-    };
-    std::vector<PerCore> cores;
+  std::unique_ptr<Program> program;
+  struct PerCore {
+    std::vector<Slot> slots;
+    const uint8_t* bases[4] = {}; // that the slots were made for, by space
+  };
+  std::vector<PerCore> cores;
 };
 
 struct Job {
-    std::shared_ptr<Loaded> loaded;
-    std::vector<uint8_t*> buffers;  // of every buffer of the program; arena regions are filled in at the start
-    std::vector<uint8_t> donated;   // for each buffer: an output that has the address of an input
-    std::atomic<Phase> phase{Phase::whole};
-    std::vector<int64_t> scalars;
-    uint8_t* arena = nullptr;
-    ftm_done done = nullptr;
-    void* user = nullptr;
+  std::shared_ptr<Loaded> loaded;
+  std::vector<uint8_t*> buffers; // of every buffer of the program; arena regions are filled in at the start
+  std::vector<uint8_t> donated; // for each buffer: an output that has the address of an input
+  std::atomic<Phase> phase{Phase::whole};
+  std::vector<int64_t> scalars;
+  uint8_t* arena = nullptr;
+  ftm_done done = nullptr;
+  void* user = nullptr;
 
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool ended = false;
-    std::string fault;  // empty: it ran
-    bool interrupted = false;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ended = false;
+  std::string fault; // empty: it ran
+  bool interrupted = false;
 };
 
 class Machine {
-public:
-    // limits: bytes of each scratchpad; 0: none.  instructions: most that a core executes in one run; 0: any number.
-    Machine(int32_t cores, bool checked, const int64_t (&limits)[4], uint64_t instructions);
-    ~Machine();
+ public:
+  // limits: bytes of each scratchpad; 0: none.  instructions: most that a core executes in one run; 0: any number.
+  Machine(int32_t cores, bool checked, const int64_t (&limits)[4], uint64_t instructions);
+  ~Machine();
 
-    int32_t cores() const { return count_; }
-    std::shared_ptr<Loaded> load(const void* image, size_t size);
-    // Throws Error.
-    void submit(std::shared_ptr<Job> job);
-    ftm_stats_data stats() const;
-    // Whether this process is the one that opened the machine: threads do not survive a fork.
-    bool at_home() const;
+  int32_t cores() const { return count_; }
+  std::shared_ptr<Loaded> load(const void* image, size_t size);
+  // Throws Error.
+  void submit(std::shared_ptr<Job> job);
+  ftm_stats_data stats() const;
+  // Whether this process is the one that opened the machine: threads do not survive a fork.
+  bool at_home() const;
 
-private:
-    struct Seat {
-        Core core;
-        Memory am, sm, strips;
-        std::vector<int64_t> registers;
-        std::vector<View> views;
-    };
+ private:
+  struct Seat {
+    Core core;
+    Memory am, sm, strips;
+    std::vector<int64_t> registers;
+    std::vector<View> views;
+  };
 
-    void lead();
-    void follow(int32_t id);
-    void start(Job& job);
-    void run_part(int32_t id);
-    void seat(Seat& seat, int32_t id);
-    void finish(Job& job, uint64_t nanoseconds);
+  void lead();
+  void follow(int32_t id);
+  void start(Job& job);
+  void run_part(int32_t id);
+  void seat(Seat& seat, int32_t id);
+  void finish(Job& job, uint64_t nanoseconds);
 
-    const int32_t count_;
-    const bool checked_;
-    int64_t limits_[4];
-    const uint64_t most_instructions_;
-    const int64_t process_;
-    std::vector<std::unique_ptr<Seat>> seats_;
-    Memory gsm_, arena_;
-    Team team_;         // barriers of the program
-    Team gate_;         // the end of a job
-    std::atomic<uint32_t> turn_{0};  // counts jobs; cores other than 0 wait for the next
-    Job* current_ = nullptr;
-    std::unique_ptr<struct Shadow> shadow_;
-    std::mutex fault_mutex_;
-    std::string fault_;
-    bool interrupted_ = false;
+  const int32_t count_;
+  const bool checked_;
+  int64_t limits_[4];
+  const uint64_t most_instructions_;
+  const int64_t process_;
+  std::vector<std::unique_ptr<Seat>> seats_;
+  Memory gsm_, arena_;
+  Team team_; // barriers of the program
+  Team gate_; // the end of a job
+  std::atomic<uint32_t> turn_{0}; // counts jobs; cores other than 0 wait for the next
+  Job* current_ = nullptr;
+  std::unique_ptr<struct Shadow> shadow_;
+  std::mutex fault_mutex_;
+  std::string fault_;
+  bool interrupted_ = false;
 
-    mutable std::mutex mutex_;
-    std::atomic<uint32_t> posted_{0};  // counts what was put into the queue, and the closing
-    std::deque<std::shared_ptr<Job>> queue_;
-    bool closing_ = false;
-    ftm_stats_data stats_{};
-    std::vector<std::thread> threads_;
+  mutable std::mutex mutex_;
+  std::atomic<uint32_t> posted_{0}; // counts what was put into the queue, and the closing
+  std::deque<std::shared_ptr<Job>> queue_;
+  bool closing_ = false;
+  ftm_stats_data stats_{};
+  std::vector<std::thread> threads_;
 };
 
-}  // namespace ftm
+} // namespace ftm

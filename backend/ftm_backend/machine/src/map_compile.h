@@ -12,17 +12,17 @@ struct Program;
 
 // The sections of an image that describe maps.
 struct ImageMaps {
-    const isa::MapInput* inputs;
-    uint64_t input_count;
-    const isa::MapOutput* outputs;
-    uint64_t output_count;
-    const isa::MapOp* ops;
-    uint64_t op_count;
-    const uint64_t* immediates;
-    uint64_t immediate_count;
+  const isa::MapInput* inputs;
+  uint64_t input_count;
+  const isa::MapOutput* outputs;
+  uint64_t output_count;
+  const isa::MapOp* ops;
+  uint64_t op_count;
+  const uint64_t* immediates;
+  uint64_t immediate_count;
 };
 
 // program: its signature and tiles are complete.  Throws Error when the image is inconsistent.
 std::unique_ptr<MapPlan> compile_map(const Program& program, const ImageMaps& image, const isa::Map& map);
 
-}  // namespace ftm
+} // namespace ftm

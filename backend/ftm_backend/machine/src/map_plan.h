@@ -20,77 +20,77 @@ enum class Place : uint8_t { None, Strip, Input, Output, Cell, Splat };
 // Where an operation finds or leaves a value.  Cell: one element, the same for the whole strip.  Splat: a strip
 // filled with a cell.
 struct Spot {
-    Place place = Place::None;
-    uint16_t index = 0;
+  Place place = Place::None;
+  uint16_t index = 0;
 };
 
 enum class Kind : uint8_t { Strip, Index, Philox, Gather, LoadHalf };
 
 struct StripOp {
-    Kind kind;
-    Type type;  // Gather: of the elements
-    StripFn fn;
-    Spot dst, src[3];
-    int32_t buffer = -1;  // Gather
-    int64_t address = 0;  // Gather: element offset, plus a register
-    int32_t address_register = 0;
-    uint32_t line = 0;
+  Kind kind;
+  Type type; // Gather: of the elements
+  StripFn fn;
+  Spot dst, src[3];
+  int32_t buffer = -1; // Gather
+  int64_t address = 0; // Gather: element offset, plus a register
+  int32_t address_register = 0;
+  uint32_t line = 0;
 };
 
 // A value that does not change over a map, or over a row of it.
 struct Cell {
-    enum class From : uint8_t { Bits, Scalar, Register, One, Column } from;
-    Type type;      // strip type of the value, after rounding to `round`
-    Type round;     // the operation's own type
-    uint16_t index; // scalar, register or input
-    uint64_t bits;
+  enum class From : uint8_t { Bits, Scalar, Register, One, Column } from;
+  Type type; // strip type of the value, after rounding to `round`
+  Type round; // the operation's own type
+  uint16_t index; // scalar, register or input
+  uint64_t bits;
 };
 
 struct MapInput {
-    int32_t tile;
-    int64_t slot_immediate;
-    int32_t slot_register;
-    uint8_t access;  // isa::FTM_ACCESS_*
-    Type type;
-    bool snapshot;  // a row input whose tile is also written
+  int32_t tile;
+  int64_t slot_immediate;
+  int32_t slot_register;
+  uint8_t access; // isa::FTM_ACCESS_*
+  Type type;
+  bool snapshot; // a row input whose tile is also written
 };
 
 struct MapOutput {
-    int32_t tile;
-    int64_t slot_immediate;
-    int32_t slot_register;
-    uint8_t scope;      // isa::FTM_SCOPE_*
-    Reduction reduction;
-    bool accumulate;
-    Type type;
+  int32_t tile;
+  int64_t slot_immediate;
+  int32_t slot_register;
+  uint8_t scope; // isa::FTM_SCOPE_*
+  Reduction reduction;
+  bool accumulate;
+  Type type;
 };
 
 struct Store {
-    Spot from;     // where the value is when the strip's operations are done
-    bool written;  // full outputs: the operations have written the tile (or its staging strip) themselves
+  Spot from; // where the value is when the strip's operations are done
+  bool written; // full outputs: the operations have written the tile (or its staging strip) themselves
 };
 
 struct StripCode {
-    std::vector<StripOp> ops;
-    std::vector<Store> stores;      // one for each output
-    std::vector<uint16_t> splats;   // cells to expand, in order of splat number
-    std::vector<int64_t> strips;    // byte offset of each strip register in the strip space
-    int64_t splat_offset = 0;       // of splat 0; each takes splat_stride bytes
-    int64_t stage_offset = 0;       // of the staging strip of input 0, then of the outputs
-    int64_t stride = 0;             // bytes of a splat or a staging strip
-    int64_t bytes = 0;
+  std::vector<StripOp> ops;
+  std::vector<Store> stores; // one for each output
+  std::vector<uint16_t> splats; // cells to expand, in order of splat number
+  std::vector<int64_t> strips; // byte offset of each strip register in the strip space
+  int64_t splat_offset = 0; // of splat 0; each takes splat_stride bytes
+  int64_t stage_offset = 0; // of the staging strip of input 0, then of the outputs
+  int64_t stride = 0; // bytes of a splat or a staging strip
+  int64_t bytes = 0;
 };
 
 struct MapPlan {
-    std::vector<MapInput> inputs;
-    std::vector<MapOutput> outputs;
-    std::vector<Cell> cells;
-    StripCode along;   // strips along a row
-    StripCode across;  // strips of whole rows
-    int64_t strip = 0;  // elements of a strip
-    bool flat = false;  // no broadcast rows or columns, no reduction but to 1x1: rows do not matter
-    bool positions = false;  // has VIDX
-    uint32_t line = 0;
+  std::vector<MapInput> inputs;
+  std::vector<MapOutput> outputs;
+  std::vector<Cell> cells;
+  StripCode along; // strips along a row
+  StripCode across; // strips of whole rows
+  int64_t strip = 0; // elements of a strip
+  bool flat = false; // no broadcast rows or columns, no reduction but to 1x1: rows do not matter
+  bool positions = false; // has VIDX
+  uint32_t line = 0;
 };
 
-}  // namespace ftm
+} // namespace ftm

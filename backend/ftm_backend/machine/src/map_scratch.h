@@ -9,19 +9,19 @@ namespace ftm {
 
 // A tile that a map reads or writes.
 struct MapOperand {
-    uint8_t* base;
-    int64_t row_bytes;  // distance of rows
-    int64_t bytes;      // of an element
-    Slot* slot;
+  uint8_t* base;
+  int64_t row_bytes; // distance of rows
+  int64_t bytes; // of an element
+  Slot* slot;
 };
 
 struct MapScratch {
-    std::vector<MapOperand> inputs, outputs;
-    std::vector<uint64_t> cells;
-    std::vector<uint8_t*> strips, splats, input_pointers, output_pointers, cell_pointers;
-    std::vector<Accumulator> row_sums;
-    std::vector<Accumulator*> sums;
-    std::vector<uint8_t> snapshots;
+  std::vector<MapOperand> inputs, outputs;
+  std::vector<uint64_t> cells;
+  std::vector<uint8_t*> strips, splats, input_pointers, output_pointers, cell_pointers;
+  std::vector<Accumulator> row_sums;
+  std::vector<Accumulator*> sums;
+  std::vector<uint8_t> snapshots;
 };
 
-}  // namespace ftm
+} // namespace ftm

@@ -15,130 +15,124 @@
 namespace ftm {
 
 // A rejected image or program; the message is for the user.
-struct Error : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
+struct Error : std::runtime_error { using std::runtime_error::runtime_error; };
 
 // An integer operand: r[reg] + immediate.  The register file of a core is r0..r63, then the program's
 // scalars, then a zero, then a one.
 struct Source {
-    int64_t immediate;
-    int32_t reg;
+  int64_t immediate;
+  int32_t reg;
 };
 
 struct BufferDecl {
-    std::string name;
-    uint8_t kind;  // isa::FTM_BUFFER_*
-    Type type;
-    std::vector<int64_t> shape;
-    int32_t alias;  // of an output: the input, or -1
-    int64_t elements;
-    int64_t bytes;
-    int64_t offset;  // arena, const: in bytes; input, output: the argument's position; parameter: whether it is written
+  std::string name;
+  uint8_t kind; // isa::FTM_BUFFER_*
+  Type type;
+  std::vector<int64_t> shape;
+  int32_t alias; // of an output: the input, or -1
+  int64_t elements;
+  int64_t bytes;
+  int64_t offset; // arena, const: in bytes; input, output: the argument's position; parameter: whether it is written
 };
 
 // What a call binds: a buffer parameter to an address, a scalar parameter's register to a value.
 struct Binding {
-    int32_t parameter, buffer;
-    Source offset;
+  int32_t parameter, buffer;
+  Source offset;
 };
 struct ScalarBinding {
-    int32_t reg;
-    Source value;
+  int32_t reg;
+  Source value;
 };
 struct Call {
-    int32_t target;  // step of the function's start
-    std::vector<Binding> buffers;
-    std::vector<ScalarBinding> scalars;
+  int32_t target; // step of the function's start
+  std::vector<Binding> buffers;
+  std::vector<ScalarBinding> scalars;
 };
 
 struct TileDecl {
-    std::string name;
-    Type type;
-    uint8_t space;  // 1 AM, 2 SM, 3 GSM
-    int32_t depth;
-    int32_t rows, columns;  // maximal; columns is the leading dimension
-    int64_t offset, slot_bytes;
-    int32_t first_slot;  // number of its slot 0 among all slots of the program
-    int64_t bytes() const { return slot_bytes * (depth - 1) + int64_t(rows) * columns * type_bytes(type); }
+  std::string name;
+  Type type;
+  uint8_t space; // 1 AM, 2 SM, 3 GSM
+  int32_t depth;
+  int32_t rows, columns; // maximal; columns is the leading dimension
+  int64_t offset, slot_bytes;
+  int32_t first_slot; // number of its slot 0 among all slots of the program
+  int64_t bytes() const { return slot_bytes * (depth - 1) + int64_t(rows) * columns * type_bytes(type); }
 };
 
 // Whether any of their slots share bytes.
 inline bool overlap(const TileDecl& a, const TileDecl& b) {
-    return a.space == b.space && a.offset < b.offset + b.bytes() && b.offset < a.offset + a.bytes();
+  return a.space == b.space && a.offset < b.offset + b.bytes() && b.offset < a.offset + a.bytes();
 }
 
 struct TileRef {
-    int32_t tile;
-    Source slot;
+  int32_t tile;
+  Source slot;
 };
 
 constexpr int kMostDims = 16;
 
-struct DmaDim {
-    Source extent, stride;
-};
+struct DmaDim { Source extent, stride; };
 
 struct Dma {
-    int32_t buffer;
-    Source offset;
-    TileRef data, index;
-    Source row_stride;  // of DGA and DSC
-    int32_t row_dims, column_dims;
-    std::vector<DmaDim> dims;
+  int32_t buffer;
+  Source offset;
+  TileRef data, index;
+  Source row_stride; // of DGA and DSC
+  int32_t row_dims, column_dims;
+  std::vector<DmaDim> dims;
 };
 
-struct Matrix {
-    TileRef a, b, c;
-};
+struct Matrix { TileRef a, b, c; };
 
 // One instruction.  One that always runs tests the register that holds one.
 struct Step {
-    uint16_t opcode;  // isa::FTM_OP_*
-    uint16_t flags;   // isa::FTM_FLAG_*
-    int32_t predicate;
-    bool negated;
-    int32_t dst;
-    int32_t target;  // SBR: step; else index into calls, dmas, matrices, maps
-    uint32_t line;
-    Source a, b;
+  uint16_t opcode; // isa::FTM_OP_*
+  uint16_t flags; // isa::FTM_FLAG_*
+  int32_t predicate;
+  bool negated;
+  int32_t dst;
+  int32_t target; // SBR: step; else index into calls, dmas, matrices, maps
+  uint32_t line;
+  Source a, b;
 };
 
 struct Function {
-    std::string name;
-    uint32_t first, count;
+  std::string name;
+  uint32_t first, count;
 };
 
 struct Program {
-    std::string name;
-    std::vector<BufferDecl> buffers;  // inputs, outputs, constants, arena regions, parameters of functions
-    std::vector<std::string> scalar_names;
-    std::vector<Type> scalar_types;   // arguments, parameters of functions
-    int32_t inputs = 0, outputs = 0, scalars = 0;
-    int64_t arena_bytes = 0;
-    std::vector<TileDecl> tiles;
-    int32_t slots = 0;
-    std::vector<Function> functions;
-    std::vector<Step> steps;
-    uint32_t entry = 0;  // first step of main
-    std::vector<Call> calls;
-    std::vector<Dma> dmas;
-    std::vector<Matrix> matrices;
-    std::vector<std::unique_ptr<MapPlan>> maps;
-    std::vector<uint8_t> constants;
-    std::vector<std::string> text;  // lines of the assembly, or none
-    std::array<int64_t, 4> space_bytes{};  // scratchpad that the tiles need, by space
-    int64_t strip_bytes = 0;               // strip registers that the widest map needs
+  std::string name;
+  std::vector<BufferDecl> buffers; // inputs, outputs, constants, arena regions, parameters of functions
+  std::vector<std::string> scalar_names;
+  std::vector<Type> scalar_types; // arguments, parameters of functions
+  int32_t inputs = 0, outputs = 0, scalars = 0;
+  int64_t arena_bytes = 0;
+  std::vector<TileDecl> tiles;
+  int32_t slots = 0;
+  std::vector<Function> functions;
+  std::vector<Step> steps;
+  uint32_t entry = 0; // first step of main
+  std::vector<Call> calls;
+  std::vector<Dma> dmas;
+  std::vector<Matrix> matrices;
+  std::vector<std::unique_ptr<MapPlan>> maps;
+  std::vector<uint8_t> constants;
+  std::vector<std::string> text; // lines of the assembly, or none
+  std::array<int64_t, 4> space_bytes{}; // scratchpad that the tiles need, by space
+  int64_t strip_bytes = 0; // strip registers that the widest map needs
 
-    int32_t zero_register() const { return 64 + int32_t(scalar_types.size()); }
-    int32_t one_register() const { return zero_register() + 1; }
-    int32_t registers() const { return zero_register() + 2; }
+  int32_t zero_register() const { return 64 + int32_t(scalar_types.size()); }
+  int32_t one_register() const { return zero_register() + 1; }
+  int32_t registers() const { return zero_register() + 2; }
 
-    // "kernel_0, line 17: DLD b0[r3], ..." for messages about a step.
-    std::string where(uint32_t step) const;
+  // "kernel_0, line 17: DLD b0[r3], ..." for messages about a step.
+  std::string where(uint32_t step) const;
 };
 
 // Throws Error for an image that is damaged, of another version, or asks for what cannot be.
 std::unique_ptr<Program> load_image(const void* data, size_t size);
 
-}  // namespace ftm
+} // namespace ftm

@@ -12,19 +12,19 @@ namespace FTM_ISA {
 
 const KernelTable& table();
 const KernelTable& table() {
-    static const KernelTable filled = [] {
-        KernelTable t = {};
-        t.name = FTM_ISA_NAME;
-        put_arithmetic(t);
-        put_math(t);
-        put_conversions(t);
-        put_reductions(t);
-        put_matrix(t);
-        put_layout(t);
-        return t;
-    }();
-    return filled;
+  static const KernelTable filled = [] {
+    KernelTable t = {};
+    t.name = FTM_ISA_NAME;
+    put_arithmetic(t);
+    put_math(t);
+    put_conversions(t);
+    put_reductions(t);
+    put_matrix(t);
+    put_layout(t);
+    return t;
+  }();
+  return filled;
 }
 
-}  // namespace FTM_ISA
-}  // namespace ftm
+} // namespace FTM_ISA
+} // namespace ftm

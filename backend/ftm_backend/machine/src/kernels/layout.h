@@ -10,145 +10,143 @@ namespace FTM_ISA {
 // A square of N x N elements, by swapping ever larger blocks between pairs of rows.
 template <class T, int N>
 FTM_INLINE void transpose_square(T* d, int64_t ldd, const T* s, int64_t lds) {
-    typedef T Row __attribute__((vector_size(N * sizeof(T))));
-    Row r[N];
+  typedef T Row __attribute__((vector_size(N * sizeof(T))));
+  Row r[N];
 #pragma GCC unroll 16
-    for (int i = 0; i < N; ++i) __builtin_memcpy(&r[i], s + i * lds, sizeof(Row));
-    if constexpr (N == 8) {
+  for (int i = 0; i < N; ++i) __builtin_memcpy(&r[i], s + i * lds, sizeof(Row));
+  if constexpr (N == 8) {
 #pragma GCC unroll 8
-        for (int i = 0; i < 8; i += 2) {
-            Row a = r[i], b = r[i + 1];
-            r[i] = __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14);
-            r[i + 1] = __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
-        }
-#pragma GCC unroll 8
-        for (int i = 0; i < 8; i += (i & 1) ? 3 : 1) {
-            Row a = r[i], b = r[i + 2];
-            r[i] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
-            r[i + 2] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
-        }
-#pragma GCC unroll 8
-        for (int i = 0; i < 4; ++i) {
-            Row a = r[i], b = r[i + 4];
-            r[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
-            r[i + 4] = __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
-        }
-    } else {
-        static_assert(N == 4);
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; i += 2) {
-            Row a = r[i], b = r[i + 1];
-            r[i] = __builtin_shufflevector(a, b, 0, 4, 2, 6);
-            r[i + 1] = __builtin_shufflevector(a, b, 1, 5, 3, 7);
-        }
-#pragma GCC unroll 4
-        for (int i = 0; i < 2; ++i) {
-            Row a = r[i], b = r[i + 2];
-            r[i] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
-            r[i + 2] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
-        }
+    for (int i = 0; i < 8; i += 2) {
+      Row a = r[i], b = r[i + 1];
+      r[i] = __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14);
+      r[i + 1] = __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
     }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i += (i & 1) ? 3 : 1) {
+      Row a = r[i], b = r[i + 2];
+      r[i] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+      r[i + 2] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 4; ++i) {
+      Row a = r[i], b = r[i + 4];
+      r[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
+      r[i + 4] = __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+  } else {
+    static_assert(N == 4);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i += 2) {
+      Row a = r[i], b = r[i + 1];
+      r[i] = __builtin_shufflevector(a, b, 0, 4, 2, 6);
+      r[i + 1] = __builtin_shufflevector(a, b, 1, 5, 3, 7);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 2; ++i) {
+      Row a = r[i], b = r[i + 2];
+      r[i] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+      r[i + 2] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+    }
+  }
 #pragma GCC unroll 16
-    for (int i = 0; i < N; ++i) __builtin_memcpy(d + i * ldd, &r[i], sizeof(Row));
+  for (int i = 0; i < N; ++i) __builtin_memcpy(d + i * ldd, &r[i], sizeof(Row));
 }
 
 template <class T, int N>
 void transpose(void* d, int64_t ldd, const void* s, int64_t lds, int64_t rows, int64_t columns) {
-    T* out = static_cast<T*>(d);
-    const T* in = static_cast<const T*>(s);
-    // Down a column of squares: the destination's lines fill one after the other.
-    int64_t j = 0;
-    for (; j + N <= columns; j += N) {
-        int64_t i = 0;
-        for (; i + N <= rows; i += N) transpose_square<T, N>(out + j * ldd + i, ldd, in + i * lds + j, lds);
-        for (; i < rows; ++i)
-            for (int64_t c = j; c < j + N; ++c) out[c * ldd + i] = in[i * lds + c];
-    }
-    for (; j < columns; ++j)
-        for (int64_t i = 0; i < rows; ++i) out[j * ldd + i] = in[i * lds + j];
+  T* out = static_cast<T*>(d);
+  const T* in = static_cast<const T*>(s);
+  // Down a column of squares: the destination's lines fill one after the other.
+  int64_t j = 0;
+  for (; j + N <= columns; j += N) {
+    int64_t i = 0;
+    for (; i + N <= rows; i += N) transpose_square<T, N>(out + j * ldd + i, ldd, in + i * lds + j, lds);
+    for (; i < rows; ++i)
+      for (int64_t c = j; c < j + N; ++c) out[c * ldd + i] = in[i * lds + c];
+  }
+  for (; j < columns; ++j)
+    for (int64_t i = 0; i < rows; ++i) out[j * ldd + i] = in[i * lds + j];
 }
 
 static void ramp(int64_t* d, int64_t base, int64_t step, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) d[i] = int64_t(uint64_t(base) + uint64_t(i) * uint64_t(step));
+  for (int64_t i = 0; i < n; ++i) d[i] = int64_t(uint64_t(base) + uint64_t(i) * uint64_t(step));
 }
 
 // --- Philox4x32-10 (Salmon et al., SC 2011) -----------------------------------------------------------
 
-struct PhiloxWords {
-    uint32_t w[4];
-};
+struct PhiloxWords { uint32_t w[4]; };
 
-template <class U>  // uint64_t, or a vector of them: one counter in each lane
+template <class U> // uint64_t, or a vector of them: one counter in each lane
 FTM_INLINE void philox_rounds(U& x0, U& x1, U& x2, U& x3, uint64_t seed) {
-    const uint64_t low = 0xffffffff;
-    uint64_t k0 = seed & low, k1 = seed >> 32;
+  const uint64_t low = 0xffffffff;
+  uint64_t k0 = seed & low, k1 = seed >> 32;
 #pragma GCC unroll 10
-    for (int round = 0; round < 10; ++round) {
-        U p = (x0 & low) * 0xD2511F53u;
-        U q = (x2 & low) * 0xCD9E8D57u;
-        x0 = (q >> 32) ^ x1 ^ k0;
-        x2 = (p >> 32) ^ x3 ^ k1;
-        x1 = q & low;
-        x3 = p & low;
-        k0 = (k0 + 0x9E3779B9u) & low;
-        k1 = (k1 + 0xBB67AE85u) & low;
-    }
+  for (int round = 0; round < 10; ++round) {
+    U p = (x0 & low) * 0xD2511F53u;
+    U q = (x2 & low) * 0xCD9E8D57u;
+    x0 = (q >> 32) ^ x1 ^ k0;
+    x2 = (p >> 32) ^ x3 ^ k1;
+    x1 = q & low;
+    x3 = p & low;
+    k0 = (k0 + 0x9E3779B9u) & low;
+    k1 = (k1 + 0xBB67AE85u) & low;
+  }
 }
 
 // Words of the counters first .. first + blocks - 1, one after the other.
 static void philox_blocks(int32_t* d, uint64_t first, uint64_t seed, uint64_t offset, int64_t blocks) {
-    using V = Vec<uint64_t>;
-    constexpr int L = VectorOf<uint64_t>::lanes;
-    V lanes;
-    for (int i = 0; i < L; ++i) lanes[i] = uint64_t(i);
-    int64_t b = 0;
-    for (; b < blocks; b += L) {
-        V counter = lanes + (first + uint64_t(b));
-        V x0 = counter & 0xffffffff, x1 = counter >> 32;
-        V x2 = V{} + (offset & 0xffffffff), x3 = V{} + (offset >> 32);
-        philox_rounds(x0, x1, x2, x3, seed);
-        // Words 0 and 1, then 2 and 3, of a counter as one 64-bit number.
-        V front = x0 | x1 << 32, back = x2 | x3 << 32;
-        const int64_t count = blocks - b < L ? blocks - b : L;
-        uint64_t pairs[2 * L];
-        for (int i = 0; i < L; ++i) {
-            pairs[2 * i] = front[i];
-            pairs[2 * i + 1] = back[i];
-        }
-        if (count == L) __builtin_memcpy(d + 4 * b, pairs, sizeof pairs);
-        else __builtin_memcpy(d + 4 * b, pairs, size_t(count) * 16);
+  using V = Vec<uint64_t>;
+  constexpr int L = VectorOf<uint64_t>::lanes;
+  V lanes;
+  for (int i = 0; i < L; ++i) lanes[i] = uint64_t(i);
+  int64_t b = 0;
+  for (; b < blocks; b += L) {
+    V counter = lanes + (first + uint64_t(b));
+    V x0 = counter & 0xffffffff, x1 = counter >> 32;
+    V x2 = V{} + (offset & 0xffffffff), x3 = V{} + (offset >> 32);
+    philox_rounds(x0, x1, x2, x3, seed);
+    // Words 0 and 1, then 2 and 3, of a counter as one 64-bit number.
+    V front = x0 | x1 << 32, back = x2 | x3 << 32;
+    const int64_t count = blocks - b < L ? blocks - b : L;
+    uint64_t pairs[2 * L];
+    for (int i = 0; i < L; ++i) {
+      pairs[2 * i] = front[i];
+      pairs[2 * i + 1] = back[i];
     }
+    if (count == L) __builtin_memcpy(d + 4 * b, pairs, sizeof pairs);
+    else __builtin_memcpy(d + 4 * b, pairs, size_t(count) * 16);
+  }
 }
 
 static void philox(int32_t* d, const int64_t* index, uint64_t seed, uint64_t offset, int64_t n) {
-    if (n == 0) return;
-    const uint64_t first = uint64_t(index[0]);
-    uint64_t strange = 0;
-    for (int64_t i = 0; i < n; ++i) strange |= uint64_t(index[i]) ^ (first + uint64_t(i));
-    const auto word = [&](uint64_t at) {
-        uint64_t x0 = (at >> 2) & 0xffffffff, x1 = at >> 34, x2 = offset & 0xffffffff, x3 = offset >> 32;
-        philox_rounds(x0, x1, x2, x3, seed);
-        const uint64_t words[4] = {x0, x1, x2, x3};
-        return int32_t(words[at & 3]);
-    };
-    int64_t i = 0;
-    if (!strange) {
-        for (; i < n && ((first + uint64_t(i)) & 3); ++i) d[i] = word(first + uint64_t(i));
-        const int64_t blocks = (n - i) / 4;
-        philox_blocks(d + i, (first + uint64_t(i)) >> 2, seed, offset, blocks);
-        i += 4 * blocks;
-    }
-    for (; i < n; ++i) d[i] = word(uint64_t(index[i]));
+  if (n == 0) return;
+  const uint64_t first = uint64_t(index[0]);
+  uint64_t strange = 0;
+  for (int64_t i = 0; i < n; ++i) strange |= uint64_t(index[i]) ^ (first + uint64_t(i));
+  const auto word = [&](uint64_t at) {
+    uint64_t x0 = (at >> 2) & 0xffffffff, x1 = at >> 34, x2 = offset & 0xffffffff, x3 = offset >> 32;
+    philox_rounds(x0, x1, x2, x3, seed);
+    const uint64_t words[4] = {x0, x1, x2, x3};
+    return int32_t(words[at & 3]);
+  };
+  int64_t i = 0;
+  if (!strange) {
+    for (; i < n && ((first + uint64_t(i)) & 3); ++i) d[i] = word(first + uint64_t(i));
+    const int64_t blocks = (n - i) / 4;
+    philox_blocks(d + i, (first + uint64_t(i)) >> 2, seed, offset, blocks);
+    i += 4 * blocks;
+  }
+  for (; i < n; ++i) d[i] = word(uint64_t(index[i]));
 }
 
 static void put_layout(KernelTable& table) {
-    table.transpose[0] = transpose<uint8_t, 8>;
-    table.transpose[1] = transpose<uint16_t, 8>;
-    table.transpose[2] = transpose<uint32_t, 8>;
-    table.transpose[3] = transpose<uint64_t, 4>;
-    table.ramp = ramp;
-    table.philox = philox;
+  table.transpose[0] = transpose<uint8_t, 8>;
+  table.transpose[1] = transpose<uint16_t, 8>;
+  table.transpose[2] = transpose<uint32_t, 8>;
+  table.transpose[3] = transpose<uint64_t, 4>;
+  table.ramp = ramp;
+  table.philox = philox;
 }
 
-}  // namespace FTM_ISA
-}  // namespace ftm
+} // namespace FTM_ISA
+} // namespace ftm

@@ -22,46 +22,46 @@ constexpr int kRows = 4, kVectors = 2, kWide = 4;
 // C[Rows x (Vectors vectors)] (+)= A B.  Step1: successive k of A are adjacent, else successive rows are.
 // `tail` is how many lanes of the last vector belong to C, or 0 for all.
 template <class T, int Rows, int Vectors, bool Step1>
-__attribute__((noinline)) void matrix_block(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
-                                            int64_t ldc, bool acc, int64_t tail) {
-    using V = Vec<T>;
-    constexpr int L = VectorOf<T>::lanes;
-    V sum[Rows][Vectors];
+__attribute__((noinline)) void matrix_block(
+    int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool acc, int64_t tail) {
+  using V = Vec<T>;
+  constexpr int L = VectorOf<T>::lanes;
+  V sum[Rows][Vectors];
 #pragma GCC unroll 16
-    for (int r = 0; r < Rows; ++r)
+  for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 16
-        for (int v = 0; v < Vectors; ++v) sum[r][v] = V{};
-    // One base for every three rows: row distances 0, 1 and 2 fit the address modes.
-    constexpr int kBases = (Rows + 2) / 3;
-    const T* base[kBases];
+    for (int v = 0; v < Vectors; ++v) sum[r][v] = V{};
+  // One base for every three rows: row distances 0, 1 and 2 fit the address modes.
+  constexpr int kBases = (Rows + 2) / 3;
+  const T* base[kBases];
 #pragma GCC unroll 16
-    for (int r = 0; r < kBases; ++r) base[r] = a + (Step1 ? 3 * r * lda : 3 * r);
+  for (int r = 0; r < kBases; ++r) base[r] = a + (Step1 ? 3 * r * lda : 3 * r);
 #pragma GCC unroll 1
-    for (int64_t p = 0; p < k; ++p) {
-        V row[Vectors];
+  for (int64_t p = 0; p < k; ++p) {
+    V row[Vectors];
 #pragma GCC unroll 16
-        for (int v = 0; v < Vectors; ++v) row[v] = load<V>(b + v * L);
-        b += ldb;
-#pragma GCC unroll 16
-        for (int r = 0; r < Rows; ++r) {
-            const T x = base[r / 3][Step1 ? (r % 3) * lda : r % 3];
-#pragma GCC unroll 16
-            for (int v = 0; v < Vectors; ++v) sum[r][v] = fma(V{} + x, row[v], sum[r][v]);
-        }
-#pragma GCC unroll 16
-        for (int r = 0; r < kBases; ++r) base[r] += Step1 ? 1 : lda;
-    }
+    for (int v = 0; v < Vectors; ++v) row[v] = load<V>(b + v * L);
+    b += ldb;
 #pragma GCC unroll 16
     for (int r = 0; r < Rows; ++r) {
-        T* out = c + r * ldc;
+      const T x = base[r / 3][Step1 ? (r % 3) * lda : r % 3];
 #pragma GCC unroll 16
-        for (int v = 0; v < Vectors; ++v, out += L) {
-            V y = sum[r][v];
-            if (acc) y += load<V>(out);
-            if (v + 1 == Vectors && tail) store_part(out, y, tail);
-            else store(out, y);
-        }
+      for (int v = 0; v < Vectors; ++v) sum[r][v] = fma(V{} + x, row[v], sum[r][v]);
     }
+#pragma GCC unroll 16
+    for (int r = 0; r < kBases; ++r) base[r] += Step1 ? 1 : lda;
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < Rows; ++r) {
+    T* out = c + r * ldc;
+#pragma GCC unroll 16
+    for (int v = 0; v < Vectors; ++v, out += L) {
+      V y = sum[r][v];
+      if (acc) y += load<V>(out);
+      if (v + 1 == Vectors && tail) store_part(out, y, tail);
+      else store(out, y);
+    }
+  }
 }
 
 template <class T>
@@ -70,84 +70,84 @@ using BlockFn = void (*)(int64_t, const T*, int64_t, const T*, int64_t, T*, int6
 // The blocks of 1 to Most rows.
 template <class T, int Vectors, bool Step1, int Most>
 struct Blocks {
-    static BlockFn<T> of(int64_t rows) {
-        if (rows == Most) return matrix_block<T, Most, Vectors, Step1>;
-        return Blocks<T, Vectors, Step1, Most - 1>::of(rows);
-    }
+  static BlockFn<T> of(int64_t rows) {
+    if (rows == Most) return matrix_block<T, Most, Vectors, Step1>;
+    return Blocks<T, Vectors, Step1, Most - 1>::of(rows);
+  }
 };
 template <class T, int Vectors, bool Step1>
 struct Blocks<T, Vectors, Step1, 0> {
-    static BlockFn<T> of(int64_t) { return nullptr; }
+  static BlockFn<T> of(int64_t) { return nullptr; }
 };
 
 // One panel of Vectors vectors of columns, all rows; rows are shared out evenly among blocks of at most Most.
 template <class T, int Vectors, bool Step1, int Most>
-void matrix_panel(int64_t m, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool acc,
-                  int64_t tail) {
-    const int64_t blocks = (m + Most - 1) / Most;
-    for (int64_t i = 0, done = 0; i < blocks; ++i) {
-        const int64_t rows = m * (i + 1) / blocks - done;
-        Blocks<T, Vectors, Step1, Most>::of(rows)(k, a + (Step1 ? done * lda : done), lda, b, ldb, c + done * ldc,
-                                                  ldc, acc, tail);
-        done += rows;
-    }
+void matrix_panel(
+    int64_t m, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool acc, int64_t tail) {
+  const int64_t blocks = (m + Most - 1) / Most;
+  for (int64_t i = 0, done = 0; i < blocks; ++i) {
+    const int64_t rows = m * (i + 1) / blocks - done;
+    Blocks<T, Vectors, Step1, Most>::of(rows)(
+        k, a + (Step1 ? done * lda : done), lda, b, ldb, c + done * ldc, ldc, acc, tail);
+    done += rows;
+  }
 }
 
 template <class T, bool Step1>
-void matrix_oriented(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
-                     int64_t ldc, bool acc) {
-    constexpr int L = VectorOf<T>::lanes;
-    constexpr int kNarrow = kRows * kVectors / kWide;  // rows of a wide block: as many sums
-    int64_t j = 0;
-    if (m <= kNarrow)
-        for (; j + kWide * L <= n; j += kWide * L)
-            matrix_panel<T, kWide, Step1, kNarrow>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, 0);
-    for (; j + (kVectors - 1) * L < n; j += kVectors * L) {
-        const int64_t left = n - j;
-        const int64_t tail = left >= kVectors * L ? 0 : left - (kVectors - 1) * L;
-        matrix_panel<T, kVectors, Step1, kRows>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, tail);
-    }
-    if (j < n) matrix_panel<T, 1, Step1, kRows>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, (n - j) % L);
+void matrix_oriented(
+    int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool acc) {
+  constexpr int L = VectorOf<T>::lanes;
+  constexpr int kNarrow = kRows * kVectors / kWide; // rows of a wide block: as many sums
+  int64_t j = 0;
+  if (m <= kNarrow)
+    for (; j + kWide * L <= n; j += kWide * L)
+      matrix_panel<T, kWide, Step1, kNarrow>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, 0);
+  for (; j + (kVectors - 1) * L < n; j += kVectors * L) {
+    const int64_t left = n - j;
+    const int64_t tail = left >= kVectors * L ? 0 : left - (kVectors - 1) * L;
+    matrix_panel<T, kVectors, Step1, kRows>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, tail);
+  }
+  if (j < n) matrix_panel<T, 1, Step1, kRows>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, (n - j) % L);
 }
 
 template <class T>
-void matrix(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b, int64_t ldb, T* c,
-            int64_t ldc, bool acc) {
-    if (m == 0 || n == 0) return;
-    // Long sums are cut so that the strip of B that the row blocks share stays in the nearest cache.
-    constexpr int64_t kDepth = 512;
-    for (int64_t p = 0; p == 0 || p < k; p += kDepth) {
-        const int64_t depth = k - p < kDepth ? k - p : kDepth;
-        if (a_step == 1)
-            matrix_oriented<T, true>(m, n, depth, a + p, a_row, b + p * ldb, ldb, c, ldc, acc || p > 0);
-        else
-            matrix_oriented<T, false>(m, n, depth, a + p * a_step, a_step, b + p * ldb, ldb, c, ldc, acc || p > 0);
-    }
+void matrix(
+    int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b, int64_t ldb, T* c,
+    int64_t ldc, bool acc) {
+  if (m == 0 || n == 0) return;
+  // Long sums are cut so that the strip of B that the row blocks share stays in the nearest cache.
+  constexpr int64_t kDepth = 512;
+  for (int64_t p = 0; p == 0 || p < k; p += kDepth) {
+    const int64_t depth = k - p < kDepth ? k - p : kDepth;
+    if (a_step == 1) matrix_oriented<T, true>(m, n, depth, a + p, a_row, b + p * ldb, ldb, c, ldc, acc || p > 0);
+    else matrix_oriented<T, false>(m, n, depth, a + p * a_step, a_step, b + p * ldb, ldb, c, ldc, acc || p > 0);
+  }
 }
 
 // Integers wrap; rows of B are added to rows of C, which the compiler vectorizes.
 template <class T, class U>
-void matrix_integer(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b,
-                    int64_t ldb, T* c, int64_t ldc, bool acc) {
-    for (int64_t i = 0; i < m; ++i) {
-        U* out = reinterpret_cast<U*>(c + i * ldc);
-        if (!acc)
-            for (int64_t j = 0; j < n; ++j) out[j] = 0;
-        for (int64_t p = 0; p < k; ++p) {
-            const U x = U(a[i * a_row + p * a_step]);
-            const U* row = reinterpret_cast<const U*>(b + p * ldb);
+void matrix_integer(
+    int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b, int64_t ldb, T* c,
+    int64_t ldc, bool acc) {
+  for (int64_t i = 0; i < m; ++i) {
+    U* out = reinterpret_cast<U*>(c + i * ldc);
+    if (!acc)
+      for (int64_t j = 0; j < n; ++j) out[j] = 0;
+    for (int64_t p = 0; p < k; ++p) {
+      const U x = U(a[i * a_row + p * a_step]);
+      const U* row = reinterpret_cast<const U*>(b + p * ldb);
 #pragma GCC ivdep
-            for (int64_t j = 0; j < n; ++j) out[j] += x * row[j];
-        }
+      for (int64_t j = 0; j < n; ++j) out[j] += x * row[j];
     }
+  }
 }
 
 static void put_matrix(KernelTable& table) {
-    table.matrix_f32 = matrix<float>;
-    table.matrix_f64 = matrix<double>;
-    table.matrix_i32 = matrix_integer<int32_t, uint32_t>;
-    table.matrix_i64 = matrix_integer<int64_t, uint64_t>;
+  table.matrix_f32 = matrix<float>;
+  table.matrix_f64 = matrix<double>;
+  table.matrix_i32 = matrix_integer<int32_t, uint32_t>;
+  table.matrix_i64 = matrix_integer<int64_t, uint64_t>;
 }
 
-}  // namespace FTM_ISA
-}  // namespace ftm
+} // namespace FTM_ISA
+} // namespace ftm

@@ -15,6 +15,7 @@ constexpr int64_t kSlack = 64;
 
 // Operations on strips.  Those before Exp exist for every type they make sense for; Exp and later for F32
 // and F64 only.  Compares write one byte (0 or 1) per element; Sel reads such a mask as its first operand.
+// clang-format off
 enum class Op : uint8_t {
     Mov, Add, Sub, Mul, Fma, Div, Rem, Neg, Abs, Min, Max, MinN, MaxN,
     And, Or, Xor, Not, Shl, Shr, ShrU,
@@ -24,6 +25,7 @@ enum class Op : uint8_t {
     Floor, Ceil, Round, Trunc, CopySign,
     Count
 };
+// clang-format on
 constexpr int kOps = static_cast<int>(Op::Count);
 
 enum class Reduction : uint8_t { Sum, Prod, Min, Max, And, Or };
@@ -35,8 +37,8 @@ using StripFn = void (*)(void* d, const void* a, const void* b, const void* c, i
 
 // A reduction's state: float64 for floating types, int64 for the others.
 union Accumulator {
-    double f;
-    int64_t i;
+  double f;
+  int64_t i;
 };
 
 // Combines acc with a[0..n).
@@ -48,34 +50,35 @@ using ColumnsFn = void (*)(Accumulator* acc, const void* a, int64_t rows, int64_
 // C[m x n] (+)= A[m x k] B[k x n].  a_row, a_step: distance in elements between rows of A and between
 // successive k, one of which is 1; ldb, ldc: distance between rows.  With acc C is added to, else written.
 template <class T>
-using MatrixFn = void (*)(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b,
-                          int64_t ldb, T* c, int64_t ldc, bool acc);
+using MatrixFn = void (*)(
+    int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b, int64_t ldb, T* c,
+    int64_t ldc, bool acc);
 
 // d[j * ldd + i] = s[i * lds + j] for i < rows, j < columns; distances in elements.
 using TransposeFn = void (*)(void* d, int64_t ldd, const void* s, int64_t lds, int64_t rows, int64_t columns);
 
 struct KernelTable {
-    const char* name;
-    StripFn strip[kOps][kTypes][8];
-    // Between strip forms of two types (a half is a float32 that is rounded to the half's values).
-    StripFn convert[kTypes][kTypes];
-    // Strip form <-> memory form of the halves; indexed by type - F16.
-    StripFn load_half[2];
-    StripFn store_half[2];
-    ReduceFn reduce[kReductions][kTypes];
-    ColumnsFn columns[kReductions][kTypes];
-    MatrixFn<float> matrix_f32;
-    MatrixFn<double> matrix_f64;
-    MatrixFn<int32_t> matrix_i32;
-    MatrixFn<int64_t> matrix_i64;
-    TransposeFn transpose[4];  // by log2 of the element's bytes
-    // d[i] = base + i * step
-    void (*ramp)(int64_t* d, int64_t base, int64_t step, int64_t n);
-    // Word index % 4 of Philox4x32-10 with counter (index / 4, offset) and the given key.
-    void (*philox)(int32_t* d, const int64_t* index, uint64_t seed, uint64_t offset, int64_t n);
+  const char* name;
+  StripFn strip[kOps][kTypes][8];
+  // Between strip forms of two types (a half is a float32 that is rounded to the half's values).
+  StripFn convert[kTypes][kTypes];
+  // Strip form <-> memory form of the halves; indexed by type - F16.
+  StripFn load_half[2];
+  StripFn store_half[2];
+  ReduceFn reduce[kReductions][kTypes];
+  ColumnsFn columns[kReductions][kTypes];
+  MatrixFn<float> matrix_f32;
+  MatrixFn<double> matrix_f64;
+  MatrixFn<int32_t> matrix_i32;
+  MatrixFn<int64_t> matrix_i64;
+  TransposeFn transpose[4]; // by log2 of the element's bytes
+  // d[i] = base + i * step
+  void (*ramp)(int64_t* d, int64_t base, int64_t step, int64_t n);
+  // Word index % 4 of Philox4x32-10 with counter (index / 4, offset) and the given key.
+  void (*philox)(int32_t* d, const int64_t* index, uint64_t seed, uint64_t offset, int64_t n);
 };
 
 // The best table for this host; FTM_MACHINE_KERNELS=portable|avx2|avx512 narrows the choice, for tests.
 const KernelTable& kernels();
 
-}  // namespace ftm
+} // namespace ftm

@@ -24,8 +24,8 @@ constexpr int kBytes = 16;
 
 template <class T>
 struct VectorOf {
-    typedef T type __attribute__((vector_size(kBytes)));
-    static constexpr int lanes = kBytes / int(sizeof(T));
+  typedef T type __attribute__((vector_size(kBytes)));
+  static constexpr int lanes = kBytes / int(sizeof(T));
 };
 template <class T>
 using Vec = typename VectorOf<T>::type;
@@ -36,87 +36,97 @@ using vi = Vec<int32_t>;
 using vl = Vec<int64_t>;
 constexpr int kFloats = VectorOf<float>::lanes;
 constexpr int kDoubles = VectorOf<double>::lanes;
-typedef float half_vf __attribute__((vector_size(kBytes / 2)));  // as many floats as a vd has doubles
+typedef float half_vf __attribute__((vector_size(kBytes / 2))); // as many floats as a vd has doubles
 
 #define FTM_INLINE static inline __attribute__((always_inline))
 
 template <class V>
 FTM_INLINE V load(const void* p) {
-    V v;
-    __builtin_memcpy(&v, p, sizeof v);
-    return v;
+  V v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
 }
 template <class V>
 FTM_INLINE void store(void* p, V v) {
-    __builtin_memcpy(p, &v, sizeof v);
+  __builtin_memcpy(p, &v, sizeof v);
 }
 // The first `count` lanes only.
 template <class T, class V>
 FTM_INLINE void store_part(T* p, V v, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) p[i] = v[i];
+  for (int64_t i = 0; i < count; ++i) p[i] = v[i];
 }
 
-FTM_INLINE vf splat(float x) { return vf{} + x; }
-FTM_INLINE vd splat(double x) { return vd{} + x; }
+FTM_INLINE vf splat(float x) {
+  return vf{} + x;
+}
+FTM_INLINE vd splat(double x) {
+  return vd{} + x;
+}
 
-FTM_INLINE vi bits(vf v) { return (vi)v; }
-FTM_INLINE vl bits(vd v) { return (vl)v; }
+FTM_INLINE vi bits(vf v) {
+  return (vi)v;
+}
+FTM_INLINE vl bits(vd v) {
+  return (vl)v;
+}
 
 // a * b + c, in one rounding where the hardware has it.  For polynomials; VFMA has its own loop.
 FTM_INLINE vf fma(vf a, vf b, vf c) {
 #if defined(__AVX512F__)
-    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+  return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__FMA__) && defined(__AVX2__)
-    return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+  return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #else
-    return a * b + c;
+  return a * b + c;
 #endif
 }
 FTM_INLINE vd fma(vd a, vd b, vd c) {
 #if defined(__AVX512F__)
-    return (vd)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+  return (vd)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
 #elif defined(__FMA__) && defined(__AVX2__)
-    return (vd)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+  return (vd)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
 #else
-    return a * b + c;
+  return a * b + c;
 #endif
 }
 template <class V>
 FTM_INLINE V fma(V a, V b, V c) {
-    return a * b + c;
+  return a * b + c;
 }
 
 // c[0] + x * c[1] + ...
 template <class V, int N, class T>
 FTM_INLINE V polynomial(V x, const T (&c)[N]) {
-    V p = V{} + c[N - 1];
-    for (int i = N - 2; i >= 0; --i) p = fma(p, x, V{} + c[i]);
-    return p;
+  V p = V{} + c[N - 1];
+  for (int i = N - 2; i >= 0; --i) p = fma(p, x, V{} + c[i]);
+  return p;
 }
 
 // Nearest integer, ties to even, for |x| below 2^22 (float) or 2^51 (double).
 FTM_INLINE vf nearest(vf x) {
-    const vf magic = splat(12582912.0f);
-    return (x + magic) - magic;
+  const vf magic = splat(12582912.0f);
+  return (x + magic) - magic;
 }
 FTM_INLINE vd nearest(vd x) {
-    const vd magic = splat(6755399441055744.0);
-    return (x + magic) - magic;
+  const vd magic = splat(6755399441055744.0);
+  return (x + magic) - magic;
 }
 
 // x * 2^n in two steps, so that subnormal results and n up to twice the exponent range come out right.
 FTM_INLINE vf scale(vf x, vi n) {
-    vi first = n >> 1;
-    vi second = n - first;
-    return x * (vf)((first + 127) << 23) * (vf)((second + 127) << 23);
+  vi first = n >> 1;
+  vi second = n - first;
+  return x * (vf)((first + 127) << 23) * (vf)((second + 127) << 23);
 }
 FTM_INLINE vd scale(vd x, vl n) {
-    vl first = n >> 1;
-    vl second = n - first;
-    return x * (vd)((first + 1023) << 52) * (vd)((second + 1023) << 52);
+  vl first = n >> 1;
+  vl second = n - first;
+  return x * (vd)((first + 1023) << 52) * (vd)((second + 1023) << 52);
 }
 // The integer that `nearest` left in a double.
-FTM_INLINE vl whole(vd x) { return bits(x + 6755399441055744.0) - bits(splat(6755399441055744.0)); }
+FTM_INLINE vl whole(vd x) {
+  return bits(x + 6755399441055744.0) - bits(splat(6755399441055744.0));
+}
 
-}  // namespace FTM_ISA
-}  // namespace ftm
+} // namespace FTM_ISA
+} // namespace ftm
