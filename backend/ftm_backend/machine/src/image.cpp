@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "image_sections.h"
 #include "isa_gen.h"
 #include "map_compile.h"
 #include "program.h"
@@ -12,34 +13,13 @@ namespace {
 
 constexpr int64_t kMostBytes = int64_t(1) << 46; // as layout.py states
 
-template <class T>
-struct View {
-  const T* data = nullptr;
-  uint64_t count = 0;
-  const T& operator[](uint64_t i) const { return data[i]; }
-  const T* begin() const { return data; }
-  const T* end() const { return data + count; }
-};
-
-[[noreturn]] void damaged(const std::string& what) {
-  throw Error("the program image is damaged: " + what);
-}
-
-void require(bool condition, const char* what) {
-  if (!condition) damaged(what);
-}
-
-class Loader {
+class Loader : Sections {
  public:
-  Loader(const void* data, size_t size) : bytes_(size / 8 + 1) {
-    // A copy, because sections are read in place and must be aligned.
-    std::memcpy(bytes_.data(), data, size);
-    size_ = size;
-  }
+  Loader(const void* data, size_t size) : Sections(data, size) {}
 
   std::unique_ptr<Program> load() {
     program_ = std::make_unique<Program>();
-    read_header();
+    read_texts();
     read_signature();
     read_tiles();
     read_functions();
@@ -49,54 +29,13 @@ class Loader {
   }
 
  private:
-  const uint8_t* base() const { return reinterpret_cast<const uint8_t*>(bytes_.data()); }
-
-  void read_header() {
-    if (size_ < sizeof(isa::Header) || std::memcmp(base(), &isa::kMagic, 8) != 0)
-      throw Error("not a program image: it does not start with FTMIMAGE");
-    std::memcpy(&header_, base(), sizeof header_);
-    if (header_.version != isa::kVersion || header_.fingerprint != isa::kFingerprint)
-      throw Error("the program image is of another version of the instruction set: assemble it again");
-    require(header_.bytes == size_, "its size is not what the header says");
-    require(header_.sections == isa::FTM_SECTIONS, "number of sections");
-    require(size_ >= sizeof header_ + sizeof directory_, "no section directory");
-    std::memcpy(directory_, base() + sizeof header_, sizeof directory_);
-    buffers_ = section<isa::Buffer>(isa::FTM_SECTION_BUFFERS);
-    scalars_ = section<isa::Scalar>(isa::FTM_SECTION_SCALARS);
-    shapes_ = section<int64_t>(isa::FTM_SECTION_SHAPES);
-    tiles_ = section<isa::Tile>(isa::FTM_SECTION_TILES);
-    functions_ = section<isa::Function>(isa::FTM_SECTION_FUNCTIONS);
-    instructions_ = section<isa::Instruction>(isa::FTM_SECTION_INSTRUCTIONS);
-    arguments_ = section<isa::Argument>(isa::FTM_SECTION_ARGUMENTS);
-    dims_ = section<isa::Dim>(isa::FTM_SECTION_DIMS);
-    maps_ = section<isa::Map>(isa::FTM_SECTION_MAPS);
-    map_inputs_ = section<isa::MapInput>(isa::FTM_SECTION_MAP_INPUTS);
-    map_outputs_ = section<isa::MapOutput>(isa::FTM_SECTION_MAP_OUTPUTS);
-    map_ops_ = section<isa::MapOp>(isa::FTM_SECTION_MAP_OPS);
-    immediates_ = section<uint64_t>(isa::FTM_SECTION_IMMEDIATES);
-    strings_ = section<char>(isa::FTM_SECTION_STRINGS);
-    constants_ = section<uint8_t>(isa::FTM_SECTION_CONST_DATA);
-    const auto text = section<char>(isa::FTM_SECTION_TEXT);
-    require(strings_.count == 0 || strings_[strings_.count - 1] == 0, "strings without an end");
-    for (uint64_t at = 0; at < text.count;) {
-      const char* end = std::find(text.begin() + at, text.end(), '\n');
-      program_->text.emplace_back(text.begin() + at, end);
-      at = uint64_t(end - text.begin()) + 1;
+  void read_texts() {
+    for (uint64_t at = 0; at < text_.count;) {
+      const char* end = std::find(text_.begin() + at, text_.end(), '\n');
+      program_->text.emplace_back(text_.begin() + at, end);
+      at = uint64_t(end - text_.begin()) + 1;
     }
     program_->name = string(header_.name);
-  }
-
-  template <class T>
-  View<T> section(int index) const {
-    const isa::Section& s = directory_[index];
-    require(
-        s.offset % 8 == 0 && s.offset <= size_ && s.count <= (size_ - s.offset) / sizeof(T), "a section is cut off");
-    return {reinterpret_cast<const T*>(base() + s.offset), s.count};
-  }
-
-  std::string string(uint32_t at) const {
-    require(at < strings_.count, "a name");
-    return strings_.data + at;
   }
 
   void read_signature() {
@@ -416,25 +355,6 @@ class Loader {
     return m;
   }
 
-  std::vector<uint64_t> bytes_;
-  size_t size_;
-  isa::Header header_;
-  isa::Section directory_[isa::FTM_SECTIONS];
-  View<isa::Buffer> buffers_;
-  View<isa::Scalar> scalars_;
-  View<int64_t> shapes_;
-  View<isa::Tile> tiles_;
-  View<isa::Function> functions_;
-  View<isa::Instruction> instructions_;
-  View<isa::Argument> arguments_;
-  View<isa::Dim> dims_;
-  View<isa::Map> maps_;
-  View<isa::MapInput> map_inputs_;
-  View<isa::MapOutput> map_outputs_;
-  View<isa::MapOp> map_ops_;
-  View<uint64_t> immediates_;
-  View<char> strings_;
-  View<uint8_t> constants_;
   std::unique_ptr<Program> program_;
 };
 

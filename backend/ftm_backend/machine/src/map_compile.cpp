@@ -6,15 +6,12 @@
 #include <tuple>
 
 #include "half.h"
+#include "image_sections.h"
 #include "map_code.h"
 #include "program.h"
 
 namespace ftm {
 namespace {
-
-void require(bool condition, const char* what) {
-  if (!condition) throw Error(std::string("the program image is damaged: ") + what);
-}
 
 constexpr Op kNoOp = Op::Count;
 
