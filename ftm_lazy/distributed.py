@@ -7,6 +7,8 @@ Tensors on the CPU are taken as well, so one group serves both.
 
 from __future__ import annotations
 
+import atexit
+import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -39,9 +41,20 @@ class HostProcessGroup(dist.ProcessGroup):
 
     def __init__(self, prefix_store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
-        self._gloo = dist.ProcessGroupGloo(prefix_store, rank, size, timeout)
+        self._running: dist.ProcessGroupGloo | None = dist.ProcessGroupGloo(prefix_store, rank, size, timeout)
         self._name = ""
         self._description = ""
+        _groups.add(self)
+
+    @property
+    def _gloo(self) -> dist.ProcessGroupGloo:
+        if self._running is None:
+            raise RuntimeError(f"the process group {self._name!r} has been shut down")
+        return self._running
+
+    def shutdown(self) -> None:
+        """Ends gloo's threads, once they have done what they were given; after it a collective is a RuntimeError."""
+        self._running = None
 
     def getBackendName(self) -> str:  # noqa: N802  (PyTorch's name)
         """As `torch.distributed.get_backend` shows it."""
@@ -228,6 +241,21 @@ class HostProcessGroup(dist.ProcessGroup):
             plain.reduceOp = opts.reduceOp
         self.allreduce([parts], plain)
         _back([output], [parts[self.rank()].reshape(output.shape)])
+
+
+_groups: weakref.WeakSet[HostProcessGroup] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_threads() -> None:
+    """Joins gloo's threads while the interpreter is whole.
+
+    A thread of gloo's tells that a collective is over, and then drops its tensors.  Python knows these, so dropping one takes the
+    interpreter's lock; a thread that asks for it when the interpreter is already being taken down is ended where it
+    stands, inside a destructor, which ends the process by SIGABRT.
+    """
+    for group in list(_groups):
+        group.shutdown()
 
 
 class _Transfer(dist.Work):

@@ -9,6 +9,7 @@ from libcst.metadata import ParentNodeProvider, PositionProvider, QualifiedNameP
 
 from ftm_lazy.migrate.lines import GONE, without_empty
 from ftm_lazy.migrate.names import CALLS, DEVICE, REFERENCES, REMOVED, TOGETHER, UNWRAPPED, XM, Rule
+from ftm_lazy.migrate.sharding import POLICIES, WRAPPERS, sharded
 
 __all__ = ["Calls"]
 
@@ -33,12 +34,15 @@ class Calls(cst.CSTTransformer):
 
     Args:
         several: whether the file knows of several processes, so that gradients have to be reduced.
+        shards: whether the wrapper of FSDP becomes `fully_shard`.
     """
 
     METADATA_DEPENDENCIES = (QualifiedNameProvider, PositionProvider, ParentNodeProvider)
 
-    def __init__(self, several: bool) -> None:
+    def __init__(self, several: bool, shards: bool) -> None:
         super().__init__()
+        self._wrappers = WRAPPERS if shards else ()
+        self._references = REFERENCES | (POLICIES if shards else {})
         self._rules = CALLS | ({f"{XM}.optimizer_step": TOGETHER} if several else {})
         self.left: list[tuple[int, str]] = []
         self.helpers: set[str] = set()
@@ -56,6 +60,11 @@ class Calls(cst.CSTTransformer):
             return self._compiled(original_node, updated_node)
         if name in REMOVED and self._waits(original_node):
             return self._write(f"torch.{DEVICE}.synchronize()")
+        if name in self._wrappers:
+            return self._write(sharded(updated_node), Rule("", helper="shard_parameters"))
+        if self._wrappers and _is_method(updated_node.func, "clip_grad_norm_"):
+            owner = _text(updated_node.func.value)
+            return self._write(f"torch.nn.utils.clip_grad_norm_({owner}.parameters(), {_listed(updated_node)})")
         rule = self._rules.get(name)
         if rule is None:
             return self._device_strings(name, updated_node)
@@ -71,7 +80,7 @@ class Calls(cst.CSTTransformer):
     def _filled(self, rule: Rule, call: cst.Call) -> str:
         """The template with the call's arguments."""
         if "{*}" in rule.template:
-            arguments = ", ".join(_text(argument.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for argument in call.args)
+            arguments = _listed(call)
             return rule.template.replace(", {*}", f", {arguments}" if arguments else "").replace("{*}", arguments)
         given: dict[str, str] = {}
         for position, argument in enumerate(call.args):
@@ -176,9 +185,9 @@ class Calls(cst.CSTTransformer):
         ):
             return updated
         name = self._name(original)
-        if name in REFERENCES:
-            return self._write(REFERENCES[name])
-        called = isinstance(parent, (cst.Call, cst.Decorator)) and name in {*CALLS, *REMOVED, *UNWRAPPED, *_START}
+        if name in self._references:
+            return self._write(self._references[name])
+        called = isinstance(parent, (cst.Call, cst.Decorator)) and name in {*CALLS, *REMOVED, *UNWRAPPED, *_START, *self._wrappers}
         if name.startswith("torch_xla.") and not called:
             self._leave(original, f"{name}: stays, from ftm_lazy.torch_xla")
         return updated
@@ -272,6 +281,16 @@ class Calls(cst.CSTTransformer):
 
 def _text(node: cst.CSTNode) -> str:
     return cst.Module([]).code_for_node(node)
+
+
+def _listed(call: cst.Call) -> str:
+    """The arguments of a call, as they are."""
+    return ", ".join(_text(argument.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for argument in call.args)
+
+
+def _is_method(function: cst.BaseExpression, name: str) -> bool:
+    """Whether a call is of a method of that name, rather than of PyTorch's function in ``utils``."""
+    return isinstance(function, cst.Attribute) and function.attr.value == name and not _text(function.value).endswith("utils")
 
 
 def _operand(node: cst.BaseExpression) -> str:

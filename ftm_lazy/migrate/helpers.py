@@ -114,6 +114,32 @@ def save_once(data, file_or_path, master_only=True, global_master=False):
         torch.save(moved, file_or_path)
 ''',
     ),
+    "shard_parameters": (
+        (),
+        f'''
+def shard_parameters(module, policy=None, dtype=None, reduce_dtype=None, reshard=None):
+    """`module` with its parameters divided among the processes; submodules that `policy` picks are together for themselves."""
+    if not torch.distributed.is_initialized():
+        alone = dict(store=torch.distributed.HashStore(), rank=0, world_size=1)
+        torch.distributed.init_process_group("{DEVICE}", **({{}} if "RANK" in os.environ else alone))
+    precision = torch.distributed.fsdp.MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=reduce_dtype)
+
+    def divide(part, picked):
+        count, divided = sum(parameter.numel() for parameter in part.parameters()), 0
+        if policy is not None and policy(part, True, count):
+            divided = sum(divide(child, False) for child in part.children())
+            picked = picked or policy(part, False, count - divided)
+        if picked:
+            torch.distributed.fsdp.fully_shard(part, reshard_after_forward=reshard, mp_policy=precision)
+        return count if picked else divided
+
+    for buffer in module.to("{DEVICE}").buffers():
+        if dtype is not None and buffer.is_floating_point():
+            buffer.data = buffer.data.to(dtype)
+    divide(module, True)
+    return module
+''',
+    ),
     "gather_all": (
         ("process_count", "join_processes"),
         '''

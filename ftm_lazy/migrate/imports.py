@@ -156,12 +156,12 @@ def _is_docstring(statement: cst.CSTNode) -> bool:
 
 
 def _imports(module: cst.Module, name: str) -> bool:
-    """Whether the module imports `name` under that name, at its top."""
+    """Whether the module imports `name` under that name, or something inside of it, at its top."""
     for statement in module.body:
         if isinstance(statement, cst.SimpleStatementLine):
             for each in statement.body:
                 if isinstance(each, cst.Import) and any(
-                    get_full_name_for_node(alias.name).partition(".")[0] == name and alias.asname is None
+                    f"{get_full_name_for_node(alias.name)}.".startswith(f"{name}.") and alias.asname is None
                     for alias in each.names
                 ):
                     return True

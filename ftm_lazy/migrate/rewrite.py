@@ -11,6 +11,7 @@ from ftm_lazy.migrate.calls import Calls
 from ftm_lazy.migrate.helpers import HELPERS, needed
 from ftm_lazy.migrate.imports import Imports, Uses
 from ftm_lazy.migrate.names import SEVERAL
+from ftm_lazy.migrate.sharding import Sharding
 
 __all__ = ["MigrateError", "Migrated", "migrate"]
 
@@ -41,7 +42,9 @@ def migrate(source: bytes) -> Migrated:
     except (cst.ParserSyntaxError, UnicodeDecodeError, LookupError) as error:
         raise MigrateError(f"not Python: {error}") from error
     wrapper = MetadataWrapper(module)
-    calls = Calls(several=not SEVERAL.isdisjoint(_names(wrapper)))
+    sharding = Sharding()
+    wrapper.visit(sharding)
+    calls = Calls(several=not SEVERAL.isdisjoint(_names(wrapper)), shards=sharding.allowed)
     rewritten = wrapper.visit(calls)
     taken = sorted(calls.helpers & _definitions(module))
     if taken:
@@ -50,7 +53,7 @@ def migrate(source: bytes) -> Migrated:
     MetadataWrapper(rewritten).visit(uses)
     imports = Imports(uses.names, _wanted(rewritten, calls), needed(calls.helpers))
     finished = rewritten.visit(imports)
-    return Migrated(finished.bytes, sorted(calls.left))
+    return Migrated(finished.bytes, sorted(calls.left + (sharding.against if sharding.calls else [])))
 
 
 def _names(wrapper: MetadataWrapper) -> set[str]:
@@ -67,4 +70,5 @@ def _definitions(module: cst.Module) -> set[str]:
 def _wanted(module: cst.Module, calls: Calls) -> list[str]:
     """The modules that the new expressions name."""
     text = "".join(calls.written) + "".join(HELPERS[name][1] for name in needed(calls.helpers))
-    return [name for name in ("os", "torch", "ftm_lazy") if f"{name}." in text]
+    modules = ("os", "torch", "torch.distributed.fsdp", "torch.distributed.fsdp.wrap", "ftm_lazy")
+    return [name for name in modules if f"{name}." in text]

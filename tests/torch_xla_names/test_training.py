@@ -152,7 +152,14 @@ def batches(count: int = 5) -> DataLoader:
     return DataLoader(TensorDataset(torch.arange(2.0 * count).reshape(count, 2), torch.arange(count)), batch_size=1)
 
 
-def test_a_loader_moves_and_ends_steps():
+@pytest.fixture(params=[0.0, float("inf")], ids=["threads", "here"])
+def by_threads(request, monkeypatch):
+    """Whether threads take over the reading after the second batch, or never."""
+    monkeypatch.setattr(pl, "_WORTH", request.param)
+    return request.param == 0
+
+
+def test_a_loader_moves_and_ends_steps(by_threads):
     loader = pl.MpDeviceLoader(batches(), torch_xla.device(), loader_prefetch_size=2, device_prefetch_size=1)
     assert len(loader) == 5 and loader.dataset is loader._loader.dataset and loader.batch_size == 1
     for _ in range(2):  # an epoch, and another
@@ -170,22 +177,24 @@ def test_a_loader_moves_and_ends_steps():
     assert ended == [0, 1, 1, 3, 3] and len(said) == 5  # torch_xla's count begins with the second
 
 
-def test_a_loader_raises_what_its_data_raise():
+def test_a_loader_raises_what_its_data_raise(by_threads):
     class Broken(torch.utils.data.Dataset):
         def __len__(self):
-            return 3
+            return 9
 
         def __getitem__(self, index):
-            if index == 1:
+            if index == 4:
                 raise ValueError("a broken sample")
             return torch.ones(1)
 
     seen = []
     with pytest.raises(ValueError, match="a broken sample"):
         seen.extend(pl.MpDeviceLoader(DataLoader(Broken()), torch_xla.device()))
-    assert len(seen) == 1
+    assert len(seen) == 4
     early = iter(pl.MpDeviceLoader(batches(50), torch_xla.device(), loader_prefetch_size=1, device_prefetch_size=1))
-    next(early)
+    for _ in range(4):
+        next(early)
+    assert len(early._loader._threads) == (2 if by_threads else 0)
     early._loader.close()  # left early: the threads end
     assert not any(thread.is_alive() for thread in early._loader._threads)
 

@@ -1,12 +1,16 @@
 """torch_xla.distributed.parallel_loader, commonly imported as ``pl``: batches that are on the device when they are needed.
 
-One thread reads the DataLoader, others move batches; a batch that is asked for ends the step before it (`torch_xla.sync`).
+One thread reads the DataLoader, others move batches; a batch that is asked for ends the step before it (`torch_xla.sync`).  The
+threads start once reading takes longer than handing over: a small batch is read and moved where it is asked for.
 """
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import threading
+import time
+import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -19,6 +23,15 @@ from ftm_lazy.torch_xla.debug import profiler
 from ftm_lazy.torch_xla.utils import keyd_queue
 
 __all__ = ["MpDeviceLoader", "ParallelLoader", "PerDeviceLoader", "PerDeviceQueue"]
+
+
+_GRACE = 5.0
+"""Seconds that the end of the process waits for a thread, which may be in a data set that never answers."""
+
+
+_WORTH = 1e-3
+"""Seconds that a batch takes to read and move, in the mean, from which on threads do it: each that they hand over costs the
+program's own thread a third of that, mostly in turns at the interpreter's lock."""
 
 
 def _named(scope: str) -> AbstractContextManager[None]:
@@ -82,7 +95,7 @@ class PerDeviceLoader:
 
 
 class ParallelLoader:
-    """Moves the batches of a DataLoader to devices, in the background.
+    """Moves the batches of a DataLoader to devices, in the background once that is worth it.
 
     Args:
         cpu_loader: gives batches on the CPU.
@@ -107,6 +120,7 @@ class ParallelLoader:
         input_sharding: Any = None,
     ) -> None:
         self._cpu_loader = cpu_loader
+        self._batches = self._read_batches()
         self._batches_per_execution = batches_per_execution
         self._failure: BaseException | None = None
         self._done = False
@@ -114,11 +128,21 @@ class ParallelLoader:
             torch.device(device): PerDeviceQueue(torch.device(device), loader_prefetch_size, device_prefetch_size)
             for device in devices
         }
+        self._transfer_threads = host_to_device_transfer_threads
+        self._threads: list[threading.Thread] = []
+        self._read_any = False
+        self._seconds = 0.0  # that a batch took to read and move, weighted towards the last ones
+        if len(self._queues) > 1:
+            self._start()
+
+    def _start(self) -> None:
+        """Starts the threads."""
         self._threads = [threading.Thread(target=self._read, name="ftm loader", daemon=True)]
         for queue in self._queues.values():
-            for _ in range(host_to_device_transfer_threads):
-                arguments = (queue, host_to_device_transfer_threads)
+            for _ in range(self._transfer_threads):
+                arguments = (queue, self._transfer_threads)
                 self._threads.append(threading.Thread(target=self._move, args=arguments, name="ftm upload", daemon=True))
+        _loaders.add(self)
         for thread in self._threads:
             thread.start()
 
@@ -137,7 +161,22 @@ class ParallelLoader:
 
     def next_item(self, device: torch.device) -> Any:
         """The next batch of `device`; waits for it.  None at the end."""
-        return self._queues[device].queue.get()
+        if not self._threads and self._seconds > _WORTH:
+            self._start()
+        return self._queues[device].queue.get() if self._threads else self._next_here(device)
+
+    def _next_here(self, device: torch.device) -> Any:
+        """The next batch, read and moved by the thread that asks for it."""
+        begin = time.perf_counter()
+        for batch in self._batches:
+            if self._done:
+                break
+            moved = self._moved(batch, device)
+            if self._read_any:  # the first of a DataLoader's takes what starting it takes
+                self._seconds += (time.perf_counter() - begin - self._seconds) / 8
+            self._read_any = True
+            return moved
+        return None
 
     def raise_failure(self) -> None:
         """Raises what the threads raised, if anything."""
@@ -147,18 +186,21 @@ class ParallelLoader:
 
     def close(self) -> None:
         """Ends the threads."""
+        self._tell_end()
+        for thread in self._threads:
+            thread.join()
+
+    def _tell_end(self) -> None:
         self._done = True
         for queue in self._queues.values():
             queue.queue.close()
             queue.cpu_loader_queue.close()
-        for thread in self._threads:
-            thread.join()
 
     def _read(self) -> None:
         """The thread that reads the DataLoader; an incomplete round over the devices is dropped."""
         queues, round_ = list(self._queues.values()), []
         try:
-            for batch in self._traced(iter(self._cpu_loader)):
+            for batch in self._batches:
                 round_.append(batch)
                 if len(round_) == len(queues):
                     for queue, each in zip(queues, round_, strict=True):
@@ -172,8 +214,8 @@ class ParallelLoader:
             for queue in queues:
                 queue.cpu_loader_queue.close_write()
 
-    @staticmethod
-    def _traced(batches: Iterator[Any]) -> Iterator[Any]:
+    def _read_batches(self) -> Iterator[Any]:
+        batches = iter(self._cpu_loader)
         while True:
             with _named("cpu_loader.next"):
                 try:
@@ -185,20 +227,39 @@ class ParallelLoader:
     def _move(self, queue: PerDeviceQueue, threads: int) -> None:
         """A thread that moves batches to a device."""
         try:
-            while (batch := queue.cpu_loader_queue.get()) is not None:
-                with _named("cpu_data_to_xla_device"), torch.no_grad():
-                    moved = self.send_cpu_data_to_device([batch], queue.device)
-                for each in moved:
-                    queue.queue.put(each)
+            while (batch := queue.cpu_loader_queue.get()) is not None and not self._done:
+                queue.queue.put(self._moved(batch, queue.device))
         except BaseException as error:  # noqa: BLE001  (raised where the batch is asked for)
             self._failure = error
         finally:
             if next(queue.close_queue_count) == threads - 1:
                 queue.queue.close_write()
 
+    def _moved(self, batch: Any, device: torch.device) -> Any:
+        with _named("cpu_data_to_xla_device"), torch.no_grad():
+            return self.send_cpu_data_to_device([batch], device)[0]
+
     def send_cpu_data_to_device(self, batches: list[Any], device: torch.device) -> list[Any]:
         """Copies of `batches` on `device`."""
         return send_cpu_data_to_device(batches, device)
+
+
+_loaders: weakref.WeakSet[ParallelLoader] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_threads() -> None:
+    """Ends the threads of loaders that the program has left before their last batch, while the interpreter is whole.
+
+    One that comes out of an operation of PyTorch's when the interpreter is already being taken down is ended where it stands,
+    inside a destructor, which ends the process by SIGABRT.
+    """
+    loaders, deadline = list(_loaders), time.monotonic() + _GRACE
+    for loader in loaders:
+        loader._tell_end()
+    for loader in loaders:
+        for thread in loader._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 class MpDeviceLoader:
