@@ -1,11 +1,12 @@
 """What compiled programs should cost on the FT-Matrix machines, beside published figures.  All of it is modelled.
 
-    python benchmarks/target.py [--json FILE] [--only WORD] [--random N] [--seed S]
+    python benchmarks/target.py [--json FILE] [--only WORD] [--random N] [--seed S] [--convolutions [SIDE ...]]
 
 Each row is a plain ``a @ b``, compiled from its trace for the preset and number of cores, and charged by the cycle
 model.  *of peak* is the share of the multiply-add pipes of the cores in use; *of roofline* that of the larger of the
 operations' time at peak and of the least number of bytes (one read of each operand, one write of the result) at
-sustained bandwidth.  ``--random N`` adds N products of random shapes and layouts, and their median and 10th percentile.
+sustained bandwidth.  ``--random N`` adds N products of random shapes and layouts, and their median and 10th percentile; ``--convolutions`` those of
+ResNet-18, in three directions.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import target_convolutions
 from ftm_backend import driver
 from ftm_backend.machine import cycles, presets
 from ftm_backend.machine.presets import ELEMENT_BYTES
@@ -169,6 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     p.add_argument("--only", default="", metavar="WORD", help="rows whose name has this word")
     p.add_argument("--random", type=int, default=0, metavar="N", help="random products, too")
     p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--convolutions", type=int, nargs="*", metavar="SIDE", help="of ResNet-18 on images of these sides (224 and 32)")
     given = p.parse_args(arguments)
     results = [measure(row) for row in ROWS if given.only in row.name]
     print(table(results))
@@ -177,8 +180,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         drawn = [measure(row) for row in random_rows(given.random, given.seed)]
         found = summary(drawn)
         print("random products, percent of roofline: " + ", ".join(f"{key} {value:.4g}" for key, value in found.items()))
+    windows = []
+    if given.convolutions is not None:
+        windows = [target_convolutions.measure(row) for row in target_convolutions.convolutions(tuple(given.convolutions) or (224, 32))]
+        print(target_convolutions.table(windows))
+        for direction in target_convolutions.DIRECTIONS:
+            print(f"{direction}: median {statistics.median(r.of_roofline for r in windows if r.row.direction == direction):.1f}%")
     if given.json:
-        given.json.write_text(json.dumps({"modelled": True, "rows": [asdict(r) for r in results], "random": found}, indent=1) + "\n")
+        given.json.write_text(json.dumps({
+            "modelled": True, "rows": [asdict(r) for r in results], "random": found, "convolutions": [asdict(r) for r in windows],
+        }, indent=1) + "\n")
     short = [r for r in results if r.row.wanted is not None and r.of_peak < r.row.wanted]
     for r in short:
         print(f"falls short: {r.row.name} reaches {r.of_peak:.1f}%, wanted {r.row.wanted:.1f}%", file=sys.stderr)

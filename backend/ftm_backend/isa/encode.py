@@ -344,14 +344,14 @@ def _check_transfer(e: Encoder, item: p.Instruction, values: list[Value]) -> Non
 
 
 def _check_mm(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
-    a, b, c = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands))
+    a, b, c = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands) if not isinstance(operand, p.Dims))
     if a.type is not b.type or (a.type.token, c.type.token) not in _MM_TYPES:
         raise e.error(
-            f"MM does not take {a.type.token} x {b.type.token} -> {c.type.token}; it takes "
+            f"{item.name} does not take {a.type.token} x {b.type.token} -> {c.type.token}; it takes "
             + ", ".join(f"{x} -> {y}" for x, y in sorted(_MM_TYPES)), item.line, 0,
         )
     if c.number in (a.number, b.number) and values[2] in (values[0], values[1]):
-        raise e.error("C must not be A or B", item.line, 2)
+        raise e.error("C must not be A or B", item.line, len(item.operands) - 1)
 
 
 def _check_pair(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
@@ -390,6 +390,6 @@ def _check_order(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
 
 _CHECKS = {
     "DLD": _check_transfer, "DST": _check_transfer, "DGA": _check_transfer, "DSC": _check_transfer,
-    "MM": _check_mm, "TRANS": _check_pair, "DCP": _check_pair, "SCAN": _check_scan,
+    "MM": _check_mm, "MMW": _check_mm, "TRANS": _check_pair, "DCP": _check_pair, "SCAN": _check_scan,
     "SORT": _check_order, "MERGE": _check_order,
 }

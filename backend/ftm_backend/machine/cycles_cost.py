@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ftm_backend.isa.table import ACCESSES, INSTRUCTIONS
@@ -86,6 +87,15 @@ def product(machine: MachineParameters, dtype: str, m: int, n: int, k: int, tb: 
     if m == 0 or n == 0 or k == 0:
         return Work(0.0, 0, 0.0)
     cycles = (rules.dot_cycles if tb else rules.outer_cycles)(machine, dtype, m, n, k)
+    return Work(cycles, 2 * m * n * k, m * n * k / (machine.fma_units * machine.lanes(dtype)))
+
+
+def windows(machine: MachineParameters, dtype: str, rows: Sequence[int], n: int, columns: Sequence[int]) -> Work:
+    """``MMW``: ``rows`` and ``columns`` are the extents of A's dimensions."""
+    m, k = prod(rows), prod(columns)
+    if m == 0 or n == 0 or k == 0:
+        return Work(0.0, 0, 0.0)
+    cycles = rules.windows_cycles(machine, dtype, m, n, rules.even_runs(columns), k)
     return Work(cycles, 2 * m * n * k, m * n * k / (machine.fma_units * machine.lanes(dtype)))
 
 

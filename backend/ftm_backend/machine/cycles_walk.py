@@ -6,6 +6,8 @@ default.  ``cycles_jump`` shortens long loops.
 
 from __future__ import annotations
 
+from math import prod
+
 from ftm_backend.isa.image import read_sections
 from ftm_backend.isa.layout import FLAGS, HEADER, NONE
 from ftm_backend.isa.table import INSTRUCTIONS, OPCODES
@@ -78,7 +80,7 @@ class Walk:
         self._steps = 0
         self._busy = 0
         self._jumper = Jumper(self)
-        self._products: dict[tuple[str, int, int, int, bool], cost.Work] = {}
+        self._products: dict[tuple, cost.Work] = {}
         self._transfers: dict[tuple, cost.Transfer] = {}
 
     def value(self, item: tuple[int, ...], at: int) -> int:
@@ -269,6 +271,17 @@ class Walk:
         self._fill(c, rows, columns)
         self.events.append(Compute(work.cycles, work.flops, work.ideal, _NAMES[item[0]]))
 
+    def _windows(self, item: tuple[int, ...]) -> None:
+        _, b, c = (self._slot(item, n) for n in range(3))
+        rows, columns = (tuple(extent for extent, _ in side) for side in self._dims(item))
+        dtype = BY_NUMBER[self.decoded.sections["tiles"][c[0]][3]].token
+        key = dtype, rows, self._extents(b)[1], columns
+        work = self._products.get(key)
+        if work is None:
+            work = self._products[key] = cost.windows(self.machine, *key)
+        self._fill(c, prod(rows), key[2])
+        self.events.append(Compute(work.cycles, work.flops, work.ideal, _NAMES[item[0]]))
+
     def _map(self, item: tuple[int, ...]) -> None:
         rows, columns = max(self.value(item, 0), 0), max(self.value(item, 1), 0)
         sections = self.decoded.sections
@@ -322,7 +335,7 @@ _SCALAR = {
 
 _TILE = {
     "DLD": Walk._transfer, "DST": Walk._transfer, "DGA": Walk._transfer, "DSC": Walk._transfer, "DCP": Walk._copy,
-    "MM": Walk._product, "TRANS": Walk._transpose, "SCAN": Walk._scan, "SORT": Walk._sort, "MERGE": Walk._merge,
+    "MM": Walk._product, "MMW": Walk._windows, "TRANS": Walk._transpose, "SCAN": Walk._scan, "SORT": Walk._sort, "MERGE": Walk._merge,
     "@map": Walk._map,
     "DWAIT": lambda walk, item: walk.events.append(Wait(walk._slot(item, 0))),
     "DWAITALL": lambda walk, item: walk.events.append(Wait(None)),

@@ -6,11 +6,16 @@ it has not written yet would be charged.  Extents may be integers or numpy array
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from ftm_backend.machine.presets import MachineParameters
 
-__all__ = ["bytes_per_cycle", "dot_cycles", "granules", "outer_cycles", "pieces", "transfer_cycles", "transpose_cycles"]
+__all__ = [
+    "bytes_per_cycle", "dot_cycles", "even_runs", "granules", "outer_cycles", "pieces", "transfer_cycles", "transpose_cycles",
+    "windows_cycles",
+]
 
 DOT_COLUMNS = 8
 """Columns of C in the dot-product micro-kernel: with 6 rows it keeps 48 sums, each a vector along K."""
@@ -29,6 +34,28 @@ def outer_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any)
     """
     steps = machine.mm_rows * machine.mm_vectors / machine.fma_units
     return pieces(m, machine.mm_rows) * pieces(n, machine.mm_columns(dtype)) * (machine.mm_overhead + steps * k)
+
+
+def windows_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, runs: Any, k: Any) -> Any:
+    """``MMW``: as ``MM``; each of ``runs`` stretches of k through which the addresses of A step evenly ends in a branch."""
+    calls = pieces(m, machine.mm_rows) * pieces(n, machine.mm_columns(dtype))
+    return outer_cycles(machine, dtype, m, n, k) + calls * (runs - 1) * machine.branch_latency
+
+
+OFFSETS = 9
+"""Elements of A that a step of the loop over k may take at fixed distances: an address and eight offset registers."""
+
+
+def even_runs(extents: Sequence[int]) -> int:
+    """How many runs ``windows_cycles`` charges for the dimensions of k, outermost first.
+
+    The innermost ones are unrolled as far as offset registers reach, one more is the loop, the others start it anew.
+    """
+    left = [extent for extent in extents if extent != 1]
+    unrolled = 1
+    while left and unrolled * left[-1] <= OFFSETS:
+        unrolled *= left.pop()
+    return prod(left[:-1])
 
 
 def dot_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any) -> Any:

@@ -18,8 +18,12 @@ from ftm_backend.midend.contraction_form import Contraction, Form, axes_of, matc
 from ftm_backend.midend.panel_plan import PanelPlan, lies_well, panel_plan
 from ftm_backend.midend.tiling import Plan, Problem
 from ftm_backend.midend.tiling_general import general_plan
+from ftm_backend.midend.windows import Side, windows
 
 __all__ = ["Schedule", "schedule"]
+
+NEAR = 4
+"""Elements that are this part of a granule apart are fetched with what lies between them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +39,8 @@ class Schedule:
     a: Operand
     b: Operand
     plan: Plan | PanelPlan | None
+    windows: tuple[Side, ...] = ()
+    """Of A, where its rows overlap in memory; see ``windows``."""
 
     def access(self, index: Affine) -> Affine:
         """An access of the epilogue (over loops) as a function of the axes."""
@@ -73,17 +79,17 @@ def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Sch
     empty = any(volume(form, group) == 0 for group in (form.batch, form.m, form.n))
     if empty:
         return Schedule(contraction, epilogue, *straight, plan=None)
-    plans: list[tuple[Plan | PanelPlan, tuple[Form, Operand, Operand]]] = []
+    plans: list[tuple[Plan | PanelPlan, tuple[Form, Operand, Operand], tuple[Side, ...]]] = []
     for roles in (straight, crossed):
-        problem = _problem(contraction, epilogue, roles[0])
+        problem = _problem(contraction, epilogue, roles[0], machine)
         if not machine.dma_overlaps or volume(form, form.k) == 0:
-            plans.append((general_plan(problem, machine), roles))
+            plans.append((general_plan(problem, machine), roles, ()))
             continue
-        plans.append((panel_plan(problem, machine), roles))
-        if lies_well(problem, machine):
+        plans.append((panel_plan(problem, machine), roles, problem.a_windows))
+        if lies_well(problem, machine) and not _windows(roles[0].swapped(), problem.a.dtype, machine):
             break  # exchanged, the operands would have to be turned
-    best, roles = min(plans, key=lambda p: p[0].cycles)
-    return Schedule(contraction, epilogue, *roles, plan=best)
+    best, roles, found = min(plans, key=lambda p: p[0].cycles)
+    return Schedule(contraction, epilogue, *roles, plan=best, windows=found)
 
 
 def _single_axes(form: Form) -> Form:
@@ -94,7 +100,12 @@ def _single_axes(form: Form) -> Form:
     return replace(form, batch=form.batch + form.m[:-1] + form.n[:-1], m=form.m[-1:], n=form.n[-1:])
 
 
-def _problem(contraction: Contraction, epilogue: Epilogue, form: Form) -> Problem:
+def _windows(form: Form, dtype: str, machine: MachineParameters) -> tuple[Side, ...]:
+    near = machine.dma_granule // ELEMENT_BYTES[dtype] // NEAR
+    return windows(form.extents, form.accesses[0], (*form.m, *form.k), near) or ()
+
+
+def _problem(contraction: Contraction, epilogue: Epilogue, form: Form, machine: MachineParameters) -> Problem:
     a, b, c = form.accesses[:3]
     dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
     moved = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands)
@@ -105,5 +116,5 @@ def _problem(contraction: Contraction, epilogue: Epilogue, form: Form) -> Proble
         a=form.operand(a, dtype, form.m, form.k), b=form.operand(b, dtype, form.k, form.n),
         c=form.operand(c, accumulator, form.m, form.n), accumulator=accumulator,
         epilogue_tiles=len(epilogue.operands) + sum(output.element is not epilogue.product for output in epilogue.outputs),
-        epilogue_bytes=moved,
+        epilogue_bytes=moved, a_windows=_windows(form, dtype, machine) if machine.dma_overlaps else (),
     )

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import product
+from itertools import product as every
 from math import inf, prod
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.tiling import SLOT_ALIGNMENT, Cut, Operand, Problem, cuts
 
-__all__ = ["PanelPlan", "lies_well", "panel_plan"]
+__all__ = ["PanelPlan", "lies_well", "panel_plan", "taken"]
 
 LARGEST = {"m": 768, "n": 4096, "k": 4096}
 """Elements of a group that a tile may take."""
@@ -38,6 +38,7 @@ GROWTH = 1.4
 PROMISING = 4
 """Choices whose sizes are tried in full, if they come within ``NEAR`` of the best on a coarse grid."""
 NEAR = 1.3
+WASTE = 0.1
 CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Chunks of a panel that are tried."""
 SCALARS = {"step": 60, "load": 22, "product": 22, "store": 30}
@@ -123,9 +124,9 @@ def panel_plan(problem: Problem, machine: MachineParameters) -> PanelPlan:
 
 
 def lies_well(problem: Problem, machine: MachineParameters) -> bool:
-    """Whether B and C lie along n in memory, and n fills the micro-kernel's columns."""
-    wide = prod(problem.n) >= machine.mm_columns(problem.accumulator)
-    return wide and all(x.runs[1] >= machine.lanes(problem.accumulator) for x in (problem.b, problem.c))
+    """Whether B and C lie along n in memory, and n fills the micro-kernel's columns but for ``WASTE`` of them."""
+    columns, n = machine.mm_columns(problem.accumulator), prod(problem.n)
+    return n >= (1 - WASTE) * columns * rules.pieces(n, columns) and all(x.runs[1] >= machine.lanes(problem.accumulator) for x in (problem.b, problem.c))
 
 
 def _search(problem: Problem, machine: MachineParameters, quanta: bool) -> list[tuple[float, Any]]:
@@ -169,6 +170,8 @@ def _is_short(problem: Problem, machine: MachineParameters) -> bool:
 def _b_forms(problem: Problem) -> tuple[str, ...]:
     along_n, along_k = problem.b.runs[1], problem.b.runs[0]
     turned = ("dot", "turned") if along_k > along_n else ()
+    if problem.a_windows:
+        turned = turned[1:]  # windows are read element by element, as outer products take them
     return turned if turned and along_n == 0 else ("plain", *turned)  # element by element, DMA is slower than any turning
 
 
@@ -178,7 +181,7 @@ def _choices(problem: Problem, groups: tuple[int, int], b_form: str) -> Iterator
     alone = groups[1] == 1 or prod(problem.m) * groups[1] <= 4 * prod(problem.n)
     shares = ["none"] if alone else []
     shares += ["a"] if groups[1] > 1 else ["b"] if groups[0] > 1 and steady else []
-    for share, m_outer, keep in product(shares, (True, False), (True, False)):
+    for share, m_outer, keep in every(shares, (True, False), (True, False)):
         if not keep or (m_outer or (steady and share != "b")):
             yield _Choice(*groups, share, m_outer, keep, b_form)
 
@@ -219,6 +222,11 @@ def _sizes(extents: Sequence[int], quantum: int, largest: int, shares: int, grow
     return sorted((cut for cut in found.values() if cut.elements <= largest or len(found) == 1), key=lambda c: c.size)
 
 
+def taken(extents: Sequence[int], cut: Cut) -> tuple[int, ...]:
+    """Steps of each dimension that a block takes."""
+    return tuple(1 if at < cut.dim else cut.size if at == cut.dim else extent for at, extent in enumerate(extents))
+
+
 def _slot(rows: Any, columns: Any, item: int) -> Any:
     return rules.pieces(rows * columns * item, SLOT_ALIGNMENT) * SLOT_ALIGNMENT
 
@@ -248,12 +256,48 @@ class _Grid:
             [c.elements for c in ks], 3)
         m_blocks = axis([c.blocks for c in ms], 0)
         self.n_blocks, self.k_blocks = axis([c.blocks for c in ns], 2), axis([c.blocks for c in ks], 3)
+        self._windows(ms, ks)
         self.panels = rules.pieces(m_blocks, np.minimum(axis(sampling.chunks, 1), m_blocks))
         self.chunks = rules.pieces(m_blocks, self.panels)
         self.rows = self.panels * self.batch
         self.row_trips = rules.pieces(self.rows, rows)
         self.column_trips = rules.pieces(self.n_blocks, columns)
+
+    def _windows(self, ms: Sequence[Cut], ks: Sequence[Cut]) -> None:
+        """Elements of A that a block of m x k covers, lengths of its sides, and even runs of k."""
+        p = self.problem
+        self.block: Any = self.mc * self.kt
+        self.lengths: list[Any] = []
+        self.runs: Any = 1
+        if not p.a_windows:
+            return
+        steps = [taken(p.m, cut) for cut in ms], [taken(p.k, cut) for cut in ks]
+        for side in p.a_windows:
+            length: Any = 1
+            for position, step in side.steps:
+                group, at = (0, position) if position < len(p.m) else (1, position - len(p.m))
+                reach = np.array([(counts[at] - 1) * step for counts in steps[group]], dtype=np.int64)
+                length = length + reach.reshape((-1, 1, 1, 1) if group == 0 else (1, 1, 1, -1))
+            self.lengths.append(length)
+        self.block = np.ones_like(self.block)
+        for length in self.lengths:
+            self.block = self.block * length
+        self.runs = np.array([rules.even_runs(counts) for counts in steps[1]], dtype=np.int64).reshape((1, 1, 1, -1))
+
     # --- transfers ------------------------------------------------------------------------------------
+
+    def _moving_windows(self, gsm: bool) -> Any:
+        """Cycles of the engine for the box below a block of A."""
+        p, item = self.problem, ELEMENT_BYTES[self.problem.a.dtype]
+        unit, run, joined = p.a_windows[-1].unit, self.lengths[-1], np.True_
+        for side, length in zip(p.a_windows[-2::-1], self.lengths[-2::-1], strict=True):
+            joined = joined & (run * unit == side.unit)
+            run = np.where(joined, run * length, run)
+        if unit != 1:
+            moved, elements = self.block * rules.granules(self.machine, item), self.block * self.machine.dma_element_cycles
+        else:
+            moved, elements = self.block / run * rules.granules(self.machine, run * item), 0.0
+        return rules.transfer_cycles(self.machine, moved / self.rate, self.block * item / self.gsm_rate if gsm else 0.0, elements)
 
     def _share_bandwidth(self, choice: _Choice) -> None:
         """Sets each core's part of DDR and GSM: all of the traffic over that of the busiest core."""
@@ -263,7 +307,8 @@ class _Grid:
         even_rows = np.maximum(np.minimum(self.batch * prod(p.m) / (self.row_trips * height), rows), 1.0)
         even_columns = np.maximum(np.minimum(prod(p.n) / (self.column_trips * self.nt), columns), 1.0)
         k, item = prod(p.k), ELEMENT_BYTES[p.a.dtype]
-        a = k * height * item / (columns if choice.share == "a" else 1)
+        read = self.k_blocks * self.chunks * self.block if p.a_windows else k * height
+        a = read * item / (columns if choice.share == "a" else 1)
         b = k * self.nt * item
         if choice.keep:
             a, b = (a / self.column_trips, b) if choice.m_outer else (a, b / self.row_trips)
@@ -296,8 +341,11 @@ class _Grid:
         if not fits.any():
             return inf, None
         self._share_bandwidth(choice)
-        a_plain = self._moving(p.a, self.mc, self.kt, False, choice.share == "a")
-        a_turned = self._moving(p.a, self.mc, self.kt, True, choice.share == "a")
+        if p.a_windows:
+            a_plain = a_turned = self._moving_windows(choice.share == "a")
+        else:
+            a_plain = self._moving(p.a, self.mc, self.kt, False, choice.share == "a")
+            a_turned = self._moving(p.a, self.mc, self.kt, True, choice.share == "a")
         trans_a = a_turned < a_plain
         sharers = np.minimum(choice.column_groups, self.n_blocks) if choice.share == "a" else 1
         scalar = mc.scalar_latency
@@ -312,9 +360,12 @@ class _Grid:
         store = self._moving(p.c, self.mc, self.nt, turn_c) + self.mc * self.nt * p.epilogue_bytes / self.rate
         store = store + mc.dma_latency * p.epilogue_tiles
 
-        cost = rules.dot_cycles if choice.b_form == "dot" else rules.outer_cycles
-        matrix = self.chunks * (
-            cost(mc, p.accumulator, self.mc, self.nt, self.kt) + mc.issue_cycles + SCALARS["product"] * scalar)
+        if p.a_windows:
+            product = rules.windows_cycles(mc, p.accumulator, self.mc, self.nt, self.runs, self.kt)
+        else:
+            product = (rules.dot_cycles if choice.b_form == "dot" else rules.outer_cycles)(
+                mc, p.accumulator, self.mc, self.nt, self.kt)
+        matrix = self.chunks * (product + mc.issue_cycles + SCALARS["product"] * scalar)
         turning = rules.transpose_cycles(mc, self.kt, self.nt) if choice.b_form == "turned" else 0.0
         overhead = SCALARS["step"] * scalar + loads * (mc.issue_cycles + SCALARS["load"] * scalar)
         vectors = self.mc * rules.pieces(self.nt, mc.lanes(p.accumulator))
@@ -390,7 +441,7 @@ class _Grid:
         if choice.b_form == "turned":
             b_slots = 2 + (kept if choice.keep and not choice.m_outer else 1)
         am = c_tile * (self.chunks + p.epilogue_tiles + turned) + _slot(self.kt, self.nt, item) * b_slots
-        a = _slot(self.mc, self.kt, item) * self.chunks * (kept if choice.keep and choice.m_outer else 2)
+        a = _slot(self.block, 1, item) * self.chunks * (kept if choice.keep and choice.m_outer else 2)
         owners = choice.row_groups * (1 if choice.share == "a" else choice.column_groups)
         # One core beside others cannot know what they keep in GSM.
         pool = 2 * _slot(self.kt, self.nt, item) if choice.share == "b" else 0

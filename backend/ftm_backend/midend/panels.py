@@ -20,7 +20,8 @@ from ftm_backend.linalg.ir import Operand
 from ftm_backend.midend.contraction_blocks import Blocks, Places, TileBody
 from ftm_backend.midend.contraction_schedule import Schedule
 from ftm_backend.midend.kernel import Kernel
-from ftm_backend.midend.panel_plan import PanelPlan
+from ftm_backend.midend.panel_plan import PanelPlan, taken
+from ftm_backend.midend.window_box import Box
 from ftm_backend.tile.builder import Index, TileBuilder
 
 __all__ = ["lower_panels"]
@@ -121,7 +122,11 @@ class _Panels:
         self.a_kept, self.b_kept = (plan.keep and plan.m_outer, plan.keep and not plan.m_outer)
         self.a_slots = self._depth(self.a_kept) * plan.chunks
         owners = plan.row_groups * (1 if plan.share == "a" else plan.column_groups) if plan.a_space == "gsm" else 1
-        self.a_tile = b.tile(dtype, *((k, m) if plan.trans_a else (m, k)), plan.a_space, self.a_slots * owners)
+        self.box = Box(self.blocks, chosen.windows, (*form.m, *form.k)) if chosen.windows else None
+        rows, columns = (k, m) if plan.trans_a else (m, k)
+        if self.box is not None:
+            rows, columns = self.box.most((*taken(form.sizes(form.m), plan.m), *taken(form.sizes(form.k), plan.k)))
+        self.a_tile = b.tile(dtype, rows, columns, plan.a_space, self.a_slots * owners)
         owner = self.group if plan.share == "a" else b.add(b.mul(self.group, plan.column_groups), self.member)
         self.a_first = b.mul(owner, self.a_slots) if owners > 1 else 0
         turned = plan.b_form != "plain"
@@ -233,8 +238,11 @@ class _Panels:
         sides = (form.k, form.m) if plan.trans_a else (form.m, form.k)
         mine = (self.member, self._chunks(step), self.sharers) if plan.share == "a" else (0, self._chunks(step), 1)
         with self.b.for_(*mine) as chunk:
-            self.blocks.load(chosen.a.value, form.accesses[0], self.a_tile, self._a_slot(step, chunk),
-                             places | self._rows(step, chunk), *sides)
+            here, slot = places | self._rows(step, chunk), self._a_slot(step, chunk)
+            if self.box is not None:
+                self.box.load(chosen.a.value, form.accesses[0], self.a_tile, slot, here)
+            else:
+                self.blocks.load(chosen.a.value, form.accesses[0], self.a_tile, slot, here, *sides)
 
     def _fetch_b(self, step: _Step) -> None:
         form, plan = self.form, self.plan
@@ -276,16 +284,20 @@ class _Panels:
             self._products(step, False, True)
 
     def _products(self, step: _Step, first: bool, last: bool) -> None:
-        b, plan = self.b, self.plan
+        b, plan, form = self.b, self.plan, self.form
         b_slot = (self._block(step, True) if self.b_kept else 0) if plan.b_form == "turned" else self._block(step, self.b_kept)
         place = self._entry(step) | self._columns(step)
         ring = b.mul(b.rem(b.div(step.number, plan.k.blocks), plan.c_rings), plan.chunks)
         with b.for_(0, self._chunks(step)) as chunk:
             c_slot = b.add(ring, chunk)
-            places = place | self._rows(step, chunk) if first or last else {}
+            places = place | self._rows(step, chunk) if first or last or self.box is not None else {}
             started = self._start(places, c_slot) if first else True
-            b.mm(self.a_tile, self._a_slot(step, chunk), self.b_tile, b_slot, self.c_tile, c_slot, acc=started,
-                 trans_a=plan.trans_a, trans_b=plan.b_form == "dot")
+            if self.box is not None:
+                b.windows(self.a_tile, self._a_slot(step, chunk), *self.box.reads(self.a_tile, places | self._depths(step), len(form.m)),
+                          self.b_tile, b_slot, self.c_tile, c_slot, acc=started)
+            else:
+                b.mm(self.a_tile, self._a_slot(step, chunk), self.b_tile, b_slot, self.c_tile, c_slot, acc=started,
+                     trans_a=plan.trans_a, trans_b=plan.b_form == "dot")
             if last:
                 if plan.turn_c:
                     b.transpose(self.c_tile, c_slot, self.c_result, b.rem(chunk, 2))

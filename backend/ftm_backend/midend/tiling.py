@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.windows import Side
 
 __all__ = ["Cut", "Operand", "Plan", "Problem", "cuts", "pitch", "plan"]
 
@@ -68,6 +69,8 @@ class Problem:
     """Tiles of C's extents that the epilogue needs beside it, in the accumulator's type."""
     epilogue_bytes: int = 0
     """Bytes that the epilogue moves for each element of C, beside the store of C itself."""
+    a_windows: tuple[Side, ...] = ()
+    """Where rows of A overlap in memory, the sides of the box that they cover; positions count the dimensions of m, then of k."""
 
 
 @dataclass(frozen=True)

@@ -253,6 +253,18 @@ class TileBuilder:
         name = "MM" + ".TA" * trans_a + ".TB" * trans_b + ".ACC" * acc
         self._compute([f"{name} ", x, ", ", y, ", ", z], [x, y, z] if acc else [x, y], [z])
 
+    def windows(self, a: Tile, a_slot: Index, extents: Sequence[Index], strides: Sequence[Index], row_dims: int, b: Tile,
+                b_slot: Index, c: Tile, c_slot: Index, *, acc: bool = False) -> None:
+        """``c (+)= a' . b``, where a' is read in place: its first ``row_dims`` dimensions make its rows, the others its columns.
+
+        strides: in elements of the slot's memory, whose rows are ``a.columns`` apart.
+        """
+        x, y, z = self._slot(a, a_slot), self._slot(b, b_slot), self._slot(c, c_slot)
+        parts: Parts = ["MMW.ACC " if acc else "MMW ", x, ", "]
+        for position, (extent, stride) in enumerate(zip(extents, strides, strict=True)):
+            parts += [" | " if position == row_dims else " " if position else "", Use(self.expr(extent)), "@", Use(self.expr(stride))]
+        self._compute([*parts, ", ", y, ", ", z], [x, y, z] if acc else [x, y], [z])
+
     def copy(self, x: Tile, x_slot: Index, y: Tile, y_slot: Index) -> None:
         """DMA of one tile into another of the same element type, as from GSM to AM."""
         source, target = self._slot(x, x_slot), self._slot(y, y_slot)

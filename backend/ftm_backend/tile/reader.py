@@ -265,6 +265,16 @@ class _Function:
     def _product(self, operands: list[str], suffixes: list[str]) -> None:
         self._builder.mm(*self._slots(operands), acc="ACC" in suffixes, trans_a="TA" in suffixes, trans_b="TB" in suffixes)
 
+    def _windows(self, operands: list[str], suffixes: list[str]) -> None:
+        extents, strides, rows = [], [], 0
+        for side, words in enumerate(operands[1].split(" | ")):
+            for word in split(words, " "):
+                extent, stride = (self._expr(part) for part in split(word, "@"))
+                extents.append(extent)
+                strides.append(stride)
+                rows += side == 0
+        self._builder.windows(*self._slot(operands[0]), extents, strides, rows, *self._slots(operands[2:]), acc="ACC" in suffixes)
+
     def _scan(self, operands: list[str], suffixes: list[str]) -> None:
         if not suffixes or suffixes[0] == "DOWN":
             raise ValueError("SCAN needs to know what it does: .ADD, .MUL, .MIN, .MAX or .LSE")
@@ -322,6 +332,7 @@ _INSTRUCTIONS: dict[str, tuple[int, tuple[str, ...], Build]] = {
     "DSC": (4, ("ADD", "MUL", "MIN", "MAX"), _Function._scatter),
     "SLDI": (2, (), _Function._load_index),
     "MM": (3, ("TA", "TB", "ACC"), _Function._product),
+    "MMW": (4, ("ACC",), _Function._windows),
     "DCP": (2, (), lambda f, operands, _: f._builder.copy(*f._slots(operands))),
     "TRANS": (2, (), lambda f, operands, _: f._builder.transpose(*f._slots(operands))),
     "SCAN": (3, ("ADD", "MUL", "MIN", "MAX", "LSE", "DOWN"), _Function._scan),

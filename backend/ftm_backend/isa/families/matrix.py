@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ftm_backend.isa.instruction import SLOT, Cost, Example, Instruction, Operand
+from ftm_backend.isa.instruction import DIMS, SLOT, Cost, Example, Instruction, Operand
 
 _LOADS = "    DLD b0[0], 2@2 | 2@1, A\n    DLD b1[0], 2@2 | 2@1, B\n    DWAITALL\n"
 
@@ -23,6 +23,23 @@ INSTRUCTIONS = (
             {"o0": ("f32", (2, 2), [502, 5020, 805, 8050])},
         ),
         suffixes=("TA", "TB", "ACC"),
+    ),
+    Instruction(
+        "MMW", "matrix", (Operand("A", SLOT), Operand("dims", DIMS), Operand("B", SLOT), Operand("C", SLOT)),
+        "Matrix product whose A is read in place from a slot that holds what several of its rows share, such as the image "
+        "below the windows of a convolution.  The extents left of the bar make A's rows, those right of it its columns; "
+        "strides count elements of the slot's memory, in which a row is as far from the next as the tile is wide; strides are not "
+        "negative.  Every element must lie in the slot's current extents.  `.ACC` and types are those of `MM`.",
+        "C[m][n] (+)= sum over k of A[sum(row index * stride) + sum(column index * stride)] * B[k][n]",
+        Cost((("VMAC", 3), ("VLDST", 2), ("SLDST", 1)), 26, "mm"),
+        Example(
+            "  @tile A, sm, f32, 1x4, 1, 0\n  @tile B, am, f32, 2x1, 1, 0\n  @tile C, am, f32, 3x1, 1, 64\n"
+            "    DLD b0[0], 1@4 | 4@1, A\n    DLD b1[0], 2@1 | 1@1, B\n    DWAITALL\n"
+            "    MMW A, 3@1 | 2@1, B, C\n    DST C, o0[0], 3@1 | 1@1\n",
+            {"b0": ("f32", (4,), [1, 2, 3, 4]), "b1": ("f32", (2,), [1, 10])},
+            {"o0": ("f32", (3,), [21, 32, 43])},
+        ),
+        suffixes=("ACC",),
     ),
     Instruction(
         "TRANS", "matrix", (Operand("X", SLOT), Operand("Y", SLOT)),

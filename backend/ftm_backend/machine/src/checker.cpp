@@ -73,27 +73,29 @@ void Checker::within(int32_t tile, int32_t number, int64_t rows, int64_t columns
 void Checker::read_tile(int32_t tile, int32_t number, int64_t rows, int64_t columns) {
   within(tile, number, rows, columns);
   idle(tile, number, false);
+  for (int64_t i = 0; i < rows; ++i) read_row(tile, number, i, 0, columns);
+}
+
+// Elements first .. end - 1 of one row.
+void Checker::read_row(int32_t tile, int32_t number, int64_t row, int64_t first, int64_t end) {
   const TileDecl& t = core_.tile(tile);
-  const int64_t bytes = type_bytes(t.type);
+  const int64_t bytes = type_bytes(t.type), start_of_row = start(tile, number) + row * t.columns * bytes;
   const std::vector<uint32_t>& owner = t.space == 3 ? shadow_.gsm_owner : owner_[t.space];
-  for (int64_t i = 0; i < rows; ++i) {
-    const int64_t row = start(tile, number) + i * t.columns * bytes;
-    for (int64_t b = row; b < row + columns * bytes; ++b) {
-      const uint32_t by = read_shared(owner[b]);
-      if (by == uint32_t(number) + 1) {
-        if (t.space == 3 && foreign(read_shared(shadow_.gsm[b])))
-          throw Fault("reads " + name(tile, number) + ", which another core wrote since the last BARRIER");
-        continue;
-      }
-      const std::string where =
-          "element (" + std::to_string(i) + ", " + std::to_string((b - row) / bytes) + ") of " + name(tile, number);
-      if (by == 0) throw Fault("reads " + where + ", which was never written");
-      const int32_t thief = int32_t(by) - 1;
-      for (size_t other = 0; other < core_.program->tiles.size(); ++other) {
-        const TileDecl& o = core_.program->tiles[other];
-        if (thief >= o.first_slot && thief < o.first_slot + o.depth)
-          throw Fault("reads " + where + ", where " + name(int32_t(other), thief) + " has been written since");
-      }
+  for (int64_t b = start_of_row + first * bytes; b < start_of_row + end * bytes; ++b) {
+    const uint32_t by = read_shared(owner[b]);
+    if (by == uint32_t(number) + 1) {
+      if (t.space == 3 && foreign(read_shared(shadow_.gsm[b])))
+        throw Fault("reads " + name(tile, number) + ", which another core wrote since the last BARRIER");
+      continue;
+    }
+    const std::string where = "element (" + std::to_string(row) + ", " + std::to_string((b - start_of_row) / bytes) +
+                              ") of " + name(tile, number);
+    if (by == 0) throw Fault("reads " + where + ", which was never written");
+    const int32_t thief = int32_t(by) - 1;
+    for (size_t other = 0; other < core_.program->tiles.size(); ++other) {
+      const TileDecl& o = core_.program->tiles[other];
+      if (thief >= o.first_slot && thief < o.first_slot + o.depth)
+        throw Fault("reads " + where + ", where " + name(int32_t(other), thief) + " has been written since");
     }
   }
 }
@@ -220,6 +222,26 @@ void Checker::matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, in
   const Slot& sa = core_.slot(operands.a.tile, a);
   const Slot& sb = core_.slot(operands.b.tile, b);
   read_tile(operands.a.tile, a, sa.rows, sa.columns);
+  read_tile(operands.b.tile, b, sb.rows, sb.columns);
+  if (acc) read_tile(operands.c.tile, c, m, n);
+  write_tile(operands.c.tile, c, m, n);
+}
+
+void Checker::windows(
+    const Matrix& operands, int32_t a, int32_t b, int32_t c, const CopyDim* dims, int count, int64_t m, int64_t n,
+    bool acc) {
+  const Slot& sa = core_.slot(operands.a.tile, a);
+  const Slot& sb = core_.slot(operands.b.tile, b);
+  const int64_t pitch = core_.tile(operands.a.tile).columns;
+  idle(operands.a.tile, a, false);
+  each(dims, count, 0, false, [&](int64_t at) {
+    const int64_t row = at / pitch, column = at % pitch;
+    if (row >= sa.rows || column >= sa.columns)
+      throw Fault(
+          "takes element (" + std::to_string(row) + ", " + std::to_string(column) + ") of " + name(operands.a.tile, a) +
+          ", whose current extents are " + extents(sa.rows, sa.columns));
+    read_row(operands.a.tile, a, row, column, column + 1);
+  });
   read_tile(operands.b.tile, b, sb.rows, sb.columns);
   if (acc) read_tile(operands.c.tile, c, m, n);
   write_tile(operands.c.tile, c, m, n);

@@ -52,6 +52,10 @@ class Checker {
   void gather_elements(int32_t buffer, const uint64_t* places, int64_t n);
   void tile_copy(const Matrix& operands, int32_t from, int32_t to);
   void matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, int64_t m, int64_t n, bool acc);
+  // dims: from: in the slot of A.
+  void windows(
+      const Matrix& operands, int32_t a, int32_t b, int32_t c, const CopyDim* dims, int count, int64_t m, int64_t n,
+      bool acc);
   void transpose(const Matrix& operands, int32_t from, int32_t to);
   void scan(const Matrix& operands, int32_t x, int32_t carry, int32_t y);
   void sort(const Matrix& operands, int32_t from, int32_t to, int32_t kept);
@@ -71,6 +75,7 @@ class Checker {
   void idle(int32_t tile, int32_t number, bool writes) const;
   void fly(int32_t tile, int32_t number, bool into);
   void read_tile(int32_t tile, int32_t number, int64_t rows, int64_t columns);
+  void read_row(int32_t tile, int32_t number, int64_t row, int64_t first, int64_t end);
   void write_tile(int32_t tile, int32_t number, int64_t rows, int64_t columns);
   void within(int32_t tile, int32_t number, int64_t rows, int64_t columns) const;
   void read_element(int32_t buffer, int64_t at);

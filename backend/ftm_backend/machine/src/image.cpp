@@ -245,6 +245,10 @@ class Loader : Sections {
         s.target = int32_t(p.matrices.size());
         p.matrices.push_back(matrix(in));
         break;
+      case isa::FTM_OP_MMW:
+        s.target = int32_t(p.windows.size());
+        p.windows.push_back({matrix(in), in.row_dims, dims(in)});
+        break;
       default: s.a = source(in.v[0]); s.b = source(in.v[1]);
     }
     p.steps.push_back(s);
@@ -315,13 +319,19 @@ class Loader : Sections {
     }
     d.row_dims = in.row_dims;
     d.column_dims = in.column_dims;
+    d.dims = dims(in);
+    return d;
+  }
+
+  std::vector<DmaDim> dims(const isa::Instruction& in) const {
+    std::vector<DmaDim> found;
     const uint32_t count = uint32_t(in.row_dims) + in.column_dims;
     require(count <= kMostDims && in.first_dim <= dims_.count && count <= dims_.count - in.first_dim, "dimensions");
     for (uint32_t k = 0; k < count; ++k) {
       const isa::Dim& dim = dims_[in.first_dim + k];
-      d.dims.push_back({source(dim.extent), source(dim.stride)});
+      found.push_back({source(dim.extent), source(dim.stride)});
     }
-    return d;
+    return found;
   }
 
   static bool is_scan(uint16_t flags, Type type) {
@@ -330,7 +340,7 @@ class Loader : Sections {
            what == isa::FTM_FLAG_MAX || (what == isa::FTM_FLAG_LSE && is_float(type));
   }
 
-  // MM, MERGE: A, B, C; SCAN: X, carry, Y; DCP, TRANS, SORT: a to b; DWAIT: a.
+  // MM, MMW, MERGE: A, B, C; SCAN: X, carry, Y; DCP, TRANS, SORT: a to b; DWAIT: a.
   Matrix matrix(const isa::Instruction& in) const {
     Matrix m{};
     m.a = tile(in.tile[0], in.v[0]);
@@ -344,7 +354,7 @@ class Loader : Sections {
     if (in.opcode == isa::FTM_OP_DCP || in.opcode == isa::FTM_OP_TRANS || in.opcode == isa::FTM_OP_SORT) return m;
     m.c = tile(in.tile[2], in.v[2]);
     const Type c = program_->tiles[m.c.tile].type;
-    if (in.opcode != isa::FTM_OP_MM) {
+    if (in.opcode != isa::FTM_OP_MM && in.opcode != isa::FTM_OP_MMW) {
       require(c == a, "operands of two types");
       require(in.opcode != isa::FTM_OP_SCAN || is_scan(in.flags, a), "what a scan does");
       return m;

@@ -139,6 +139,7 @@ void run_core(Core& core) {
         if (core.checker) core.checker->wait_all();
         break;
       case isa::FTM_OP_MM: run_matrix(core, program.matrices[s.target], s.flags); break;
+      case isa::FTM_OP_MMW: run_windows(core, program.windows[s.target], s.flags); break;
       case isa::FTM_OP_SCAN: run_scan(core, program.matrices[s.target], s.flags); break;
       case isa::FTM_OP_SORT: run_sort(core, program.matrices[s.target]); break;
       case isa::FTM_OP_MERGE: run_merge(core, program.matrices[s.target]); break;

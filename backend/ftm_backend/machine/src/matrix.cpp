@@ -1,6 +1,7 @@
 // Matrix instructions: operands are brought into the form that the inner loops take (B by rows of K, element
 // types float32, float64, int32 and int64), then multiplied.
 #include "checker.h"
+#include "copy.h"
 #include "core.h"
 #include "isa_gen.h"
 
@@ -55,47 +56,118 @@ void multiply(
      reinterpret_cast<const T*>(b.data), b.stride, reinterpret_cast<T*>(c), ldc, acc);
 }
 
-} // namespace
+// The slots of a product, and its extents.
+struct Product {
+  int32_t a_number, b_number, c_number;
+  int64_t m, n, k;
+  bool acc;
+};
 
-void run_matrix(Core& core, const Matrix& operands, uint16_t flags) {
-  const int32_t a_number = core.number(operands.a), b_number = core.number(operands.b),
-                c_number = core.number(operands.c);
-  const Slot sa = core.slot(operands.a.tile, a_number), sb = core.slot(operands.b.tile, b_number);
-  Slot& sc = core.slot(operands.c.tile, c_number);
-  const TileDecl& ta = core.tile(operands.a.tile);
-  const TileDecl& tb = core.tile(operands.b.tile);
+// Checks what a product needs, and gives C its extents.
+void begin(Core& core, const Matrix& operands, const Product& p) {
   const TileDecl& tc = core.tile(operands.c.tile);
-  const bool trans_a = flags & isa::FTM_FLAG_TA, trans_b = flags & isa::FTM_FLAG_TB, acc = flags & isa::FTM_FLAG_ACC;
-  const int64_t m = trans_a ? sa.columns : sa.rows, k = trans_a ? sa.rows : sa.columns;
-  const int64_t n = trans_b ? sb.rows : sb.columns;
-  if (k != (trans_b ? sb.columns : sb.rows))
-    throw Fault("A " + extents(sa.rows, sa.columns) + " and B " + extents(sb.rows, sb.columns) + " do not multiply");
-  if (m > tc.rows || n > tc.columns)
+  const Slot& sc = core.slot(operands.c.tile, p.c_number);
+  if (p.m > tc.rows || p.n > tc.columns)
     throw Fault(
-        "the product " + extents(m, n) + " exceeds tile " + tc.name + ", which is " + extents(tc.rows, tc.columns));
-  if (acc && (sc.rows != m || sc.columns != n))
-    throw Fault("accumulates " + extents(m, n) + " onto " + tc.name + ", which holds " + extents(sc.rows, sc.columns));
-  core.apart("C", operands.c.tile, c_number, operands.a.tile, a_number);
-  core.apart("C", operands.c.tile, c_number, operands.b.tile, b_number);
-  if (core.checker) core.checker->matrix(operands, a_number, b_number, c_number, m, n, acc);
-  sc.rows = int32_t(m);
-  sc.columns = int32_t(n);
-  core.counters.mm_flops += uint64_t(2 * m * n * k);
+        "the product " + extents(p.m, p.n) + " exceeds tile " + tc.name + ", which is " + extents(tc.rows, tc.columns));
+  if (p.acc && (sc.rows != p.m || sc.columns != p.n))
+    throw Fault(
+        "accumulates " + extents(p.m, p.n) + " onto " + tc.name + ", which holds " + extents(sc.rows, sc.columns));
+  core.apart("C", operands.c.tile, p.c_number, operands.a.tile, p.a_number);
+  core.apart("C", operands.c.tile, p.c_number, operands.b.tile, p.b_number);
+}
 
-  Operand a{sa.base, sa.rows, sa.columns, ta.columns, ta.type}, b{sb.base, sb.rows, sb.columns, tb.columns, tb.type};
-  // Room for a widened A, and for B widened and transposed, the latter with padded rows.
-  const int64_t room = 8 * (a.rows * a.columns + 2 * b.rows * b.columns + 32 * b.columns) + 4096;
-  uint8_t* free = core.work.ensure(room);
+// Multiplies a, and b as it lies or turned; `free`: work memory.
+void finish(
+    Core& core, const Matrix& operands, const Product& p, Operand a, bool trans_a, Operand b, bool trans_b,
+    uint8_t* free) {
+  const TileDecl& tc = core.tile(operands.c.tile);
+  Slot& sc = core.slot(operands.c.tile, p.c_number);
+  sc.rows = int32_t(p.m);
+  sc.columns = int32_t(p.n);
+  core.counters.mm_flops += uint64_t(2 * p.m * p.n * p.k);
   widen(a, free);
   widen(b, free);
   if (trans_b) transpose(b, free);
   const KernelTable& table = kernels();
   switch (tc.type) {
-    case Type::F32: return multiply(table.matrix_f32, m, n, k, a, trans_a, b, sc.base, tc.columns, acc);
-    case Type::F64: return multiply(table.matrix_f64, m, n, k, a, trans_a, b, sc.base, tc.columns, acc);
-    case Type::I32: return multiply(table.matrix_i32, m, n, k, a, trans_a, b, sc.base, tc.columns, acc);
-    default: return multiply(table.matrix_i64, m, n, k, a, trans_a, b, sc.base, tc.columns, acc);
+    case Type::F32: return multiply(table.matrix_f32, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
+    case Type::F64: return multiply(table.matrix_f64, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
+    case Type::I32: return multiply(table.matrix_i32, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
+    default: return multiply(table.matrix_i64, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
   }
+}
+
+// Room for a copied or widened A, and for B widened and transposed, the latter with padded rows.
+int64_t room(int64_t a_elements, const Slot& b) {
+  return 8 * (2 * a_elements + 2 * int64_t(b.rows) * b.columns + 32 * b.columns) + 4096;
+}
+
+} // namespace
+
+void run_matrix(Core& core, const Matrix& operands, uint16_t flags) {
+  const bool trans_a = flags & isa::FTM_FLAG_TA, trans_b = flags & isa::FTM_FLAG_TB;
+  Product p{core.number(operands.a),        core.number(operands.b), core.number(operands.c), 0, 0, 0,
+            bool(flags & isa::FTM_FLAG_ACC)};
+  const Slot sa = core.slot(operands.a.tile, p.a_number), sb = core.slot(operands.b.tile, p.b_number);
+  const TileDecl& ta = core.tile(operands.a.tile);
+  const TileDecl& tb = core.tile(operands.b.tile);
+  p.m = trans_a ? sa.columns : sa.rows;
+  p.k = trans_a ? sa.rows : sa.columns;
+  p.n = trans_b ? sb.rows : sb.columns;
+  if (p.k != (trans_b ? sb.columns : sb.rows))
+    throw Fault("A " + extents(sa.rows, sa.columns) + " and B " + extents(sb.rows, sb.columns) + " do not multiply");
+  begin(core, operands, p);
+  if (core.checker) core.checker->matrix(operands, p.a_number, p.b_number, p.c_number, p.m, p.n, p.acc);
+  finish(
+      core, operands, p, {sa.base, sa.rows, sa.columns, ta.columns, ta.type}, trans_a,
+      {sb.base, sb.rows, sb.columns, tb.columns, tb.type}, trans_b,
+      core.work.ensure(room(int64_t(sa.rows) * sa.columns, sb)));
+}
+
+void run_windows(Core& core, const Windows& operands, uint16_t flags) {
+  const Matrix& tiles = operands.tiles;
+  Product p{core.number(tiles.a), core.number(tiles.b), core.number(tiles.c), 1, 0, 1, bool(flags & isa::FTM_FLAG_ACC)};
+  const Slot sa = core.slot(tiles.a.tile, p.a_number), sb = core.slot(tiles.b.tile, p.b_number);
+  const TileDecl& ta = core.tile(tiles.a.tile);
+  const TileDecl& tb = core.tile(tiles.b.tile);
+  const TileDecl& tc = core.tile(tiles.c.tile);
+  CopyDim dims[kMostDims];
+  const int count = int(operands.dims.size());
+  __int128 last = 0;
+  for (int d = count - 1; d >= 0; --d) {
+    const bool row = d < operands.row_dims;
+    int64_t& side = row ? p.m : p.k;
+    const int64_t extent = core.value(operands.dims[d].extent), stride = core.value(operands.dims[d].stride);
+    if (extent < 0 || stride < 0)
+      throw Fault("extent " + std::to_string(extent) + " or stride " + std::to_string(stride) + " is negative");
+    dims[d] = {extent, side, stride}; // the destination's rows are set apart below, once K is known
+    if (extent > 1) last += __int128(stride) * (extent - 1);
+    const int64_t most = row ? int64_t(tc.rows) : int64_t(sb.rows);
+    if (extent > most || side * extent > most)
+      throw Fault(
+          row ? "the windows exceed tile " + tc.name + ", which has " + std::to_string(most) + " rows"
+              : "the windows have more columns than B has rows, " + std::to_string(most));
+    side *= extent;
+  }
+  for (int d = 0; d < operands.row_dims; ++d) dims[d].to *= p.k;
+  p.n = sb.columns;
+  if (p.k != sb.rows)
+    throw Fault("A " + extents(p.m, p.k) + " and B " + extents(sb.rows, sb.columns) + " do not multiply");
+  if (p.m > 0 && p.k > 0 && last >= int64_t(ta.rows) * ta.columns)
+    throw Fault(
+        "the windows reach element " + std::to_string(int64_t(last)) + " of " + ta.name + ", which has " +
+        std::to_string(int64_t(ta.rows) * ta.columns));
+  begin(core, tiles, p);
+  if (core.checker) core.checker->windows(tiles, p.a_number, p.b_number, p.c_number, dims, count, p.m, p.n, p.acc);
+  uint8_t* free = core.work.ensure(room(p.m * p.k, sb));
+  const int64_t bytes = type_bytes(ta.type);
+  uint8_t* copied = take(free, p.m * p.k * bytes);
+  const int left = simplify(dims, count);
+  if (left >= 0) copy_elements(copied, sa.base, dims, left, bytes, false);
+  finish(
+      core, tiles, p, {copied, p.m, p.k, p.k, ta.type}, false, {sb.base, sb.rows, sb.columns, tb.columns, tb.type},
+      false, free);
 }
 
 void run_transpose(Core& core, const Matrix& operands) {

@@ -86,6 +86,13 @@ struct Dma {
 
 struct Matrix { TileRef a, b, c; };
 
+// A product whose A is read in place: rows and columns are loops over a slot's memory.
+struct Windows {
+  Matrix tiles;
+  int32_t row_dims;
+  std::vector<DmaDim> dims;
+};
+
 // One instruction.  One that always runs tests the register that holds one.
 struct Step {
   uint16_t opcode; // isa::FTM_OP_*
@@ -93,7 +100,7 @@ struct Step {
   int32_t predicate;
   bool negated;
   int32_t dst;
-  int32_t target; // SBR: step; else index into calls, dmas, matrices, maps
+  int32_t target; // SBR: step; else index into calls, dmas, matrices, windows, maps
   uint32_t line;
   Source a, b;
 };
@@ -118,6 +125,7 @@ struct Program {
   std::vector<Call> calls;
   std::vector<Dma> dmas;
   std::vector<Matrix> matrices;
+  std::vector<Windows> windows;
   std::vector<std::unique_ptr<MapPlan>> maps;
   std::vector<uint8_t> constants;
   std::vector<std::string> text; // lines of the assembly, or none

@@ -1,0 +1,54 @@
+"""Windows of convolutions read in place by ``MMW``, on machines whose DMA works beside the core."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from ftm_backend import isa
+from ftm_backend.linalg.affine import Affine
+from ftm_backend.machine import Machine, presets
+from ftm_backend.midend.windows import Side, windows
+from midend.contraction_programs import assembly
+from midend.test_conv import SHAPES, forward, tensors
+
+M7032 = presets.load("m7032")
+TIGHT = replace(M7032, am_bytes=24 * 1024, sm_bytes=2 * 1024, gsm_bytes=48 * 1024)
+LARGER = {
+    "3x3 in ragged blocks": (3, 19, 40, 17, 13, (3, 3), 1, 1), "stride 2": (2, 23, 100, 15, 21, (3, 3), 2, 1),
+    "7x7, stride 2": (2, 3, 24, 29, 31, (7, 7), 2, 1), "dilation 3": (2, 5, 33, 19, 16, (3, 2), 1, 3),
+    "1x1, stride 3": (2, 9, 50, 16, 19, (1, 1), 3, 1),
+}
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
+@pytest.mark.parametrize("name", [*SHAPES, *LARGER])
+def test_convolution(name: str, cores: int) -> None:
+    shape = {**SHAPES, **LARGER}[name]
+    n, c, f, height, width, window, stride, dilation = shape
+    x, w = tensors((n, c, height, width), (f, c, *window))
+    text = assembly(forward(shape), replace(TIGHT, cores=cores))
+    image = isa.assemble(text)
+    wanted = functional.conv2d(torch.from_numpy(x), torch.from_numpy(w), stride=stride, dilation=dilation)
+    for count in sorted({1, 3, cores}):
+        with Machine(cores=count, checked=True) as emulator:
+            (got,) = emulator.load(image).run([x, w], [])
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4, err_msg=f"{count} cores")
+
+
+def test_strided_windows_are_read_in_place() -> None:
+    assert "MMW" in assembly(forward((4, 32, 96, 31, 31, (3, 3), 2, 1)), M7032)
+
+
+def test_sides_of_an_image() -> None:
+    image = Affine(0, (300, 20, 2, 0, 100, 10, 1))  # n, oh, ow, f, c, ky, kx: rows of 10 pixels, every second one
+    found = windows((4, 4, 4, 8, 3, 3, 3), image, (0, 1, 2, 4, 5, 6), 1)
+    assert found == (Side(300, ((0, 1),)), Side(100, ((3, 1),)), Side(10, ((4, 1), (1, 2))), Side(1, ((5, 1), (2, 2))))
+
+
+def test_rows_that_do_not_overlap_make_no_windows() -> None:
+    assert windows((4, 8), Affine(0, (8, 1)), (0, 1), 8) is None
