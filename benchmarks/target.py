@@ -5,8 +5,8 @@
 Each row is a plain ``a @ b``, compiled from its trace for the preset and number of cores, and charged by the cycle
 model.  *of peak* is the share of the multiply-add pipes of the cores in use; *of roofline* that of the larger of the
 operations' time at peak and of the least number of bytes (one read of each operand, one write of the result) at
-sustained bandwidth.  ``--random N`` adds N products of random shapes and layouts, and their median and 10th percentile; ``--convolutions`` those of
-ResNet-18, in three directions.
+sustained bandwidth.  ``--random N`` adds N products of random shapes and layouts, and their median and 10th percentile;
+``--convolutions`` adds the convolutions of ResNet-18, in three directions.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import target_convolutions
+
 from ftm_backend import driver
 from ftm_backend.machine import cycles, presets
 from ftm_backend.machine.presets import ELEMENT_BYTES

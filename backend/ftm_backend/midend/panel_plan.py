@@ -27,9 +27,10 @@ import numpy as np
 
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.tiling import SLOT_ALIGNMENT, Cut, Operand, Problem, cuts
+from ftm_backend.midend.panel_sizes import sizes, slot_bytes, taken
+from ftm_backend.midend.tiling import Cut, Operand, Problem
 
-__all__ = ["PanelPlan", "lies_well", "panel_plan", "taken"]
+__all__ = ["PanelPlan", "lies_well", "panel_plan"]
 
 LARGEST = {"m": 768, "n": 4096, "k": 4096}
 """Elements of a group that a tile may take."""
@@ -126,7 +127,8 @@ def panel_plan(problem: Problem, machine: MachineParameters) -> PanelPlan:
 def lies_well(problem: Problem, machine: MachineParameters) -> bool:
     """Whether B and C lie along n in memory, and n fills the micro-kernel's columns but for ``WASTE`` of them."""
     columns, n = machine.mm_columns(problem.accumulator), prod(problem.n)
-    return n >= (1 - WASTE) * columns * rules.pieces(n, columns) and all(x.runs[1] >= machine.lanes(problem.accumulator) for x in (problem.b, problem.c))
+    full = n >= (1 - WASTE) * columns * rules.pieces(n, columns)
+    return full and all(x.runs[1] >= machine.lanes(problem.accumulator) for x in (problem.b, problem.c))
 
 
 def _search(problem: Problem, machine: MachineParameters, quanta: bool) -> list[tuple[float, Any]]:
@@ -194,43 +196,6 @@ class _Sampling(NamedTuple):
     quanta: bool
 
 
-# --- sizes --------------------------------------------------------------------------------------------
-
-
-def _sizes(extents: Sequence[int], quantum: int, largest: int, shares: int, growth: float) -> list[Cut]:
-    """Cuts of a group, growing by ``growth``; those of a single dimension give each of ``shares`` sharers as many."""
-    extents = tuple(extents) or (1,)
-    if len(extents) > 1:
-        kept: list[Cut] = []
-        for each in cuts(extents, quantum, largest):
-            if not kept or each.elements >= growth * kept[-1].elements:
-                kept.append(each)
-        return kept
-    found: dict[int, Cut] = {}
-    target = float(quantum)
-    while True:
-        for each in {max(1, int(extents[0] / (shares * target))), rules.pieces(extents[0], int(shares * target))}:
-            size = min(extents[0], rules.pieces(rules.pieces(extents[0], shares * each), quantum) * quantum)
-            found.setdefault(size, Cut(0, size, size, rules.pieces(extents[0], size)))
-        if shares * target >= extents[0]:
-            if shares == 1:
-                break
-            shares = 1
-        if target >= largest:
-            break
-        target = max(target * growth, target + 1)
-    return sorted((cut for cut in found.values() if cut.elements <= largest or len(found) == 1), key=lambda c: c.size)
-
-
-def taken(extents: Sequence[int], cut: Cut) -> tuple[int, ...]:
-    """Steps of each dimension that a block takes."""
-    return tuple(1 if at < cut.dim else cut.size if at == cut.dim else extent for at, extent in enumerate(extents))
-
-
-def _slot(rows: Any, columns: Any, item: int) -> Any:
-    return rules.pieces(rows * columns * item, SLOT_ALIGNMENT) * SLOT_ALIGNMENT
-
-
 class _Grid:
     """All sizes at once: arrays over the axes (m, chunks, n, k), for one grid of cores and one form of B."""
 
@@ -245,7 +210,7 @@ class _Grid:
         quanta = (machine.mm_rows, n_quantum, 16) if sampling.quanta else (1, 1, 1)
         groups_of = ((problem.m, "m", shares), (problem.n, "n", columns), (problem.k, "k", 1))
         self.cuts = tuple(
-            _sizes(extents, quantum, LARGEST[name], sharers, sampling.growth)
+            sizes(extents, quantum, LARGEST[name], sharers, sampling.growth)
             for (extents, name, sharers), quantum in zip(groups_of, quanta, strict=True))
 
         def axis(values: Sequence[int], position: int) -> Any:
@@ -434,17 +399,17 @@ class _Grid:
         """Where A lies (0 SM, 1 GSM, 2 AM), how many panels of C there is room for, and which sizes fit."""
         p, mc = self.problem, self.machine
         item = ELEMENT_BYTES[p.a.dtype]
-        c_tile = _slot(self.mc, self.nt, ELEMENT_BYTES[p.accumulator])
+        c_tile = slot_bytes(self.mc, self.nt, ELEMENT_BYTES[p.accumulator])
         turned = 2 if p.c.runs[1] == 0 and p.c.runs[0] > 0 else 0
         kept = np.where(self.k_blocks == 1, 2, self.k_blocks)
         b_slots = kept if choice.keep and not choice.m_outer else 2
         if choice.b_form == "turned":
             b_slots = 2 + (kept if choice.keep and not choice.m_outer else 1)
-        am = c_tile * (self.chunks + p.epilogue_tiles + turned) + _slot(self.kt, self.nt, item) * b_slots
-        a = _slot(self.block, 1, item) * self.chunks * (kept if choice.keep and choice.m_outer else 2)
+        am = c_tile * (self.chunks + p.epilogue_tiles + turned) + slot_bytes(self.kt, self.nt, item) * b_slots
+        a = slot_bytes(self.block, 1, item) * self.chunks * (kept if choice.keep and choice.m_outer else 2)
         owners = choice.row_groups * (1 if choice.share == "a" else choice.column_groups)
         # One core beside others cannot know what they keep in GSM.
-        pool = 2 * _slot(self.kt, self.nt, item) if choice.share == "b" else 0
+        pool = 2 * slot_bytes(self.kt, self.nt, item) if choice.share == "b" else 0
         in_gsm = (a * owners + pool <= mc.gsm_bytes) & (choice.row_groups * choice.column_groups > 1 or mc.cores == 1)
         if choice.share == "a":
             space = np.where(in_gsm, 1, 1)

@@ -20,7 +20,8 @@ from ftm_backend.linalg.ir import Operand
 from ftm_backend.midend.contraction_blocks import Blocks, Places, TileBody
 from ftm_backend.midend.contraction_schedule import Schedule
 from ftm_backend.midend.kernel import Kernel
-from ftm_backend.midend.panel_plan import PanelPlan, taken
+from ftm_backend.midend.panel_plan import PanelPlan
+from ftm_backend.midend.panel_sizes import taken
 from ftm_backend.midend.window_box import Box
 from ftm_backend.tile.builder import Index, TileBuilder
 
