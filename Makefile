@@ -7,9 +7,10 @@
 #   make format    clang-format over the recorder and the machine
 #   make tidy      clang-tidy over ARGS, sources of C++; it is fetched the first time
 #   make coverage  the tests of ARGS, and which lines of Python they did not reach
-#   make sanitize  the machine's tests with the machine under address and undefined-behaviour sanitizers
+#   make sanitize  tests with the machine, and then with recorder and machine, under address and undefined-behaviour sanitizers
 #   make fuzz      damaged images, texts and cache files against the machine under address, undefined-behaviour and thread
-#                  sanitizers, and compiled programs of several cores, for SECONDS (60) each
+#                  sanitizers, compiled programs of several cores, and random recorded programs against the CPU, with recorder
+#                  and machine under sanitizers and without, for SECONDS (60) each
 #   make build     only what the others need: .venv, the pinned packages, the C++ parts
 
 PYTHON ?= python3
@@ -60,9 +61,15 @@ coverage: build
 	$(BIN)/coverage combine
 	$(BIN)/coverage report --skip-covered --skip-empty
 
+# Recording, views, writes, autograd, recurrent layers, attention, threads and faults.
+RECORDED := tests/recorder tests/autograd/test_functions.py tests/autograd/test_outside.py tests/e2e/test_recurrent.py \
+            tests/e2e/test_sharing.py tests/e2e/test_threads.py tests/e2e/test_index_faults.py tests/e2e/test_saving.py \
+            tests/e2e/test_quantized.py tests/e2e/test_loops.py
 sanitize: build
 	$(BIN)/python -m ftm_backend.machine.build --sanitize
 	$(BIN)/python tests/fuzz/sanitized.py address -m pytest --sanitized=address tests/machine tests/isa/test_examples.py $(ARGS)
+	$(BIN)/python setup.py --quiet build_sanitized
+	$(BIN)/python tests/fuzz/sanitized.py recorder -m pytest $(RECORDED)
 
 SECONDS ?= 60
 fuzz: build
@@ -70,6 +77,9 @@ fuzz: build
 	$(BIN)/python -m ftm_backend.machine.build --sanitize=thread
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(ARGS)
 	$(BIN)/python tests/fuzz/run.py --sanitizer thread --seconds $(SECONDS) $(ARGS)
+	$(BIN)/python setup.py --quiet build_sanitized
+	$(BIN)/python tests/fuzz/run.py --sanitizer recorder --seconds $(SECONDS) $(ARGS)
+	$(BIN)/python tests/fuzz/run.py --sanitizer plain --seconds $(SECONDS) $(ARGS)
 
 build: $(STAMPS)/native
 

@@ -7,6 +7,9 @@ PyTorch is found without importing it, in the environment that the package is be
 ``pip install .`` works with and without build isolation and downloads no second copy.  Objects are kept in
 ``build/native`` and compiled again when their command, their source or a header of theirs has changed.
 ``MAX_JOBS`` limits the number of compilers that run at once.
+
+``python setup.py build_sanitized`` builds both under address and undefined-behaviour sanitizers, into a copy of the packages in
+``build/sanitized``, whose Python is links; see ``tests/fuzz/sanitized.py`` for how a program runs with it.
 """
 
 import ast
@@ -20,20 +23,29 @@ import sys
 import sysconfig
 import time
 import tomllib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
 
-from setuptools import Extension, find_packages, setup
+from setuptools import Command, Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 OBJECTS = ROOT / "build" / "native"
+SANITIZED = ROOT / "build" / "sanitized"
 RECORDER = "ftm_lazy._C"
 MACHINE = "ftm_backend.machine.libftm_machine"
 
 FLAGS = (
     "-std=c++20 -O2 -g0 -fPIC -fvisibility=hidden -pthread -DNDEBUG -Wall -Wextra -Wno-unused-parameter -Wno-maybe-uninitialized"
     " -DTORCH_API_INCLUDE_EXTENSION_H -DTORCH_EXTENSION_NAME=_C -DUSE_KINETO"
+).split()
+SANITIZERS = (
+    "-O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fsanitize-recover=undefined"
+    # Elements may lie anywhere in memory of the caller.
+    " -fno-sanitize=alignment"
 ).split()
 # No precompiled header: PyTorch's would be 0.8 GB, take 40 s to make, and save nothing.
 
@@ -81,9 +93,10 @@ def _assigned(file: Path, name: str) -> str:
 
 
 class Recorder:
-    """Compiles and links ``ftm_lazy._C``."""
+    """Compiles and links ``ftm_lazy._C``, with objects in a folder, and flags of compiler and linker ``more``."""
 
-    def __init__(self, torch: Path, version: str) -> None:
+    def __init__(self, torch: Path, version: str, objects: Path = OBJECTS, more: Sequence[str] = ()) -> None:
+        self.objects, self.more = objects, more
         include = torch / "include"
         self.compiler = os.environ.get("CXX", "g++")
         self.libraries = torch / "lib"
@@ -91,6 +104,7 @@ class Recorder:
         system = [*interfaces, sysconfig.get_path("include")]
         self.flags = [
             *FLAGS,
+            *more,
             f'-DFTM_TORCH_VERSION="{version}"',  # in the command, so that another PyTorch rebuilds all
             *("-iquote", str(ROOT / "csrc")),  # "memory/pool.h", while <memory> stays the standard library's
             f"-I{ROOT / 'backend' / 'ftm_backend' / 'machine' / 'include'}",
@@ -102,11 +116,11 @@ class Recorder:
         folders = sorted({source.parent for source in (ROOT / "csrc").rglob("*.cpp")})
         if not folders:
             raise BuildError(f"no C++ sources in {ROOT / 'csrc'}")
-        OBJECTS.mkdir(parents=True, exist_ok=True)
-        wanted = [OBJECTS / f"{folder.name}.o" for folder in folders]
+        self.objects.mkdir(parents=True, exist_ok=True)
+        wanted = [self.objects / f"{folder.name}.o" for folder in folders]
         units = []
         for folder, target in zip(folders, wanted, strict=True):
-            command = [self.compiler, *self.flags, "-c", str(_together(folder))]
+            command = [self.compiler, *self.flags, "-c", str(_together(folder, self.objects))]
             if not _is_fresh(target, command, []):
                 units.append((command, target, f"csrc/{folder.name}"))
         total = len(units) + 1
@@ -118,13 +132,12 @@ class Recorder:
             for future in pending:
                 future.result()
         names = ["c10", "torch_cpu", "torch", "torch_python"]
-        link = [self.compiler, "-shared", "-pthread", *map(str, wanted), f"-L{self.libraries}"]
+        link = [self.compiler, "-shared", "-pthread", *self.more, *map(str, wanted), f"-L{self.libraries}"]
         link += [f"-l{name}" for name in names]
-        linked = OBJECTS / "_C.so"
+        linked = self.objects / "_C.so"
         if not _is_fresh(linked, link, wanted):
             _run(link, linked, f"[{total}/{total}] {RECORDER}")
         _install(linked, output)
-
 
     def commands(self) -> list[tuple[Path, list[str]]]:
         """How each source would be compiled by itself, for editors and clang-tidy."""
@@ -139,10 +152,10 @@ def write_compile_commands(commands: list[tuple[Path, list[str]]]) -> None:
         place.write_text(text)
 
 
-def _together(folder: Path) -> Path:
+def _together(folder: Path, objects: Path) -> Path:
     """The sources of a folder of the recorder as one: PyTorch's headers, nine tenths of the work, are read once for all."""
     text = "".join(f'#include "{folder.name}/{source.name}"\n' for source in sorted(folder.glob("*.cpp")))
-    together = OBJECTS / f"{folder.name}.cpp"
+    together = objects / f"{folder.name}.cpp"
     if not together.exists() or together.read_text() != text:
         together.write_text(text)
     return together
@@ -195,12 +208,18 @@ def _install(built: Path, output: Path) -> None:
     os.replace(partial, output)
 
 
-def build_machine(output: Path) -> list[tuple[Path, list[str]]]:
-    """Brings the emulator's library up to date, by the machine's own build script; returns how each source is compiled."""
+def _machine_build() -> ModuleType:
+    """The machine's own build script."""
     script = ROOT / "backend" / "ftm_backend" / "machine" / "build.py"
     spec = importlib.util.spec_from_file_location("machine_build", script)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def build_machine(output: Path) -> list[tuple[Path, list[str]]]:
+    """Brings the emulator's library up to date; returns how each source is compiled."""
+    module = _machine_build()
     begin = time.monotonic()
     print("libftm_machine.so ...", file=sys.stderr, flush=True)
     built = module.build(jobs=_jobs())
@@ -208,6 +227,18 @@ def build_machine(output: Path) -> list[tuple[Path, list[str]]]:
     if output.resolve() != built.resolve():
         _install(built, output)
     return module.commands()
+
+
+def mirror(package: Path, target: Path, libraries: dict[str, Path]) -> None:
+    """Makes ``target`` a package whose modules are links to those of ``package``; ``libraries``: path in it -> what lies there instead."""
+    shutil.rmtree(target, ignore_errors=True)
+    for source in sorted(package.rglob("*")):
+        path = source.relative_to(package)
+        if source.is_file() and source.suffix not in (".so", ".pyc", ".o", ".linked") and "build" not in path.parts:
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            (target / path).symlink_to(source)
+    for path, library in libraries.items():
+        (target / path).symlink_to(library)
 
 
 class BuildNative(build_ext):
@@ -233,6 +264,28 @@ class BuildNative(build_ext):
         return super().get_ext_filename(fullname)
 
 
+class BuildSanitized(Command):
+    """``build_sanitized``, see above."""
+
+    user_options: ClassVar[list[tuple[str, str, str]]] = []
+
+    def initialize_options(self) -> None:
+        """There are none."""
+
+    finalize_options = initialize_options
+
+    def run(self) -> None:
+        """Builds what is stale; a BuildError is shown without a traceback."""
+        recorder = SANITIZED / "native" / ("_C" + sysconfig.get_config_var("EXT_SUFFIX"))
+        try:
+            machine = _machine_build().build_sanitized("address")
+            Recorder(*find_torch(), recorder.parent, SANITIZERS).build(recorder)
+        except RuntimeError as error:
+            sys.exit(f"\nerror: {error}")
+        mirror(ROOT / "ftm_lazy", SANITIZED / "ftm_lazy", {recorder.name: recorder})
+        mirror(ROOT / "backend" / "ftm_backend", SANITIZED / "ftm_backend", {f"machine/{machine.name}": machine})
+
+
 setup(
     packages=[
         *find_packages(include=["ftm_lazy", "ftm_lazy.*"]),
@@ -246,5 +299,5 @@ setup(
         "ftm_lazy.torch_xla": ["names.tsv", "importable/**/*"],
     },
     ext_modules=[Extension(RECORDER, []), Extension(MACHINE, [])],
-    cmdclass={"build_ext": BuildNative},
+    cmdclass={"build_ext": BuildNative, "build_sanitized": BuildSanitized},
 )

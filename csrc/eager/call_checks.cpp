@@ -43,7 +43,7 @@ bool is_real(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() && value.toTensor().is_floating_point();
 }
 
-// Searches for extreme and middle elements, and orders: empty operands are looked at by kernels.
+// Searches for extreme and middle elements, and orders: what they write to is looked at by kernels.
 bool searches(const std::string& name) {
   static const std::unordered_set<std::string> names = {"aten::aminmax", "aten::max",    "aten::median",
                                                         "aten::min",     "aten::mode",   "aten::nanmedian",
@@ -90,6 +90,11 @@ bool has_many_dims(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() && value.toTensor().dim() > 64;
 }
 
+// Nothing will be computed, so no kernel would ever see what is wrong with the other operands or with the dtypes.
+bool is_of_nothing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  return !op.random && !arguments.empty() && is_empty(arguments[0]);
+}
+
 // The call may be one that eager refuses, which its kernel is asked for. That costs a run on the CPU, so it is not done
 // for the calls that programs are made of.
 bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
@@ -98,9 +103,12 @@ bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (mixed || has_bad_dim(op, arguments) || std::any_of(arguments.begin(), arguments.end(), has_many_dims)) {
     return true;
   }
+  if (is_of_nothing(op, arguments)) {
+    return true;
+  }
   const auto& name = op.functional.operator_name().name;
   if (searches(name)) {
-    return !op.written.empty() || is_empty(arguments[0]);
+    return !op.written.empty();
   }
   if (name == "aten::complex") {
     return !op.written.empty(); // the dtype of out=

@@ -83,7 +83,7 @@ void copy_from_cpu(const at::Tensor& self, const at::Tensor& source) {
 }
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
-  if (self.is_same(source) || self.numel() == 0) {
+  if (self.is_same(source)) {
     return self;
   }
   TORCH_CHECK(source.defined(), "source is undefined");
@@ -91,7 +91,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
   TORCH_CHECK(
       self.sizes() == fitting, "output with shape ", self.sizes(), " doesn't match the broadcast shape ",
       c10::IntArrayRef(fitting));
-  if (self.is_meta()) {
+  if (self.is_meta() || self.numel() == 0) {
     return self;
   }
   begin_recording();

@@ -52,6 +52,15 @@ void check_overlaps(const Op& op, const torch::jit::Stack& stack, size_t base) {
 void resize_written(const Op& op, const Form& form, const torch::jit::Stack& stack, size_t base) {
   for (size_t i = 0; i < form.written_sizes.size(); ++i) {
     const auto& tensor = stack[base + op.written[i]].toTensor();
+    if (tensor.sizes() != form.written_sizes[i]) {
+      for (size_t other = 0; other < op.arguments.size(); ++other) {
+        TORCH_CHECK(
+            op.arguments[other].out || !stack[base + other].isTensor() ||
+                !stack[base + other].toTensor().is_same(tensor),
+            "output with shape ", tensor.sizes(), " doesn't match the broadcast shape ",
+            c10::IntArrayRef(form.written_sizes[i])); // what a call reads is not resized by it
+      }
+    }
     if (at::native::resize_output(tensor, form.written_sizes[i]) && !form.written_strides[i].empty()) {
       tensor.unsafeGetTensorImpl()->set_sizes_and_strides(form.written_sizes[i], form.written_strides[i]);
     }

@@ -122,10 +122,21 @@ def test_training_and_conversion(config: quantization.QConfig) -> None:
     reference, expected = _trained(config, "cpu")
     model, losses = _trained(config, "ftm")
     assert losses == pytest.approx(expected, rel=1e-5) and losses[-1] < losses[0]
-    assert set(fallbacks(ftm_lazy.metrics.counters())) == (
-        {"fallback::aten::_fused_moving_avg_obs_fq_helper"} if config is FUSED else set())
+    assert not fallbacks(ftm_lazy.metrics.counters())
     here, there = quantization.convert(reference)(_x("cpu")), quantization.convert(model.cpu())(_x("cpu"))
     torch.testing.assert_close(there, here, rtol=0, atol=0.05)  # a step of the last layer's integers
+
+
+def test_observers_of_another_axis_are_eagers() -> None:
+    def call(device: str, on: int) -> Tensor:
+        numbers = [torch.tensor([on]).to(device) for on in (on, 1)]
+        state = [torch.full((16,), x).to(device) for x in (-1.0, 1.0, 0.02)]
+        return torch.fused_moving_avg_obs_fake_quant(
+            _x(device), *numbers, *state, torch.zeros(16, dtype=torch.int32).to(device), 0.01, -128, 127, 1, True)
+
+    assert torch.equal(call("ftm", 0).cpu(), call("cpu", 0))
+    with pytest.raises(RuntimeError, match="only supported on axis == 0"):
+        call("ftm", 1)
 
 
 def test_export() -> None:

@@ -1,8 +1,9 @@
 """Runs the fuzzer: ``python tests/fuzz/run.py --seconds 60 [--sanitizer thread] [--seed 1] [--target images]``.
 
-Each target runs in a process of its own, under address and undefined-behaviour sanitizers, or the thread sanitizer on
-machines of several cores. Damaged programs may have data races, see ``races.supp``; ``programs`` are what the compiler
-makes, and must have none.
+Each target runs in a process of its own: damaged images, texts and entries with the machine under address and undefined-behaviour
+sanitizers (``address``) or the thread sanitizer on machines of several cores (``thread``); random recorded programs with recorder and
+machine under the former (``recorder``), and faster without (``plain``). Damaged programs may have data races, see ``races.supp``;
+``programs`` are what the compiler makes, and must have none.
 
 A case that ends the process, raises what is no proper answer, or takes too long, is kept in ``build/fuzz`` with the
 command that tries it again.  Exit status 1 if there was one.
@@ -24,7 +25,8 @@ from sanitized import environment
 HERE = Path(__file__).resolve().parent
 FOUND = HERE.parents[1] / "build" / "fuzz"
 PROGRAMS = FOUND / "programs"  # what the compiler made for the next process
-TARGETS = {"address": ("images", "texts", "entries"), "thread": ("programs", "images", "texts")}
+TARGETS = {"address": ("images", "texts", "entries"), "thread": ("programs", "images", "texts"), "recorder": ("recordings",),
+           "plain": ("recordings",)}
 _SLICE = 60.0  # seconds that one process lives
 _HANGS = 60.0  # seconds for one case, of which it has computed a third: a busy machine is no hang
 _STUCK = 900.0  # seconds for one case that does not compute
@@ -85,7 +87,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="for all targets together (default 60)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="default: the time")
     parser.add_argument("--sanitizer", choices=TARGETS, default="address", help="default: address, and undefined behaviour")
-    parser.add_argument("--target", choices=sorted({*TARGETS["address"], *TARGETS["thread"]}), action="append",
+    parser.add_argument("--target", choices=sorted({target for targets in TARGETS.values() for target in targets}), action="append",
                         help="default: all of the sanitizer's")
     parser.add_argument("--replay", metavar="CASE", help="try one case that was kept")
     given = parser.parse_args()

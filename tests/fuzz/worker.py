@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 import entries
 import images
 import programs
@@ -132,7 +132,17 @@ def program_target(kind: str) -> tuple[Callable[[random.Random], bytes], Callabl
     return lambda rng: rng.choice(known), lambda data: programs.attempt(machines, data)
 
 
-TARGETS = {"images": image_target, "texts": text_target, "entries": entry_target, "programs": program_target}
+def recording_target(kind: str) -> tuple[Callable[[random.Random], bytes], Callable[[bytes], None]]:
+    """Recorded programs, run on the CPU and on ftm."""
+    from ftm_lazy import _C
+    from fuzz import recordings
+
+    assert ("sanitized" in _C.__file__) == (kind == "recorder"), _C.__file__
+    return recordings.make, recordings.attempt
+
+
+TARGETS = {"images": image_target, "texts": text_target, "entries": entry_target, "programs": program_target,
+           "recordings": recording_target}
 
 
 def main(words: list[str]) -> int:

@@ -76,9 +76,9 @@ def _embedding_bag(b: Any, weight: Any, indices: Any, offsets: Any, scale_grad_b
         result = b.pointwise(lambda t, n: t / e.maximum(n, 1).to(dtype), [total, sizes], total.type)
     elif mode == _MAX:
         result = b.pointwise(lambda t, n: e.where(n.eq(0), 0, t), [total, sizes], total.type)
-    return (b.cast(result, weight.dtype), _like(b, b.reshape(bag, (count,)), 1),
-            _like(b, b.reshape(sizes, (bags,)) if mode != _SUM else b.full(0, "i64", (bags,)), 2),
-            _max_rows(b, rows, total, bag, column) if mode == _MAX and count else _like(b, b.reshape(sizes, (bags,)), 3))
+    told = b.reshape(sizes, (bags,)) if mode != _SUM else b.full(0, "i64", (bags,))  # sums have no use for them
+    return (b.cast(result, weight.dtype), _like(b, b.reshape(bag, (count,)), 1), _like(b, told, 2),
+            _max_rows(b, rows, total, bag, column) if mode == _MAX and count else _like(b, told, 3))
 
 
 def _like(b: Any, x: Any, number: int) -> Any:
