@@ -76,11 +76,12 @@ class Captured {
   const std::vector<Draw>& draws() const { return draws_; }
   // Random draws of one run.
   uint64_t draws_made() const { return draws_made_; }
-  // Finds or compiles the program; a failure to compile is warned of, and the program runs op by op.
+  // Finds or compiles the program, unless that has been done; a failure to compile is warned of, and the program runs op by op.
   void build();
   // Runs it on one tensor for each placeholder; those that the program writes have their new content afterwards. On
-  // tensors of the CPU it runs at once, where they lie; else it is queued behind what was recorded before. op_by_op:
-  // through ATen instead of on the machine, for tensors of the CPU; needs no `build`.
+  // tensors of the CPU it runs at once, where they lie; where all is on the device its calls are recorded, to run with
+  // those around them; else it is queued behind what was recorded before. Builds what it runs. op_by_op: through ATen
+  // instead of on the machine, for tensors of the CPU.
   std::vector<at::Tensor> launch(std::vector<at::Tensor> inputs, bool op_by_op = false);
 
  private:
@@ -92,11 +93,21 @@ class Captured {
   friend class Launch;
   friend class CpuLaunch;
   friend class DeviceLaunch;
+  friend class RecordedLaunch;
 
   void add_output(const Capture& capture, const at::Tensor& tensor, bool on_cpu, std::vector<Value>& results);
   void read_graph(const Capture& capture, const Graph& graph);
 
+  // Of each call of the trace what the trace does not say.
+  struct Recorded {
+    torch::lazy::OpKind kind;
+    bool may_fail; // on the machine: its node names the Python line
+  };
+
   Trace trace_;
+  std::vector<Recorded> calls_;
+  bool may_fail_ = false; // some call
+  bool built_ = false;
   Hash128 hash_;
   ProgramPtr program_;
   std::vector<Placeholder> placeholders_;

@@ -104,6 +104,10 @@ int32_t Launch::parameter_of(int32_t placeholder) const {
   return -1;
 }
 
+at::Tensor Launch::whole_of(int32_t result, bool on_cpu) {
+  return tensor_of(results_[result], on_cpu);
+}
+
 at::Tensor Launch::give(const Captured::Output& output) {
   const auto device = output.on_cpu ? c10::Device(c10::kCPU) : c10::Device(c10::kPrivateUse1, 0);
   if (output.input >= 0) {
@@ -118,14 +122,19 @@ at::Tensor Launch::give(const Captured::Output& output) {
     return at::empty_strided(output.sizes, output.strides, at::TensorOptions().dtype(output.dtype).device(device));
   }
   auto& whole = given_[{output.result, output.on_cpu}];
-  if (!whole.defined()) {
-    whole = tensor_of(results_[output.result], output.on_cpu);
+  const bool is_first = !whole.defined(); // others are tensors of their own, whose storage is the first one's
+  if (is_first) {
+    whole = whole_of(output.result, output.on_cpu);
   }
-  return view_of(whole, output, output.offset);
+  const bool is_all = is_first && output.offset == 0 && whole.scalar_type() == output.dtype &&
+                      whole.sizes() == c10::IntArrayRef(output.sizes) &&
+                      whole.strides() == c10::IntArrayRef(output.strides);
+  return is_all ? whole : view_of(whole, output, output.offset);
 }
 
 void Captured::build() {
   static auto& hits = counter("cache_hits_memory");
+  built_ = true;
   if (program_ || replaces_.empty()) {
     hits.fetch_add(program_ ? 1 : 0);
     return;
@@ -141,7 +150,12 @@ void Captured::build() {
 }
 
 std::vector<at::Tensor> Captured::launch(std::vector<at::Tensor> inputs, bool op_by_op) {
-  TORCH_CHECK(program_ || op_by_op || replaces_.empty(), "the program is not built");
+  if (!op_by_op && RecordedLaunch::takes(*this, inputs)) {
+    return RecordedLaunch(*this, std::move(inputs)).run();
+  }
+  if (!op_by_op && !built_) {
+    build();
+  }
   bool on_cpu = true;
   for (const auto& tensor : inputs) {
     on_cpu = on_cpu && tensor.is_cpu();

@@ -28,6 +28,9 @@ class Launch {
 
   const Captured& captured_;
   std::vector<at::Tensor> inputs_;
+  // A flat or dense tensor of all of a result.
+  virtual at::Tensor whole_of(int32_t result, bool on_cpu);
+
   std::vector<BufferPtr> results_; // null: it was written where its input lies
 
  private:
@@ -65,6 +68,22 @@ class DeviceLaunch final : public Launch {
   void write_to_cpu();
 
   std::map<int32_t, BufferPtr> copies_; // of inputs on the CPU
+};
+
+// All is on the device: the program's calls are recorded behind those that are pending, and run with them.
+class RecordedLaunch final : public Launch {
+ public:
+  using Launch::Launch;
+
+  // False where something is on the CPU, or an input begins between elements as the program sees them.
+  static bool takes(const Captured& captured, const std::vector<at::Tensor>& inputs);
+
+ private:
+  void compute() override;
+  std::vector<Value> record(c10::ArrayRef<uint64_t> scalars, const PythonLine& line) const;
+  at::Tensor whole_of(int32_t result, bool on_cpu) override;
+
+  std::vector<at::Tensor> wholes_; // by result; undefined for what an input has taken
 };
 
 } // namespace ftm

@@ -12,7 +12,7 @@ from torch.fx.node import map_arg
 
 from ftm_lazy.device_name import NAME
 from ftm_lazy.frontends.capture import resolved
-from ftm_lazy.frontends.steps import CpuCall, Environment, Program
+from ftm_lazy.frontends.steps import CpuCall, Direct, Environment, Program
 
 __all__ = ["CompiledGraph"]
 
@@ -45,6 +45,7 @@ class CompiledGraph:
         self._fixed = not any(_is_symbolic(node.meta.get("val")) for node in self._inputs)
         self._steps: list[Program | CpuCall] = []
         self._last: list[list[Node]] = []
+        self._direct: Direct | None = None
         self._last_use = _last_uses(self._body, self._output)
         unknown = [node for node in nodes if node.op in ("call_module", "call_method")]
         if unknown:
@@ -56,6 +57,8 @@ class CompiledGraph:
         return [text for step in self._steps for text in step.texts]
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
+        if self._direct is not None and not any(inputs[i].is_conj() or inputs[i].is_neg() for i in self._written):
+            return self._direct(inputs)
         held = [(inputs[i], resolved(inputs[i])) for i in self._written]
         for i, (_, values) in zip(self._written, held, strict=True):
             inputs[i] = values
@@ -91,6 +94,9 @@ class CompiledGraph:
             lasts.append(last)
             begin += step.length
         self._steps, self._last = steps, lasts
+        if len(steps) == 1 and isinstance(steps[0], Program):
+            given = {node: i for i, node in enumerate(self._inputs)}
+            self._direct = steps[0].direct(given, self._constants, self._output.args[0])
         programs = sum(isinstance(step, Program) for step in steps)
         _log.info("%s, of %d ops: %d programs, %d calls on the CPU", self._name, len(self._body), programs, len(steps) - programs)
 

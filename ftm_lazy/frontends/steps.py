@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 from ftm_lazy import _C
 from ftm_lazy.frontends.capture import DEVICE, capturing, on_device, placeholder_like, resolved
 
-__all__ = ["CpuCall", "Environment", "Program", "call_node"]
+__all__ = ["CpuCall", "Direct", "Environment", "Program", "call_node"]
 
 Environment = dict[Node, Any]
 """What each node has given, as long as a later one needs it."""
@@ -58,6 +58,19 @@ class Program:
     def texts(self) -> list[str]:
         """The traces of the variants so far."""
         return [v.captured.text for v in self._variants.values() if isinstance(v, _Variant) and v.captured is not None]
+
+    def direct(self, given: dict[Node, int], constants: Environment, wanted: Any) -> Direct | None:
+        """The program without the environment, if it has one variant for all runs, and all that it takes is among these.
+
+        Args:
+            given: nodes of the graph's inputs, and which these are.
+            constants: nodes whose value is known.
+            wanted: what the graph gives: nodes and constants.
+        """
+        (variant,) = self._variants.values() if len(self._variants) == 1 else (None,)
+        if not self._fixed or self._has_numbers or not isinstance(variant, _Variant) or not isinstance(wanted, (list, tuple)):
+            return None
+        return variant.direct(given, constants, wanted)
 
     def _key(self, environment: Environment) -> Any:
         if self._fixed and not self._has_numbers:
@@ -125,8 +138,23 @@ class _Variant:
                             places.append(place)
                     self._results.append((node, structure, described))
             self.captured = recording.finish(outputs, places) if self.length else None
-        if self.captured is not None:
-            self.captured.build()
+
+    def direct(self, given: dict[Node, int], constants: Environment, wanted: Sequence[Any]) -> Direct | None:
+        """See `Program.direct`."""
+        made: dict[Node, Any] = {}
+        for node, structure, described in self._results:
+            if len(described) != 1 or not structure.is_leaf():
+                return None
+            made[node] = described[0]
+        takes: list[int | torch.Tensor] = []
+        for node, leaf in self._inputs:
+            if leaf is not None or (node not in given and node not in constants):
+                return None
+            takes.append(given[node] if node in given else constants[node])
+        gives = [made.get(each, each) if isinstance(each, Node) else each for each in wanted]
+        if any(isinstance(each, Node) for each in gives):  # an input as it is, or a constant
+            return None
+        return Direct(self.captured, takes, gives)
 
     def launch(self, environment: Environment, last: Iterable[Node]) -> None:
         inputs = [environment[node] if leaf is None else pytree.tree_leaves(environment[node])[leaf] for node, leaf in self._inputs]
@@ -140,6 +168,19 @@ class _Variant:
             else:
                 leaves = [outputs[leaf.index] if isinstance(leaf, _Output) else leaf for leaf in described]
                 environment[node] = pytree.tree_unflatten(leaves, structure)
+
+
+class Direct:
+    """A graph that is one program: from the list of its inputs, which it empties, to that of what it gives."""
+
+    def __init__(self, captured: Any, takes: list[int | torch.Tensor], gives: list[Any]) -> None:
+        self._launch, self._takes, self._gives = captured.launch, takes, gives
+
+    def __call__(self, inputs: list[Any]) -> list[Any]:
+        tensors = [inputs[each] if type(each) is int else each for each in self._takes]
+        inputs.clear()
+        outputs = self._launch(tensors)
+        return [outputs[each.index] if type(each) is _Output else each for each in self._gives]
 
 
 class _Output:

@@ -1,0 +1,136 @@
+#include "capture/launch.h"
+#include "graph/pending.h"
+#include "process/counters.h"
+#include "recorder/record.h"
+#include "run/cut.h"
+#include "run/step_end.h"
+#include "tensor/views.h"
+
+namespace ftm {
+namespace {
+
+int64_t size_of(at::ScalarType dtype) {
+  return static_cast<int64_t>(c10::elementSize(dtype));
+}
+
+// The bytes before an element of the program's `type`, `offset` elements behind where the input begins.
+int64_t bytes_before(const at::Tensor& input, const ValueType& type, int64_t offset) {
+  return input.storage_offset() * size_of(input.scalar_type()) + offset * size_of(type.dtype);
+}
+
+// The memory of an input as the program knows it: elements in a row, from one on.
+at::Tensor run_of(const at::Tensor& input, const ValueType& type, int64_t offset) {
+  if (offset == 0 && input.scalar_type() == type.dtype && input.sizes() == type.sizes && input.is_contiguous()) {
+    return input;
+  }
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(input.storage()), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      c10::scalarTypeToTypeMeta(type.dtype));
+  auto* impl = tensor.unsafeGetTensorImpl();
+  impl->set_storage_offset(bytes_before(input, type, offset) / size_of(type.dtype));
+  impl->set_sizes_contiguous(type.sizes);
+  return tensor;
+}
+
+} // namespace
+
+bool RecordedLaunch::takes(const Captured& captured, const std::vector<at::Tensor>& inputs) {
+  const auto fits = [&](int32_t input, const ValueType& type, int64_t offset) {
+    return input < 0 || bytes_before(inputs[input], type, offset) % size_of(type.dtype) == 0;
+  };
+  if (inputs.size() != captured.placeholders_.size()) {
+    return false; // told by whoever takes it
+  }
+  for (const auto& tensor : inputs) {
+    if (!tensor.is_privateuseone()) {
+      return false;
+    }
+  }
+  for (const auto& output : captured.outputs_) {
+    if (output.on_cpu) {
+      return false;
+    }
+  }
+  for (const auto& parameter : captured.parameters_) {
+    if (!fits(parameter.placeholder, parameter.type, parameter.offset)) {
+      return false;
+    }
+  }
+  for (size_t i = 0; i < captured.replaces_.size(); ++i) {
+    if (!fits(captured.replaces_[i], captured.trace_.result_types[i], 0)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void RecordedLaunch::compute() {
+  static auto& ops_traced = counter("ops_traced");
+  begin_recording();
+  c10::SmallVector<const at::TensorImpl*, 16> operands;
+  for (const auto& tensor : inputs_) {
+    operands.push_back(tensor.unsafeGetTensorImpl());
+  }
+  if (pending_trace().step.over.load(std::memory_order_relaxed)) {
+    look_for_next_step(operands);
+  }
+  const auto drawn = scalars();
+  const PythonLine line = captured_.may_fail_ ? python_line(pending_trace().owner) : nullptr;
+  const RecorderLock lock = lock_to_read(operands);
+  const auto values = record(drawn, line);
+  ops_traced.fetch_add(static_cast<int64_t>(captured_.trace_.calls.size()), std::memory_order_relaxed);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto& type = captured_.trace_.result_types[i];
+    const int32_t target = captured_.replaces_[i];
+    if (target >= 0) {
+      inputs_[target].unsafeGetTensorImpl()->bump_version();
+      write(*run_of(inputs_[target], type, 0).unsafeGetTensorImpl(), values[i]);
+    }
+    wholes_.push_back(target < 0 ? make_tensor(type, {}, /*contiguous=*/true, values[i]) : at::Tensor());
+  }
+}
+
+std::vector<Value> RecordedLaunch::record(c10::ArrayRef<uint64_t> scalars, const PythonLine& line) const {
+  const auto& trace = captured_.trace_;
+  std::vector<Value> parameters;
+  for (const auto& parameter : captured_.parameters_) {
+    if (parameter.placeholder < 0) {
+      parameters.push_back(data_value(parameter.constant, parameter.type, parameter.offset));
+    } else {
+      parameters.push_back(
+          read(*run_of(inputs_[parameter.placeholder], parameter.type, parameter.offset).unsafeGetTensorImpl()));
+    }
+  }
+  std::vector<Value> results; // of all calls
+  const auto value_of = [&](int64_t operand) {
+    return operand % 2 == 0 ? parameters[operand / 2] : results[operand / 2];
+  };
+  c10::SmallVector<Value, 8> values;
+  for (size_t i = 0; i < trace.calls.size(); ++i) {
+    const auto& call = trace.calls[i];
+    values.clear();
+    for (const int64_t operand : call.operands) {
+      values.push_back(value_of(operand));
+    }
+    const size_t count = call.form->scalars;
+    const auto node = add_call(captured_.calls_[i].kind, call.form, values, scalars.slice(0, count)).node;
+    scalars = scalars.slice(count);
+    if (captured_.calls_[i].may_fail) {
+      static_cast<CallNode&>(*node).line = line;
+    }
+    for (size_t result = 0; result < call.form->results.size(); ++result) {
+      results.emplace_back(node, result);
+    }
+  }
+  std::vector<Value> found;
+  for (const int64_t operand : trace.results) {
+    found.push_back(value_of(operand));
+  }
+  return found;
+}
+
+at::Tensor RecordedLaunch::whole_of(int32_t result, bool) {
+  return wholes_[result];
+}
+
+} // namespace ftm
