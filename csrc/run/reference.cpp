@@ -149,7 +149,8 @@ class ReferenceRun {
         if (bits.storage_offset() != 0) {
           bits = bits.clone(); // perhaps a window that begins between elements of the other dtype
         }
-        values_.push_back(bits.view(-1).view(form.results[0].type.dtype));
+        // By strides of 1: that of a dimension of one element may be any.
+        values_.push_back(bits.as_strided({bits.numel()}, {1}, bits.storage_offset()).view(form.results[0].type.dtype));
         break;
       }
     }

@@ -204,7 +204,7 @@ _many({
     "unfold": lambda a, n: a.unfold(_dim(a, n[0]), n[1] % 3 + 1, n[2] % 3 + 1), "as strided": _as_strided, "flatten": lambda a, n: a.flatten(),
     "split": lambda a, n: a.split(n[0] % 3 + 1, _dim(a, n[1])), "chunk": lambda a, n: a.chunk(n[0] % 3 + 1), "unbind": lambda a, n: a.unbind(),
     "permute": lambda a, n: a.permute(*reversed(range(a.dim()))), "view of real": lambda a, n: a.view(torch.int32),
-    "bytes": lambda a, n: a.view(torch.uint8) if a.numel() > 1 else a,  # the stride of one element is nobody's
+    "bytes": lambda a, n: a.view(torch.uint8) if a.shape[-1:] != (1,) else a,  # whose stride may be any
     "take": _take, "move": lambda a, n: a.movedim(0, -1), "data": lambda a, n: a.data,
 }, 1, weight=1.5)
 _many({

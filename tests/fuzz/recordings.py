@@ -98,7 +98,7 @@ def _step(step: Step, numbers: list[int], cpu: Side, ftm: Side, inexact: set[int
     found, raised = _run(step, ftm, numbers)
     if failure is not None and raised is None:
         raised = _synchronize()
-    if isinstance(failure, NotImplementedError) and raised is None and cpu.anything:
+    if failure is not None and raised is None and cpu.anything:
         return False
     if (failure is None) != (raised is None):
         raise Difference(f"CPU: {_told(failure)}; ftm: {_told(raised)}")
@@ -221,8 +221,13 @@ def _compare_all(cpu: Side, ftm: Side, inexact: set[int]) -> None:
                 raise Difference(f"tensor {k} {what}: {_told(error)}") from None
             except Difference as found_:
                 raise Difference(f"tensor {k} {what}, {_form(a)}: {found_}") from None
-        if a.numel() > 1 and (a.stride(), a.storage_offset()) != (b.stride(), b.storage_offset()):
+        if a.numel() > 1 and (_strides(a), a.storage_offset()) != (_strides(b), b.storage_offset()):
             raise Difference(f"tensor {k}: CPU: {_form(a)}; ftm: {_form(b)}")
+
+
+def _strides(t: torch.Tensor) -> list[int]:
+    """But for dimensions of one element: that stride leads nowhere."""
+    return [stride for stride, size in zip(t.stride(), t.shape, strict=True) if size != 1]
 
 
 def _parts(a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:

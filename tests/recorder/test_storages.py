@@ -148,3 +148,8 @@ def test_lazy_clones() -> None:
         return [results, leaf.grad.tolist()]
 
     assert changed("ftm") == changed("cpu")
+
+
+def test_copies_of_one_element_of_any_stride() -> None:
+    one = torch.tensor(2.0).to("ftm").repeat(1)  # the reference executor leaves it with a stride of 0
+    assert copy.deepcopy(one).tolist() == [2.0]
