@@ -40,6 +40,7 @@ bench: build
 	$(BIN)/python benchmarks/step_time.py $(ARGS)
 	$(BIN)/python benchmarks/torch_xla_overhead.py $(ARGS)
 	$(BIN)/python benchmarks/target.py
+	$(BIN)/python benchmarks/target_steps.py
 	$(BIN)/python benchmarks/compile_time.py $(ARGS)
 
 lint: $(STAMPS)/packages

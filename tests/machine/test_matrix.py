@@ -130,3 +130,41 @@ def test_extents_that_do_not_fit(fast, a, b, c, message):
 """
     with pytest.raises(MachineError, match=message):
         run_text(fast, text, [np.ones((4, 4), np.float32)])
+
+
+WINDOWS = """@program t, host
+@in b0, f32, 4x6
+@in b1, f32, 6x2
+@out o0, f32, 4x2
+@func main
+  @tile A, sm, f32, 4x8, 1, 0
+  @tile B, am, f32, 6x2, 1, 0
+  @tile C, am, f32, 4x2, 1, 64
+    DLD b0[0], 4@6 | 6@1, A
+    DLD b1[0], 6@2 | 2@1, B
+    DWAITALL
+    MMW A, {dims}, B, C
+    DST C, o0[0], 4@2 | 2@1
+@ret
+"""
+
+
+@pytest.mark.parametrize(("dims", "rows", "columns"), [
+    ("2@8 2@1 | 3@8 2@2", [(0, 0), (0, 1), (1, 0), (1, 1)], [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 2)]),
+    ("2@8 2@1 | 3@-8 2@-2", [(0, 0), (0, 1), (1, 0), (1, 1)], [(2, 2), (2, 0), (1, 2), (1, 0), (0, 2), (0, 0)]),
+    ("4@-1 | 3@8 2@0", [(0, 3), (0, 2), (0, 1), (0, 0)], [(0, 0), (0, 0), (1, 0), (1, 0), (2, 0), (2, 0)]),
+])
+def test_windows_are_read_where_they_lie(checked, dims, rows, columns):
+    a, b = np.arange(24, dtype=np.float32).reshape(4, 6), np.arange(12, dtype=np.float32).reshape(6, 2) - 5
+    windows = np.array([[a[i + k, j + l] for k, l in columns] for i, j in rows])
+    np.testing.assert_array_equal(run_text(checked, WINDOWS.format(dims=dims), [a, b])[0], windows @ b)
+
+
+@pytest.mark.parametrize(("dims", "message"), [
+    ("4@8 | 6@2", "current extents"), ("4@8 | 6@16", "reach element"), ("5@1 | 6@1", "exceed tile C"), ("4@8 | 5@1", "do not multiply"),
+    ("4@8 | 7@1", "more columns than B has rows"),
+])
+def test_windows_outside_are_faults(checked, dims, message):
+    a, b = np.zeros((4, 6), np.float32), np.zeros((6, 2), np.float32)
+    with pytest.raises(MachineError, match=message):
+        run_text(checked, WINDOWS.format(dims=dims), [a, b])

@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import target
 import target_convolutions
+import target_steps
 
 
 @pytest.mark.parametrize("row", [row for row in target.ROWS if row.wanted is not None], ids=lambda row: row.name)
@@ -24,7 +25,7 @@ def test_products_that_nobody_tuned_for() -> None:
 
 
 CONVOLUTIONS = {"forward 16x64x8x8 to 64, 3x3,": 19, "forward 16x3x32x32 to 64, 7x7": 34, "forward 16x256x2x2 to 512, 1x1": 70,
-                "weight 16x256x2x2 to 256, 3x3,": 30}
+                "weight 16x256x2x2 to 256, 3x3,": 30, "input 16x512x1x1 to 512, 3x3,": 65}
 """Percent of the roofline, of images of 32x32."""
 
 
@@ -32,3 +33,11 @@ CONVOLUTIONS = {"forward 16x64x8x8 to 64, 3x3,": 19, "forward 16x3x32x32 to 64, 
 def test_convolutions_read_windows_in_place(name: str) -> None:
     (row,) = [row for row in target_convolutions.convolutions((32,)) if name in row.name]
     assert target_convolutions.measure(row).of_roofline >= CONVOLUTIONS[name]
+
+
+def test_attention_is_near_its_kernels_roofline() -> None:
+    (row,) = target_steps.rows("forward, 512 tokens")
+    found = target_steps.measure(row, "m7032", 8)
+    assert found.of_kernels >= 80
+    assert sum(time for time, _ in found.kinds.values()) == pytest.approx(100)
+    assert set(found.kinds) == {"matrix", "maps and reductions", "barriers and calls"}

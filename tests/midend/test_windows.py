@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +15,11 @@ from ftm_backend import isa
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.machine import Machine, presets
 from ftm_backend.midend.windows import Side, windows
-from midend.contraction_programs import assembly
+from midend.contraction_programs import assembly, product, tensor, zeros
 from midend.test_conv import SHAPES, forward, tensors
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import target_convolutions
 
 M7032 = presets.load("m7032")
 TIGHT = replace(M7032, am_bytes=24 * 1024, sm_bytes=2 * 1024, gsm_bytes=48 * 1024)
@@ -46,9 +51,47 @@ def test_strided_windows_are_read_in_place() -> None:
 
 def test_sides_of_an_image() -> None:
     image = Affine(0, (300, 20, 2, 0, 100, 10, 1))  # n, oh, ow, f, c, ky, kx: rows of 10 pixels, every second one
-    found = windows((4, 4, 4, 8, 3, 3, 3), image, (0, 1, 2, 4, 5, 6), 1)
+    found = windows((4, 4, 4, 8, 3, 3, 3), image, (0, 1, 2), (4, 5, 6), 1)
     assert found == (Side(300, ((0, 1),)), Side(100, ((3, 1),)), Side(10, ((4, 1), (1, 2))), Side(1, ((5, 1), (2, 2))))
 
 
 def test_rows_that_do_not_overlap_make_no_windows() -> None:
-    assert windows((4, 8), Affine(0, (8, 1)), (0, 1), 8) is None
+    assert windows((4, 8), Affine(0, (8, 1)), (0,), (1,), 8) is None
+
+
+def test_weights_read_backwards_are_a_box() -> None:
+    found = windows((5, 4, 3, 2), Affine(5, (6, 30, -2, -1)), (0,), (1, 2, 3), 1)
+    assert found == (Side(30, ((1, 1),)), Side(6, ((0, 1),)), Side(2, ((2, -1),)), Side(1, ((3, -1),)))
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
+def test_windows_walked_backwards(cores: int) -> None:
+    n, f, c, side, window = 2, 19, 23, 9, 3
+    x, w = tensors((n, f, side, side), (f, c, window, window))
+    out = side - window + 1
+    ti, tw, to = tensor(x.shape), tensor(w.shape), tensor((n, c, out, out))
+    flipped = product("r", ("x", ti, f"n, f, h - y + {window - 1}, w - x + {window - 1}"), ("w", tw, "f, c, y, x"),
+                      "i", (to, "n, c, h, w"), "n,c,h,w,f,y,x", "f,y,x")
+    text = f"func.func @main(%x: {ti}, %w: {tw}) -> {to} {{{zeros('i', (n, c, out, out), 'f32')}{flipped}\n  return %r : {to}\n}}"
+    wanted = functional.conv_transpose2d(torch.from_numpy(x), torch.from_numpy(w), padding=window - 1)
+    for parameters in (replace(TIGHT, cores=cores), replace(M7032, cores=cores)):
+        image = isa.assemble(assembly(text, parameters))
+        with Machine(cores=cores, checked=True) as emulator:
+            (got,) = emulator.load(image).run([x, w], [])
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("cores", [1, 3, 8])
+def test_gradients_of_a_convolution(cores: int) -> None:
+    row = target_convolutions.Convolution("input", 2, 37, 21, 3, 1, 7, cores)
+    for direction in target_convolutions.DIRECTIONS:
+        row = replace(row, direction=direction)
+        x, w, grad = tensors((2, 37, 7, 7), (21, 37, 3, 3), (2, 21, 7, 7))
+        leaves = torch.from_numpy(x).requires_grad_(), torch.from_numpy(w).requires_grad_()
+        result = functional.conv2d(*leaves, padding=1)
+        gradients = torch.autograd.grad(result, leaves, torch.from_numpy(grad))
+        wanted = {"forward": result.detach(), "input": gradients[0], "weight": gradients[1]}[direction]
+        inputs = {"forward": [x, w], "input": [grad, x, w], "weight": [grad, x, w]}[direction]
+        with Machine(cores=cores, checked=True) as emulator:
+            (got,) = emulator.load(isa.assemble(target_convolutions.compiled(row))).run(inputs, [])
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)

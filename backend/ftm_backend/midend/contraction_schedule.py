@@ -102,7 +102,7 @@ def _single_axes(form: Form) -> Form:
 
 def _windows(form: Form, dtype: str, machine: MachineParameters) -> tuple[Side, ...]:
     near = machine.dma_granule // ELEMENT_BYTES[dtype] // NEAR
-    return windows(form.extents, form.accesses[0], (*form.m, *form.k), near) or ()
+    return windows(form.extents, form.accesses[0], form.m, form.k, near) or ()
 
 
 def _problem(contraction: Contraction, epilogue: Epilogue, form: Form, machine: MachineParameters) -> Problem:

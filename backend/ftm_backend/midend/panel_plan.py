@@ -241,7 +241,7 @@ class _Grid:
             length: Any = 1
             for position, step in side.steps:
                 group, at = (0, position) if position < len(p.m) else (1, position - len(p.m))
-                reach = np.array([(counts[at] - 1) * step for counts in steps[group]], dtype=np.int64)
+                reach = np.array([(counts[at] - 1) * abs(step) for counts in steps[group]], dtype=np.int64)
                 length = length + reach.reshape((-1, 1, 1, 1) if group == 0 else (1, 1, 1, -1))
             self.lengths.append(length)
         self.block = np.ones_like(self.block)

@@ -28,7 +28,7 @@ class Box:
 
     def most(self, counts: Sequence[int]) -> tuple[int, int]:
         """Rows and columns of the largest box, for a block that takes so many steps of each axis."""
-        lengths = [1 + sum((counts[at] - 1) * step for at, step in side.steps) for side in self.sides]
+        lengths = [1 + sum((counts[at] - 1) * abs(step) for at, step in side.steps) for side in self.sides]
         return prod(lengths[: self.row_sides]), prod(lengths[self.row_sides :])
 
     def _lengths(self, places: Places) -> list[Index]:
@@ -37,7 +37,7 @@ class Box:
         for side in self.sides:
             length: Index = 1
             for at, step in side.steps:
-                length = b.add(length, b.mul(b.sub(places[self.axes[at]][1], 1), step))
+                length = b.add(length, b.mul(b.sub(places[self.axes[at]][1], 1), abs(step)))
             found.append(length)
         return found
 
@@ -46,8 +46,12 @@ class Box:
         extents, strides = self._lengths(places), [side.unit for side in self.sides]
         if self.row_sides == 0:
             extents, strides = [1, *extents], [1, *strides]
-        self.blocks.b.load(self.blocks.buffer(value), self.blocks.address(access, places), tile, slot, extents, strides,
-                           max(self.row_sides, 1))
+        b, first = self.blocks.b, self.blocks.address(access, places)
+        for side in self.sides:
+            for at, step in side.steps:
+                if step < 0:  # the block starts at the box's far end
+                    first = b.add(first, b.mul(b.sub(places[self.axes[at]][1], 1), step * side.unit))
+        b.load(self.blocks.buffer(value), first, tile, slot, extents, strides, max(self.row_sides, 1))
 
     def reads(self, tile: Tile, places: Places, rows: int) -> tuple[list[Index], list[Index], int]:
         """Extents and strides in the slot of the axes of the block at ``places``, of which ``rows`` make the product's rows;

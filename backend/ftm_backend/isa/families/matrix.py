@@ -28,8 +28,9 @@ INSTRUCTIONS = (
         "MMW", "matrix", (Operand("A", SLOT), Operand("dims", DIMS), Operand("B", SLOT), Operand("C", SLOT)),
         "Matrix product whose A is read in place from a slot that holds what several of its rows share, such as the image "
         "below the windows of a convolution.  The extents left of the bar make A's rows, those right of it its columns; "
-        "strides count elements of the slot's memory, in which a row is as far from the next as the tile is wide; strides are not "
-        "negative.  Every element must lie in the slot's current extents.  `.ACC` and types are those of `MM`.",
+        "strides count elements of the slot's memory, in which a row is as far from the next as the tile is wide; along a "
+        "negative one indices count from the last.  Every element must lie in the slot's current extents.  `.ACC` and types are "
+        "those of `MM`.",
         "C[m][n] (+)= sum over k of A[sum(row index * stride) + sum(column index * stride)] * B[k][n]",
         Cost((("VMAC", 3), ("VLDST", 2), ("SLDST", 1)), 26, "mm"),
         Example(

@@ -228,14 +228,14 @@ void Checker::matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, in
 }
 
 void Checker::windows(
-    const Matrix& operands, int32_t a, int32_t b, int32_t c, const CopyDim* dims, int count, int64_t m, int64_t n,
-    bool acc) {
+    const Matrix& operands, int32_t a, int32_t b, int32_t c, const CopyDim* dims, int count, int64_t at, int64_t m,
+    int64_t n, bool acc) {
   const Slot& sa = core_.slot(operands.a.tile, a);
   const Slot& sb = core_.slot(operands.b.tile, b);
   const int64_t pitch = core_.tile(operands.a.tile).columns;
   idle(operands.a.tile, a, false);
-  each(dims, count, 0, false, [&](int64_t at) {
-    const int64_t row = at / pitch, column = at % pitch;
+  each(dims, count, at, false, [&](int64_t e) {
+    const int64_t row = e / pitch, column = e % pitch;
     if (row >= sa.rows || column >= sa.columns)
       throw Fault(
           "takes element (" + std::to_string(row) + ", " + std::to_string(column) + ") of " + name(operands.a.tile, a) +

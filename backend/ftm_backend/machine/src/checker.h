@@ -52,10 +52,10 @@ class Checker {
   void gather_elements(int32_t buffer, const uint64_t* places, int64_t n);
   void tile_copy(const Matrix& operands, int32_t from, int32_t to);
   void matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, int64_t m, int64_t n, bool acc);
-  // dims: from: in the slot of A.
+  // dims: from: in the slot of A, from element `at` on.
   void windows(
-      const Matrix& operands, int32_t a, int32_t b, int32_t c, const CopyDim* dims, int count, int64_t m, int64_t n,
-      bool acc);
+      const Matrix& operands, int32_t a, int32_t b, int32_t c, const CopyDim* dims, int count, int64_t at, int64_t m,
+      int64_t n, bool acc);
   void transpose(const Matrix& operands, int32_t from, int32_t to);
   void scan(const Matrix& operands, int32_t x, int32_t carry, int32_t y);
   void sort(const Matrix& operands, int32_t from, int32_t to, int32_t kept);

@@ -134,15 +134,14 @@ void run_windows(Core& core, const Windows& operands, uint16_t flags) {
   const TileDecl& tc = core.tile(tiles.c.tile);
   CopyDim dims[kMostDims];
   const int count = int(operands.dims.size());
-  __int128 last = 0;
+  __int128 last = 0, start = 0; // elements of the slot: the farthest one, and where all indices are 0
   for (int d = count - 1; d >= 0; --d) {
     const bool row = d < operands.row_dims;
     int64_t& side = row ? p.m : p.k;
     const int64_t extent = core.value(operands.dims[d].extent), stride = core.value(operands.dims[d].stride);
-    if (extent < 0 || stride < 0)
-      throw Fault("extent " + std::to_string(extent) + " or stride " + std::to_string(stride) + " is negative");
+    if (extent < 0) throw Fault("extent " + std::to_string(extent) + " is negative");
     dims[d] = {extent, side, stride}; // the destination's rows are set apart below, once K is known
-    if (extent > 1) last += __int128(stride) * (extent - 1);
+    if (extent > 1) (stride < 0 ? start : last) += __int128(stride < 0 ? -__int128(stride) : stride) * (extent - 1);
     const int64_t most = row ? int64_t(tc.rows) : int64_t(sb.rows);
     if (extent > most || side * extent > most)
       throw Fault(
@@ -154,17 +153,19 @@ void run_windows(Core& core, const Windows& operands, uint16_t flags) {
   p.n = sb.columns;
   if (p.k != sb.rows)
     throw Fault("A " + extents(p.m, p.k) + " and B " + extents(sb.rows, sb.columns) + " do not multiply");
+  last += start;
   if (p.m > 0 && p.k > 0 && last >= int64_t(ta.rows) * ta.columns)
     throw Fault(
         "the windows reach element " + std::to_string(int64_t(last)) + " of " + ta.name + ", which has " +
         std::to_string(int64_t(ta.rows) * ta.columns));
   begin(core, tiles, p);
-  if (core.checker) core.checker->windows(tiles, p.a_number, p.b_number, p.c_number, dims, count, p.m, p.n, p.acc);
+  if (core.checker)
+    core.checker->windows(tiles, p.a_number, p.b_number, p.c_number, dims, count, int64_t(start), p.m, p.n, p.acc);
   uint8_t* free = core.work.ensure(room(p.m * p.k, sb));
   const int64_t bytes = type_bytes(ta.type);
   uint8_t* copied = take(free, p.m * p.k * bytes);
   const int left = simplify(dims, count);
-  if (left >= 0) copy_elements(copied, sa.base, dims, left, bytes, false);
+  if (left >= 0) copy_elements(copied, sa.base + int64_t(start) * bytes, dims, left, bytes, false);
   finish(
       core, tiles, p, {copied, p.m, p.k, p.k, ta.type}, false, {sb.base, sb.rows, sb.columns, tb.columns, tb.type},
       false, free);

@@ -1,0 +1,192 @@
+"""Whole training steps and attention, recorded, compiled for an FT-Matrix machine and charged by the cycle model.
+
+    python benchmarks/target_steps.py [--cores 8] [--only WORD] [--json FILE]
+
+A row has the modelled time, the share of the *roofline* of its kernels (of each, the larger of its operations at peak and the bytes
+that it must move once at full bandwidth, summed: what is left to gain without fusing more), and, for attention, of the whole
+computation: its products at peak, or one read of each operand and one write of each result.  Below it stands where
+the time goes, by the kind of kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+import training
+from torch import Tensor, nn
+
+from ftm_backend import driver
+from ftm_backend.machine import cycles, presets
+from ftm_backend.options import Options
+from ftm_lazy import debug
+
+HEADS, WIDTH = 12, 64
+"""Of attention."""
+TOKENS = (128, 512, 1024, 2048)
+KINDS = {"matrix": ("MM", "MMW"), "rows": ("DGA", "DSC"), "order": ("SORT", "SCAN", "MERGE")}
+"""Which instruction makes a kernel one of which kind; the others are maps and reductions."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A program: its name, its trace, and the seconds of the whole computation's roofline if that is known."""
+
+    name: str
+    trace: str
+    bound: Callable[[presets.MachineParameters, int], float] | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the model says; shares in percent.  kinds: share of the time, and of the kernels' roofline, by kind of kernel."""
+
+    name: str
+    milliseconds: float
+    of_kernels: float
+    of_roofline: float | None
+    ddr_bytes: int
+    least_bytes: int
+    kinds: dict[str, tuple[float, float]]
+
+
+def step_trace(model: nn.Module, inputs: Tensor, targets: Tensor) -> str:
+    """The trace of the second step, with AdamW; the first one makes the optimizer's state, and runs."""
+    model = model.to("ftm")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    inputs, targets = inputs.to("ftm"), targets.to("ftm")
+
+    def step() -> None:
+        optimizer.zero_grad()
+        logits = model(inputs)
+        loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
+        loss.backward()
+        optimizer.step()
+
+    step()
+    torch.ftm.synchronize()
+    recorded: list[str] = []
+
+    def record(*_: object) -> None:
+        state = [value for held in optimizer.state.values() for value in held.values() if value.device.type == "ftm"]
+        recorded.append(debug.text([*model.parameters(), *model.buffers(), *state], "trace"))
+
+    optimizer.register_step_post_hook(record)  # before the device's own, which sends the step off
+    step()
+    return recorded[0]
+
+
+class Attention:
+    """softmax(q k' / 8) v of all heads, on one row of so many tokens."""
+
+    def __init__(self, tokens: int, backward: bool) -> None:
+        self.tokens, self.backward = tokens, backward
+
+    def trace(self) -> str:
+        """Of the result, or of the three gradients."""
+        q, k, v, grad = (torch.randn(1, HEADS, self.tokens, WIDTH).to("ftm").requires_grad_() for _ in range(4))
+        result = F.scaled_dot_product_attention(q, k, v)
+        found = torch.autograd.grad(result, (q, k, v), grad.detach()) if self.backward else (result,)
+        return debug.text(list(found), "trace")
+
+    def bound(self, machine: presets.MachineParameters, cores: int) -> float:
+        """Seconds: two products forward, five backward; backward reads q, k, v and a gradient and writes three."""
+        products = 5 if self.backward else 2
+        flops = products * 2 * HEADS * self.tokens**2 * WIDTH
+        moved = 4 * HEADS * self.tokens * WIDTH * (7 if self.backward else 4)
+        bandwidth = min(machine.ddr_bandwidth, cores * machine.core_bandwidth)
+        return max(flops / machine.peak_flops("f32", cores), moved / bandwidth)
+
+
+def gpt() -> nn.Module:
+    """Four layers of width 768 with 12 heads."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes = {"vocab_size": 5000, "n_positions": 128, "n_embd": 768, "n_layer": 4, "n_head": 12, "use_cache": False}
+    return training.Logits(GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)))
+
+
+def rows(only: str = "") -> Iterator[Row]:
+    """The rows whose name has the word ``only``."""
+    torch.manual_seed(0)
+    steps = {
+        "step of ResNet-18, 16x3x32x32": (training.resnet18, lambda: (torch.randn(16, 3, 32, 32), torch.randint(10, (16,)))),
+        "step of GPT 4x768, 8x128 tokens": (gpt, lambda: (torch.randint(5000, (8, 128)), torch.randint(5000, (8, 128)))),
+    }
+    for tokens in TOKENS:
+        for backward in (False, True):
+            name = f"attention {'backward' if backward else 'forward'}, {tokens} tokens"
+            if only in name:
+                attention = Attention(tokens, backward)
+                yield Row(name, attention.trace(), attention.bound)
+    for name, (model, batch) in steps.items():
+        if only in name:
+            yield Row(name, step_trace(model(), *batch()))
+
+
+def measure(row: Row, machine: str, cores: int) -> Result:
+    """Compiles and models one row."""
+    text = driver.run_from("trace", row.trace, "asm", Options(machine=machine, cores=cores))
+    profile = cycles.model(text, machine=machine, cores=cores)
+    kinds = kinds_of(text)
+    sums: dict[str, list[float]] = {}
+    for kernel in profile.kernels:
+        held = sums.setdefault(kinds.get(kernel.name, "maps and reductions"), [0.0, 0.0])
+        held[0] += kernel.cycles
+        held[1] += kernel.cycles * kernel.roofline
+    shares = {kind: (100 * spent / profile.cycles, 100 * ideal / spent) for kind, (spent, ideal) in sums.items() if spent}
+    whole = 100 * row.bound(presets.load(machine), cores) / profile.seconds if row.bound else None
+    return Result(row.name, profile.seconds * 1e3, 100 * profile.roofline, whole, profile.dma_bytes, profile.least_bytes,
+                  dict(sorted(shares.items(), key=lambda each: -each[1][0])))
+
+
+def kinds_of(text: str) -> dict[str, str]:
+    """The kind of each function of an assembly text."""
+    found: dict[str, str] = {"main": "barriers and calls"}
+    name = ""
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["@func"]:
+            name = words[1]
+        word = next((w for w in words if not w.startswith("[")), "").split(".")[0]
+        for kind, instructions in KINDS.items():
+            if word in instructions:
+                found.setdefault(name, kind)
+    return found
+
+
+def show(result: Result) -> str:
+    """Lines for people."""
+    whole = f", {result.of_roofline:.1f}% of the roofline" if result.of_roofline is not None else ""
+    lines = [f"{result.name}: {result.milliseconds:.3f} ms, {result.of_kernels:.1f}% of its kernels' roofline{whole}, "
+             f"{result.ddr_bytes / result.least_bytes:.2f} of their least bytes"]
+    lines += [f"    {kind:22} {spent:5.1f}% of the time, {ideal:5.1f}% of its roofline" for kind, (spent, ideal) in result.kinds.items()]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    p = argparse.ArgumentParser(description="Modelled cost of whole steps and of attention on FT-Matrix machines.")
+    p.add_argument("--machine", default="m7032")
+    p.add_argument("--cores", type=int, default=8)
+    p.add_argument("--only", default="", metavar="WORD", help="rows whose name has this word")
+    p.add_argument("--json", type=Path, metavar="FILE", help="write the results")
+    given = p.parse_args(arguments)
+    print(f"modelled on {given.machine}, {given.cores} cores")
+    results = []
+    for row in rows(given.only):
+        results.append(measure(row, given.machine, given.cores))
+        print(show(results[-1]), flush=True)
+    if given.json:
+        given.json.write_text(json.dumps({"modelled": True, "rows": [asdict(r) for r in results]}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
