@@ -161,7 +161,7 @@ def test_windows_are_read_where_they_lie(checked, dims, rows, columns):
 
 
 @pytest.mark.parametrize(("dims", "message"), [
-    ("4@8 | 6@2", "current extents"), ("4@8 | 6@16", "reach element"), ("5@1 | 6@1", "exceed tile C"), ("4@8 | 5@1", "do not multiply"),
+    ("3@8 | 6@2", "current extents"), ("4@8 | 6@16", "reach element"), ("5@1 | 6@1", "exceed tile C"), ("4@8 | 5@1", "do not multiply"),
     ("4@8 | 7@1", "more columns than B has rows"),
 ])
 def test_windows_outside_are_faults(checked, dims, message):
