@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from layers import dependencies
+from layers import dependencies, named_ops
 
 LAYERS = ("process", "random", "memory", "graph", "ops", "tensor", "run", "eager", "recorder", "kernels", "quantized", "capture", "torch")
 """From the lowest up, as in docs/layers.md."""
@@ -58,3 +58,7 @@ def test_declared_and_defined_under_one_name(header) -> None:
 def test_a_circle_is_seen() -> None:
     assert dependencies.cycle({("a", "b"), ("b", "c"), ("d", "a")}) == []
     assert dependencies.cycle({("a", "b"), ("b", "c"), ("c", "b")}) == ["b", "c"]
+
+
+def test_sources_name_few_ops_and_say_why() -> None:
+    assert named_ops.found() == {path: set(names.split()) for path, (_, names) in named_ops.NAMED.items()}

@@ -26,3 +26,10 @@ def test_forward_and_backward_in_two_programs(mode: str, last: bool, width: int,
         found.append((bags.detach().cpu(), table.grad.cpu()))
     for expected, actual in zip(*found, strict=True):
         torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_indices_and_offsets_of_two_widths(mode: str) -> None:
+    indices, offsets, weight = torch.tensor([1, 2, 4, 1], dtype=torch.int32), torch.tensor([0, 2]), torch.arange(15.0).view(5, 3)
+    expected, *found = (torch.nn.functional.embedding_bag(indices.to(d), weight.to(d), offsets.to(d), mode=mode) for d in ("cpu", "ftm"))
+    torch.testing.assert_close(found[0].cpu(), expected)
