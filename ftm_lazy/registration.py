@@ -161,8 +161,12 @@ def _end_of_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs
         end_step(optimizer)
 
 
-def end_step(optimizer: torch.optim.Optimizer) -> None:
-    """Cuts the trace where a training step ends, so that cuts fall at the same place in each step."""
+def end_step(optimizer: object) -> None:
+    """Cuts the trace where a training step ends, so that cuts fall at the same place in each step.
+
+    Args:
+        optimizer: whose step it is, or what stands for it: told from others by its identity.
+    """
     from ftm_lazy import _C
 
     if _held == 0:

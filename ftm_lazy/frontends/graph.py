@@ -13,6 +13,7 @@ from torch.fx.node import map_arg
 from ftm_lazy.device_name import NAME
 from ftm_lazy.frontends.capture import resolved
 from ftm_lazy.frontends.steps import CpuCall, Direct, Environment, Program
+from ftm_lazy.registration import end_step
 
 __all__ = ["CompiledGraph"]
 
@@ -23,7 +24,8 @@ class CompiledGraph:
     """A functional graph, compiled when it first runs.
 
     It is called with a list of its inputs, which it empties, so that what only the graph still needs can be taken
-    over by a result.  Inputs may be on the CPU or on ftm.
+    over by a result.  Inputs may be on the CPU or on ftm.  A graph that gives nothing and only writes tensors on ftm is where a
+    training step ends, as is an optimizer's step that is not compiled.
 
     Args:
         graph_module: of ATen ops; ``copy_`` on inputs may end it.
@@ -42,6 +44,7 @@ class CompiledGraph:
         self._body = [node for node in nodes if node.op == "call_function"]
         self._output = next(node for node in nodes if node.op == "output")
         self._written = [i for i, node in enumerate(self._inputs) if any(_writes(user, node) for user in node.users)]
+        self._only_writes = bool(self._written) and not self._output.all_input_nodes  # as an optimizer's step does
         self._fixed = not any(_is_symbolic(node.meta.get("val")) for node in self._inputs)
         self._steps: list[Program | CpuCall] = []
         self._last: list[list[Node]] = []
@@ -57,6 +60,13 @@ class CompiledGraph:
         return [text for step in self._steps for text in step.texts]
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
+        ends = self._only_writes and any(inputs[i].device.type == NAME for i in self._written)
+        results = self._run(inputs)
+        if ends:
+            end_step(self)
+        return results
+
+    def _run(self, inputs: list[Any]) -> list[Any]:
         if self._direct is not None and not any(inputs[i].is_conj() or inputs[i].is_neg() for i in self._written):
             return self._direct(inputs)
         held = [(inputs[i], resolved(inputs[i])) for i in self._written]

@@ -40,6 +40,22 @@ def test_a_training_step_is_the_lazy_devices_program() -> None:
         assert torch.equal(a, b), name
 
 
+def test_a_compiled_optimizers_step_ends_the_step() -> None:
+    """Though nothing is read; a forward graph, whatever statistics it writes, ends none."""
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1)).to("ftm")
+    call = torch.compile(model, backend=TorchCompileBackend())
+    optimizer = torch.optim.Adam(model.parameters(), lr=torch.tensor(0.01, device="ftm"), capturable=True)
+    step, launched = torch.compile(optimizer.step, backend=TorchCompileBackend()), []
+    for _ in range(12):
+        before = _C._launches()
+        optimizer.zero_grad()
+        call(torch.randn(6, 4).to("ftm")).sum().backward()
+        assert _C._launches() == before
+        step()
+        launched.append(_C._launches() - before)
+    assert launched[2:] == [1] * 10
+
+
 def test_what_nobody_reads_is_not_computed() -> None:
     compiled = torch.compile(lambda x: ((x @ x).exp(), x + 1), backend=TorchCompileBackend())
     x = torch.ones(3, 3, device="ftm")
