@@ -11,7 +11,6 @@
 #include <c10/util/overflows.h>
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace ftm {
 namespace {
@@ -31,24 +30,8 @@ bool has_mixed_dtypes(c10::ArrayRef<c10::IValue> arguments) {
   return false;
 }
 
-// Products, convolutions and heaviside want operands of one dtype; their meta kernels don't look.
-bool wants_one_dtype(const std::string& name) {
-  static const std::unordered_set<std::string> names = {
-      "aten::mm",     "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::mv",          "aten::addmv",
-      "aten::addbmm", "aten::dot", "aten::vdot",  "aten::linear",  "aten::convolution", "aten::heaviside"};
-  return names.count(name) != 0;
-}
-
 bool is_real(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() && value.toTensor().is_floating_point();
-}
-
-// Searches for extreme and middle elements, and orders: what they write to is looked at by kernels.
-bool searches(const std::string& name) {
-  static const std::unordered_set<std::string> names = {"aten::aminmax", "aten::max",    "aten::median",
-                                                        "aten::min",     "aten::mode",   "aten::nanmedian",
-                                                        "aten::sort",    "aten::argsort"};
-  return names.count(name) != 0;
 }
 
 bool is_empty(const c10::IValue& value) {
@@ -98,8 +81,7 @@ bool is_of_nothing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
 // The call may be one that eager refuses, which its kernel is asked for. That costs a run on the CPU, so it is not done
 // for the calls that programs are made of.
 bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  const bool mixed =
-      (wants_one_dtype(op.name) && has_mixed_dtypes(arguments)) || mixes_dtypes_of_gradients(op, arguments);
+  const bool mixed = (op.facts->one_dtype && has_mixed_dtypes(arguments)) || mixes_dtypes_of_gradients(op, arguments);
   if (mixed || has_bad_dim(op, arguments) || std::any_of(arguments.begin(), arguments.end(), has_many_dims)) {
     return true;
   }
@@ -107,7 +89,7 @@ bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     return true;
   }
   const auto& name = op.functional.operator_name().name;
-  if (searches(name)) {
+  if (op.facts->checks_out) {
     return !op.written.empty();
   }
   if (name == "aten::complex") {
@@ -127,20 +109,6 @@ bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     return true; // transposed, of few integers
   }
   return name == "aten::convolution" && std::any_of(arguments.begin(), arguments.end(), has_negatives);
-}
-
-// Ranges have no kernels for bool; the meta kernels don't look.
-bool is_range_of_bools(const std::string& name, const std::vector<ResultType>& results) {
-  static const std::unordered_set<std::string> names = {
-      "aten::arange", "aten::range", "aten::linspace", "aten::logspace"};
-  return names.count(name) != 0 && results[0].type.dtype == at::kBool;
-}
-
-// A quotient's dtype is cast to that of out= by rule, and zeros have none.
-bool divides(const std::string& name) {
-  static const std::unordered_set<std::string> names = {
-      "aten::div", "aten::floor_divide", "aten::fmod", "aten::remainder"};
-  return names.count(name) != 0;
 }
 
 // What is computed is converted before it is written, which only some kernels do.
@@ -216,8 +184,9 @@ void check_results(
   if (name == "aten::add" || name == "aten::sub" || name == "aten::rsub") {
     at::native::alpha_check(results[0].type.dtype, own[2].toScalar());
   }
-  const bool may_convert = divides(name) || (op.random && name != "aten::multinomial");
-  if (is_range_of_bools(name, results) || (!may_convert && converts(op, arguments, results))) {
+  const bool may_convert = op.facts->converts_to_out || (op.random && name != "aten::multinomial");
+  if ((op.facts->takes_no_bools && results[0].type.dtype == at::kBool) ||
+      (!may_convert && converts(op, arguments, results))) {
     throw_as_eager(op, arguments);
   }
 }

@@ -40,12 +40,6 @@ void lay_out(ResultType& result, at::MemoryFormat format) {
   }
 }
 
-// The first result has the memory format that this argument suggests.
-template <size_t argument>
-void as_suggested_by(Arguments arguments, Results& results) {
-  lay_out(results[0], arguments[argument].toTensor().suggest_memory_format());
-}
-
 void contiguous(Arguments, Results& results) {
   lay_out(results[0], at::MemoryFormat::Contiguous);
 }
@@ -79,7 +73,7 @@ void max_pool3d(Arguments arguments, Results& results) {
 // Made of two slices, joined; without dims the elements are rolled as one row.
 void roll(Arguments arguments, Results& results) {
   if (!arguments[2].toIntVector().empty() && results[0].type.numel() != 0) {
-    as_suggested_by<0>(arguments, results);
+    lay_out(results[0], arguments[0].toTensor().suggest_memory_format());
   }
 }
 
@@ -124,23 +118,9 @@ const std::unordered_map<std::string, Rule>& rules() {
   static const std::unordered_map<std::string, Rule> table = {
       {"aten::convolution", convolution},
       {"aten::convolution_backward", convolution_backward},
-      {"aten::reflection_pad2d", as_suggested_by<0>},
-      {"aten::reflection_pad2d_backward", as_suggested_by<1>},
-      {"aten::reflection_pad3d", as_suggested_by<0>},
-      {"aten::reflection_pad3d_backward", as_suggested_by<1>},
-      {"aten::replication_pad2d", as_suggested_by<0>},
-      {"aten::replication_pad2d_backward", as_suggested_by<1>},
-      {"aten::replication_pad3d", as_suggested_by<0>},
-      {"aten::replication_pad3d_backward", as_suggested_by<1>},
-      {"aten::_native_batch_norm_legit_functional", as_suggested_by<0>},
-      {"aten::_native_batch_norm_legit.no_stats", as_suggested_by<0>},
-      {"aten::_native_batch_norm_legit_no_training", as_suggested_by<0>},
-      {"aten::native_batch_norm_backward", as_suggested_by<1>},
-      {"aten::native_group_norm_backward", as_suggested_by<1>},
       {"aten::native_dropout_backward", as_product},
       {"aten::glu_backward", contiguous},
       {"aten::max_pool3d_with_indices", max_pool3d},
-      {"aten::max_unpool2d", as_suggested_by<0>},
       {"aten::roll", roll},
   };
   return table;
@@ -149,8 +129,14 @@ const std::unordered_map<std::string, Rule>& rules() {
 } // namespace
 
 void lay_out_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments, std::vector<ResultType>& results) {
+  if (!op.written.empty()) {
+    return;
+  }
+  if (op.facts->like >= 0) {
+    lay_out(results[0], arguments[op.facts->like].toTensor().suggest_memory_format());
+  }
   const auto found = rules().find(op.name);
-  if (found != rules().end() && op.written.empty()) {
+  if (found != rules().end()) {
     found->second(arguments, results);
   }
 }

@@ -72,6 +72,7 @@ void read_facts(Op& op) {
     decide(op.functional_kinds[i], op.functional.schema().arguments()[i].name());
   }
   const auto& base_name = op.functional.operator_name().name;
+  op.facts = &recorded_facts(base_name);
   op.cpu_indices = takes_cpu_indices(base_name);
   op.forbids_overlap = forbids_overlap(base_name);
   op.permissive_meta = has_permissive_meta(base_name);

@@ -3,6 +3,7 @@
 
 #include "graph/form_cache.h"
 #include "ops/beyond_schema.h"
+#include "ops/recording_table.h"
 
 #include <torch/csrc/lazy/core/ir.h>
 
@@ -61,6 +62,7 @@ struct Op {
   bool forbids_overlap = false; // eager refuses to write over what the op still reads
   bool permissive_meta = false; // the meta kernel takes calls that eager refuses
   bool has_numbers = false; // takes Scalars
+  const RecordedFacts* facts = nullptr; // what else its record says
   bool refuses_values = false; // eager looks at elements of an operand
   bool may_fail = false; // a program with it can find elements that are refused
   const IndexRule* index_rule = nullptr; // an argument says where in another one elements are

@@ -27,7 +27,11 @@ bool& flag_named(RecordedFacts& facts, const std::string& word) {
       {"reads_apart", &RecordedFacts::reads_apart},
       {"permissive_meta", &RecordedFacts::permissive_meta},
       {"refuses_values", &RecordedFacts::refuses_values},
-      {"may_fail", &RecordedFacts::may_fail}};
+      {"may_fail", &RecordedFacts::may_fail},
+      {"one_dtype", &RecordedFacts::one_dtype},
+      {"checks_out", &RecordedFacts::checks_out},
+      {"converts_to_out", &RecordedFacts::converts_to_out},
+      {"takes_no_bools", &RecordedFacts::takes_no_bools}};
   const auto found = flags.find(word);
   TORCH_CHECK_VALUE(found != flags.end(), "unknown fact of an op: '", word, "'");
   return facts.*(found->second);
@@ -48,7 +52,7 @@ const RecordedFacts& recorded_facts(const std::string& op) {
 
 void set_recording(const std::vector<RecordingRow>& rows) {
   auto made = std::make_unique<FactsByName>();
-  for (const auto& [name, constants, words, extent, argument, wraps] : rows) {
+  for (const auto& [name, constants, words, extent, argument, wraps, like] : rows) {
     RecordedFacts& facts = (*made)[name];
     facts.constants.insert(constants.begin(), constants.end());
     for (const auto& word : words) {
@@ -57,6 +61,7 @@ void set_recording(const std::vector<RecordingRow>& rows) {
     facts.extent = extent;
     facts.index = static_cast<size_t>(argument);
     facts.wraps = wraps;
+    facts.like = like;
   }
   auto& held = tables();
   std::unique_lock<std::shared_mutex> guard(held.mutex);

@@ -16,17 +16,22 @@ struct RecordedFacts {
   bool permissive_meta = false;
   bool refuses_values = false;
   bool may_fail = false;
+  bool one_dtype = false;
+  bool checks_out = false;
+  bool converts_to_out = false;
+  bool takes_no_bools = false;
   std::string extent; // what its indices lie in; empty: it takes none
   size_t index = 0; // argument
   bool wraps = false;
+  int64_t like = -1; // argument whose memory format the first result has on the CPU
 };
 
 // Of a name without overload; lives for ever.
 const RecordedFacts& recorded_facts(const std::string& op);
 
-// Name without overload; constants; the words for what holds; extent, argument and wrapping of indices.
+// Name without overload; constants; the words for what holds; extent, argument and wrapping of indices; like.
 using RecordingRow =
-    std::tuple<std::string, std::vector<std::string>, std::vector<std::string>, std::string, int64_t, bool>;
+    std::tuple<std::string, std::vector<std::string>, std::vector<std::string>, std::string, int64_t, bool, int64_t>;
 
 // Replaces the table; forget_forms makes ops read it. Throws ValueError for a word that nothing here knows.
 void set_recording(const std::vector<RecordingRow>& rows);

@@ -20,7 +20,8 @@ from ftm_backend.linalg.strided import contiguous_strides
 
 recorded("aten::adaptive_max_pool2d_backward aten::adaptive_max_pool3d_backward", may_fail=True)
 recorded("aten::fractional_max_pool2d_backward aten::fractional_max_pool3d_backward", may_fail=True)
-recorded("aten::max_unpool2d aten::max_unpool3d", may_fail=True)
+recorded("aten::max_unpool2d", may_fail=True, like=0)
+recorded("aten::max_unpool3d", may_fail=True)
 
 
 def _range(o: int, size: int, out: int) -> range:

@@ -9,7 +9,7 @@ from ftm_backend.frontend.dtypes import ALL, NUMBERS, STORED, compute_dtype
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.recording import recorded
 
-recorded("aten::arange aten::range aten::linspace aten::logspace", constants=("start", "end", "step"))
+recorded("aten::arange aten::range aten::linspace aten::logspace", constants=("start", "end", "step"), takes_no_bools=True)
 
 
 def _constant(names: str, fill: int) -> None:

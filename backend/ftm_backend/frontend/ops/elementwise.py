@@ -11,6 +11,7 @@ from ftm_backend.frontend.ops.pointwise import OWN, PROMOTED, pointwise
 from ftm_backend.frontend.ops.record import EXACT, TOLERANCE
 from ftm_backend.frontend.ops.recording import recorded
 
+recorded("aten::heaviside", one_dtype=True)
 recorded("aten::pow aten::pow_", constants=("exponent",))
 
 

@@ -7,7 +7,12 @@ from typing import Any
 
 from ftm_backend.frontend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.taps import pick, resample_dims, transposed
+
+recorded("aten::reflection_pad2d aten::reflection_pad3d aten::replication_pad2d aten::replication_pad3d", like=0)
+recorded("aten::reflection_pad2d_backward aten::reflection_pad3d_backward aten::replication_pad2d_backward"
+         " aten::replication_pad3d_backward", like=1)
 
 _CORNERS = {"f64": (1e-11, 1e-11), "f32": (2e-5, 1e-5), "f16": (4e-2, 1e-2), "bf16": (2e-1, 1e-1)}
 """Of the gradients: PyTorch's CPU adds them up in the half types themselves."""

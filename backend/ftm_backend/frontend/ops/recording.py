@@ -41,6 +41,11 @@ class Recording:
     refuses_values: eager looks at elements of an operand: a divisor of integers that is 0, weights that are no distribution.
     may_fail: a program can find, when it runs, an element that the op refuses, and its error names the line that recorded the call;
         said of ops without ``indices``.
+    one_dtype: eager wants operands of one dtype, and the meta kernel does not look.
+    checks_out: so it is with the dtype or shape of ``out``.
+    converts_to_out: the result is cast to the dtype of ``out`` by rule, which a trial on zeros can't show.
+    takes_no_bools: there is no kernel for results of bool.
+    like: the argument whose memory format the CPU gives the first result; -1: what the meta kernel says holds.
     """
 
     constants: tuple[str, ...] = ()
@@ -50,18 +55,24 @@ class Recording:
     permissive_meta: bool = False
     refuses_values: bool = False
     may_fail: bool = False
+    one_dtype: bool = False
+    checks_out: bool = False
+    converts_to_out: bool = False
+    takes_no_bools: bool = False
+    like: int = -1
 
 
 FACTS: dict[str, Recording] = {}
 """By the op's name without overload."""
 
-_WORDS = tuple(f.name for f in fields(Recording) if f.name not in ("constants", "indices"))
+_WORDS = tuple(f.name for f in fields(Recording) if f.name not in ("constants", "indices", "like"))
 
 
 def recorded(
     names: str, *, constants: tuple[str, ...] = (), indices: Indices | None = None, cpu_indices: bool = False,
     reads_apart: bool = False, permissive_meta: bool = False, refuses_values: bool = False,
-    may_fail: bool = False,
+    may_fail: bool = False, one_dtype: bool = False, checks_out: bool = False, converts_to_out: bool = False,
+    takes_no_bools: bool = False, like: int = -1,
 ) -> None:
     """Says the facts of ``names`` (separated by blanks, without overloads).
 
@@ -75,18 +86,19 @@ def recorded(
             raise ValueError(f"{name}: facts are of all overloads: write namespace::name")
         if name in FACTS:
             raise ValueError(f"{name}: its facts are said twice")
-        FACTS[name] = Recording(constants, indices, cpu_indices, reads_apart, permissive_meta, refuses_values, may_fail)
+        FACTS[name] = Recording(constants, indices, cpu_indices, reads_apart, permissive_meta, refuses_values, may_fail, one_dtype,
+                                checks_out, converts_to_out, takes_no_bools, like)
 
 
-Row = tuple[str, list[str], list[str], str, int, bool]
+Row = tuple[str, list[str], list[str], str, int, bool, int]
 
 
 def recording_table() -> list[Row]:
-    """Name, constants, the words for what holds, and where the indices are (extent, argument, wraps; extent "": nowhere)."""
+    """Name, constants, the words for what holds, and where the indices are (extent, argument, wraps; extent "": nowhere), like."""
     rows = []
     for name, facts in FACTS.items():
         words = [word for word in _WORDS if getattr(facts, word)]
         at = facts.indices
         where = (at.within, at.argument, at.wraps) if at else ("", 0, False)
-        rows.append((name, list(facts.constants), words, *where))
+        rows.append((name, list(facts.constants), words, *where, facts.like))
     return rows

@@ -20,6 +20,7 @@ from ftm_backend.frontend.ops.reduce import (
 from ftm_backend.frontend.trace import TensorType
 
 recorded("aten::linalg_vector_norm", constants=("ord",))
+recorded("aten::max aten::min aten::aminmax", checks_out=True)
 recorded("aten::norm aten::renorm aten::dist", constants=("p",))
 
 _SUMS = {"f64": (1e-11, 1e-11), "f32": (2e-5, 1e-5), "f16": (4e-3, 1e-3), "bf16": (3e-2, 1e-2)}
