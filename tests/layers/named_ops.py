@@ -8,18 +8,14 @@ from layers import dependencies
 
 NAMED: dict[str, tuple[str, str]] = {
     "eager/call_checks.cpp": (
-        "conditions on arguments that schema and meta kernel do not have, of one op each or of few",
-        "addbmm addmm addmv aminmax arange argsort baddbmm bmm div dot floor_divide fmod heaviside linear linspace logspace max median min"
-        " mm mode mv nanmedian range remainder sort vdot _embedding_bag _embedding_bag_forward_only add complex convolution logsumexp multinomial narrow_copy pow.Tensor_Scalar rsub sub"),
+        "conditions on values of arguments, of one op each: a dim, an alpha, a number of padding",
+        "_embedding_bag _embedding_bag_forward_only add complex convolution logsumexp multinomial narrow_copy pow.Tensor_Scalar rsub sub"),
     "eager/draw_checks.cpp": ("what a distribution may be drawn with", "multinomial native_dropout normal randperm"),
     "eager/index_checks.cpp": ("reading by places and writing by them are checked together", "index_put"),
     "eager/known_values.cpp": ("how the values that came from the CPU are looked at", "div multinomial"),
     "eager/layout.cpp": (
-        "layouts that the CPU's kernels give results and meta kernels do not",
-        "_native_batch_norm_legit.no_stats _native_batch_norm_legit_functional _native_batch_norm_legit_no_training convolution"
-        " convolution_backward glu_backward max_pool3d_with_indices max_unpool2d native_batch_norm_backward native_dropout_backward"
-        " native_group_norm_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d reflection_pad3d_backward"
-        " replication_pad2d replication_pad2d_backward replication_pad3d replication_pad3d_backward roll"),
+        "layouts that ATen computes from more than one argument",
+        "convolution convolution_backward glu_backward max_pool3d_with_indices native_dropout_backward roll"),
     "kernels/batch_norm.cpp": (
         "calls: the schema does not say that statistics are written",
         "_native_batch_norm_legit.no_stats _native_batch_norm_legit_functional _native_batch_norm_legit_no_training"),
