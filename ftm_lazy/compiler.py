@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 import torch
 
 from ftm_backend.executable import Executable
+from ftm_backend.isa.template import TemplateError
 from ftm_backend.service import source_hash
 from ftm_lazy import _C, dump, settings
 from ftm_lazy.cache import DiskCache, Key
@@ -106,7 +108,8 @@ class Bridge:
             if general:
                 self._families.note(text)
         else:
-            executable = self._compile_explained(text, locations, self._families.propose(text) if general else None)
+            refusal = self._families.refusal(text) if general and "recompile" in self._settings.debug else ""
+            executable = self._compile_explained(text, locations, self._families.propose(text) if general else [], refusal)
             how = "compiled"
         if self._settings.dump is not None:
             self._dump(text, executable)
@@ -201,32 +204,36 @@ class Bridge:
         self._found.remove(key.digest)
         self._cache.remove(key, reason)
 
-    def _compile_explained(self, text: str, locations: Sequence[str], proposal: Proposal | None) -> Executable:
-        """Compiles for the recorder: counts it, and says why it had to be."""
+    def _compile_explained(
+        self, text: str, locations: Sequence[str], proposals: Sequence[Proposal], refusal: str
+    ) -> Executable:
+        """Compiles for the recorder: counts it, and says why it had to be; ``refusal``: why no general program served."""
         begin = time.perf_counter()
         trace = read(text)
         why = self._history.explain(trace, locations)
-        executable = self._compile_general(proposal, why.cause) if proposal is not None else None
+        executable = self._compile_general(proposals, why.cause) if proposals else None
         if executable is None:
             executable = self._compile(text, texts=self._settings.dump is not None, why=why.cause)
         seconds = time.perf_counter() - begin
         _C._count("compiles")
         _C._add_time("CompileTime", seconds)
-        self._note(trace, why, seconds)
+        self._note(trace, replace(why, text=f"{why.text}; the general program: {refusal}") if refusal else why, seconds)
         return executable
 
-    def _compile_general(self, proposal: Proposal, why: str) -> Executable | None:
-        """The general program of a proposal, whose image is for the member at hand; None where there is none."""
-        try:
-            executable = self._compile(proposal.text, texts=False, why=why, store=False)
-        except CompileError as error:
-            if "compile" in self._settings.debug:
-                print(f"ftm: not general: {error}", file=sys.stderr)
-            executable = None
-        else:
-            _C._count("general_programs")
-        self._families.keep(proposal, executable)
-        return executable
+    def _compile_general(self, proposals: Sequence[Proposal], why: str) -> Executable | None:
+        """The general program of the first proposal that comes to something, with the image for the member at hand; else None."""
+        for proposal in proposals:
+            try:
+                executable = self._compile(proposal.text, texts=False, why=why, store=False)
+                image = self._families.keep(proposal, executable)
+            except (CompileError, TemplateError) as error:
+                if "compile" in self._settings.debug:
+                    print(f"ftm: not general: {error}", file=sys.stderr)
+            else:
+                _C._count("general_programs")
+                return replace(executable, image=image)
+        self._families.fail(proposals[-1])
+        return None
 
     def _compile(self, text: str, texts: bool, why: str = "", store: bool = True) -> Executable:
         request = {"machine": self._settings.preset, "cores": self._settings.cores, "texts": texts}

@@ -4,6 +4,10 @@ The first member of a family is compiled as it is.  When a second one comes whos
 known, and one program is compiled for all numbers that are related so (`ftm_backend.families`, `ftm_backend.sizes`).  A later
 member is an instance of it, made in less than a millisecond; where the program's guards do not hold for it, another one is
 compiled beside the first.  A family's programs are one entry of the disk cache, so that other processes have them as well.
+
+What only decides how well a program runs, such as its tiles, is chosen for numbers larger than those that came so far: tiles
+for large sizes serve small ones well, and sizes often grow.  Members that are far from these numbers are instances as well, but
+if several different ones come, they get a program that was chosen for them.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import json
 import re
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ftm_backend.executable import Executable
@@ -29,6 +33,10 @@ _MEMBERS = 3  # that relations are found from
 _PROGRAMS = 16  # general programs of one family
 _MOST_BYTES = 1 << 30
 _ATTEMPTS = 2  # that may come to nothing before a family is left alone
+_AHEAD = 2  # times the largest size that came is what a program is chosen for
+_SIZE = 2  # the least value of a symbol that is a size; others are places
+_NEAR = 8  # times larger or smaller than that, a size is near
+_FAR_MEMBERS = 8  # that are far from all programs, until there is one for them
 
 
 Store = tuple[Callable[[str], bytes | None], Callable[[str, bytes], object], Callable[[str, str], object]]
@@ -37,9 +45,19 @@ Store = tuple[Callable[[str], bytes | None], Callable[[str, bytes], object], Cal
 
 @dataclass(eq=False)
 class _Program:
+    """chosen_for: the symbols' values that decided how it runs."""
+
     relation: Relation
     template: Template
     image: bytes
+    chosen_for: tuple[int, ...]
+
+    def is_near(self, values: Sequence[int]) -> bool:
+        """Whether it was chosen for sizes like these."""
+        return all(
+            least < _SIZE or (value <= _NEAR * chosen and chosen <= _NEAR * value)
+            for value, chosen, (_, _, least) in zip(values, self.chosen_for, self.relation.symbols, strict=True)
+        )
 
 
 @dataclass(eq=False)
@@ -49,6 +67,7 @@ class _Family:
     members: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
     programs: deque[_Program] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
     failures: int = 0
+    far: set[tuple[int, ...]] = field(default_factory=set)
 
     @property
     def bytes(self) -> int:
@@ -64,16 +83,21 @@ class _Family:
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A general trace to be compiled in place of one member's: its text, and how its symbols are found in members."""
+    """A general trace to be compiled in place of one member's.
+
+    values: of the member's symbols.  chosen_for: those that the text has at hand.
+    """
 
     text: str
     relation: Relation
     family: _Family
+    values: tuple[int, ...]
+    chosen_for: tuple[int, ...]
 
 
-def _is_special(guard: tuple[str, str]) -> bool:
+def _is_special(guard: tuple[str, str, str]) -> bool:
     """Whether a guard leaves a symbol one value: an equality of one symbol; those of several are relations."""
-    text, relation = guard
+    text, relation, _ = guard
     return relation == "==" and len(set(_SYMBOL.findall(text))) == 1
 
 
@@ -91,42 +115,86 @@ class Families:
     def instance(self, text: str) -> bytes | None:
         """The image for a trace, made from a general program; None if there is none that admits it."""
         family, numbers = self._find(text)
+        far = None
         for program in family.programs:
             values = program.relation.values(numbers)
-            if values is not None and program.template.admits(values):
-                try:
-                    image = program.template.image(program.image, values)
-                except TemplateError:  # larger than any program
-                    continue
-                family.note(numbers)
-                return image
-        return None
+            if values is None or not program.template.admits(values):
+                continue
+            if program.is_near(values):
+                return self._made(family, numbers, program, values)
+            far = far or (program, values)
+        if far is None:
+            return None
+        family.far.add(numbers)
+        if len(family.far) >= _FAR_MEMBERS:  # others like it will come
+            family.far.clear()
+            return None
+        return self._made(family, numbers, *far)
+
+    def _made(self, family: _Family, numbers: tuple[int, ...], program: _Program, values: tuple[int, ...]) -> bytes | None:
+        try:
+            image = program.template.image(program.image, values)
+        except TemplateError:  # larger than any program
+            return None
+        family.note(numbers)
+        return image
 
     def note(self, text: str) -> None:
         """A trace that has a program of its own is a member of its family like others."""
         family, numbers = self._find(text)
         family.note(numbers)
 
-    def propose(self, text: str) -> Proposal | None:
-        """What to compile instead of a trace that is no instance; None where the trace itself shall be."""
+    def propose(self, text: str) -> list[Proposal]:
+        """What to compile instead of a trace that is no instance, the best first; nothing where the trace itself shall be."""
         family, numbers = self._find(text)
         others = [member for member in family.members if member != numbers]
         family.note(numbers)
         if not others or family.failures >= _ATTEMPTS:
-            return None
+            return []
         relation = relate([*others, numbers], text)
         values = relation.values(numbers)
-        return None if values is None else Proposal(relation.general(text, values), relation, family)
+        if values is None:
+            return []
+        ahead = tuple(
+            _AHEAD * max(member[place] for member in family.members) if least >= _SIZE else value
+            for value, (_, place, least) in zip(values, relation.symbols, strict=True)
+        )
+        return [
+            Proposal(relation.general(text, chosen), relation, family, values, chosen)
+            for chosen in dict.fromkeys((ahead, values))
+        ]
 
-    def keep(self, proposal: Proposal, made: Executable | None) -> None:
-        """What became of a proposal: its program, or None where it cannot be compiled."""
-        family = proposal.family
-        special = made is None or made.template is None or any(map(_is_special, made.template.guards))
+    def refusal(self, text: str) -> str:
+        """Why the newest general program does not serve a trace, for people; empty where there is none."""
+        family, numbers = self._find(text)
+        if not family.programs:
+            return ""
+        program = family.programs[0]
+        values = program.relation.values(numbers)
+        return "its numbers are related otherwise" if values is None else program.template.refusal(values)
+
+    def keep(self, proposal: Proposal, made: Executable) -> bytes:
+        """Keeps the program of a proposal: the image for the member that it was proposed for.
+
+        Raises:
+            TemplateError: it serves others alone.
+        """
+        family, template = proposal.family, made.template
+        refusal = template.refusal(proposal.values) if template is not None else "it has no sizes"
+        if template is None or refusal:
+            raise TemplateError(refusal)
+        special = any(map(_is_special, template.guards))
         family.failures = family.failures + 1 if special else 0
-        if made is not None and made.template is not None:
-            family.programs.appendleft(_Program(proposal.relation, made.template, made.image))
-            self._families.put(family.key, family, family.bytes)
-            self._put(family.text, _pack(family.programs))
+        program = _Program(proposal.relation, template, made.image, proposal.chosen_for)
+        image = template.image(made.image, proposal.values)
+        family.programs.appendleft(program)
+        self._families.put(family.key, family, family.bytes)
+        self._put(family.text, _pack(family.programs))
+        return image
+
+    def fail(self, proposal: Proposal) -> None:
+        """Nothing came of all proposals for a member."""
+        proposal.family.failures += 1
 
     def refuse(self, text: str) -> bool:
         """The machine does not take the image of a trace: whether it may have been an instance; there will be none again."""
@@ -165,7 +233,7 @@ def _pack(programs: Iterable[_Program]) -> bytes:
     for program in programs:
         template, image = program.template.to_bytes(), zlib.compress(program.image, 1)
         relation = program.relation
-        facts.append([relation.fixed, relation.texts, relation.symbols, len(template), len(image), len(program.image)])
+        facts.append([relation.fixed, relation.texts, relation.symbols, program.chosen_for, len(template), len(image), len(program.image)])
         parts += [template, image]
     return json.dumps(facts).encode() + b"\n" + b"".join(parts)
 
@@ -175,7 +243,9 @@ def _unpack(data: bytes) -> list[_Program]:
     line, _, body = data.partition(b"\n")
     programs, at = [], 0
     try:
-        for fixed, texts, symbols, template_bytes, packed_bytes, image_bytes in json.loads(line):
+        for fixed, texts, symbols, chosen_for, template_bytes, packed_bytes, image_bytes in json.loads(line):
+            if len(chosen_for) != len(symbols) or not all(isinstance(n, int) for n in chosen_for):
+                raise ValueError("a program does not say what it was chosen for")
             if not 0 <= image_bytes <= _MOST_BYTES:
                 raise ValueError(f"an image of {image_bytes} bytes")
             relation = Relation.of([(p, n) for p, n in fixed], [(p, t) for p, t in texts], [(s, p, n) for s, p, n in symbols])
@@ -183,7 +253,7 @@ def _unpack(data: bytes) -> list[_Program]:
             image = zlib.decompressobj().decompress(body[middle:end], image_bytes + 1)
             if len(image) != image_bytes:
                 raise ValueError("an image is cut off")
-            programs.append(_Program(relation, Template.from_bytes(body[at:middle], image_bytes), image))
+            programs.append(_Program(relation, Template.from_bytes(body[at:middle], image_bytes), image, tuple(chosen_for)))
             at = end
     except (ValueError, TypeError, RecursionError, zlib.error) as error:
         raise ValueError(f"the general programs are damaged: {error}") from None

@@ -30,8 +30,9 @@ _PART = re.compile(
 """A string, in which there are no numbers; a type; an argument."""
 _NUMBER = re.compile(r"(?<![\w.])-?\d+")
 _FACTORS = 12
-_STEEP, _NEAR = 4, 64
-"""A sum of a multiple of a symbol and a number is likely up to these; steeper ones are multiples of sums, as ``8*s0-8``."""
+_STEEP, _NEAR, _SURE = 4, 64, 3
+"""A sum of a multiple of a symbol and a number is likely up to these; steeper ones are multiples of sums or beside one, as ``8*s0-8``
+and ``8*s0+7``. What so many different members agree on is no accident."""
 
 
 def split(text: str) -> tuple[str, tuple[int, ...]]:
@@ -156,6 +157,7 @@ def _expressions(
         if len(slopes) == 1 and all(run and rise % run == 0 for run, rise in steps):
             slope = slopes.pop()
             rest = column[0] - slope * values[0]
-            likely = (abs(slope) <= _STEEP and abs(rest) <= _NEAR) or (rest % slope == 0 and abs(rest) <= 2 * abs(slope))
+            near = abs(rest) <= 2 * abs(slope) and any((rest + off) % slope == 0 for off in (-1, 0, 1))
+            likely = (abs(slope) <= _STEEP and abs(rest) <= _NEAR) or near or len(set(values)) >= _SURE
             if likely and all(n == slope * v + rest for n, v in zip(column, values, strict=True)):
                 yield f"{'' if slope == 1 else f'{slope}*'}{name}{rest:+d}"

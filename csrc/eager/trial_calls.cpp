@@ -1,5 +1,6 @@
 #include "eager/trial_calls.h"
 
+#include "eager/shape_functions.h"
 #include "ops/make_form.h"
 #include "process/python.h"
 
@@ -36,6 +37,18 @@ c10::IValue replaced(const c10::IValue& value, Replacement replacement, c10::Dev
     return c10::IValue();
   }
   return value;
+}
+
+// Else the dispatcher would call the kernel of another device.
+bool has_meta_tensor(const torch::jit::Stack& stack) {
+  const auto is_meta = [](const at::Tensor& tensor) { return tensor.defined() && tensor.is_meta(); };
+  return std::any_of(stack.begin(), stack.end(), [&](const c10::IValue& value) {
+    if (value.isTensorList()) {
+      const auto tensors = value.toTensorVector();
+      return std::any_of(tensors.begin(), tensors.end(), is_meta);
+    }
+    return value.isTensor() && is_meta(value.toTensor());
+  });
 }
 
 class Silence : public c10::WarningHandler {
@@ -81,7 +94,12 @@ bool call_on_meta(
     const Op& op, const c10::OperatorHandle& form, torch::jit::Stack& stack, c10::ArrayRef<c10::IValue> arguments) {
   at::AutoDispatchBelowADInplaceOrView guard;
   try {
-    form.callBoxed(stack);
+    const c10::KernelFunction* function = has_meta_tensor(stack) ? shape_function(form) : nullptr;
+    if (function != nullptr) {
+      function->callBoxed(form, c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+    } else {
+      form.callBoxed(stack);
+    }
     return true;
   } catch (const c10::NotImplementedError&) {
     return false;

@@ -94,15 +94,21 @@ def test_what_every_number_decides_is_no_guard() -> None:
         assert not divides(4, s)
         assert divides(4, 12 * s)
         assert not always_equal(s, 37)
-        assert never_negative(s - 17)
-        assert not never_negative(s - 18)
+        assert never_negative(s - 2)
+        assert not never_negative(s - 3)
         assert symbols.guards == before
 
 
-def test_a_symbol_keeps_to_its_class() -> None:
+def test_a_size_has_a_least_and_a_greatest_value() -> None:
     with Symbols({"s0": (37, 2), "s1": (3, 0)}) as symbols:
-        assert {str(g) for g in symbols.guards.values()} == {"s0-17 >= 0", "-s0+64 >= 0", "s1+0 >= 0"}
-        assert upper_bound(ceildiv(read("{s0}"), 32)) == 2
+        assert {str(g) for g in symbols.guards.values()} == {"s0-2 >= 0", "-s0+2147483648 >= 0", "s1+0 >= 0"}
+
+
+def test_an_upper_bound_is_twice_the_number_at_hand() -> None:
+    with Symbols({"s0": (37, 2)}) as symbols:
+        assert upper_bound(ceildiv(read("{s0}"), 32)) == 4
+        assert "-((s0+31)/32)+4 >= 0" in {str(g) for g in symbols.guards.values()}
+        assert upper_bound(read("{s0}") % 5) == 4
 
 
 def test_taking_a_number_is_a_guard_of_equality() -> None:
@@ -143,4 +149,4 @@ def test_sizes_need_symbols() -> None:
     found = declared("trace\n  size s0 = 37, 2\n  size s1 = -4, -9\n  %0 = param f32[{s0}]\n")
     assert found is not None
     assert found.values == {"s0": 37, "s1": -4}
-    assert {str(g) for g in found.guards.values()} == {"s0-17 >= 0", "-s0+64 >= 0", "s1+9 >= 0"}
+    assert {str(g) for g in found.guards.values()} == {"s0-2 >= 0", "-s0+2147483648 >= 0", "s1+9 >= 0"}

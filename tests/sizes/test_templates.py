@@ -104,6 +104,9 @@ def test_a_compiled_program_serves_other_sizes_as_if_compiled_for_them() -> None
     assert made.template is not None
     assert _without_text(made.image) == _without_text(compile(trace(40)).image)
     assert made.template.admits([57])
-    assert not made.template.admits([65])
-    assert not made.template.admits([16])
+    assert made.template.admits([2])
+    assert not made.template.admits([1])
+    assert made.template.refusal([1]) == "s0-2 >= 0 does not hold where s0 = 1 (the symbol's least value)"
+    assert not made.template.admits([1 << 20])
+    assert "(codegen/scratchpad.py:" in made.template.refusal([1 << 20])
     assert _without_text(made.template.image(made.image, [57]))["shapes"] == [57, 12, 57, 12]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ftm_backend.codegen.errors import CodegenError
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.sizes import at_hand, never_negative
+from ftm_backend.sizes import Size, at_hand, never_negative
 from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Tile
 
 __all__ = ["Interval", "fits", "live_intervals", "plan"]
@@ -29,20 +29,29 @@ class Interval:
         return self.first <= other.last and other.first <= self.last
 
 
+_SPACES = ("am", "sm", "gsm")
+
+_ROOM = 4
+"""Sizes may become so many times what they are at hand and a ring of more slots still fits."""
+
+
 def plan(kernel: Kernel, machine: MachineParameters) -> None:
     """Sets the ``offset`` of every tile.
 
     Raises:
         CodegenError: when the tiles that are alive at once exceed a scratchpad.
     """
-    problem = _place(kernel, machine)
-    if problem:
-        raise CodegenError(problem)
+    placed = _place(kernel)
+    for space in _SPACES:
+        tiles, capacity = [tile for tile in placed if tile.space == space], machine.scratchpad_bytes(space)
+        if any(tile.offset + tile.bytes > capacity for tile in tiles):
+            raise CodegenError(_explain(kernel, space, capacity, tiles, machine.name))
 
 
 def fits(kernel: Kernel, machine: MachineParameters) -> bool:
-    """Whether the kernel's tiles fit; leaves offsets of a plan behind if they do."""
-    return _place(kernel, machine) is None
+    """Whether the kernel's tiles fit, and would if sizes grew; leaves offsets of a plan behind.  Writes no guard."""
+    ends = [(tile.offset + tile.bytes, machine.scratchpad_bytes(tile.space)) for tile in _place(kernel)]
+    return all(at_hand(end) * (_ROOM if isinstance(end, Size) else 1) <= capacity for end, capacity in ends)
 
 
 def live_intervals(kernel: Kernel) -> dict[Tile, Interval]:
@@ -53,23 +62,21 @@ def live_intervals(kernel: Kernel) -> dict[Tile, Interval]:
     return {tile: reader.interval(kernel.body, tile, None) for tile in kernel.tiles if tile in accessed}
 
 
-def _place(kernel: Kernel, machine: MachineParameters) -> str | None:
-    """Plans every space; gives the reason if that is not possible."""
+def _place(kernel: Kernel) -> list[Tile]:
+    """Gives every tile an offset, as low as it can be; gives those that are accessed: others lie at 0 and need no room."""
     intervals = live_intervals(kernel)
-    for space in ("am", "sm", "gsm"):
-        tiles = [tile for tile in kernel.tiles if tile.space == space]
+    found: list[Tile] = []
+    for space in _SPACES:
         placed: list[Tile] = []
-        for tile in sorted(tiles, key=lambda t: (-at_hand(t.bytes), t.name)):
+        for tile in sorted((t for t in kernel.tiles if t.space == space), key=lambda t: (-at_hand(t.bytes), t.name)):
             if tile not in intervals:
                 tile.offset = 0
                 continue
             mine = intervals[tile]
             tile.offset = _lowest(tile.bytes, sorted((t for t in placed if intervals[t].meets(mine)), key=lambda t: at_hand(t.offset)))
             placed.append(tile)
-        capacity = machine.scratchpad_bytes(space)
-        if any(tile.offset + tile.bytes > capacity for tile in placed):
-            return _explain(kernel, space, capacity, placed, machine.name)
-    return None
+        found += placed
+    return found
 
 
 def _lowest(needed: int, others: list[Tile]) -> int:

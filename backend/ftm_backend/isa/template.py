@@ -40,21 +40,36 @@ class Template:
 
     symbols: names, in the order of values.  texts: the polynomials of all numbers that are sizes.  places: for each such
     number in the image its first byte, how many bytes it has, and which polynomial it is.  guards: polynomials, each with
-    what is asked of it, one of ``== != >=`` 0.
+    what is asked of it, one of ``== != >=`` 0, and the place in the compiler that asked.
     """
 
     symbols: tuple[str, ...]
     texts: tuple[str, ...]
     places: tuple[tuple[int, int, int], ...]
-    guards: tuple[tuple[str, str], ...]
+    guards: tuple[tuple[str, str, str], ...]
 
     def admits(self, values: Sequence[int]) -> bool:
         """Whether the program is right for these values of the symbols."""
-        tests = [_HOLDS[relation] for _, relation in self.guards]
         try:
-            return all(test(number) for test, number in zip(tests, self._guard_values(*values), strict=True))
+            return all(test(number) for test, number in zip(self._tests, self._guard_values(*values), strict=True))
         except ZeroDivisionError:  # of a number that the symbols' least values do not allow
             return False
+
+    def refusal(self, values: Sequence[int]) -> str:
+        """The first guard that does not hold for these values, for people; empty where all do."""
+        at = ", ".join(f"{symbol} = {value}" for symbol, value in zip(self.symbols, values, strict=True))
+        try:
+            numbers = self._guard_values(*values)
+        except ZeroDivisionError:
+            return f"a guard divides by 0 where {at}"
+        for (size, relation, place), test, number in zip(self.guards, self._tests, numbers, strict=True):
+            if not test(number):
+                return f"{size} {relation} 0 does not hold where {at} ({place})"
+        return ""
+
+    @functools.cached_property
+    def _tests(self) -> list[Callable[[int], bool]]:
+        return [_HOLDS[relation] for _, relation, _ in self.guards]
 
     def image(self, image: bytes, values: Sequence[int]) -> bytes:
         """The image for values that it admits, from that of any others.
@@ -78,7 +93,7 @@ class Template:
 
     @functools.cached_property
     def _guard_values(self) -> Callable[..., tuple[int, ...]]:
-        return evaluator([text for text, _ in self.guards], self.symbols)
+        return evaluator([text for text, _, _ in self.guards], self.symbols)
 
     def _bits(self, values: Sequence[int]) -> list[int]:
         """What is written for each text: the number, or the bits of a floating one."""
@@ -116,9 +131,9 @@ class Template:
         """The reverse, for an image of so many bytes; raises TemplateError for what is no template."""
         try:
             symbols, texts, places, guards = json.loads(data)
-            made = cls(tuple(symbols), tuple(texts), tuple((at, n, k) for at, n, k in places), tuple((t, r) for t, r in guards))
+            made = cls(tuple(symbols), tuple(texts), tuple((at, n, k) for at, n, k in places), tuple((t, r, p) for t, r, p in guards))
             good = all(n in (4, 8) and 0 <= at <= image_bytes - n and 0 <= k < len(made.texts) for at, n, k in made.places)
-            good = good and all(relation in _HOLDS for _, relation in made.guards)
+            good = good and all(relation in _HOLDS for _, relation, _ in made.guards)
             values = [1] * len(made.symbols)
             good = good and all(map(str.isidentifier, made.symbols)) and made._numbers is not None and made._guard_values is not None
         except (ValueError, TypeError, RecursionError, AttributeError, SizeError) as error:
@@ -145,7 +160,7 @@ def assemble(text: str) -> tuple[bytes, Template | None]:
         raise TemplateError("a size went into a part of the program that is not written as it is")
     texts = list(dict.fromkeys(placed.texts))
     number = {text: k for k, text in enumerate(texts)}
-    guards = tuple((guard.size, guard.relation) for guard in symbols.guards.values())
+    guards = tuple((guard.size, guard.relation, guard.place) for guard in symbols.guards.values())
     made = Template(tuple(symbols.values), tuple(texts), tuple((at, size, number[placed.texts[k]]) for at, size, k in places), guards)
     return made.image(image, tuple(symbols.values.values())), made
 

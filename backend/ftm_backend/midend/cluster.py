@@ -90,8 +90,8 @@ def acceptable(domain: Domain, machine: MachineParameters) -> bool:
 def _fits(domain: Domain, shape: Shape, machine: MachineParameters) -> bool:
     """Whether tiles of all held elements fit, with a vector's width of free ones where those are columns."""
     held = set(shape.held)
-    width = volume([leaf.extent for leaf in held])
-    free = volume([leaf.extent for leaf in shape.free])
+    width = at_hand(volume([leaf.extent for leaf in held]))
+    free = at_hand(volume([leaf.extent for leaf in shape.free]))
     total = 0
     for s in domain.loops:
         if not held.issubset(domain.span(s)):

@@ -17,6 +17,7 @@ from math import prod
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Statement
 from ftm_backend.midend.tiling import Operand as TiledOperand
+from ftm_backend.sizes import at_hand
 
 __all__ = ["Contraction", "Form", "axes_of", "match", "merge_loops", "volume"]
 
@@ -154,7 +155,7 @@ def axes_of(contraction: Contraction, others: Sequence[Affine]) -> Form:
     def far(loop: int) -> int:
         # Results are walked in their own order; reduced loops in the order of the operand they stride most.
         reduced = contraction.statement.reduced[loop]
-        return max(abs(x.coeffs[loop]) for x in accesses[:2]) if reduced else abs(accesses[2].coeffs[loop])
+        return max(abs(at_hand(x.coeffs[loop])) for x in accesses[:2]) if reduced else abs(at_hand(accesses[2].coeffs[loop]))
 
     for members in groups.values():
         members.sort(key=far, reverse=True)

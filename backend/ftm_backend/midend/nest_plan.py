@@ -162,13 +162,13 @@ def _cut(plan: TilePlan, axes: Axes) -> None:
     rows, columns = plan.rows, plan.columns
     elements = max(kernel.machine.am_bytes // _SHARE // (element_bytes(axes) + pattern_bytes(axes, rows, columns)), 64)
     if shape.resident and shape.turned:
-        _fit(plan, columns, max(elements // max(plan.row_count(), 1), 1))
+        _fit(plan, columns, max(elements // max(at_hand(plan.row_count()), 1), 1))
     elif shape.resident:
-        _fit(plan, rows, max(elements // max(plan.column_count(), 1), 1))
+        _fit(plan, rows, max(elements // max(at_hand(plan.column_count()), 1), 1))
     else:
         if columns:
             _cut_axis(plan, columns, max(elements // 8 if rows else elements, 1))
-        _fit(plan, rows, max(elements // max(plan.column_count(), 1), 1))
+        _fit(plan, rows, max(elements // max(at_hand(plan.column_count()), 1), 1))
     if not kernel.one_core:
         _spread(plan, axes)
 
@@ -239,7 +239,7 @@ def _share(plan: TilePlan, axes: Axes) -> None:
     best = max(outer, key=lambda level: at_hand(level.trips), default=None)
     widest = max(inner, key=lambda level: at_hand(level.trips), default=None)
     cores = kernel.machine.cores
-    if widest is not None and (best is None or at_hand(best.trips) < cores) and widest.trips > 1 and _can_split(axes):
+    if widest is not None and (best is None or at_hand(best.trips) < cores) and at_hand(widest.trips) > 1 and _can_split(axes):
         plan.divided, plan.parts = widest, min(at_hand(widest.trips), 2 * cores)
     else:
         plan.divided = best

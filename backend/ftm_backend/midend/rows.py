@@ -68,9 +68,9 @@ class _Scatter:
         machine = self.kernel.machine
         item = ELEMENT_BYTES[self.dest.value.dtype]
         room = machine.am_bytes // _PART_OF_AM // item
-        share = max(_LEAST_COLUMNS, ceildiv(self.width, machine.cores))
+        share = max(_LEAST_COLUMNS, ceildiv(at_hand(self.width), machine.cores))
         columns = largest((self.width,), min(share, room))
-        rows = largest((max(1, self.moves),), min(room // columns.elements, machine.am_bytes // _PART_OF_AM // 8))
+        rows = largest((max(1, self.moves),), min(room // at_hand(columns.elements), machine.am_bytes // _PART_OF_AM // 8))
         stores = self.statement.results[0].stores
         with self.b.for_(*core_share(self.b, self.kernel, columns.blocks)) as block:
             at = self.blocks.place((1,), columns, block)
@@ -150,8 +150,8 @@ class _Gather:
         room = self.kernel.machine.am_bytes // _PART_OF_AM // (tiles * widest)
         row_extents, column_extents = ([blocks.extents[a] for a in g] for g in (self.rows, self.columns))
         columns = largest(column_extents, room)
-        share = ceildiv(prod(row_extents), self.kernel.machine.cores)
-        rows = largest(row_extents, min(share, room // columns.elements))
+        share = ceildiv(at_hand(prod(row_extents)), self.kernel.machine.cores)
+        rows = largest(row_extents, min(share, room // at_hand(columns.elements)))
         tile = b.tile(found.table.dtype, rows.elements, columns.elements)
         computed = self._computed_numbers(rows)
         ids = b.tile(self.row_reads[0].value.dtype, rows.elements, 1) if computed is None else computed.tiles[id(found.identity)]

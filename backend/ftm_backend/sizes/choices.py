@@ -38,14 +38,12 @@ def divides(divisor: int, size: int) -> bool:
 
 
 def upper_bound(size: int) -> int:
-    """A number that a size is never above: the greatest of its class if that is near, else that at hand, with a guard."""
+    """A number that a size is never above: the greatest that it can be if that is near, else twice that at hand, with a guard."""
     if not isinstance(size, Size):
         return size
-    high = size.bounds[1]
-    if high <= 2 * size.value:
-        return int(high)
-    assert size <= size.value
-    return size.value
+    bound = int(min(size.bounds[1], 2 * size.value))
+    assert size <= bound
+    return bound
 
 
 def always_equal(left: float, right: float) -> bool:

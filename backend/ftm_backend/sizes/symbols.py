@@ -26,16 +26,8 @@ class Guard:
         return f"{self.size} {self.relation} 0"
 
 
-_SMALLEST_CLASS, _CLASSES = 16, 4
-
-
-def _class_of(extent: int) -> tuple[int, int]:
-    """The sizes that one program serves: up to 16, to 64, to 256, ...: what is best for one of them is good for the others."""
-    low, high = 0, _SMALLEST_CLASS
-    while high < extent:
-        low, high = high, high * _CLASSES
-    return low + 1, high
-
+_LARGEST = 1 << 31
+"""Bytes that are products of a size and a few numbers are no question of 64 bits."""
 
 _HERE = Path(__file__).parent
 
@@ -50,7 +42,7 @@ class Symbols:
 
     Args:
         values: for each symbol its number at hand and the least number that it may be; one that is at least 2 is a size
-            of tensors, and keeps to its class.
+            of tensors, and not above ``_LARGEST``.
     """
 
     def __init__(self, values: Mapping[str, tuple[int, int]]) -> None:
@@ -58,12 +50,12 @@ class Symbols:
         self.guards: dict[tuple[str, str], Guard] = {}
         self._bounds: dict[str, tuple[float, float]] = {}
         self._placed: list[str] | None = None
-        for name, (value, least) in values.items():
-            low, high = _class_of(value) if least > 1 else (least, math.inf)
-            self._bounds[name] = max(least, low), high
-            self.guards[name, ">="] = Guard(f"{name}{-max(least, low):+d}", ">=", "the symbol's least value")
+        for name, (_, least) in values.items():
+            high = _LARGEST if least > 1 else math.inf
+            self._bounds[name] = least, high
+            self.guards[name, ">="] = Guard(f"{name}{-least:+d}", ">=", "the symbol's least value")
             if high != math.inf:
-                self.guards[f"-{name}", ">="] = Guard(f"-{name}+{high}", ">=", "the symbol's class")
+                self.guards[f"-{name}", ">="] = Guard(f"-{name}+{high}", ">=", "the symbol's greatest value")
 
     def __enter__(self) -> Symbols:
         _CURRENT.append(self)

@@ -1,0 +1,99 @@
+"""Programs that ftm has never seen: what they cost from an empty cache and with a full one, beside the CPU.
+
+    python benchmarks/cold.py [--only reinforce ...] [--seed 0] [--json]
+
+Each runs in processes of its own: on ftm with an empty cache, again with what that left, and on the CPU. Beside the seconds
+stand the programs that were compiled, the instances that were made of general ones, the seconds that compiling took, and whether the
+results are those of the CPU (random numbers are drawn on the device, so programs that sample may part). Ratios of
+one run are comparable, seconds are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import torch
+from programs import PROGRAMS
+
+LIMIT = 900.0  # seconds for one process
+
+
+def measure(name: str, device: str, seed: int) -> dict[str, Any]:
+    """Seconds of one run in this process, its result, and what was compiled."""
+    import ftm_lazy
+
+    torch.manual_seed(seed)
+    if device != "cpu":
+        torch.zeros(1, device=device).item()  # starts the compiler's process
+    run = PROGRAMS[name](device)
+    if device != "cpu":
+        torch.zeros(1, device=device).item()  # the parameters are there
+        ftm_lazy.metrics.reset()
+    begin = time.perf_counter()
+    result = float(run().detach().double().sum())
+    row: dict[str, Any] = {"seconds": time.perf_counter() - begin, "result": result}
+    if device != "cpu":
+        row |= {key: ftm_lazy.metrics.counters()[key] for key in ("compiles", "instances", "executions")}
+        row["compiling"] = sum(seconds for _, seconds in ftm_lazy.compiler.bridge().causes().values())
+    return row
+
+
+def child(cache: str, *words: str) -> dict[str, Any]:
+    """What this script measures in a process of its own."""
+    command = [sys.executable, __file__, *words]
+    done = subprocess.run(command, env=os.environ | {"FTM_CACHE_DIR": cache}, stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=True)
+    row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return row
+
+
+def compare(name: str, seed: int) -> dict[str, Any]:
+    """A program's row of the table."""
+    words = "--measure", name, "--seed", str(seed)
+    with tempfile.TemporaryDirectory() as cache:
+        cold, warm = (child(cache, *words) for _ in range(2))
+        cpu = child(cache, *words, "--device", "cpu")
+    same = abs(cold["result"] - cpu["result"]) <= 1e-3 * max(1.0, abs(cpu["result"]))
+    return {"cold": cold["seconds"], "warm": warm["seconds"], "cpu": cpu["seconds"], "compiling": cold["compiling"],
+            "compiles": cold["compiles"], "instances": cold["instances"], "runs": cold["executions"], "warm compiles": warm["compiles"],
+            "same": same}
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", choices=PROGRAMS, default=list(PROGRAMS), metavar="PROGRAM", help=", ".join(PROGRAMS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--device", default="ftm", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measure(options.measure, options.device, options.seed)))
+        return
+    heads = ("cold", "warm", "cpu", "compiling", "compiles", "instances", "runs", "warm compiles", "same")
+    if not options.json:
+        print(f"{'program':20}" + "".join(f"{head:>{max(9, len(head) + 2)}}" for head in heads))
+    for name in options.only:
+        try:
+            row = compare(name, options.seed)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            row = {"failed": str(error)[-80:]}
+        if options.json:
+            print(json.dumps({"program": name} | row), flush=True)
+        elif "failed" in row:
+            print(f"{name:20} {row['failed']}", flush=True)
+        else:
+            print(f"{name:20}" + "".join(
+                f"{row[head]:>{max(9, len(head) + 2)}{'.2f' if isinstance(row[head], float) else ''}}" if head != "same"
+                else f"{'yes' if row[head] else 'no':>9}" for head in heads), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+#include "eager/shape_functions.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/MetaFunctions.h>
+#include <ATen/Operators.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/native/layer_norm.h>
+
+#include <unordered_map>
+
+namespace ftm {
+namespace {
+
+const c10::DispatchKeySet kMetaKey(c10::DispatchKey::Meta);
+
+// --- ops that many programs call, and that have no structured kernel -----------------------------------
+
+at::Tensor relu(const at::Tensor& self) {
+  TORCH_CHECK(self.scalar_type() != at::kBool, "Boolean inputs not supported for relu");
+  return at::meta::clamp_min(self, 0);
+}
+
+at::Tensor select_where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
+  if (condition.scalar_type() != at::kBool) {
+    return at::_ops::where_self::redispatch(kMetaKey, condition, self, other);
+  }
+  const auto iterator = at::TensorIteratorConfig()
+                            .check_all_same_dtype(false)
+                            .allow_cpu_scalars(true)
+                            .add_owned_output(at::Tensor(at::detail::empty_meta({0}, at::result_type(self, other))))
+                            .add_const_input(condition)
+                            .add_const_input(self)
+                            .add_const_input(other)
+                            .build();
+  return iterator.output();
+}
+
+std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double p, std::optional<bool> train) {
+  if (!at::isFloatingType(input.scalar_type())) {
+    return at::_ops::native_dropout::redispatch(kMetaKey, input, p, train);
+  }
+  return {at::empty_like(input), at::empty_like(input, input.options().dtype(at::kBool))};
+}
+
+at::Tensor rolled(const at::Tensor& self, c10::SymIntArrayRef shifts, at::IntArrayRef dims) {
+  if (shifts.size() != 1 || dims.size() != 1 || self.numel() == 0) {
+    return at::_ops::roll::redispatch(kMetaKey, self, shifts, dims);
+  }
+  const int64_t size = self.size(dims[0]);
+  const int64_t begin = ((-shifts[0].expect_int()) % size + size) % size;
+  const at::Tensor parts[] = {self.narrow(dims[0], begin, size - begin), self.narrow(dims[0], 0, begin)};
+  return at::meta::cat(at::TensorList(parts), dims[0]);
+}
+
+// Those of one dtype with their statistics; others are for the dispatcher.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(
+    const at::Tensor& input, c10::SymIntArrayRef normalized_shape, const std::optional<at::Tensor>& weight,
+    const std::optional<at::Tensor>& bias, double eps) {
+  const auto dtype = input.scalar_type();
+  const auto other = [&](const std::optional<at::Tensor>& parameter) {
+    return parameter && parameter->defined() && parameter->scalar_type() != dtype;
+  };
+  const auto shape = c10::asIntArrayRefSlowOpt(normalized_shape);
+  if (!shape || (dtype != at::kFloat && dtype != at::kDouble) || other(weight) || other(bias)) {
+    return at::_ops::native_layer_norm::redispatch(kMetaKey, input, normalized_shape, weight, bias, eps);
+  }
+  at::native::_check_layer_norm_inputs(input, *shape, weight.value_or(at::Tensor()), bias.value_or(at::Tensor()));
+  c10::DimVector rows(input.sizes());
+  std::fill(rows.end() - static_cast<int64_t>(shape->size()), rows.end(), 1);
+  const auto statistics = [&] { return at::Tensor(at::detail::empty_meta(rows, dtype)); };
+  return {at::Tensor(at::detail::empty_meta(input.sizes(), dtype)), statistics(), statistics()};
+}
+
+// --- all -----------------------------------------------------------------------------------------------
+
+using Table = std::unordered_map<c10::OperatorName, c10::KernelFunction>;
+
+Table make_table() {
+  Table table;
+#define FTM_SHAPE(function, op)                                                                              \
+  table.emplace(                                                                                             \
+      c10::OperatorName(at::_ops::op::name, at::_ops::op::overload_name),                                    \
+      c10::KernelFunction::makeFromUnboxedRuntimeFunction(static_cast<at::_ops::op::schema*>(&at::meta::function)));
+#include "eager/shape_functions.inc"
+#undef FTM_SHAPE
+  const auto add = [&](auto op, auto* function) {
+    using Op = decltype(op);
+    table.emplace(
+        c10::OperatorName(Op::name, Op::overload_name),
+        c10::KernelFunction::makeFromUnboxedRuntimeFunction(static_cast<typename Op::schema*>(function)));
+  };
+  add(at::_ops::native_dropout(), &dropout);
+  add(at::_ops::relu(), &relu);
+  add(at::_ops::roll(), &rolled);
+  add(at::_ops::where_self(), &select_where);
+  add(at::_ops::native_layer_norm(), &layer_norm);
+  return table;
+}
+
+} // namespace
+
+const c10::KernelFunction* shape_function(const c10::OperatorHandle& op) {
+  static const Table table = make_table();
+  const auto found = table.find(op.operator_name());
+  return found == table.end() ? nullptr : &found->second;
+}
+
+} // namespace ftm

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <ATen/core/boxing/KernelFunction.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace ftm {
+
+// The function that says what an op returns, from tensors on the meta device; null for ops that have none in C++.
+//
+// The dispatcher's Meta key leads to Python for most of these ops, which takes 50 to 3,000 times as long, and its first
+// call imports torch._dynamo.
+const c10::KernelFunction* shape_function(const c10::OperatorHandle& op);
+
+} // namespace ftm
