@@ -16,7 +16,7 @@ def efficientnet() -> nn.Module:
     """EfficientNet-B0."""
     from transformers import EfficientNetConfig, EfficientNetForImageClassification
 
-    config = EfficientNetConfig(image_size=64, width_coefficient=1.0, depth_coefficient=1.0, num_labels=10)
+    config = EfficientNetConfig(image_size=64, width_coefficient=1.0, depth_coefficient=1.0, hidden_dim=1280, num_labels=10)
     return EfficientNetForImageClassification(config)
 
 

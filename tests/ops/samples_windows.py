@@ -25,11 +25,14 @@ POOLS = (  # input, kernel, stride, padding, ceil; the first entries of kernel, 
     ((1, 1, 5, 8, 8), [4, 4, 2], [1, 3, 1], [2, 2, 1], False),
     ((0, 2, 4, 6, 6), [2, 2, 2], [2, 2, 2], [0, 0, 0], False),
 )
+LARGER = ((2, 3, 2, 3), [40, 9], [40, 9], [0, 1], True)  # windows larger than the input, which ceil_mode allows in 2-D
 
 
 def pools(dims: int) -> Any:
     for shape, *lists, ceil in POOLS:
         yield ((*shape[: len(shape) - 3], *shape[len(shape) - dims :]), *(v[:dims] for v in lists), ceil)
+    if dims == 2:
+        yield LARGER
 
 
 def nans(x: torch.Tensor) -> torch.Tensor:
@@ -47,7 +50,7 @@ def max_pool(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     dims = dims_of(op)
     for shape, kernel, stride, padding, ceil in pools(dims):
         for dilation in ([1] * dims, [2] + [1] * (dims - 1)):
-            if dilation[0] == 2 and kernel[0] == 2:
+            if dilation[0] == 2 and kernel[0] in (2, 40):  # nothing is left of the input
                 continue
             x = source.tensor(shape, dtype, -30, 30)
             args = (kernel, stride, padding, dilation, ceil)

@@ -35,6 +35,7 @@ def maximum_of_windows(b: Any, x: Any, w: Window) -> tuple[Any, Any]:
     """(maxima, their places) of shape [planes, windows...]"""
     from ftm_backend.frontend.builder import Input, Output
 
+    w = w.trimmed()
     padded, index, shape = windows(b, x, w, e.lowest(x.dtype)), w.index(b), (w.planes, *w.out)
     (values,) = b.generic(
         w.loops, [Input(padded, index)], [Output(x.dtype, shape, w.kept, e.lowest(x.dtype))],
@@ -54,9 +55,9 @@ def average(b: Any, x: Any, w: Window, include_pad: bool, override: int | None) 
     """Means of windows, of the op's result type."""
     from ftm_backend.frontend.builder import Input, Output
 
-    dtype = compute_dtype(x.dtype)
+    dtype, read = compute_dtype(x.dtype), w.trimmed()
     (total,) = b.generic(
-        w.loops, [Input(windows(b, x, w, 0), w.index(b))], [Output(dtype, (w.planes, *w.out), w.kept, 0)],
+        read.loops, [Input(windows(b, x, read, 0), read.index(b))], [Output(dtype, (w.planes, *w.out), w.kept, 0)],
         lambda v, carried: carried + v.to(dtype), reduced=w.inner,
     )
     mean = _divided(b, total, _divisors(w, include_pad, override), dtype)
@@ -68,7 +69,7 @@ def average_backward(b: Any, grad_output: Any, x: Any, w: Window, include_pad: b
     dtype = compute_dtype(x.dtype)
     grad = b.reshape(grad_output, (w.planes, *w.out))
     share = _divided(b, grad, _divisors(w, include_pad, override), dtype)
-    made = gather_windows(b, w, [(share, 0)], dtype, lambda g: g)
+    made = gather_windows(b, w.trimmed(), [(share, 0)], dtype, lambda g: g)
     return b.cast(b.reshape(made, x.shape), x.dtype)
 
 
@@ -138,7 +139,7 @@ def _records(dims: int) -> None:
         def element(grad: Any, chosen: Any, position: Any) -> Any:
             return e.where(chosen.eq(position), grad.to(dtype), 0)
 
-        made = gather_windows(b, w, [(grad, 0), (places, -1)], dtype, element, numbered=True)
+        made = gather_windows(b, w.trimmed(), [(grad, 0), (places, -1)], dtype, element, numbered=True)
         return b.cast(b.reshape(made, self.shape), self.dtype)
 
     @lowering(f"aten::avg_pool{dims}d", FLOATS + ("i64",), "avg_pool", _SUMS)

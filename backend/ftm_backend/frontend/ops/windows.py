@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,6 +32,13 @@ class Window:
         return isinstance(other, Window) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def trimmed(self) -> Window:
+        """The same windows without the places that lie behind the end of x in every one of them: where a window is larger than x."""
+        made = copy.copy(self)
+        made.kernel = [min(k, max(-(-(n + p) // d), 1))
+                       for k, n, p, d in zip(self.kernel, self.size, self.padding, self.dilation, strict=True)]
+        return made
 
     def _spread(self, values: list[int]) -> list[int]:
         return values * self.dims if len(values) == 1 else values
