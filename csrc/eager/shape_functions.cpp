@@ -77,9 +77,9 @@ using Table = std::unordered_map<c10::OperatorName, c10::KernelFunction>;
 
 Table make_table() {
   Table table;
-#define FTM_SHAPE(function, op)                                                                              \
-  table.emplace(                                                                                             \
-      c10::OperatorName(at::_ops::op::name, at::_ops::op::overload_name),                                    \
+#define FTM_SHAPE(function, op)                                           \
+  table.emplace(                                                          \
+      c10::OperatorName(at::_ops::op::name, at::_ops::op::overload_name), \
       c10::KernelFunction::makeFromUnboxedRuntimeFunction(static_cast<at::_ops::op::schema*>(&at::meta::function)));
 #include "eager/shape_functions.inc"
 #undef FTM_SHAPE
