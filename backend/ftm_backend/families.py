@@ -8,6 +8,7 @@ polynomials, or it has no values.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,17 +18,15 @@ from ftm_backend.sizes import evaluator
 
 __all__ = ["Relation", "relate", "split"]
 
-_ARGUMENTS = (
+_ARGUMENTS = frozenset((
     "C", "HxW", "N", "diagonal", "end", "index", "input_size", "input_sizes", "k", "length", "m", "n", "normalized_shape", "num_classes",
     "num_samples", "num_weights", "offset", "output_size", "pad", "repeats", "self_sizes", "shifts", "size", "sizes", "split_size",
     "split_sizes", "start", "steps", "storage_offset", "strides",
-)
+))
 """What counts elements or says where they are.  Others, such as dimensions, decide what is computed: members have them in common."""
-_PART = re.compile(
-    r'"(?:[^"\\]|\\.)*"|\b[a-z]+\d+\[[\d,]+\]|(?<![\w.])(?:ARGUMENT)=(?:\[[-\d,]+\]|-?\d+(?![\w.]))'
-    .replace("ARGUMENT", "|".join(_ARGUMENTS))
-)
-"""A string, in which there are no numbers; a type; an argument."""
+_PART = re.compile(r'"(?:[^"\\]|\\.)*+"|(?<![\w.])(\w++)(?:(\[)[\d,]+\]|=(?:\[[-\d,]+\]|-?\d+(?![\w.])))')
+"""A string, in which there are no numbers; what may be a type, ``f32[8,6]``; what may be an argument, ``sizes=[8,6]``."""
+_TYPE = re.compile(r"[a-z]+\d+")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+")
 _FACTORS = 12
 _STEEP, _NEAR, _SURE = 4, 64, 3
@@ -37,22 +36,36 @@ and ``8*s0+7``. What so many different members agree on is no accident."""
 
 def split(text: str) -> tuple[str, tuple[int, ...]]:
     """What a trace's text shares with its family, and its numbers in order."""
-    pieces, at = [], 0
-    numbers = []
-    for start, end, _ in _spans(text):
-        pieces.append(text[at:start])
-        numbers.append(int(text[start:end]))
-        at = end
-    return "#".join([*pieces, text[at:]]), tuple(numbers)
+    numbers: list[int] = []
+
+    def part(found: re.Match[str]) -> str:
+        words, here = _split_part(found[0])
+        numbers.extend(here)
+        return words
+
+    return _PART.sub(part, text), tuple(numbers)
+
+
+@functools.lru_cache(1 << 14)
+def _split_part(words: str) -> tuple[str, tuple[int, ...]]:
+    """The same of a part; a trace has few different ones."""
+    found = _PART.fullmatch(words)
+    assert found is not None
+    return (_NUMBER.sub("#", words), tuple(map(int, _NUMBER.findall(words)))) if _varies(found) else (words, ())
 
 
 def _spans(text: str) -> Iterator[tuple[int, int, bool]]:
     """Where each number that may vary begins and ends, and whether it is a size of a tensor."""
     for part in _PART.finditer(text):
-        if part[0][0] != '"':
-            is_type = "=" not in part[0]
+        if _varies(part):
             for number in _NUMBER.finditer(text, *part.span()):
-                yield (*number.span(), is_type)
+                yield (*number.span(), part[2] is not None)
+
+
+def _varies(part: re.Match[str]) -> bool:
+    """Whether it is a type or an argument whose numbers may vary."""
+    name = part[1]
+    return name is not None and (name in _ARGUMENTS if part[2] is None else _TYPE.fullmatch(name) is not None)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,27 @@ namespace {
 
 const c10::DispatchKeySet kMetaKey(c10::DispatchKey::Meta);
 
-// --- ops that many programs call, and that have no structured kernel -----------------------------------
+// --- ops that many programs call, and that have no structured kernel, or one that checks less -----------------------------------
+
+// That of ATen leaves the word to the kernel.
+void check_approximation(c10::string_view approximate) {
+  TORCH_CHECK(approximate == "none" || approximate == "tanh", "approximate argument must be either none or tanh.");
+}
+
+at::Tensor gelu(const at::Tensor& self, c10::string_view approximate) {
+  check_approximation(approximate);
+  return at::meta::gelu(self, approximate);
+}
+
+at::Tensor& gelu_(at::Tensor& self, c10::string_view approximate) {
+  check_approximation(approximate);
+  return at::meta::gelu_(self, approximate);
+}
+
+at::Tensor gelu_backward(const at::Tensor& grad_output, const at::Tensor& self, c10::string_view approximate) {
+  check_approximation(approximate);
+  return at::meta::gelu_backward(grad_output, self, approximate);
+}
 
 at::Tensor relu(const at::Tensor& self) {
   TORCH_CHECK(self.scalar_type() != at::kBool, "Boolean inputs not supported for relu");
@@ -39,7 +59,8 @@ std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double p, st
   if (!at::isFloatingType(input.scalar_type())) {
     return at::_ops::native_dropout::redispatch(kMetaKey, input, p, train);
   }
-  return {at::empty_like(input), at::empty_like(input, input.options().dtype(at::kBool))};
+  const auto mask = input.numel() == 0 ? input.scalar_type() : at::kBool; // as the CPU says
+  return {at::empty_like(input), at::empty_like(input, input.options().dtype(mask))};
 }
 
 at::Tensor rolled(const at::Tensor& self, c10::SymIntArrayRef shifts, at::IntArrayRef dims) {
@@ -89,6 +110,9 @@ Table make_table() {
         c10::OperatorName(Op::name, Op::overload_name),
         c10::KernelFunction::makeFromUnboxedRuntimeFunction(static_cast<typename Op::schema*>(function)));
   };
+  add(at::_ops::gelu(), &gelu);
+  add(at::_ops::gelu_(), &gelu_);
+  add(at::_ops::gelu_backward(), &gelu_backward);
   add(at::_ops::native_dropout(), &dropout);
   add(at::_ops::relu(), &relu);
   add(at::_ops::roll(), &rolled);

@@ -1,0 +1,120 @@
+"""Which general program serves which trace: what it is chosen for, when there is another, what other processes find."""
+
+from __future__ import annotations
+
+import pytest
+
+from ftm_backend.driver import compile
+from ftm_backend.executable import Executable
+from ftm_backend.isa.template import TemplateError
+from ftm_lazy.general import Families, Proposal
+
+
+def _trace(rows: int, columns: int = 12) -> str:
+    return (f"trace\n  %0 = param f32[{rows},{columns}]\n  $0 = scalar f64\n"
+            f"  %1 = aten::mul.Scalar(self=%0, other=$0) : f32[{rows},{columns}]\n  return %1\n")
+
+
+class _Store:
+    def __init__(self) -> None:
+        self.entries: dict[str, bytes] = {}
+        self.removed: list[str] = []
+
+    def families(self) -> Families:
+        """Those of a new process."""
+        return Families((self.entries.get, self.entries.__setitem__, self._remove))
+
+    def _remove(self, text: str, reason: str) -> None:
+        del self.entries[text]
+        self.removed.append(reason)
+
+
+def _asked(families: Families, text: str) -> str:
+    """What a process does that wants a program: ``instance``, ``special``, or ``general``."""
+    if families.instance(text) is not None:
+        return "instance"
+    for proposal in families.propose(text):
+        families.keep(proposal, compile(proposal.text))
+        return "general"
+    return "special"
+
+
+def test_the_second_member_makes_the_program_of_all() -> None:
+    families = _Store().families()
+    assert [_asked(families, _trace(rows)) for rows in (30, 6, 19, 64, 130, 7)] == ["special", "general", *["instance"] * 4]
+
+
+def test_a_program_is_chosen_for_twice_the_largest() -> None:
+    families = _Store().families()
+    families.note(_trace(30))
+    first, second = families.propose(_trace(6))
+    assert (first.values, first.chosen_for) == ((6,), (60,))
+    assert (second.values, second.chosen_for) == ((6,), (6,))
+    assert "  size s0 = 60, 2\n" in first.text
+    assert families.keep(first, compile(first.text)) == families.instance(_trace(6))
+
+
+def test_members_that_are_far_get_a_program_when_there_are_several() -> None:
+    families = _Store().families()
+    assert [_asked(families, _trace(rows)) for rows in (4, 5)] == ["special", "general"]  # chosen for 10
+    assert [_asked(families, _trace(rows)) for rows in range(100, 107)] == ["instance"] * 7
+    assert [_asked(families, _trace(100)) for _ in range(9)] == ["instance"] * 9  # the same one again is no other
+    assert _asked(families, _trace(107)) == "general"  # chosen for 214
+    assert [_asked(families, _trace(rows)) for rows in (108, 500, 30, 4)] == ["instance"] * 4
+
+
+def test_a_program_that_serves_others_alone_is_not_kept() -> None:
+    families = _Store().families()
+    families.note(_trace(30))
+    proposal = families.propose(_trace(6))[0]
+    made = compile(proposal.text)
+    with pytest.raises(TemplateError, match="s0-2 >= 0 does not hold where s0 = 1"):
+        families.keep(Proposal(proposal.text, proposal.relation, proposal.family, (1,), proposal.chosen_for), made)
+    with pytest.raises(TemplateError, match="it has no sizes"):
+        families.keep(proposal, Executable(made.image, made.asm, made.machine))
+    assert families.instance(_trace(6)) is None
+
+
+def test_a_family_without_success_is_left_alone() -> None:
+    families = _Store().families()
+    families.note(_trace(30))
+    for rows in (6, 7):
+        families.fail(families.propose(_trace(rows))[-1])
+    assert families.propose(_trace(8)) == []
+
+
+def test_why_a_program_does_not_serve() -> None:
+    families = _Store().families()
+    assert families.refusal(_trace(3)) == ""
+    for rows in (30, 6):
+        _asked(families, _trace(rows))
+    assert families.refusal(_trace(3)) == ""
+    assert families.refusal(_trace(1)) == "its numbers are related otherwise"
+    assert families.refusal(_trace(1 << 20)).startswith("-")
+    assert "does not hold where s0 = 1048576 (codegen/scratchpad.py:" in families.refusal(_trace(1 << 20))
+    assert families.refusal(_trace(6, 13)) == "its numbers are related otherwise"
+
+
+def test_other_processes_find_them() -> None:
+    store = _Store()
+    families = store.families()
+    for rows in (4, 5):
+        _asked(families, _trace(rows))
+    other = store.families()
+    assert [_asked(other, _trace(rows)) for rows in range(100, 108)] == [*["instance"] * 7, "general"]
+    assert _asked(store.families(), _trace(108)) == "instance"
+    assert not store.removed
+
+
+@pytest.mark.parametrize("change", [lambda d: d[: len(d) // 2], lambda d: d.replace(b"[10]", b"[]", 1), lambda d: b"[[1]]\n"])
+def test_damaged_entries_are_removed(change: object) -> None:
+    store = _Store()
+    families = store.families()
+    for rows in (4, 5):
+        _asked(families, _trace(rows))
+    assert any(b"[10]" in data for data in store.entries.values())
+    store.entries = {text: change(data) for text, data in store.entries.items()}  # type: ignore[operator]
+    other = store.families()
+    assert other.instance(_trace(6)) is None
+    assert len(store.removed) == 1
+    assert "damaged" in store.removed[0]
