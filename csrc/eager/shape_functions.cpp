@@ -55,6 +55,27 @@ at::Tensor select_where(const at::Tensor& condition, const at::Tensor& self, con
   return iterator.output();
 }
 
+at::Tensor& select_where_out(
+    const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  const auto made = select_where(condition, self, other);
+  if (made.scalar_type() != out.scalar_type()) {
+    return at::_ops::where_self_out::redispatch(kMetaKey, condition, self, other, out);
+  }
+  return const_cast<at::Tensor&>(out.resize_(made.sizes()));
+}
+
+at::Tensor embedding(
+    const at::Tensor& weight, const at::Tensor& indices, c10::SymInt padding_idx, bool scale_grad_by_freq,
+    bool sparse) {
+  const auto kind = indices.scalar_type();
+  if (weight.dim() != 2 || (kind != at::kLong && kind != at::kInt)) {
+    return at::_ops::embedding::redispatch(kMetaKey, weight, indices, padding_idx, scale_grad_by_freq, sparse);
+  }
+  c10::DimVector sizes(indices.sizes());
+  sizes.push_back(weight.size(1));
+  return at::Tensor(at::detail::empty_meta(sizes, weight.scalar_type()));
+}
+
 std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double p, std::optional<bool> train) {
   if (!at::isFloatingType(input.scalar_type())) {
     return at::_ops::native_dropout::redispatch(kMetaKey, input, p, train);
@@ -110,6 +131,7 @@ Table make_table() {
         c10::OperatorName(Op::name, Op::overload_name),
         c10::KernelFunction::makeFromUnboxedRuntimeFunction(static_cast<typename Op::schema*>(function)));
   };
+  add(at::_ops::embedding(), &embedding);
   add(at::_ops::gelu(), &gelu);
   add(at::_ops::gelu_(), &gelu_);
   add(at::_ops::gelu_backward(), &gelu_backward);
@@ -117,6 +139,7 @@ Table make_table() {
   add(at::_ops::relu(), &relu);
   add(at::_ops::roll(), &rolled);
   add(at::_ops::where_self(), &select_where);
+  add(at::_ops::where_self_out(), &select_where_out);
   add(at::_ops::native_layer_norm(), &layer_norm);
   return table;
 }

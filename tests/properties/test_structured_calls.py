@@ -11,7 +11,9 @@ import torch
 
 SOURCE = Path(__file__).parents[2] / "csrc" / "eager"
 NAMED = re.findall(r"FTM_SHAPE\(\w+, (\w+)\)", (SOURCE / "shape_functions.inc").read_text())
-WRITTEN = re.findall(r"add\(at::_ops::(\w+)\(\)", (SOURCE / "shape_functions.cpp").read_text())
+WRITTEN = [
+    name for name in re.findall(r"add\(at::_ops::(\w+)\(\)", (SOURCE / "shape_functions.cpp").read_text()) if not name.endswith("_out")
+]
 OVERLOADS = {name[6:].replace(".", "_"): name[6:] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64, torch.float16, torch.bfloat16, torch.uint8)

@@ -18,6 +18,7 @@ x = torch.randn(6, 8).to("ftm")
 for n in (3, 4):
     y = torch.where(x[:n] > 0, x[:n], 0.5) @ x[:n].t()
     y = F.layer_norm(F.dropout(F.relu(y), 0.5), [n]).roll(1, 0).softmax(1) + y.sum(1, keepdim=True)
+    y = F.embedding(y.argmax(1), F.scaled_dot_product_attention(y[None], y[None], y[None])[0])
     F.cross_entropy(y.tril(), y.argmax(1)).item()
 assert "torch._dynamo" not in sys.modules, "some shape was asked for in Python"
 """
@@ -43,6 +44,18 @@ CALLS: dict[str, Callable[[Callable[[Tensor], Tensor]], Any]] = {
     "where of nothing": lambda to: torch.where(to(_like(0, 3) > 0), to(_like(0, 3)), to(_like(1, 3))),
     "where does not fit": lambda to: torch.where(to(_like(4) > 0), to(_like(3)), to(_like(3))),
     "where of a float": lambda to: torch.where(to(_like(3)), to(_like(3)), to(_like(3))),
+    "where into": lambda to: torch.where(to(_like(4, 1) > 0), to(_like(3)), to(_like(4, 3)), out=to(torch.empty(0))),
+    "where into a view": lambda to: torch.where(to(_like(3) > 0), to(_like(3)), to(_like(3)), out=to(torch.ones(3, 2))[:, 1]),
+    "where into another dtype": lambda to: torch.where(
+        to(_like(3) > 0), to(_like(3)), to(_like(3)), out=to(torch.empty(3, dtype=torch.float64))),
+    "safe_softmax": lambda to: torch._safe_softmax(to(_like(4, 3)).masked_fill(to(_like(4, 1) > 0), -torch.inf), 1),
+    "safe_softmax of a transposed": lambda to: torch._safe_softmax(to(_like(4, 3)).t(), 0),
+    "safe_softmax to a dtype": lambda to: torch._safe_softmax(to(_like(4, 3)), 1, torch.float64),
+    "embedding": lambda to: F.embedding(to(_like(2, 3, dtype=torch.int32).abs()), to(_like(4, 3)).t().contiguous().t()),
+    "embedding of one": lambda to: F.embedding(to(torch.tensor(2)), to(_like(4, 3, dtype=torch.float16))),
+    "embedding of nothing": lambda to: F.embedding(to(_like(0, 3, dtype=torch.int64)), to(_like(4, 3))),
+    "embedding by floats": lambda to: F.embedding(to(_like(3)), to(_like(4, 3))),
+    "embedding of a vector": lambda to: F.embedding(to(_like(3, dtype=torch.int64).abs()), to(_like(4))),
     "relu of integers": lambda to: torch.relu(to(_like(3, dtype=torch.int8))),
     "relu of bool": lambda to: torch.relu(to(_like(3) > 0)),
     "relu keeps strides": lambda to: torch.relu(to(_like(4, 3)).t()),
