@@ -285,7 +285,11 @@ class _Writer:
             runs = self.temporary(["SLT ", counter, ", ", upper, ", "])
             self.lines.append(Line([f"SBR {end}"], predicate=(runs, True)))
         low = as_integer(distance.low) if never_negative(distance.low - 1) else 1
-        high = low if never_negative(low - distance.high) else as_integer(distance.high) if never_negative(MANY - distance.high) else MANY
+        high = MANY  # of sizes for which there may be no trip as well
+        if never_negative(low - distance.high):
+            high = low
+        elif never_negative(distance.high - low) and never_negative(MANY - distance.high):
+            high = as_integer(distance.high)
         self.lines.append(Line([f"{name}: {low}, {high}"], opens=True, indent="  "))
         self.scopes.append(_Scope({loop.variable: counter}))
         self.block(loop.body, level + 1)

@@ -23,6 +23,7 @@ from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.panel_plan import PanelPlan
 from ftm_backend.midend.panels import lower_panels
 from ftm_backend.midend.tiling import Cut, Plan, pitch
+from ftm_backend.sizes import always_equal
 from ftm_backend.tile.builder import Index, TileBuilder
 
 __all__ = ["can_fuse_epilogue", "lower", "match", "one_core"]
@@ -130,7 +131,7 @@ class _Nest:
         has_start = self._start(places)
         if self.k_blocks:
             self._accumulate(places, inner, 0, has_start)
-            if self.k_blocks > 1:
+            if not always_equal(self.k_blocks, 1):
                 with self.b.for_(1, self.k_blocks) as k:
                     self._accumulate(places, inner, k, True)
         self.body.build(places)
