@@ -34,6 +34,7 @@ _PROGRAMS = 16  # general programs of one family
 _MOST_BYTES = 1 << 30
 _ATTEMPTS = 2  # that may come to nothing before a family is left alone
 _AHEAD = 2  # times the largest size that came is what a program is chosen for
+_FAR_AHEAD, _SMALL = 4, 128  # or so many times, up to this size: small tiles cost nothing
 _SIZE = 2  # the least value of a symbol that is a size; others are places
 _NEAR = 8  # times larger or smaller than that, a size is near
 _FAR_MEMBERS = 8  # that are far from all programs, until there is one for them
@@ -93,6 +94,11 @@ class Proposal:
     family: _Family
     values: tuple[int, ...]
     chosen_for: tuple[int, ...]
+
+
+def _ahead(largest: int) -> int:
+    """The size that a program is chosen for, of members up to the largest."""
+    return max(_AHEAD * largest, min(_FAR_AHEAD * largest, _SMALL))
 
 
 def _is_special(guard: tuple[str, str, str]) -> bool:
@@ -156,7 +162,7 @@ class Families:
         if values is None:
             return []
         ahead = tuple(
-            _AHEAD * max(member[place] for member in family.members) if least >= _SIZE else value
+            _ahead(max(member[place] for member in family.members)) if least >= _SIZE else value
             for value, (_, place, least) in zip(values, relation.symbols, strict=True)
         )
         return [
