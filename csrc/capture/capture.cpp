@@ -1,7 +1,6 @@
 #include "capture/capture.h"
 
 #include "process/capturing.h"
-#include "random/generator.h"
 #include "tensor/views.h"
 #include "tensor/windows.h"
 
@@ -10,11 +9,6 @@
 
 namespace ftm {
 namespace {
-
-at::Generator& generator() {
-  static auto* instance = new at::Generator(default_generator());
-  return *instance;
-}
 
 int64_t extent_of(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   int64_t extent = 1;
@@ -41,11 +35,7 @@ bool same(const Value& a, const Value& b) {
 
 Capture::Capture() {
   TORCH_CHECK(!capturing, "a capture is on in this thread already: captures do not nest");
-  {
-    auto& g = generator();
-    const std::lock_guard<std::mutex> guard(g.mutex());
-    first_offset_ = g.get_offset();
-  }
+  draws_.emplace();
   capturing = true;
 }
 
@@ -54,14 +44,9 @@ Capture::~Capture() {
 }
 
 void Capture::end() {
-  if (!on_) {
-    return;
-  }
-  on_ = capturing = false;
-  {
-    auto& g = generator();
-    const std::lock_guard<std::mutex> guard(g.mutex());
-    g.set_offset(first_offset_);
+  if (draws_) {
+    draws_.reset();
+    capturing = false;
   }
 }
 
@@ -92,7 +77,7 @@ at::Tensor Capture::placeholder(c10::IntArrayRef sizes, c10::IntArrayRef strides
 
 std::shared_ptr<Captured> Capture::finish(
     const std::vector<at::Tensor>& outputs, const std::vector<bool>& on_cpu) const {
-  TORCH_CHECK(on_, "the capture has ended");
+  TORCH_CHECK(draws_, "the capture has ended");
   TORCH_CHECK_VALUE(outputs.size() == on_cpu.size(), "a place for each output");
   return std::make_shared<Captured>(*this, outputs, on_cpu);
 }
@@ -118,7 +103,12 @@ Captured::Captured(const Capture& capture, const std::vector<at::Tensor>& output
 }
 
 void Captured::add_output(const Capture& capture, const at::Tensor& tensor, bool on_cpu, std::vector<Value>& results) {
-  TORCH_CHECK_VALUE(tensor.is_privateuseone(), "a captured program gives ftm tensors, not one on ", tensor.device());
+  TORCH_CHECK_VALUE(
+      tensor.device().is_privateuseone(), "a captured program gives ftm tensors, not one on ", tensor.device());
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      tensor.layout() == c10::kStrided && !tensor.is_quantized() && tensor.has_storage(),
+      "a program takes and gives tensors with their elements in memory, no ",
+      tensor.is_quantized() ? "quantized" : "sparse", " one");
   Output output;
   output.on_cpu = on_cpu;
   output.dtype = tensor.scalar_type();
@@ -192,15 +182,13 @@ void Captured::read_graph(const Capture& capture, const Graph& graph) {
       if (slot.argument < 0 && seed < 0) {
         seed = position;
       } else if (slot.argument < 0) {
-        draws_.push_back({seed, position, scalars_[position] - capture.first_offset_});
+        draws_.push_back({seed, position, scalars_[position]});
         seed = -1;
       }
       ++position;
     }
   }
-  auto& g = generator();
-  const std::lock_guard<std::mutex> guard(g.mutex());
-  draws_made_ = g.get_offset() - capture.first_offset_;
+  draws_made_ = default_generator().get_offset();
 }
 
 std::vector<c10::Scalar> Captured::scalars() const {

@@ -3,11 +3,13 @@
 // programs. The recorder's rules, and only they, say what the program is.
 #pragma once
 
+#include "random/generator.h"
 #include "run/program.h"
 
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +26,7 @@ class Capture {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  // Ends, and puts the default generator back as it was: a launch draws its own numbers.
+  // Ends. The default generator is as it was: a launch draws its own numbers.
   void end();
   // Stands for the next input: it has a type and no content.
   at::Tensor placeholder(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType dtype);
@@ -34,8 +36,7 @@ class Capture {
 
  private:
   friend class Captured;
-  bool on_ = true;
-  uint64_t first_offset_; // of the default generator
+  std::optional<DrawsOfItsOwn> draws_; // until it ends
   std::vector<at::Tensor> placeholders_;
   std::vector<BufferPtr> contents_; // of the placeholders: told apart by these, whatever is written over them
 };

@@ -20,7 +20,7 @@ bool same_strides(const at::Tensor& tensor, c10::IntArrayRef strides) {
   return true;
 }
 
-// A view into `storage_of`'s storage.
+// A view into `storage_of`'s storage, which counts writes with it: autograd finds out if what it keeps was written since.
 at::Tensor view_of(const at::Tensor& storage_of, const Captured::Output& output, int64_t offset) {
   const auto key = storage_of.is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::PrivateUse1;
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
@@ -28,6 +28,9 @@ at::Tensor view_of(const at::Tensor& storage_of, const Captured::Output& output,
   auto* impl = tensor.unsafeGetTensorImpl();
   impl->set_storage_offset(offset);
   impl->set_sizes_and_strides(output.sizes, output.strides);
+  if (!impl->is_inference() && !storage_of.is_inference()) {
+    impl->set_version_counter(storage_of.unsafeGetTensorImpl()->version_counter());
+  }
   return tensor;
 }
 
@@ -134,9 +137,9 @@ at::Tensor Launch::give(const Captured::Output& output) {
 
 void Captured::build() {
   static auto& hits = counter("cache_hits_memory");
-  built_ = true;
   if (program_ || replaces_.empty()) {
     hits.fetch_add(program_ ? 1 : 0);
+    built_ = true;
     return;
   }
   const Built built = build_program(hash_, trace_, {});
@@ -147,6 +150,7 @@ void Captured::build() {
     TORCH_WARN("a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
   }
   program_ = built.program;
+  built_ = true; // not before: another thread that launches it meanwhile waits for the same program
 }
 
 std::vector<at::Tensor> Captured::launch(std::vector<at::Tensor> inputs, bool op_by_op) {

@@ -10,17 +10,22 @@
 namespace ftm {
 namespace {
 
+// Of the thread's own draws, in place of the default generator's.
+thread_local uint64_t own_offset = 0;
+thread_local bool has_own_offset = false;
+
 class PhiloxGenerator final : public c10::GeneratorImpl {
  public:
-  PhiloxGenerator()
-      : GeneratorImpl(c10::Device(c10::kPrivateUse1, 0), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+  explicit PhiloxGenerator(bool is_default)
+      : GeneratorImpl(c10::Device(c10::kPrivateUse1, 0), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+        is_default_(is_default) {}
 
   void set_current_seed(uint64_t seed) override {
     seed_ = seed;
-    offset_ = 0;
+    set_offset(0);
   }
-  void set_offset(uint64_t offset) override { offset_ = offset; }
-  uint64_t get_offset() const override { return offset_; }
+  void set_offset(uint64_t offset) override { (is_own() ? own_offset : offset_) = offset; }
+  uint64_t get_offset() const override { return is_own() ? own_offset : offset_; }
   uint64_t current_seed() const override { return seed_; }
   uint64_t seed() override {
     set_current_seed(c10::detail::getNonDeterministicRandom());
@@ -34,27 +39,36 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
         state.numel() == 2 * sizeof(uint64_t), "RNG state of device ftm has ", 2 * sizeof(uint64_t),
         " bytes, this one has ", state.numel());
     const auto* bytes = static_cast<const char*>(state.data());
+    uint64_t offset = 0;
     std::memcpy(&seed_, bytes, sizeof(uint64_t));
-    std::memcpy(&offset_, bytes + sizeof(uint64_t), sizeof(uint64_t));
+    std::memcpy(&offset, bytes + sizeof(uint64_t), sizeof(uint64_t));
+    set_offset(offset);
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
     auto state = at::detail::empty_cpu({2 * sizeof(uint64_t)}, at::kByte);
     auto* bytes = static_cast<char*>(state.mutable_data_ptr());
+    const uint64_t offset = get_offset();
     std::memcpy(bytes, &seed_, sizeof(uint64_t));
-    std::memcpy(bytes + sizeof(uint64_t), &offset_, sizeof(uint64_t));
+    std::memcpy(bytes + sizeof(uint64_t), &offset, sizeof(uint64_t));
     return state.getIntrusivePtr();
   }
 
-  RandomDraw draw() { return {seed_, offset_++}; }
+  RandomDraw draw() {
+    const RandomDraw drawn{seed_, get_offset()};
+    set_offset(drawn.offset + 1);
+    return drawn;
+  }
 
  private:
+  bool is_own() const { return is_default_ && has_own_offset; }
   PhiloxGenerator* clone_impl() const override {
-    auto* copy = new PhiloxGenerator;
+    auto* copy = new PhiloxGenerator(/*is_default=*/false);
     copy->seed_ = seed_;
-    copy->offset_ = offset_;
+    copy->offset_ = get_offset();
     return copy;
   }
 
+  const bool is_default_;
   uint64_t seed_ = c10::default_rng_seed_val;
   uint64_t offset_ = 0;
 };
@@ -62,12 +76,21 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
 } // namespace
 
 const at::Generator& default_generator() {
-  static const auto* generator = new at::Generator(make_generator());
+  static const auto* generator = new at::Generator(at::make_generator<PhiloxGenerator>(/*is_default=*/true));
   return *generator;
 }
 
 at::Generator make_generator() {
-  return at::make_generator<PhiloxGenerator>();
+  return at::make_generator<PhiloxGenerator>(/*is_default=*/false);
+}
+
+DrawsOfItsOwn::DrawsOfItsOwn() {
+  own_offset = 0;
+  has_own_offset = true;
+}
+
+DrawsOfItsOwn::~DrawsOfItsOwn() {
+  has_own_offset = false;
 }
 
 RandomDraw next_random_draw(const c10::IValue& argument) {
@@ -75,6 +98,9 @@ RandomDraw next_random_draw(const c10::IValue& argument) {
   TORCH_CHECK(
       generator.device().type() == c10::kPrivateUse1, "Expected a 'ftm' device type for generator but found '",
       generator.device().type(), "'");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !has_own_offset || generator.unsafeGetGeneratorImpl() == default_generator().unsafeGetGeneratorImpl(),
+      "a captured program draws from the default generator alone: its launches know no other");
   const std::lock_guard<std::mutex> guard(generator.mutex());
   return static_cast<PhiloxGenerator*>(generator.unsafeGetGeneratorImpl())->draw();
 }

@@ -12,6 +12,17 @@ namespace ftm {
 RandomDraw next_random_draw(const c10::IValue& generator);
 
 const at::Generator& default_generator();
+
+// While it lives, this thread finds the default generator's offset at 0 and moves that alone: other threads, which draw
+// meanwhile, find the generator as they would have. They do not nest.
+class DrawsOfItsOwn {
+ public:
+  DrawsOfItsOwn();
+  ~DrawsOfItsOwn();
+  DrawsOfItsOwn(const DrawsOfItsOwn&) = delete;
+  DrawsOfItsOwn& operator=(const DrawsOfItsOwn&) = delete;
+};
+
 at::Generator make_generator();
 
 } // namespace ftm

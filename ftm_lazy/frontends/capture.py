@@ -17,7 +17,7 @@ from ftm_lazy import _C
 from ftm_lazy.device_name import NAME
 from ftm_lazy.registration import initialize
 
-__all__ = ["DEVICE", "CaptureError", "capture", "capturing", "on_device", "placeholder_like", "resolved"]
+__all__ = ["DEVICE", "CaptureError", "capture", "capturing", "check_in_memory", "on_device", "placeholder_like", "resolved"]
 
 DEVICE = torch.device(NAME, 0)
 
@@ -28,9 +28,14 @@ class CaptureError(RuntimeError):
 
 @contextmanager
 def capturing() -> Iterator[Any]:
-    """A recording on this thread: gives the recorder's ``_Capture``; autograd, autocast and tensor modes are off."""
+    """A recording on this thread: gives the recorder's ``_Capture``; autograd, autocast and tensor modes are off.
+
+    Gradients that are asked for meanwhile are computed on this thread, too, so that they are part of the recording.
+    """
     initialize()
-    with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast():
+    with (
+        _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast(), torch.autograd.set_multithreading_enabled(False),
+    ):  # fmt: skip
         recording = _C._Capture()
         try:
             yield recording
@@ -38,8 +43,16 @@ def capturing() -> Iterator[Any]:
             recording.end()
 
 
+def check_in_memory(tensor: torch.Tensor) -> None:
+    """NotImplementedError if it is sparse or quantized: what a program takes and gives are elements in memory."""
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        kind = "quantized" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
+        raise NotImplementedError(f"a program takes and gives tensors with their elements in memory, no {kind} one")
+
+
 def placeholder_like(recording: Any, tensor: torch.Tensor) -> torch.Tensor:
-    """A placeholder with sizes, strides and dtype of ``tensor``."""
+    """A placeholder with sizes, strides and dtype of ``tensor``; NotImplementedError as `check_in_memory`."""
+    check_in_memory(tensor)
     return recording.placeholder(list(tensor.shape), list(tensor.stride()), tensor.dtype)
 
 

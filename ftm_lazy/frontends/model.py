@@ -19,7 +19,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
-from ftm_lazy.frontends.capture import DEVICE, CaptureError, capturing, on_device, placeholder_like, resolved
+from ftm_lazy.frontends.capture import DEVICE, CaptureError, capturing, check_in_memory, on_device, placeholder_like, resolved
 from ftm_lazy.frontends.steps import call_node
 
 __all__ = ["CapturedModel", "capture_model"]
@@ -109,9 +109,11 @@ def _capture_call(
     keywords: dict[str, Any],
 ) -> CapturedModel:
     paths, structure = pytree.tree_flatten_with_path((tuple(inputs), keywords))
-    examples = {
-        _name(path): resolved(leaf.detach().cpu()).contiguous() for path, leaf in paths if isinstance(leaf, torch.Tensor)
-    }
+    tensors = {_name(path): leaf for path, leaf in paths if isinstance(leaf, torch.Tensor)}
+    with _explained():
+        for tensor in (*weights.values(), *tensors.values()):
+            check_in_memory(tensor)
+    examples = {name: resolved(tensor.detach().cpu()).contiguous() for name, tensor in tensors.items()}
     with capturing() as recording:
         held = {name: placeholder_like(recording, tensor) for name, tensor in weights.items()}
         given = {name: placeholder_like(recording, tensor) for name, tensor in examples.items()}
@@ -163,7 +165,8 @@ def _finish(recording: Any, weights: dict[str, torch.Tensor], examples: dict[str
         if not isinstance(leaf, torch.Tensor):
             raise CaptureError(f"the model's result {'.'.join(_keys(path))} is {type(leaf).__name__}: a program gives tensors only")
     names = tuple(".".join(_keys(path)) or "output" for path, _ in paths)
-    captured = recording.finish([on_device(leaf) for _, leaf in paths], [True] * len(paths))
+    with _explained():
+        captured = recording.finish([on_device(leaf) for _, leaf in paths], [True] * len(paths))
     return CapturedModel(captured, weights, examples, structure, names)
 
 

@@ -18,7 +18,7 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from ftm_lazy import _C
-from ftm_lazy.frontends.capture import DEVICE, capturing, on_device, placeholder_like, resolved
+from ftm_lazy.frontends.capture import DEVICE, capturing, check_in_memory, on_device, placeholder_like, resolved
 
 __all__ = ["CpuCall", "Direct", "Environment", "Program", "call_node"]
 
@@ -201,7 +201,11 @@ class _Recorder:
         self.inputs: list[tuple[Node, int | None]] = []  # which tensor (of a node with several) each placeholder is
 
     def run(self, node: Node) -> None:
-        self.values[node] = call_node(node, self._value)
+        value = call_node(node, self._value)
+        for leaf in pytree.tree_leaves(value):
+            if isinstance(leaf, torch.Tensor):
+                check_in_memory(leaf)
+        self.values[node] = value
 
     def _value(self, node: Node) -> Any:
         if node not in self.values:
