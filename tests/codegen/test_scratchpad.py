@@ -21,6 +21,15 @@ def copy(b, source, target):
     b.map(1, 1, [(source, 0, "full")], [(target, 0, "full")], lambda v: [v[0]])
 
 
+def stored(b, depth):
+    """A loop whose body fills two tiles, the second of which it stores."""
+    first, result = b.tile("f32", 1, 1), b.tile("f32", 1, 1, depth=depth)
+    with b.for_(0, 4) as number:
+        fill(b, first)
+        b.map(1, 1, [], [(result, number, "full")], lambda _: [constant(1.0, "f32")])
+        b.store(result, number, b.buffer("o0", "f32", 4), number, [1, 1], [1, 1], 1)
+
+
 def overlap(a, b):
     return a.space == b.space and a.offset < b.offset + b.bytes and b.offset < a.offset + a.bytes
 
@@ -54,6 +63,17 @@ def test_what_a_loop_carries_lives_as_long_as_the_loop(lab):
     total, part, other = kernel.tiles
     assert not overlap(total, part) and not overlap(total, other)
     assert overlap(part, other)
+
+
+def test_a_ring_that_is_stored_from_shares_no_bytes_with_the_loop(lab):
+    """Else what comes next in the loop would have to wait for its stores."""
+    kernel = lab.kernel(lambda b: stored(b, 2))
+    plan(kernel, lab.plain)
+    first, ring = kernel.tiles
+    assert not overlap(first, ring)
+    kernel = lab.kernel(lambda b: stored(b, 1))
+    plan(kernel, lab.plain)
+    assert kernel.tiles[0].offset == kernel.tiles[1].offset
 
 
 def test_a_tile_read_before_it_is_set_keeps_its_bytes_between_iterations(lab):

@@ -35,8 +35,17 @@ def test_convolutions_read_windows_in_place(name: str) -> None:
     assert target_convolutions.measure(row).of_roofline >= CONVOLUTIONS[name]
 
 
-def test_attention_is_near_its_kernels_roofline() -> None:
-    (row,) = target_steps.rows("forward, 512 tokens")
+@pytest.mark.parametrize(("name", "share"), [("128", 60), ("512", 56), ("1024", 63)])
+def test_attention_is_one_kernel_near_its_roofline(name: str, share: float) -> None:
+    (row,) = target_steps.rows(f"forward, {name} tokens")
+    found = target_steps.measure(row, "m7032", 8)
+    assert found.of_roofline is not None
+    assert found.of_roofline >= share
+    assert found.kinds["matrix"][0] > 99
+
+
+def test_kernels_of_attentions_gradients_are_near_their_rooflines() -> None:
+    (row,) = target_steps.rows("backward, 512 tokens")
     found = target_steps.measure(row, "m7032", 8)
     assert found.of_kernels >= 80
     assert sum(time for time, _ in found.kinds.values()) == pytest.approx(100)

@@ -1,8 +1,8 @@
 """Lays the tiles of a kernel out in each scratchpad, by liveness: one static plan for every kernel.
 
 Tiles that are never alive at once may share bytes.  A tile is alive from its first access to its last; inside a
-loop that keeps it from one iteration to the next, it is alive as long as the loop.  (Transfers still in flight
-from a dead tile are `sync`'s business: it waits for them before the bytes are written again.)
+loop that keeps it from one iteration to the next, it is alive as long as the loop; so is a ring that is stored from.
+(Transfers still in flight from a dead tile are `sync`'s business: it waits for them before the bytes are written again.)
 """
 
 from __future__ import annotations
@@ -116,6 +116,7 @@ class _Liveness:
         self.spans: dict[int, Interval] = {}
         self.touched: dict[int, set[Tile]] = {}
         self.touched_by_block: dict[int, set[Tile]] = {}
+        self.stored: set[Tile] = set()
 
     def block(self, block: Block) -> set[Tile]:
         tiles: set[Tile] = set()
@@ -124,6 +125,8 @@ class _Liveness:
             self.count += 1
             if isinstance(statement, Instruction):
                 mine = {slot.tile for slot in statement.slots()}
+                if statement.kind == "store":
+                    self.stored.update(slot.tile for slot in statement.reads)
             elif isinstance(statement, Loop):
                 mine = self.block(statement.body)
             else:
@@ -148,7 +151,8 @@ class _Liveness:
             bodies = [body for body in (only.body, only.otherwise) if tile in self.touched_by_block[id(body)]]
             if len(bodies) == 1:
                 return self.interval(bodies[0], tile, outermost)
-        if outermost is not None and not self.overwrites(users[0], tile):
+        turns = tile.depth != 1 and tile in self.stored  # so that nobody has to wait for its stores
+        if outermost is not None and (turns or not self.overwrites(users[0], tile)):
             return self.spans[id(outermost)]
         return Interval(self.spans[id(users[0])].first, self.spans[id(users[-1])].last)
 

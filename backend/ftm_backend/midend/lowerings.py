@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ftm_backend.midend import contraction, nest, rows, scan, sort
+from ftm_backend.midend import attention, contraction, nest, rows, scan, sort
 from ftm_backend.midend.kernel import Kernel
 
 
@@ -31,6 +31,7 @@ class Lowering:
 LOWERINGS: dict[str, Lowering] = {
     "nest": Lowering(nest.lower, nest.workspace),
     "contraction": Lowering(contraction.lower),
+    "attention": Lowering(attention.lower),
     "rows": Lowering(rows.lower),
     "scan": Lowering(scan.lower),
     "sort": Lowering(sort.lower, sort.workspace),

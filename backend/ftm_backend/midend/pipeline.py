@@ -11,6 +11,7 @@ from ftm_backend.linalg.printer import print_function
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import text
 from ftm_backend.midend.group import group_kernels
+from ftm_backend.midend.join_attention import join_attention
 from ftm_backend.midend.lower_kernels import lower_kernels
 from ftm_backend.midend.order_kernels import order_kernels
 from ftm_backend.midend.own_buffers import own_buffers
@@ -51,6 +52,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("own-buffers", own_buffers, FUNCTION,
          "give what is written in place memory that nobody else needs; drop what no result needs"),
     Pass("group-kernels", group_kernels, GROUPED, "put operations that share a loop nest into one kernel"),
+    Pass("join-attention", join_attention, GROUPED,
+         "put a product, the softmax of its rows and the product with these into one kernel: scores stay on chip"),
     Pass("order-kernels", order_kernels, GROUPED,
          "find the kernels that can fault; let kernels that write over inputs wait for them"),
     Pass("plan-buffers", plan_buffers, PROGRAM, "give each value between kernels its DDR buffer; place barriers"),

@@ -1,0 +1,103 @@
+"""Sizes of attention's blocks, by the machine's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
+
+from ftm_backend.linalg.ir import Node, walk
+from ftm_backend.machine import rules
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.attention_form import Attention
+
+__all__ = ["AttentionPlan", "attention_plan"]
+
+_MOST_PARTS = 8
+"""Blocks of queries that a unit has at most."""
+
+_EXPONENTIAL = 26
+"""Operations of a multiply-add pipe for each score: the exponential of a difference, the sum."""
+
+_ROOM = 0.95
+"""The part of AM that is planned for; rows of numbers and roundings take some more."""
+
+
+@dataclass(frozen=True)
+class AttentionPlan:
+    """``m`` and ``n``: sizes of the blocks of scores, which are held as n x m.  parts: blocks of queries of a unit.
+    space: where K and V wait to be broadcast from.  units: of all cores.  cycles: what it should cost the busiest core."""
+
+    m: int
+    n: int
+    parts: int
+    space: str
+    units: int
+    cycles: float
+
+
+def attention_plan(form: Attention, machine: MachineParameters) -> AttentionPlan | None:
+    """The cheapest plan; None if no blocks fit on chip."""
+    found = [_cost(form, machine, *sizes) for sizes in _sizes(form, machine)]
+    return min((p for p in found if p is not None), key=lambda p: p.cycles, default=None)
+
+
+def _sizes(form: Attention, machine: MachineParameters) -> Iterator[tuple[int, int, int]]:
+    _, m, n, _, _ = form.axes
+    width, height = machine.mm_columns(form.accumulator), machine.mm_rows
+    rows, columns = form.extents[m], form.extents[n]
+    blocks = [rules.pieces(columns, count) for count in (1, 2, 3, 4)]
+    blocks += [min(columns, heights * height) for heights in (4, 8, 12, 16, 24, 32)]
+    for n_size in dict.fromkeys(blocks):
+        for m_size in dict.fromkeys((min(rows, width), *(rules.pieces(rows, count) for count in (1, 2, 3)))):
+            if m_size <= 2 * width:
+                yield from ((m_size, n_size, parts) for parts in range(1, min(_MOST_PARTS, rules.pieces(rows, m_size)) + 1))
+
+
+def _cost(form: Attention, machine: MachineParameters, m: int, n: int, parts: int) -> AttentionPlan | None:
+    batch, m_axis, n_axis, *_ = form.axes
+    rows, columns, d, v = form.extents[m_axis:]
+    kind, size, moved = form.accumulator, ELEMENT_BYTES[form.accumulator], ELEMENT_BYTES[form.k.dtype]
+    plain, factors = form.k.op == form.v.op == "in", 2 * n * (d + v) * moved
+    space = "sm" if plain and factors <= machine.sm_bytes else "am"
+    reads = [x.payload for x in walk([form.score, form.weight]) if x.op == "in"]
+    wide = [o for o in reads if o.index.coeffs[n_axis] and o.index.coeffs[m_axis]]
+    held = n * m * (2 * size + sum(3 * ELEMENT_BYTES[o.value.dtype] for o in wide)) - n * m * size * (form.weight.dtype == kind)
+    held += m * size * (2 * parts * d + d + parts * v + 2 * v) + (0 if space == "sm" else factors + (0 if plain else factors // 2))
+    if held > _ROOM * machine.am_bytes:
+        return None
+    lanes = machine.lanes(kind)
+    operations = _EXPONENTIAL + sum(x.op.startswith(("arith.", "math.")) for x in walk([form.weight, form.score]))
+
+    def step(m: int, n: int) -> float:
+        """One block of keys for one of queries."""
+        vectors = rules.pieces(m, lanes)
+        found = rules.outer_cycles(machine, kind, n, m, d) + rules.outer_cycles(machine, kind, v, m, n) + v * vectors
+        found += sum(rules.transpose_cycles(machine, n, m) for o in wide if o.index.coeffs[n_axis] == 1)
+        return float(found + n * vectors * (1 + operations / machine.fma_units))
+
+    def over(extent: int, size: int, cost: Callable[[int], float]) -> float:
+        return extent // size * cost(size) + (cost(extent % size) if extent % size else 0.0)
+
+    blocks = rules.pieces(rows, m)
+    entry = over(rows, m, lambda m: over(columns, n, lambda n: step(m, n)) + (d + v) * m)
+    entry_units = rules.pieces(blocks, parts)
+    units = prod(form.extents[a] for a in batch) * entry_units
+    most = rules.pieces(units, machine.cores)
+    rate = rules.bytes_per_cycle(machine, min(units, machine.cores))
+    fetched = columns * (d + v) * moved
+    times = rules.pieces(most, entry_units) if columns <= n else most
+    bytes_moved = times * fetched + most * rows / entry_units * ((d + v) * size + sum(columns * ELEMENT_BYTES[o.value.dtype] for o in wide))
+    ends = (m * (d + v) * size + n * d * moved) / rate
+    cycles = _overlapped(most * entry / entry_units, bytes_moved / rate) + ends
+    return AttentionPlan(m, n, parts, space, units, cycles)
+
+
+def _overlapped(computing: float, moving: float) -> float:
+    """Time of both at once: where they take alike long, each waits for the other now and then."""
+    return float((computing**4 + moving**4) ** 0.25)
+
+
+def nodes_in(node: Node) -> list[Node]:
+    """The tensors' elements that a node is computed from."""
+    return [x for x in walk([node]) if x.op == "in"]
