@@ -18,7 +18,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .stamps
 
-RECORDER_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h')
+RECORDER_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -name '*.h') \
                    backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
 FORMATTED := $(filter %.cpp %.h,$(RECORDER_SOURCES) $(MACHINE_SOURCES))

@@ -75,6 +75,11 @@ class _Family:
         """What it needs in memory, about."""
         return len(self.text) + sum(len(program.image) for program in self.programs)
 
+    def admits(self, numbers: tuple[int, ...]) -> bool:
+        """Whether a program serves a member, near or far."""
+        found = ((program, program.relation.values(numbers)) for program in self.programs)
+        return any(values is not None and program.template.admits(values) for program, values in found)
+
     def note(self, numbers: tuple[int, ...]) -> None:
         """A member came now."""
         if numbers in self.members:
@@ -161,8 +166,9 @@ class Families:
         values = relation.values(numbers)
         if values is None:
             return []
+        like = [numbers] if family.admits(numbers) else family.members  # its own program where one for others serves it as well
         ahead = tuple(
-            _ahead(max(member[place] for member in family.members)) if least >= _SIZE else value
+            _ahead(max(member[place] for member in like)) if least >= _SIZE else value
             for value, (_, place, least) in zip(values, relation.symbols, strict=True)
         )
         return [

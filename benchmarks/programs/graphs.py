@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .steps import minimize
+
 __all__ = ["PROGRAMS"]
 
 NODES, FEATURES, CLASSES = 2000, 32, 7
@@ -51,9 +53,7 @@ def neighbours(device: str) -> Callable[[], Tensor]:
             x, edges, targets = features[nodes].to(device), edges.to(device), labels[seeds].to(device)
             x = F.relu(layers[0](x, edges))
             loss = F.cross_entropy(layers[1](x, edges)[:32], targets)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            minimize(optimizer, loss)
             loss.item()
         return loss
 

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .steps import minimize
+
 __all__ = ["PROGRAMS"]
 
 
@@ -54,9 +56,7 @@ def trained(make: Callable[[], Any], size: int = 64) -> Callable[[str], Callable
             for _ in range(10):
                 images, labels = torch.randn(4, 3, size, size).to(device), torch.randint(10, (4,)).to(device)
                 loss = F.cross_entropy(model(images).logits, labels)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+                minimize(optimizer, loss)
                 loss.item()
             return loss
 

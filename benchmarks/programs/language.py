@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .steps import minimize
+
 __all__ = ["PROGRAMS", "Block", "Language", "lengths", "trained"]
 
 VOCABULARY, WIDTH, BATCH = 65, 64, 8
@@ -117,9 +119,7 @@ def trained(body: Callable[[], nn.Module], sizes: list[int]) -> Callable[[str], 
             for length in sizes:
                 tokens = torch.randint(VOCABULARY, (BATCH, length + 1)).to(device)
                 loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+                minimize(optimizer, loss)
                 loss.item()
             return loss
 
@@ -163,9 +163,7 @@ def mixtral(device: str) -> Callable[[], Tensor]:
         for _ in range(25):
             tokens = torch.randint(128, (4, 32)).to(device)
             loss: Tensor = model(tokens, labels=tokens).loss
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            minimize(optimizer, loss)
             if not math.isfinite(loss.item()):
                 raise ValueError("the loss is not finite")
         return loss

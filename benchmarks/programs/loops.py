@@ -1,4 +1,4 @@
-"""Loops over steps that differ in numbers alone: diffusion, inner optimizers, accumulated gradients."""
+"""Loops over steps that differ in numbers alone: diffusion and inner optimizers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from .steps import minimize
 
 __all__ = ["PROGRAMS"]
 
@@ -38,9 +40,7 @@ def diffusion(device: str) -> Callable[[], Tensor]:
         noise = torch.randn_like(x)
         kept = alphas[times].view(-1, 1, 1, 1)
         loss = F.mse_loss(net(kept.sqrt() * x + (1 - kept).sqrt() * noise, times / 100), noise)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        minimize(optimizer, loss)
         return loss
 
     @torch.no_grad()
@@ -74,9 +74,7 @@ def unrolled(device: str) -> Callable[[], Tensor]:
                 (step,) = torch.autograd.grad(F.mse_loss(torch.tanh(x @ inner), y), inner, create_graph=True)
                 inner = inner - 0.1 * step
             loss = F.mse_loss(torch.tanh(x @ inner), y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            minimize(optimizer, loss)
             loss.item()
         return loss
 

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .steps import minimize
+
 __all__ = ["PROGRAMS"]
 
 
@@ -52,9 +54,7 @@ def reinforce(device: str) -> Callable[[], Tensor]:
         values = torch.tensor(returns)
         values = ((values - values.mean()) / (values.std() + 1e-6)).to(device)
         loss = torch.cat([-score * value for score, value in zip(scores, values, strict=True)]).sum()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        minimize(optimizer, loss)
         return loss
 
     def run() -> Tensor:
@@ -78,9 +78,7 @@ def policy_gradient(device: str) -> Callable[[], Tensor]:
                 scores.append(choice.log_prob(choice.sample()))
             rewards = torch.linspace(1, 0, len(scores)).to(device)
             loss = torch.stack([-score * reward for score, reward in zip(scores, rewards, strict=True)]).sum()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            minimize(optimizer, loss)
         return loss
 
     return run

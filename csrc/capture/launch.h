@@ -25,12 +25,11 @@ class Launch {
   std::vector<uint64_t> scalars() const;
   // The parameter that is the whole of this placeholder, or -1.
   int32_t parameter_of(int32_t placeholder) const;
-
-  const Captured& captured_;
-  std::vector<at::Tensor> inputs_;
   // A flat or dense tensor of all of a result.
   virtual at::Tensor whole_of(int32_t result, bool on_cpu);
 
+  const Captured& captured_;
+  std::vector<at::Tensor> inputs_;
   std::vector<BufferPtr> results_; // null: it was written where its input lies
 
  private:

@@ -1,3 +1,5 @@
+// A captured program whose inputs are on the device: its calls become part of the pending trace, so that what is compiled holds
+// what stands before and behind it as well.
 #include "capture/launch.h"
 #include "graph/pending.h"
 #include "process/counters.h"

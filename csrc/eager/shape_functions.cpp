@@ -13,7 +13,7 @@ namespace {
 
 const c10::DispatchKeySet kMetaKey(c10::DispatchKey::Meta);
 
-// --- ops that many programs call, and that have no structured kernel, or one that checks less -----------------------------------
+// --- ops that many programs call, and that have no structured kernel, or one that checks less ---
 
 // That of ATen leaves the word to the kernel.
 void check_approximation(c10::string_view approximate) {
@@ -61,7 +61,8 @@ at::Tensor& select_where_out(
   if (made.scalar_type() != out.scalar_type()) {
     return at::_ops::where_self_out::redispatch(kMetaKey, condition, self, other, out);
   }
-  return const_cast<at::Tensor&>(out.resize_(made.sizes()));
+  out.resize_(made.sizes());
+  return out;
 }
 
 at::Tensor embedding(
@@ -88,10 +89,8 @@ at::Tensor rolled(const at::Tensor& self, c10::SymIntArrayRef shifts, at::IntArr
   if (shifts.size() != 1 || dims.size() != 1 || self.numel() == 0) {
     return at::_ops::roll::redispatch(kMetaKey, self, shifts, dims);
   }
-  const int64_t size = self.size(dims[0]);
-  const int64_t begin = ((-shifts[0].expect_int()) % size + size) % size;
-  const at::Tensor parts[] = {self.narrow(dims[0], begin, size - begin), self.narrow(dims[0], 0, begin)};
-  return at::meta::cat(at::TensorList(parts), dims[0]);
+  at::maybe_wrap_dim(dims[0], self.dim());
+  return at::empty_like(self);
 }
 
 // Those of one dtype with their statistics; others are for the dispatcher.
@@ -113,7 +112,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(
   return {at::Tensor(at::detail::empty_meta(input.sizes(), dtype)), statistics(), statistics()};
 }
 
-// --- all -----------------------------------------------------------------------------------------------
+// --- all ---
 
 using Table = std::unordered_map<c10::OperatorName, c10::KernelFunction>;
 

@@ -1,3 +1,4 @@
+// What ops return, said by functions in C++.
 #pragma once
 
 #include <ATen/core/boxing/KernelFunction.h>

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -150,3 +152,15 @@ def test_sizes_need_symbols() -> None:
     assert found is not None
     assert found.values == {"s0": 37, "s1": -4}
     assert {str(g) for g in found.guards.values()} == {"s0-2 >= 0", "-s0+2147483648 >= 0", "s1+9 >= 0"}
+
+
+def test_guards_do_not_need_assertions() -> None:
+    program = """
+from ftm_backend.sizes import Symbols, read, upper_bound
+with Symbols({"s0": (5, 2)}) as symbols:
+    upper_bound(read("{s0}"))
+    read("{s0}").bit_length()
+print(*map(str, symbols.guards.values()), sep=chr(10))
+"""
+    printed = subprocess.run([sys.executable, "-O", "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert {"-s0+10 >= 0", "s0-4 >= 0", "-s0+7 >= 0"} <= set(printed.stdout.splitlines())

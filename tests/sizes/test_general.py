@@ -63,6 +63,13 @@ def test_members_that_are_far_get_a_program_when_there_are_several() -> None:
     assert [_asked(families, _trace(rows)) for rows in (208, 900, 60, 4)] == ["instance"] * 4
 
 
+def test_sizes_that_alternate_between_small_and_large_end_with_a_program_for_each() -> None:
+    families = _Store().families()
+    asked = [_asked(families, _trace(rows)) != "instance" for k in range(30) for rows in (5000 + k, 4 + k % 12)]
+    assert sum(asked) <= 4
+    assert not any(asked[-20:])
+
+
 def test_a_program_that_serves_others_alone_is_not_kept() -> None:
     families = _Store().families()
     families.note(_trace(30))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ftm_backend.codegen.errors import CodegenError
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.sizes import Size, at_hand, never_negative
+from ftm_backend.tile.builder import SPACES
 from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Tile
 
 __all__ = ["Interval", "fits", "live_intervals", "plan"]
@@ -29,8 +30,6 @@ class Interval:
         return self.first <= other.last and other.first <= self.last
 
 
-_SPACES = ("am", "sm", "gsm")
-
 _ROOM = 4
 """Sizes may become so many times what they are at hand and a ring of more slots still fits."""
 
@@ -42,7 +41,7 @@ def plan(kernel: Kernel, machine: MachineParameters) -> None:
         CodegenError: when the tiles that are alive at once exceed a scratchpad.
     """
     placed = _place(kernel)
-    for space in _SPACES:
+    for space in SPACES:
         tiles, capacity = [tile for tile in placed if tile.space == space], machine.scratchpad_bytes(space)
         if any(tile.offset + tile.bytes > capacity for tile in tiles):
             raise CodegenError(_explain(kernel, space, capacity, tiles, machine.name))
@@ -66,7 +65,7 @@ def _place(kernel: Kernel) -> list[Tile]:
     """Gives every tile an offset, as low as it can be; gives those that are accessed: others lie at 0 and need no room."""
     intervals = live_intervals(kernel)
     found: list[Tile] = []
-    for space in _SPACES:
+    for space in SPACES:
         placed: list[Tile] = []
         for tile in sorted((t for t in kernel.tiles if t.space == space), key=lambda t: (-at_hand(t.bytes), t.name)):
             if tile not in intervals:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+from ftm_backend.sizes.expressions import SizeError
 from ftm_backend.sizes.size import Size
 
 __all__ = ["always_equal", "as_integer", "at_hand", "ceildiv", "divides", "is_integer", "narrow", "never_negative", "upper_bound"]
@@ -42,7 +43,8 @@ def upper_bound(size: int) -> int:
     if not isinstance(size, Size):
         return size
     bound = int(min(size.bounds[1], 2 * size.value))
-    assert size <= bound
+    if size > bound:  # never: the comparison writes the guard
+        raise SizeError(f"{size.value} is above its bound {bound}")
     return bound
 
 

@@ -212,7 +212,8 @@ class Size:
     def bit_length(self) -> int:
         """As an integer's; the guard keeps to the numbers of as many bits."""
         bits = abs(self.value).bit_length()
-        assert (1 << bits) >> 1 <= abs(self) < 1 << bits
+        if not (1 << bits) >> 1 <= abs(self) < 1 << bits:  # always: the comparisons write the guards
+            raise SizeError(f"{self.value} has not {bits} bits")
         return bits
 
 
