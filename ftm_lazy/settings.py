@@ -173,7 +173,8 @@ class Settings:
     )
     loop_length: int = _setting(
         "FTM_LOOP_LENGTH", _count, 700, "700",
-        "recorded operations after which a trace that repeats itself is cut where it does: a loop becomes runs of one program"
+        "recorded operations after which a trace that repeats itself is cut where it does: a loop becomes runs of one program; "
+        "0: no loop is cut"
     )
     program_limit: int = _setting(
         "FTM_PROGRAM_LIMIT", _count, 256, "256", "programs kept in memory; the longest unused goes first, and is found on disk"

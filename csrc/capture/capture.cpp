@@ -1,8 +1,8 @@
 #include "capture/capture.h"
 
+#include "graph/window_form.h"
 #include "process/capturing.h"
 #include "tensor/views.h"
-#include "tensor/windows.h"
 
 #include <algorithm>
 #include <bit>

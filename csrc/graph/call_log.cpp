@@ -134,6 +134,10 @@ void CallLog::find_stop() {
   stop_.store(stop, std::memory_order_relaxed);
 }
 
+bool cuts_loops() {
+  return loop_length != 0;
+}
+
 void set_loop_length(int64_t calls) {
   TORCH_CHECK_VALUE(calls >= 0, "the loop length is a number of calls, or 0 for none; got ", calls);
   loop_length = static_cast<size_t>(calls);

@@ -46,5 +46,6 @@ class CallLog {
 
 // The number of calls from which on a trace that repeats itself is cut; 0: none is. What was remembered is forgotten.
 void set_loop_length(int64_t calls);
+bool cuts_loops();
 
 } // namespace ftm

@@ -63,8 +63,10 @@ class Numbering {
   std::unordered_map<const Buffer*, c10::SmallVector<int32_t, 1>> by_buffer_;
 };
 
-void add_hash(Graph& graph) {
-  auto& hash = graph.hash;
+} // namespace
+
+Hash128 hash_of(const Graph& graph) {
+  Hash128 hash;
   size_t next = 0;
   for (const auto* call : graph.calls) {
     hash.add(call->form().hash.low);
@@ -85,9 +87,8 @@ void add_hash(Graph& graph) {
   for (const int64_t result : graph.result_operands) {
     hash.add(static_cast<uint64_t>(result));
   }
+  return hash;
 }
-
-} // namespace
 
 Graph collect_graph(const std::vector<Value>& results) {
   Graph graph;
@@ -110,7 +111,7 @@ Graph collect_graph(const std::vector<Value>& results) {
     graph.results.push_back(result);
     graph.result_operands.push_back(numbering.of(result));
   }
-  add_hash(graph);
+  graph.hash = hash_of(graph);
   return graph;
 }
 

@@ -24,4 +24,7 @@ struct Graph {
 
 Graph collect_graph(const std::vector<Value>& results);
 
+// The hash of a graph that has all else.
+Hash128 hash_of(const Graph& graph);
+
 } // namespace ftm

@@ -1,7 +1,10 @@
 #include "graph/repetition.h"
 
+#include "graph/hash.h"
+
 #include <algorithm>
-#include <vector>
+#include <limits>
+#include <unordered_map>
 
 namespace ftm {
 namespace {
@@ -55,7 +58,54 @@ std::vector<uint64_t> iteration_hashes(c10::ArrayRef<LoggedCall> calls, size_t p
   return hashes;
 }
 
+constexpr size_t kGram = 3; // elements in a row by which a repetition is suspected
+constexpr size_t kSuspects = 16; // periods that are tried at one place
+constexpr size_t kComparisons = 64; // for each element of a sequence: more are not worth the time
+constexpr size_t kLeast = 3; // periods of a loop
+
+// For each place the next one with the same elements in a row; the maximum: there is none.
+std::vector<size_t> next_alike(c10::ArrayRef<uint64_t> sequence) {
+  constexpr size_t kNone = std::numeric_limits<size_t>::max();
+  std::vector<size_t> next(sequence.size(), kNone);
+  std::unordered_map<uint64_t, size_t> last;
+  for (size_t i = sequence.size() < kGram ? 0 : sequence.size() - kGram + 1; i-- > 0;) {
+    const auto [found, is_new] = last.emplace(hash_words(sequence.data() + i, kGram), i);
+    if (!is_new) {
+      next[i] = found->second;
+      found->second = i;
+    }
+  }
+  return next;
+}
+
 } // namespace
+
+std::vector<Loop> find_loops(c10::ArrayRef<uint64_t> sequence) {
+  const size_t n = sequence.size();
+  const auto next = next_alike(sequence);
+  std::vector<Loop> loops;
+  size_t comparisons = 0;
+  for (size_t i = 0; i < n && comparisons < kComparisons * n;) {
+    Loop best{i, 1, 0};
+    size_t tries = 0;
+    for (size_t j = next[i]; j < n && kLeast * (j - i) <= n - i && tries < kSuspects; j = next[j], ++tries) {
+      size_t end = j;
+      while (end < n && sequence[end] == sequence[end - (j - i)]) {
+        ++end;
+      }
+      comparisons += end - j + 1;
+      const Loop loop{i, j - i, end - i};
+      if (loop.count() >= kLeast && loop.count() * loop.period > best.count() * best.period) {
+        best = loop;
+      }
+    }
+    if (best.length != 0) {
+      loops.push_back(best);
+    }
+    i += std::max<size_t>(best.length, 1);
+  }
+  return loops;
+}
 
 uint64_t sequence_hash(c10::ArrayRef<LoggedCall> calls) {
   uint64_t hash = 0;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_set>
+#include <vector>
 
 namespace ftm {
 
@@ -35,5 +36,18 @@ struct LoopCut {
 // It is cut where an iteration's calls, beginning there, are one of `known` (their sequence_hash), so that a loop that is
 // met again is cut at the same place; else where the least is pending. Takes time linear in the number of calls.
 std::optional<LoopCut> find_loop(c10::ArrayRef<LoggedCall> calls, const std::unordered_set<uint64_t>& known);
+
+// A stretch of a sequence in which each element equals the one `period` before it.
+struct Loop {
+  size_t begin;
+  size_t period;
+  size_t length; // not always a multiple of the period
+
+  size_t count() const { return length / period; }
+};
+
+// Stretches of at least three periods, in order, none in another; of those that begin at one place the longest. Takes time
+// linear in the length of the sequence.
+std::vector<Loop> find_loops(c10::ArrayRef<uint64_t> sequence);
 
 } // namespace ftm

@@ -29,6 +29,17 @@ std::string window_text(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_
 
 } // namespace
 
+bool is_row_major(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  int64_t expected = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] != 1 && strides[i] != expected) {
+      return false;
+    }
+    expected *= sizes[i];
+  }
+  return true;
+}
+
 FormPtr view_form(const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
   auto form = special_form(
       Form::Kind::view, "ftm.view", {"base"}, window_text(sizes, strides, offset), {base.dtype, c10::DimVector(sizes)});

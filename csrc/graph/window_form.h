@@ -5,6 +5,9 @@
 
 namespace ftm {
 
+// Whether elements lie in a row, in the order of their indices.
+bool is_row_major(c10::IntArrayRef sizes, c10::IntArrayRef strides);
+
 FormPtr view_form(const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
 FormPtr update_form(const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
 FormPtr bitcast_form(const ValueType& base, at::ScalarType dtype);

@@ -9,27 +9,19 @@
 #include "run/launcher.h"
 #include "run/launches.h"
 #include "run/program.h"
+#include "run/taken.h"
 
-#include <algorithm>
 #include <atomic>
 #include <deque>
-#include <unordered_map>
+#include <iterator>
 
 namespace ftm {
 namespace {
 
 std::atomic<int64_t> trace_limit{20000};
 
-struct Cut {
-  JobPtr job;
-  ProgramPtr program; // null: to be built from `trace`
-  Trace trace;
-  Hash128 hash;
-  std::vector<Value> settled; // the old graph, to be freed without the lock
-};
-
 // Jobs whose compilation the user interrupted. They keep their place in the order of runs, and are
-// compiled again when somebody next asks for a result.
+// compiled again when somebody next asks for a result, and so are those behind them.
 struct Suspended {
   std::mutex mutex; // taken alone
   std::deque<Cut> cuts;
@@ -40,132 +32,78 @@ Suspended& suspended() {
   return *instance;
 }
 
-// Under the recorder's lock: takes up all that is pending in the trace. The variables get the values that the job
-// will compute.
-Cut take_pending(PendingTrace& pending) {
-  Cut cut;
-  std::vector<VariableData*> variables;
-  std::vector<Value> results;
-  std::vector<size_t> result_of; // for each variable
-  std::unordered_map<const torch::lazy::Node*, c10::SmallVector<size_t, 1>> seen;
-  for (auto* variable = pending.first; variable != nullptr; variable = variable->next) {
-    const Value& value = variable->ir_value;
-    auto& candidates = seen[value.node.get()];
-    const auto same =
-        std::find_if(candidates.begin(), candidates.end(), [&](size_t i) { return results[i].index == value.index; });
-    if (same == candidates.end()) {
-      candidates.push_back(results.size());
-      result_of.push_back(results.size());
-      results.push_back(value);
-    } else {
-      result_of.push_back(*same);
-    }
-    variables.push_back(variable);
-  }
-  if (variables.empty()) {
-    return cut;
-  }
-  auto graph = collect_graph(results);
-  cut.hash = graph.hash;
-  cut.program = find_program(graph.hash, graph);
-  if (!cut.program) {
-    cut.trace = make_trace(graph);
-  }
-  auto job = std::make_shared<Job>();
-  std::unordered_map<const Buffer*, int32_t> input_of;
-  for (const auto* parameter : graph.parameters) {
-    input_of.emplace(parameter->buffer().get(), static_cast<int32_t>(job->inputs.size()));
-    const auto itemsize = static_cast<int64_t>(c10::elementSize(parameter->type(0).dtype));
-    job->inputs.emplace_back(parameter->buffer(), parameter->offset() * itemsize);
-  }
-  job->before.resize(results.size());
-  for (size_t i = 0; i < variables.size(); ++i) {
-    auto& before = job->before[result_of[i]];
-    const auto input = input_of.find(variables[i]->before.get());
-    if (input != input_of.end()) {
-      before.input = input->second;
-    } else {
-      before.other = variables[i]->before;
-    }
-  }
-  std::vector<Value> values;
-  for (const auto& result : results) {
-    const auto& type = type_of(result);
-    job->outputs.push_back(std::make_shared<Buffer>(type.dtype, type.sizes));
-    values.push_back(data_value(job->outputs.back(), type));
-  }
-  job->scalars = std::move(graph.scalars);
-  for (size_t i = 0; i < graph.calls.size(); ++i) {
-    if (const auto& line = graph.calls[i]->line) {
-      job->origin.recorded_at.emplace_back(i, line);
-    }
-  }
-  enqueue(job); // may throw: nothing is changed yet
-  for (size_t i = 0; i < variables.size(); ++i) {
-    cut.settled.push_back(settle(*variables[i], values[result_of[i]]));
-  }
-  cut.settled.insert(
-      cut.settled.end(), std::make_move_iterator(results.begin()), std::make_move_iterator(results.end()));
-  cut.job = std::move(job);
-  return cut;
-}
-
-// Whatever is thrown on the way from a job's place in the order of runs to its start, the job must not be waited for in
-// vain: it is completed with that error.
-template <typename Start>
-void start_or_abandon(const JobPtr& job, Start start) {
-  const auto abandon_with = [&](const std::exception& error) {
-    const auto failure = failure_from(error, "(while a program was launched on device ftm)");
-    failure->seen = true; // it is thrown on
-    abandon(job, failure);
-  };
-  try {
-    start();
-  } catch (const std::exception& error) {
-    abandon_with(error);
-    throw;
-  } catch (...) {
-    abandon_with(std::runtime_error("the launch was ended by an exception of an unknown type"));
-    throw;
-  }
-}
-
 // Of each call, where all are noted: what the compiler's explanations name.
 std::vector<std::string> noted_lines(const Cut& cut) {
   return notes_all_locations() ? cut.job->origin.lines(cut.trace.calls.size()) : std::vector<std::string>();
 }
 
-void build_and_start(Cut cut) {
-  Built built;
-  start_or_abandon(cut.job, [&] { built = build_program(cut.hash, cut.trace, noted_lines(cut)); });
-  if (built.interrupt) {
-    auto& s = suspended();
-    {
-      std::lock_guard<std::mutex> guard(s.mutex);
-      s.cuts.push_back(std::move(cut));
-    }
-    std::rethrow_exception(built.interrupt);
+// These jobs are not run: each is completed with that error, so that nobody waits for it in vain.
+void abandon_all(const std::deque<Cut>& cuts, const std::exception& error) {
+  const auto failure = failure_from(error, "(while a program was launched on device ftm)");
+  failure->seen = true; // it is thrown on
+  for (const auto& cut : cuts) {
+    abandon(cut.job, failure);
   }
-  start_or_abandon(cut.job, [&] { start_observed(cut.job, built.program); });
-  if (!built.failure.empty() && !is_strict()) {
-    TORCH_WARN("a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
+}
+
+// Runs `step` for the first of these; whatever it throws, none of them is waited for in vain.
+template <typename Step>
+void run_or_abandon(const std::deque<Cut>& cuts, Step step) {
+  try {
+    step(cuts.front());
+  } catch (const std::exception& error) {
+    abandon_all(cuts, error);
+    throw;
+  } catch (...) {
+    abandon_all(cuts, std::runtime_error("the launch was ended by an exception of an unknown type"));
+    throw;
+  }
+}
+
+// They keep their place in the order of runs, and are started when somebody next asks for a result.
+void suspend(std::deque<Cut> cuts) {
+  auto& s = suspended();
+  const std::lock_guard<std::mutex> guard(s.mutex);
+  s.cuts.insert(s.cuts.begin(), std::make_move_iterator(cuts.begin()), std::make_move_iterator(cuts.end()));
+}
+
+// Builds what has to be built, and starts each job when it is: it runs while the next one is built.
+void build_and_start(std::deque<Cut> cuts) {
+  static auto& hits = counter("cache_hits_memory");
+  while (!cuts.empty()) {
+    Built built{cuts.front().program, {}, {}};
+    if (built.program) {
+      hits.fetch_add(1);
+    } else {
+      run_or_abandon(cuts, [&](const Cut& cut) { built = build_program(cut.hash, cut.trace, noted_lines(cut)); });
+    }
+    if (built.interrupt) {
+      suspend(std::move(cuts));
+      std::rethrow_exception(built.interrupt);
+    }
+    std::deque<Cut> next;
+    next.push_back(std::move(cuts.front()));
+    cuts.pop_front();
+    try {
+      run_or_abandon(next, [&](const Cut& cut) { start_observed(cut.job, built.program); });
+    } catch (...) {
+      suspend(std::move(cuts));
+      throw;
+    }
+    if (!built.failure.empty() && !is_strict()) {
+      TORCH_WARN("a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
+    }
   }
 }
 
 void resume_suspended() {
   auto& s = suspended();
-  while (true) {
-    Cut cut;
-    {
-      std::lock_guard<std::mutex> guard(s.mutex);
-      if (s.cuts.empty()) {
-        return;
-      }
-      cut = std::move(s.cuts.front());
-      s.cuts.pop_front();
-    }
-    build_and_start(std::move(cut));
+  std::deque<Cut> cuts;
+  {
+    const std::lock_guard<std::mutex> guard(s.mutex);
+    cuts.swap(s.cuts);
   }
+  build_and_start(std::move(cuts));
 }
 
 } // namespace
@@ -174,33 +112,29 @@ void launch(PendingTrace& pending, bool observed) {
   resume_suspended();
   PythonLine line = python_line(pending.owner);
   static auto& syncs = counter("syncs");
-  static auto& hits = counter("cache_hits_memory");
-  Cut cut;
+  Taken taken;
   {
     const RecorderLock lock(recorder_mutex());
     if (pending.first != nullptr) {
       check_launch();
     }
     note_launch(pending, observed);
-    cut = take_pending(pending);
+    taken = take_pending(pending);
     pending.calls = 0;
     pending.log.clear();
-    if (cut.job) {
-      count_launch(cut.hash);
+    if (!taken.cuts.empty()) {
+      count_launch(taken.hash);
     }
   }
-  cut.settled.clear();
-  if (!cut.job) {
+  taken.settled.clear();
+  if (taken.cuts.empty()) {
     return;
   }
   syncs.fetch_add(1);
-  cut.job->origin.launched_at = std::move(line);
-  if (cut.program) {
-    hits.fetch_add(1);
-    start_or_abandon(cut.job, [&] { start_observed(cut.job, cut.program); });
-    return;
+  for (auto& cut : taken.cuts) {
+    cut.job->origin.launched_at = line;
   }
-  build_and_start(std::move(cut));
+  build_and_start(std::move(taken.cuts));
 }
 
 namespace {

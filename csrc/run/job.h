@@ -28,7 +28,9 @@ struct Job {
   ProgramPtr program; // set by `start`
   Origin origin;
   FailurePtr abandoned; // why it has no program; set by `abandon`
-  bool started = false; // guarded by the launcher
+  // Guarded by the launcher:
+  bool started = false;
+  uint64_t number = 0; // in the order of runs
 };
 using JobPtr = std::shared_ptr<Job>;
 

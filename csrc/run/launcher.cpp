@@ -10,6 +10,7 @@
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -33,6 +34,8 @@ struct Launcher {
   int waiting = 0; // threads that wait for jobs
   bool orphaned = false; // this is a forked child: the thread stayed behind
   size_t max_in_flight = 3;
+  uint64_t enqueued = 0; // how many jobs ever were
+  uint64_t ended = 0;
 };
 
 Launcher& launcher() {
@@ -71,6 +74,7 @@ void launch_jobs() {
       l.unseen_failure = outcome.failure;
     }
     l.jobs.pop_front();
+    ++l.ended;
     l.changed.notify_all();
     lock.unlock();
     job->outputs.clear();
@@ -153,6 +157,7 @@ void enqueue(const JobPtr& job) {
     l.running = true;
   }
   l.jobs.push_back(job);
+  job->number = ++l.enqueued;
 }
 
 void start(const JobPtr& job, ProgramPtr program) {
@@ -164,7 +169,7 @@ void start(const JobPtr& job, ProgramPtr program) {
   job->program = std::move(program);
   job->started = true;
   l.changed.notify_all();
-  wait_until(l, lock, [&] { return l.jobs.size() <= l.max_in_flight; });
+  wait_until(l, lock, [&] { return job->number - std::min(job->number, l.ended) <= l.max_in_flight; });
 }
 
 void abandon(const JobPtr& job, FailurePtr failure) noexcept {

@@ -10,7 +10,7 @@ namespace ftm {
 // process that was forked after the device was used.
 void enqueue(const JobPtr& job);
 // From here on the job runs when its turn comes; the caller must have dropped its references to inputs
-// that may be donated. Waits while too many jobs are in flight.
+// that may be donated. Waits while too many jobs before it are in flight.
 void start(const JobPtr& job, ProgramPtr program);
 // Instead of `start`, for a job that can't run: its results fail, or are what their variables held before. Does nothing to
 // a job that was started.

@@ -1,5 +1,6 @@
 #include "tensor/views.h"
 
+#include "graph/window_form.h"
 #include "ops/call_on_values.h"
 #include "tensor/windows.h"
 

@@ -49,17 +49,6 @@ Value add_window(const Key& key, c10::ArrayRef<Value> values, Make make) {
 
 } // namespace
 
-bool is_row_major(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
-  int64_t expected = 1;
-  for (size_t i = sizes.size(); i-- > 0;) {
-    if (sizes[i] != 1 && strides[i] != expected) {
-      return false;
-    }
-    expected *= sizes[i];
-  }
-  return true;
-}
-
 Value strided_view(Value base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
   if (!trace_node(base).is_data && offset == 0) {
     // A permuted result that was put in memory order, read back as itself.

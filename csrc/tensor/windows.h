@@ -13,6 +13,4 @@ Value in_memory_order(Value value, c10::IntArrayRef strides);
 // The bytes of `base` as a flat value of another dtype.
 Value bitcast(Value base, at::ScalarType dtype);
 
-bool is_row_major(c10::IntArrayRef sizes, c10::IntArrayRef strides);
-
 } // namespace ftm

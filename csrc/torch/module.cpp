@@ -21,6 +21,7 @@
 #include "run/machine.h"
 #include "run/program.h"
 #include "run/step_end.h"
+#include "run/unrolled.h"
 #include "tensor/views.h"
 #include "torch/device.h"
 
@@ -156,6 +157,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       "_empty_cache",
       [] {
         forget_programs();
+        forget_loops();
         empty_memory_pool();
       },
       no_gil);
@@ -166,7 +168,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_set_native_ops", torch::wrap_pybind_function(&set_native_ops_from), py::arg("native_ops"));
   m.def("_set_strict", &set_strict);
   m.def("_set_trace_limit", torch::wrap_pybind_function(&set_trace_limit));
-  m.def("_set_loop_length", torch::wrap_pybind_function(&set_loop_length));
+  m.def("_set_loop_length", torch::wrap_pybind_function([](int64_t calls) {
+          set_loop_length(calls);
+          forget_loops();
+        }));
   m.def("_set_max_in_flight", torch::wrap_pybind_function(&set_max_in_flight));
   m.def("_set_executor", torch::wrap_pybind_function(&set_executor));
   m.def("_executor", [] { return uses_machine() ? "machine" : "reference"; });
@@ -175,7 +180,13 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_set_library_folders", &set_library_folders);
   m.def("_set_program_limit", torch::wrap_pybind_function(&set_program_limit));
   m.def("_program_count", &program_count);
-  m.def("_clear_programs", &forget_programs, no_gil);
+  m.def(
+      "_clear_programs",
+      [] {
+        forget_programs();
+        forget_loops();
+      },
+      no_gil);
   m.def("_in_bad_fork", &in_bad_fork);
   m.def("_device_count", [] { return 1; });
 }

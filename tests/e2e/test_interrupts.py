@@ -112,6 +112,31 @@ assert caught > 30, caught
 for found, right in zip(model.parameters(), final):
     assert torch.equal(found.detach().cpu(), right)
 """,
+    "the pieces of a loop": """
+class Expired(Exception):
+    pass
+def expire(number, frame):
+    raise Expired
+signal.signal(signal.SIGALRM, expire)
+def run(device, count):
+    state, w = torch.ones(64, 64, device=device), torch.eye(64, device=device) * 0.5
+    for k in range(count):
+        state.add_(torch.tanh(state @ w + k)).cos_().mul_(1.5)
+    return state
+caught = 0
+for count in (40, 60, *range(41, 60), *range(61, 80)):
+    state = run("ftm", count)
+    signal.setitimer(signal.ITIMER_REAL, random.random() * 0.02)
+    try:
+        ftm_lazy.sync(wait=True)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except Expired:
+        caught += 1
+    torch.testing.assert_close(state.cpu(), run("cpu", count), rtol=1e-4, atol=1e-4)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+assert caught > 8, caught
+assert ftm_lazy.metrics.counters()["unrolled"] > 20
+""",
     "a handler that raises": """
 class Expired(Exception):
     pass

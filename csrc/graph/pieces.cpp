@@ -1,0 +1,233 @@
+#include "graph/pieces.h"
+
+#include "graph/window_form.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+namespace ftm {
+namespace {
+
+Value new_buffer(const Value& result) {
+  const auto& type = type_of(result);
+  return data_value(std::make_shared<Buffer>(type.dtype, type.sizes), type);
+}
+
+// Where the elements of a value lie: in another one's, from an element on. Values are numbered as in Graph::operands.
+struct Source {
+  int64_t root;
+  int64_t offset;
+};
+
+class Cutter {
+ public:
+  Cutter(const Graph& whole, c10::ArrayRef<size_t> positions) : whole_(whole), begins_(positions.vec()) {
+    if (begins_.empty() || begins_.front() != 0) {
+      begins_.insert(begins_.begin(), 0);
+    }
+    read_calls();
+    mark_needed();
+    find_values();
+    position_.resize(sources_.size());
+    outputs_.resize(sources_.size());
+    made_by_.resize(sources_.size());
+  }
+
+  PiecedGraph cut() {
+    for (size_t k = 0; k < begins_.size(); ++k) {
+      write_piece(k);
+    }
+    for (const int64_t result : whole_.result_operands) {
+      made_.results.push_back(made_by_[result / 2]);
+    }
+    return std::move(made_);
+  }
+
+ private:
+  size_t end_of(size_t piece) const { return piece + 1 < begins_.size() ? begins_[piece + 1] : whole_.calls.size(); }
+
+  static bool is_parameter(int64_t value) { return value % 2 == 0; }
+
+  // Of values that are made before the piece, or by nobody.
+  bool is_outside(int64_t root, size_t piece) const {
+    return is_parameter(root) || piece_of_[root / 2] != static_cast<int32_t>(piece);
+  }
+
+  Source source_of(int64_t value) const { return is_parameter(value) ? Source{value, 0} : sources_[value / 2]; }
+
+  void read_calls() {
+    size_t operand = 0, piece = 0;
+    for (size_t i = 0; i < whole_.calls.size(); ++i) {
+      const auto& form = whole_.calls[i]->form();
+      piece += piece + 1 < begins_.size() && i == begins_[piece + 1] ? 1 : 0;
+      for (size_t k = 0; k < form.results.size(); ++k) {
+        Source source{2 * static_cast<int64_t>(sources_.size()) + 1, 0};
+        if (form.kind == Form::Kind::view && is_row_major(form.sizes, form.strides)) {
+          source = source_of(whole_.operands[operand]);
+          source.offset += form.offset;
+        }
+        sources_.push_back(source);
+        piece_of_.push_back(static_cast<int32_t>(piece));
+      }
+      operand += whole_.calls[i]->values.size();
+    }
+    is_result_.resize(sources_.size());
+    for (const int64_t result : whole_.result_operands) {
+      TORCH_INTERNAL_ASSERT(!is_parameter(result), "a result is computed");
+      is_result_[result / 2] = true;
+    }
+  }
+
+  // From the last call to the first: which of them their pieces need, and which results other pieces need. A window of what is
+  // outside of its piece needs no call there, unless it is a result.
+  void mark_needed() {
+    needed_ = is_result_;
+    is_live_.resize(whole_.calls.size());
+    std::vector<bool> inside(sources_.size()); // needed in its own piece
+    size_t piece = begins_.size() - 1, result = sources_.size(), operand = whole_.operands.size();
+    for (size_t i = whole_.calls.size(); i-- > 0;) {
+      const auto& call = *whole_.calls[i];
+      while (i < begins_[piece]) {
+        --piece;
+      }
+      operand -= call.values.size();
+      for (size_t k = call.form().results.size(); k-- > 0;) {
+        --result;
+        is_live_[i] = is_live_[i] || needed_[result] || inside[result];
+      }
+      if (!is_live_[i]) {
+        continue;
+      }
+      for (size_t k = 0; k < call.values.size(); ++k) {
+        const int64_t value = whole_.operands[operand + k];
+        const int64_t root = source_of(value).root;
+        if (!is_outside(root, piece)) {
+          inside[value / 2] = true;
+        } else if (!is_parameter(root)) {
+          needed_[root / 2] = true;
+        }
+      }
+    }
+  }
+
+  void find_values() {
+    values_.resize(sources_.size());
+    for (size_t i = 0, operand = 0; i < whole_.calls.size(); ++i) {
+      for (const auto& value : whole_.calls[i]->values) {
+        const int64_t number = whole_.operands[operand++];
+        if (!is_parameter(number)) {
+          values_[number / 2] = value;
+        }
+      }
+    }
+    for (size_t i = 0; i < whole_.results.size(); ++i) {
+      values_[whole_.result_operands[i] / 2] = whole_.results[i];
+    }
+  }
+
+  void write_piece(size_t number) {
+    Piece piece;
+    std::vector<int64_t> results; // of the whole graph, that others need
+    int64_t position = 0;
+    by_buffer_.clear();
+    for (size_t i = begins_[number]; i < end_of(number); ++i) {
+      const auto& call = *whole_.calls[i];
+      for (const auto& value : call.values) {
+        const int64_t operand = whole_.operands[next_operand_++];
+        if (is_live_[i]) {
+          piece.graph.operands.push_back(number_of(operand, type_of(value), number, piece));
+        }
+      }
+      if (is_live_[i]) {
+        piece.graph.calls.push_back(&call);
+        piece.graph.scalars.insert(piece.graph.scalars.end(), call.scalars.begin(), call.scalars.end());
+      }
+      for (size_t k = 0; k < call.form().results.size(); ++k, ++next_result_) {
+        position_[next_result_] = is_live_[i] ? position++ : -1;
+        if (needed_[next_result_]) {
+          results.push_back(next_result_);
+        }
+      }
+    }
+    if (results.empty()) {
+      return; // it had windows alone
+    }
+    for (const int64_t result : results) {
+      made_by_[result] = {made_.pieces.size(), piece.outputs.size()};
+      outputs_[result] = new_buffer(values_[result]);
+      piece.graph.results.push_back(values_[result]);
+      piece.graph.result_operands.push_back(2 * position_[result] + 1);
+      piece.outputs.push_back(outputs_[result]);
+    }
+    piece.graph.hash = hash_of(piece.graph);
+    made_.pieces.push_back(std::move(piece));
+  }
+
+  // The piece's number of a value of the whole graph.
+  int64_t number_of(int64_t value, const ValueType& type, size_t number, Piece& piece) {
+    const auto source = source_of(value);
+    if (!is_outside(source.root, number)) {
+      return 2 * position_[value / 2] + 1;
+    }
+    const auto& data = is_parameter(source.root) ? *whole_.parameters[source.root / 2]
+                                                 : static_cast<const DataNode&>(trace_node(outputs_[source.root / 2]));
+    const int64_t offset = data.offset() + source.offset;
+    auto& parameters = piece.graph.parameters;
+    auto& seen = by_buffer_[data.buffer().get()];
+    for (const auto position : seen) {
+      if (parameters[position]->offset() == offset && parameters[position]->type(0) == type) {
+        return 2 * static_cast<int64_t>(position);
+      }
+    }
+    seen.push_back(parameters.size());
+    if (source.offset == 0 && data.type(0) == type) {
+      parameters.push_back(&data);
+    } else {
+      piece.kept.push_back(data_value(data.buffer(), type, offset));
+      parameters.push_back(static_cast<const DataNode*>(piece.kept.back().node.get()));
+    }
+    return 2 * static_cast<int64_t>(seen.back());
+  }
+
+  const Graph& whole_;
+  std::vector<size_t> begins_; // of pieces: their first calls
+
+  std::vector<bool> is_live_; // for each call: its piece needs it
+
+  // For each result of all calls:
+  std::vector<Source> sources_;
+  std::vector<int32_t> piece_of_;
+  std::vector<bool> is_result_; // of the whole graph
+  std::vector<bool> needed_; // by other pieces, or a result
+  std::vector<int64_t> position_; // among the results of its piece's calls
+  std::vector<Value> values_; // of what others use
+  std::vector<Value> outputs_; // of what is needed
+  std::vector<Made> made_by_;
+
+  // Of the whole graph, that are written next:
+  int64_t next_result_ = 0;
+  size_t next_operand_ = 0;
+  std::unordered_map<const Buffer*, c10::SmallVector<size_t, 1>> by_buffer_; // parameters of the piece that is written
+  PiecedGraph made_;
+};
+
+} // namespace
+
+PiecedGraph one_piece(Graph graph) {
+  PiecedGraph made;
+  Piece piece;
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    piece.outputs.push_back(new_buffer(graph.results[i]));
+    made.results.push_back({0, i});
+  }
+  piece.graph = std::move(graph);
+  made.pieces.push_back(std::move(piece));
+  return made;
+}
+
+PiecedGraph cut_graph(const Graph& whole, c10::ArrayRef<size_t> positions) {
+  return Cutter(whole, positions).cut();
+}
+
+} // namespace ftm

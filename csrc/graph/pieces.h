@@ -1,0 +1,33 @@
+// A graph cut into pieces that run one after the other, each a program of its own.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace ftm {
+
+struct Piece {
+  Graph graph;
+  std::vector<Value> outputs; // where its results will be: data nodes of new buffers
+  std::vector<Value> kept; // parameters that are no nodes of the whole graph
+};
+
+// A result of the whole graph: the piece that makes it, and which of that piece's results it is.
+struct Made {
+  size_t piece;
+  size_t result;
+};
+
+struct PiecedGraph {
+  std::vector<Piece> pieces;
+  std::vector<Made> results; // for each result of the whole graph
+};
+
+// The whole graph as the only piece.
+PiecedGraph one_piece(Graph graph);
+
+// Cut before each of these calls, which are in rising order. What a piece reads of another one's results through a window that lies
+// in a row is a parameter of its own, as it is of any other buffer: so pieces that differ in windows alone are one program.
+// Under the recorder's lock.
+PiecedGraph cut_graph(const Graph& whole, c10::ArrayRef<size_t> positions);
+
+} // namespace ftm

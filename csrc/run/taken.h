@@ -1,0 +1,29 @@
+// What is pending, taken up as programs to be launched.
+#pragma once
+
+#include "graph/pending.h"
+#include "run/job.h"
+
+#include <deque>
+#include <vector>
+
+namespace ftm {
+
+struct Cut {
+  JobPtr job;
+  ProgramPtr program; // null: to be built from `trace`
+  Trace trace;
+  Hash128 hash;
+};
+
+struct Taken {
+  std::deque<Cut> cuts; // in the order in which they run: several where the trace was an unrolled loop
+  Hash128 hash; // of the whole trace
+  std::vector<Value> settled; // the old graph, to be freed without the lock
+};
+
+// Under the recorder's lock: takes up all that is pending in the trace. The variables get the values that the jobs
+// will compute, and the jobs have their place in the order of runs.
+Taken take_pending(PendingTrace& pending);
+
+} // namespace ftm
