@@ -1,7 +1,7 @@
-"""Writes ``docs/isa.md``, the manual of the matrix assembly, from the instruction table.
+"""Writes ``docs/isa.md``, the manual of the matrix assembly, from the instruction table, and ``docs/expansions.md``.
 
-    python -m ftm_backend.isa.docs --write    # after a change of the table
-    python -m ftm_backend.isa.docs --check    # fails when the file is stale
+    python -m ftm_backend.isa.docs --write    # after a change of the table or of an expansion
+    python -m ftm_backend.isa.docs --check    # fails when a file is stale
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import inspect
 import sys
 from pathlib import Path
 
+from ftm_backend.isa import docs_macros, layout, parser, table, types
 from ftm_backend.isa import instruction as i
-from ftm_backend.isa import layout, parser, table, types
 from ftm_backend.isa.examples import case
 from ftm_backend.machine import presets
 
 PATH = Path(__file__).resolve().parents[3] / "docs" / "isa.md"
+EXPANSIONS = PATH.with_name("expansions.md")
 _TEXT = Path(__file__).resolve().parent / "manual"
 
 _FORMS = {
@@ -39,12 +40,15 @@ def syntax(row: i.Instruction) -> str:
 
 def cost(row: i.Instruction) -> str:
     """The cost as a phrase."""
-    slots = ", ".join(f"{count} x {unit}" for unit, count in row.cost.slots)
     models = {"dma": "see DMA time", "mm": "see matrix time", "map": "see map time", "barrier": "see barrier time",
-              "wait": "until the transfer is complete", "trans": "two vector memory operations an element row",
-              "scan": "see order time", "sort": "see order time", "merge": "see order time"}
-    text = f"{slots or 'none of its own'}; latency {row.cost.latency}"
-    return f"{text}; {models[row.cost.model]}" if row.cost.model in models else text
+              "wait": "until the transfer is complete", "trans": "see order time", "scan": "see order time",
+              "sort": "see order time", "merge": "see order time", "gather": "see DMA time"}
+    if row.macro is not None and row.macro.types:
+        return f"a [macro](expansions.md#{row.name.lower()}). {docs_macros.of_row(row)}"
+    words = [", ".join(f"{count} x {unit}" for unit, count in row.cost.slots), f"latency {row.cost.latency}" if row.cost.latency else "",
+             models.get(row.cost.model, "")]
+    text = "; ".join(word for word in words if word) or "none"
+    return f"a [macro](expansions.md#outside-of-maps); {text}" if row.macro is not None else text
 
 
 def _types(names: tuple[str, ...]) -> str:
@@ -163,13 +167,15 @@ def main(arguments: list[str] | None = None) -> int:
     group = options.add_mutually_exclusive_group(required=True)
     group.add_argument("--write", action="store_true", help="write the manual")
     group.add_argument("--check", action="store_true", help="exit with 1 when the manual is stale")
+    texts = {PATH: render(), EXPANSIONS: docs_macros.render()}
     if options.parse_args(arguments).write:
-        PATH.write_text(render())
+        for path, text in texts.items():
+            path.write_text(text)
         return 0
-    if PATH.exists() and PATH.read_text() == render():
-        return 0
-    print(f"{PATH} is stale: run `python -m ftm_backend.isa.docs --write`", file=sys.stderr)
-    return 1
+    stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        print(f"{path} is stale: run `python -m ftm_backend.isa.docs --write`", file=sys.stderr)
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ generated header, the cycle model, and ``docs/isa.md``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 # Operand kinds of instructions outside maps.
@@ -41,14 +43,36 @@ class Operand:
 class Cost:
     """What an instruction occupies: ``slots`` gives operations per vector (or per instruction) by unit.
 
-    latency: cycles from issue to use of the result, of one whole expansion.
+    latency: cycles from issue to use of the result.
     model: how the cycle model treats it: ``issue`` (slots only), ``dma``, ``mm``, ``trans``, ``scan``, ``sort``,
-    ``merge``, ``map``, ``wait``, ``branch``, ``barrier``.
+    ``merge``, ``map``, ``gather``, ``wait``, ``branch``, ``barrier``.
     """
 
     slots: tuple[tuple[str, int], ...]
     latency: int
     model: str = "issue"
+
+
+@dataclass(frozen=True)
+class Macro:
+    """That an instruction stands for others.
+
+    name: ``module.function`` of ``isa.expansions``.  Of a map operation it records the others on a ``Body``, for which ``isa.costs``
+    says what they cost; of another instruction it executes or counts them on a ``Unit``.  types: suffixes of the map
+    operation for which it is a macro; of others the row's own cost holds.  widened: F16 and BF16 are computed in F32 and
+    rounded once.
+    """
+
+    name: str
+    types: tuple[str, ...] = ()
+    widened: bool = True
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The expansion; compilers, which run none, do not load it."""
+        module, _, function = self.name.partition(".")
+        found: Callable[..., Any] = getattr(import_module(f"ftm_backend.isa.expansions.{module}"), function)
+        return found
 
 
 @dataclass(frozen=True)
@@ -74,7 +98,7 @@ class Instruction:
     name: mnemonic without suffixes.  family: chapter of the manual, and ``map`` instructions are those legal
     inside ``@map`` only.  suffixes: optional words, in order, each of which may follow once (``.TA``); a tuple
     inside stands for alternatives.  types: legal type suffixes of a map operation; empty when it takes none.
-    doc: one or two sentences.  formula: the precise meaning.
+    doc: one or two sentences.  formula: the precise meaning.  cost: of types for which the operation is no macro.
     """
 
     name: str
@@ -88,6 +112,7 @@ class Instruction:
     types: tuple[str, ...] = ()
     from_types: tuple[str, ...] = ()
     result: str = SAME
+    macro: Macro | None = None
 
     @property
     def in_map(self) -> bool:

@@ -1,17 +1,23 @@
-"""What one tile instruction costs on a machine: transfers, matrix products, maps.
+"""What one tile instruction costs on a machine: transfers, matrix products, maps, and what else is a macro.
 
 Pure functions of extents and ``MachineParameters``; the timelines are in ``cycles_timeline``.  All results
-are *modelled*.
+are *modelled*.  Macros cost what their expansions do (``isa.expansions``); matrix products and transposition are charged by the closed
+form of theirs (``machine.rules``), which planners can evaluate for many sizes at once, and a test compares the two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from functools import lru_cache
+from math import inf, prod
 from typing import Any
 
-from ftm_backend.isa.table import ACCESSES, INSTRUCTIONS
+import numpy as np
+
+from ftm_backend.isa import costs
+from ftm_backend.isa.expansions.unit import Unit
+from ftm_backend.isa.table import ACCESSES, BY_NAME, INSTRUCTIONS
 from ftm_backend.isa.types import BY_NUMBER, FLOATS
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import MachineParameters
@@ -19,12 +25,16 @@ from ftm_backend.machine.presets import MachineParameters
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A DMA transfer: bytes that arrive, bytes that DDR moves for them, GSM bytes, cycles bound by elements."""
+    """A DMA transfer: bytes that arrive, bytes that DDR moves for them, GSM bytes, cycles bound by elements.
+
+    launches: how many follow one another, each with its latency.
+    """
 
     bytes: int
     ddr_bytes: int
     gsm_bytes: int
     element_cycles: float
+    launches: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +46,17 @@ class Work:
     ideal: float
 
 
+ANYWHERE = inf
+
+
 def transfer(
-    machine: MachineParameters, element: int, rows: Sequence[tuple[int, int]], columns: Sequence[tuple[int, int]],
+    machine: MachineParameters, element: int, rows: Sequence[tuple[int, float]], columns: Sequence[tuple[int, float]],
     gsm: bool = False,
 ) -> Transfer:
     """The cost of moving ``extent, stride`` dimensions of ``element``-byte elements between DDR and a tile.
 
     A contiguous run is rounded up to the DMA granule; dimensions of stride 0 are read once; an innermost stride
-    other than 1 makes the elements move one by one.
+    other than 1 makes the elements move one by one.  A dimension that an index goes through has stride ``ANYWHERE``.
     """
     dims = [d for d in (*rows, *columns) if d[0] != 1]
     count = 1
@@ -66,7 +79,7 @@ def transfer(
     return Transfer(count * element, ddr, count * element if gsm else 0, cycles)
 
 
-def _distinct_bytes(machine: MachineParameters, dims: Sequence[tuple[int, int]], element: int) -> int:
+def _distinct_bytes(machine: MachineParameters, dims: Sequence[tuple[int, float]], element: int) -> int:
     """Bytes of DDR that a transposing transfer touches when neighbouring elements share a granule."""
     total, shared = element, False
     for extent, stride in sorted((d for d in dims if d[1]), key=lambda d: abs(d[1])):
@@ -99,41 +112,58 @@ def windows(machine: MachineParameters, dtype: str, rows: Sequence[int], n: int,
     return Work(cycles, 2 * m * n * k, m * n * k / (machine.fma_units * machine.lanes(dtype)))
 
 
-_LSE_OPERATIONS = 48
-"""FMA-class operations of one log(exp(a) + exp(b)): an exponential and a logarithm."""
+@lru_cache(maxsize=4096)
+def scan(machine: MachineParameters, dtype: str, rows: int, columns: int, operation: str, down: bool) -> float:
+    """Cycles of ``SCAN`` over rows x columns of ``dtype``, in f64 or i64."""
+    carried = "f64" if dtype in _ARRAYS and _ARRAYS[dtype].kind == "f" else "i64"
+    x = np.zeros((rows, columns), _ARRAYS[dtype])
+    carry = np.zeros(columns if down else rows, _ARRAYS[carried])
+    return _counted(machine, "SCAN", carried, operation, x, carry, x.copy(), down)
 
 
-def scan(machine: MachineParameters, rows: int, columns: int, down: bool, lse: bool) -> Work:
-    """``SCAN``: in f64 or i64, every vector of a row combined with itself shifted by 1, 2, 4, ... and with the carry."""
-    lanes = machine.lanes("f64")
-    steps = 1 if down else (lanes - 1).bit_length() + 1
-    operations = steps * (_LSE_OPERATIONS / machine.fma_units if lse else 1)
-    return Work(rows * -(-columns // lanes) * operations, 0, 0.0)
+@lru_cache(maxsize=4096)
+def sort(machine: MachineParameters, rows: int, columns: int, kept: int) -> float:
+    """Cycles of ``SORT`` of rows of int64 of which ``kept`` elements are."""
+    return _counted(machine, "SORT", "i64", np.zeros((rows, columns), np.int64), np.zeros((rows, kept), np.int64))
 
 
-def sort(machine: MachineParameters, rows: int, columns: int, kept: int) -> Work:
-    """``SORT``: all stages of a bitonic network on vectors of i64; if not all are kept, of blocks of ``kept``, of
-    which pairs become one block, half as many each time."""
-    stages = (max(min(kept, columns), 1) - 1).bit_length()
-    halving = stages + 1 if kept < columns else 0
-    return Work(rows * _stage(machine, columns) * (stages * (stages + 1) / 2 + halving), 0, 0.0)
+@lru_cache(maxsize=4096)
+def merge(machine: MachineParameters, rows: int, a: int, b: int) -> float:
+    """Cycles of ``MERGE`` of ``a`` and ``b`` columns."""
+    parts = (np.zeros((rows, count), np.int64) for count in (a, b, a + b))
+    return _counted(machine, "MERGE", "i64", *parts)
 
 
-def merge(machine: MachineParameters, rows: int, columns: int) -> Work:
-    """``MERGE`` into ``columns``: the last stages of the network."""
-    return Work(rows * _stage(machine, columns) * (max(columns, 1) - 1).bit_length(), 0, 0.0)
+@lru_cache(maxsize=4096)
+def combination(machine: MachineParameters, dtype: str, rows: int, columns: int, operation: str) -> float:
+    """Cycles of the core for ``DST`` or ``DSC`` with arithmetic."""
+    x = np.zeros((rows, columns), _ARRAYS[dtype])
+    return _counted(machine, "DSC", dtype, operation, x, x.ravel().copy(), np.zeros((rows, columns), np.int64))
 
 
-def _stage(machine: MachineParameters, columns: int) -> float:
-    """Cycles of one stage over a row: a minimum and a maximum for each pair of vectors, which are read and written."""
-    return -(-columns // machine.lanes("i64")) * max(1 / machine.fma_units, 2 / machine.vector_memory_ports)
+_ARRAYS: dict[str, np.dtype[Any]] = {
+    "f64": np.dtype(np.float64), "f32": np.dtype(np.float32), "f16": np.dtype(np.float16), "bf16": np.dtype(np.float16),
+    "i64": np.dtype(np.int64), "i32": np.dtype(np.int32), "i16": np.dtype(np.int16), "i8": np.dtype(np.int8),
+    "u8": np.dtype(np.uint8), "i1": np.dtype(np.bool_),
+}
+"""Arrays of a type's size and kind, whose values nothing depends on."""
+
+
+def _counted(machine: MachineParameters, name: str, dtype: str, *operands: Any) -> float:
+    """The cycles of an expansion, of which each loop is gone through once."""
+    macro = BY_NAME[name].macro
+    assert macro is not None
+    unit = Unit(machine, dtype, costs.cost, dry=True)
+    macro.function(unit, *operands)
+    return unit.cycles
 
 
 @dataclass(frozen=True, slots=True)
 class MapCost:
     """What a map body costs: cycles for each vector, once, for each row, and at the end.
 
-    flops: operations for each element.  peak: operations a cycle when every pipe is busy.
+    flops: operations for each element.  peak: operations a cycle when every pipe is busy.  gathers: (buffer, bytes of
+    an element) of what DMA fetches for the map.
     """
 
     interval: float
@@ -143,6 +173,7 @@ class MapCost:
     lanes: int
     flops: int
     peak: int
+    gathers: tuple[tuple[int, int], ...] = ()
 
     def work(self, rows: int, columns: int) -> Work:
         """The cost over ``rows`` x ``columns`` elements."""
@@ -156,11 +187,16 @@ class MapCost:
         return Work(cycles, flops, flops / self.peak)
 
 
+_BUFFER = 16
+"""Where the record of a map operation holds the buffer of a gather."""
+
+
 def map_cost(machine: MachineParameters, record: Sequence[int], sections: dict[str, list[Any]]) -> MapCost:
     """Schedules a map body: the initiation interval from the slots, the prologue from the critical path."""
     first_input, inputs, first_output, outputs, first_op, ops = record[:6]
     operations = sections["map_ops"][first_op : first_op + ops]
-    taken = {"VMAC": 0, "VIEU": 0, "VLDST": 0}
+    taken = {"VMAC": 0, "VMAC1": 0, "VIEU": 0, "VLDST": 0}
+    gathers = []
     widest, flops = 1, 0
     ready: dict[tuple[int, int], int] = {}
     longest = 0
@@ -171,15 +207,19 @@ def map_cost(machine: MachineParameters, record: Sequence[int], sections: dict[s
     for operation in operations:
         row = INSTRUCTIONS[operation[0]]
         sources = [operation[7 + 3 * s : 10 + 3 * s] for s in range(3)]
-        widest = max(widest, BY_NUMBER[operation[1]].bytes)
-        for unit, count in row.cost.slots:
+        element = BY_NUMBER[operation[1]]
+        widest = max(widest, element.bytes)
+        cost = costs.cost(row.name, element.suffix if row.types else "")
+        for unit, count in cost.slots:
             taken[unit] += count
+        if cost.model == "gather":
+            gathers.append((operation[_BUFFER], element.bytes))
         start = max((ready.get((kind, index), machine.vector_load_latency if kind == 2 else 0)
                      for kind, _, index in sources), default=0)
-        ready[operation[4], operation[6]] = start + row.cost.latency
-        longest = max(longest, start + row.cost.latency)
+        ready[operation[4], operation[6]] = start + cost.latency
+        longest = max(longest, start + cost.latency)
         if row.family in ("map arithmetic", "map math") and row.name != "VMOV":
-            if BY_NUMBER[operation[1]].suffix in FLOATS:
+            if element.suffix in FLOATS:
                 flops += 2 if row.name == "VFMA" else 1
     row_cycles = final_cycles = 0.0
     for entry in sections["map_outputs"][first_output : first_output + outputs]:
@@ -193,8 +233,10 @@ def map_cost(machine: MachineParameters, record: Sequence[int], sections: dict[s
             final_cycles += machine.reduce_cycles if scope == 3 else 0.0
             flops += 1
     interval = max(
-        taken["VMAC"] / machine.fma_units, float(taken["VIEU"]), taken["VLDST"] / machine.vector_memory_ports, 1.0
+        (taken["VMAC"] + taken["VMAC1"]) / machine.fma_units, float(taken["VMAC1"]), float(taken["VIEU"]),
+        taken["VLDST"] / machine.vector_memory_ports, 1.0,
     )
     prologue = max(longest, machine.vector_load_latency) + machine.vector_store_latency
     lanes = max(1, machine.vector_bytes // widest)
-    return MapCost(interval, prologue, row_cycles, final_cycles, lanes, flops, 2 * machine.fma_units * lanes)
+    return MapCost(interval, prologue, row_cycles, final_cycles, lanes, flops, 2 * machine.fma_units * lanes,
+                   tuple(gathers))

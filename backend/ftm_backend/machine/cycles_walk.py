@@ -6,6 +6,7 @@ default.  ``cycles_jump`` shortens long loops.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ftm_backend.isa.image import read_sections
@@ -20,7 +21,10 @@ from ftm_backend.machine.presets import MachineParameters
 
 _OP = OPCODES
 _NAMES = [row.name for row in INSTRUCTIONS]
-_TA, _TB, _LSE, _DOWN = (1 << FLAGS.index(name) for name in ("TA", "TB", "LSE", "DOWN"))
+_TA, _TB, _DOWN = (1 << FLAGS.index(name) for name in ("TA", "TB", "DOWN"))
+_COMBINATIONS = {1 << FLAGS.index(name): name for name in ("ADD", "MUL", "MIN", "MAX", "LSE")}
+_FETCHED = -1
+"""In place of a tile: what a map gathers."""
 
 class WalkError(ValueError):
     """The program cannot be walked: it does not end, or leaves its code."""
@@ -238,14 +242,26 @@ class Walk:
             index = self._slot(item, 1)
             slots = (slot, index)
             extents = self._extents(index)
-            rows = [(extents[0] * extents[1], self.value(item, 2))]
+            rows = [(extents[0] * extents[1], cost.ANYWHERE)]
         key = tile[3], self.decoded.in_gsm[slot[0]], tuple(rows), tuple(columns)
         moved = self._transfers.get(key)
         if moved is None:
             moved = self._transfers[key] = cost.transfer(self.machine, BY_NUMBER[key[0]].bytes, rows, columns, key[1])
         if item[0] in (_OP["DLD"], _OP["DGA"]):
             self._fill(slot, _count(rows), _count(columns))
-        self.events.append(Dma(slots, moved, _NAMES[item[0]], self._bound.get(item[7], item[7])))
+        operation = _combination(item)
+        buffer = self._bound.get(item[7], item[7])
+        if operation is None:
+            self.events.append(Dma(slots, moved, _NAMES[item[0]], buffer))
+            return
+        # Each row is fetched, combined by the core and stored before the next, which may be the same.
+        counts = _count(rows), _count(columns)
+        launches = 2 * (counts[0] if item[0] == _OP["DSC"] else 1)
+        twice = cost.Transfer(2 * moved.bytes, 2 * moved.ddr_bytes, 2 * moved.gsm_bytes, 2 * moved.element_cycles, launches)
+        self.events.append(Dma(slots, twice, _NAMES[item[0]], buffer))
+        self.events.append(Wait(slot))
+        work = cost.combination(self.machine, BY_NUMBER[tile[3]].token, *counts, operation)
+        self.events.append(Compute(work, what=_NAMES[item[0]]))
 
     def _copy(self, item: tuple[int, ...]) -> None:
         source, target = self._slot(item, 0), self._slot(item, 1)
@@ -290,7 +306,12 @@ class Walk:
             slot = out[9] + (self.registers[out[10]] if out[10] >= 0 else 0)
             shape = ((rows, columns), (rows, 1), (1, columns), (1, 1))[out[1]]
             self._fill((out[0], slot % sections["tiles"][out[0]][4]), *shape)
-        work = self.decoded.maps[item[5]].work(rows, columns)
+        body = self.decoded.maps[item[5]]
+        for buffer, size in body.gathers:
+            moved = cost.transfer(self.machine, size, [(rows * columns, cost.ANYWHERE)], [])
+            self.events.append(Dma(((_FETCHED, 0),), moved, "VGA", self._bound.get(buffer, buffer)))
+            self.events.append(Wait((_FETCHED, 0)))
+        work = body.work(rows, columns)
         self.events.append(Compute(work.cycles, work.flops, work.ideal, _NAMES[item[0]]))
 
     def _transpose(self, item: tuple[int, ...]) -> None:
@@ -298,27 +319,33 @@ class Walk:
         self._fill(self._slot(item, 1), columns, rows)
         self.events.append(Compute(rules.transpose_cycles(self.machine, rows, columns), what="TRANS"))
 
-
     def _scan(self, item: tuple[int, ...]) -> None:
         rows, columns = self._extents(self._slot(item, 0))
         self._fill(self._slot(item, 2), rows, columns)
-        work = cost.scan(self.machine, rows, columns, bool(item[1] & _DOWN), bool(item[1] & _LSE))
-        self.events.append(Compute(work.cycles, what="SCAN"))
+        dtype = BY_NUMBER[self.decoded.sections["tiles"][item[8]][3]].token
+        operation = _combination(item)
+        assert operation is not None
+        self.events.append(Compute(cost.scan(self.machine, dtype, rows, columns, operation, bool(item[1] & _DOWN)), what="SCAN"))
 
     def _sort(self, item: tuple[int, ...]) -> None:
         rows, columns = self._extents(self._slot(item, 0))
         target = self._slot(item, 1)
         kept = min(columns, self.decoded.sections["tiles"][target[0]][6])
         self._fill(target, rows, kept)
-        self.events.append(Compute(cost.sort(self.machine, rows, columns, kept).cycles, what="SORT"))
+        self.events.append(Compute(cost.sort(self.machine, rows, columns, kept), what="SORT"))
 
     def _merge(self, item: tuple[int, ...]) -> None:
         (rows, a), (_, b) = self._extents(self._slot(item, 0)), self._extents(self._slot(item, 1))
         self._fill(self._slot(item, 2), rows, a + b)
-        self.events.append(Compute(cost.merge(self.machine, rows, a + b).cycles, what="MERGE"))
+        self.events.append(Compute(cost.merge(self.machine, rows, a, b), what="MERGE"))
 
 
-def _count(dims: list[tuple[int, int]]) -> int:
+def _combination(item: tuple[int, ...]) -> str | None:
+    """What an instruction combines by."""
+    return next((name for flag, name in _COMBINATIONS.items() if item[1] & flag), None)
+
+
+def _count(dims: Sequence[tuple[int, float]]) -> int:
     total = 1
     for extent, _ in dims:
         total *= extent

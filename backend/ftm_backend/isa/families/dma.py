@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ftm_backend.isa.instruction import ADDRESS, DIMS, ROW_DIMS, SLOT, Cost, Example, Instruction, Operand
+from ftm_backend.isa.instruction import ADDRESS, DIMS, ROW_DIMS, SLOT, Cost, Example, Instruction, Macro, Operand
 
 _DMA = Cost((("DMA", 1),), 62, "dma")
 _WAIT = Cost((("SBR", 1),), 1, "wait")
@@ -46,7 +46,7 @@ INSTRUCTIONS = (
             "    DST.ADD X, o0[0], 1@1 | 1@3\n",
             {"b0": _MATRIX}, {"o0": ("f32", (2, 3), [2, 3, 5, 2, 4, 6])},
         ),
-        suffixes=("ADD",),
+        suffixes=("ADD",), macro=Macro("moving.store_combined"),
     ),
     Instruction(
         "DGA", "dma",
@@ -68,7 +68,7 @@ INSTRUCTIONS = (
         "with what the buffer holds (MIN and MAX propagate NaN).  An address outside the buffer is a fault.",
         "a[I[i] * stride + sum(column index * column stride)] (op)= X[i][j]", _DMA,
         _scatter(".ADD", [13, 14, 10, 10, 16, 18]),
-        suffixes=(("ADD", "MUL", "MIN", "MAX"),),
+        suffixes=(("ADD", "MUL", "MIN", "MAX"),), macro=Macro("moving.store_combined"),
     ),
     Instruction(
         "DCP", "dma", (Operand("X", SLOT), Operand("Y", SLOT)),

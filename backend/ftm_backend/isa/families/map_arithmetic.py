@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from math import inf, nan
 
-from ftm_backend.isa.families.mapping import FMA, MUL, VIEU1, VMAC1, example, macro, operation
+from ftm_backend.isa.families.mapping import EXPANDED, FMA, MOVE, MUL, VIEU1, example, operation
+from ftm_backend.isa.instruction import Macro
 from ftm_backend.isa.types import ALL, FLOATS, NUMBERS
 
 _FAMILY = "map arithmetic"
+_COMPARED = (*FLOATS, "I64")
+"""Types whose smaller and larger numbers no instruction gives: a compare and a predicated move do."""
 
 INSTRUCTIONS = (
-    operation("VMOV", _FAMILY, "a", "Copies.", "d = a", ALL, VMAC1,
+    operation("VMOV", _FAMILY, "a", "Copies.", "d = a", ALL, MOVE,
               example("VMOV.F32 v0, v9", ("F32", [1, -2]), ("F32", [1, -2]))),
     operation("VADD", _FAMILY, "ab", "Adds; integers wrap.", "d = a + b", NUMBERS, FMA,
               example("VADD.F32 v0, v1, v9", ("F32", [11, 18]), ("F32", [1, -2]), ("F32", [10, 20]))),
@@ -24,28 +27,35 @@ INSTRUCTIONS = (
     operation("VDIV", _FAMILY, "ab",
               "Divides: floats as IEEE 754, integers rounding towards zero; an integer divisor of 0 gives 0, and "
               "the most negative number by -1 wraps.",
-              "d = a / b, for integers trunc(a / b)", NUMBERS, macro(9, 40),
-              example("VDIV.I32 v0, v1, v9", ("I32", [-3, 3, 0]), ("I32", [-7, 7, 7]), ("I32", [2, 2, 0]))),
+              "d = a / b, for integers trunc(a / b)", NUMBERS, EXPANDED,
+              example("VDIV.I32 v0, v1, v9", ("I32", [-3, 3, 0]), ("I32", [-7, 7, 7]), ("I32", [2, 2, 0])),
+              macro=Macro("division.divide", NUMBERS)),
     operation("VREM", _FAMILY, "ab",
               "Remainder with the sign of the dividend, as C's fmod and %; an integer divisor of 0 gives 0.",
-              "d = a - b * trunc(a / b)", NUMBERS, macro(12, 52),
-              example("VREM.I32 v0, v1, v9", ("I32", [-1, 1, 0]), ("I32", [-7, 7, 7]), ("I32", [2, -2, 0]))),
-    operation("VNEG", _FAMILY, "a", "Changes the sign; integers wrap.", "d = -a", NUMBERS, VMAC1,
+              "d = a - b * trunc(a / b)", NUMBERS, EXPANDED,
+              example("VREM.I32 v0, v1, v9", ("I32", [-1, 1, 0]), ("I32", [-7, 7, 7]), ("I32", [2, -2, 0])),
+              macro=Macro("division.remainder", NUMBERS)),
+    operation("VNEG", _FAMILY, "a", "Changes the sign; integers wrap.", "d = -a", NUMBERS, MOVE,
               example("VNEG.F32 v0, v9", ("F32", [-1, 2, -inf]), ("F32", [1, -2, inf]))),
-    operation("VABS", _FAMILY, "a", "Absolute value; the most negative integer stays.", "d = |a|", NUMBERS, VMAC1,
+    operation("VABS", _FAMILY, "a", "Absolute value; the most negative integer stays.", "d = |a|", NUMBERS, MOVE,
               example("VABS.F32 v0, v9", ("F32", [1, 2, inf]), ("F32", [1, -2, -inf]))),
     operation("VMIN", _FAMILY, "ab", "The smaller, of equals (-0 and 0 are) the first; a NaN in either operand gives NaN.", "d = min(a, b)",
               NUMBERS, VIEU1,
-              example("VMIN.F32 v0, v1, v9", ("F32", [1, nan, nan]), ("F32", [1, nan, 3]), ("F32", [2, 2, nan]))),
+              example("VMIN.F32 v0, v1, v9", ("F32", [1, nan, nan]), ("F32", [1, nan, 3]), ("F32", [2, 2, nan])),
+              macro=Macro("selection.minimum", _COMPARED, widened=False)),
     operation("VMAX", _FAMILY, "ab", "The larger, of equals (-0 and 0 are) the first; a NaN in either operand gives NaN.", "d = max(a, b)",
               NUMBERS, VIEU1,
-              example("VMAX.F32 v0, v1, v9", ("F32", [2, nan, nan, -0.0]), ("F32", [1, nan, 3, -0.0]), ("F32", [2, 2, nan, 0]))),
+              example("VMAX.F32 v0, v1, v9", ("F32", [2, nan, nan, -0.0]), ("F32", [1, nan, 3, -0.0]), ("F32", [2, 2, nan, 0])),
+              macro=Macro("selection.maximum", _COMPARED, widened=False)),
     operation("VMINN", _FAMILY, "ab", "The smaller, of equals (-0 and 0 are) the first; NaN only if both are.",
-              "d = b if a is NaN, a if b is NaN, else min(a, b)", FLOATS, VMAC1,
-              example("VMINN.F32 v0, v1, v9", ("F32", [1, 2, 3]), ("F32", [1, nan, 3]), ("F32", [2, 2, nan]))),
+              "d = b if a is NaN, a if b is NaN, else min(a, b)", FLOATS, EXPANDED,
+              example("VMINN.F32 v0, v1, v9", ("F32", [1, 2, 3]), ("F32", [1, nan, 3]), ("F32", [2, 2, nan])),
+              macro=Macro("selection.minimum_number", FLOATS, widened=False)),
     operation("VMAXN", _FAMILY, "ab", "The larger, of equals (-0 and 0 are) the first; NaN only if both are.",
-              "d = b if a is NaN, a if b is NaN, else max(a, b)", FLOATS, VMAC1,
-              example("VMAXN.F32 v0, v1, v9", ("F32", [2, 2, 3]), ("F32", [1, nan, 3]), ("F32", [2, 2, nan]))),
-    operation("VCOPYSIGN", _FAMILY, "ab", "The magnitude of a with the sign of b.", "d = |a| * sign(b)", FLOATS, VIEU1,
-              example("VCOPYSIGN.F32 v0, v1, v9", ("F32", [-1, 2]), ("F32", [1, -2]), ("F32", [-0.0, 0.0]))),
+              "d = b if a is NaN, a if b is NaN, else max(a, b)", FLOATS, EXPANDED,
+              example("VMAXN.F32 v0, v1, v9", ("F32", [2, 2, 3]), ("F32", [1, nan, 3]), ("F32", [2, 2, nan])),
+              macro=Macro("selection.maximum_number", FLOATS, widened=False)),
+    operation("VCOPYSIGN", _FAMILY, "ab", "The magnitude of a with the sign of b.", "d = |a| * sign(b)", FLOATS, EXPANDED,
+              example("VCOPYSIGN.F32 v0, v1, v9", ("F32", [-1, 2]), ("F32", [1, -2]), ("F32", [-0.0, 0.0])),
+              macro=Macro("selection.copy_sign", FLOATS)),
 )

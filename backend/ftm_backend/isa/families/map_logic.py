@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import nan
 
-from ftm_backend.isa.families.mapping import VIEU1, VMAC1, example, operation
+from ftm_backend.isa.families.mapping import MOVE, VIEU1, example, operation
 from ftm_backend.isa.instruction import SAME, Instruction
 from ftm_backend.isa.types import ALL, INTEGERS
 
@@ -14,7 +14,7 @@ _BITS = INTEGERS + ("B1",)
 
 def _compare(name: str, relation: str, doc: str, expected: list[bool]) -> Instruction:
     shown = example(f"{name}.F32 v0, v1, v9", ("B1", expected), ("F32", [1, 2, 3, nan]), ("F32", [2, 2, 2, 2]))
-    return operation(name, _FAMILY, "ab", doc, f"d = a {relation} b", ALL, VMAC1, shown, result="B1")
+    return operation(name, _FAMILY, "ab", doc, f"d = a {relation} b", ALL, MOVE, shown, result="B1")
 
 
 def _pair(name: str, doc: str, formula: str, expected: list[int]) -> Instruction:
@@ -43,7 +43,7 @@ INSTRUCTIONS = (
     _compare("VCMPLE", "<=", "Less or equal; false with NaN.", [True, True, False, False]),
     _compare("VCMPGT", ">", "Greater; false with NaN.", [False, False, True, False]),
     _compare("VCMPGE", ">=", "Greater or equal; false with NaN.", [False, True, True, False]),
-    operation("VSEL", _FAMILY, "mab", "Chooses by a boolean.", "d = a if m else b", ALL, VMAC1,
+    operation("VSEL", _FAMILY, "mab", "Chooses by a boolean.", "d = a if m else b", ALL, MOVE,
               example("VSEL.F32 v0, v1, 0.0, v9", ("F32", [1, 0]), ("B1", [True, False]), ("F32", [1, 2])),
               kinds=("B1", SAME, SAME)),
 )

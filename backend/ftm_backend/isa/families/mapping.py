@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ftm_backend.isa.instruction import SAME, Cost, Example, Instruction, Operand
-from ftm_backend.isa.types import BY_SUFFIX
+from ftm_backend.isa.instruction import SAME, Cost, Example, Instruction, Macro, Operand
+from ftm_backend.isa.types import BY_SUFFIX, FLOATS
 
-VMAC1 = Cost((("VMAC", 1),), 1)
+MOVE = Cost((("VMAC", 1),), 1)
 VIEU1 = Cost((("VIEU", 1),), 1)
 FMA = Cost((("VMAC", 1),), 6)
 MUL = Cost((("VMAC", 1),), 4)
 
 
-def macro(operations: int, latency: int) -> Cost:
-    """The cost of an operation that expands to ``operations`` FMA-class operations."""
-    return Cost((("VMAC", operations),), latency)
+EXPANDED = Cost((), 0)
+"""Of what is a macro for every type: ``isa.costs`` derives it."""
 
 
 def example(
@@ -35,20 +34,18 @@ def example(
 
 def operation(
     name: str, family: str, sources: str, doc: str, formula: str, types: tuple[str, ...], cost: Cost, shown: Example,
-    *, kinds: Sequence[str] | None = None, result: str = SAME, from_types: tuple[str, ...] = (),
+    *, kinds: Sequence[str] | None = None, result: str = SAME, from_types: tuple[str, ...] = (), macro: Macro | None = None,
 ) -> Instruction:
     """A map operation; ``sources`` names its source operands, one letter each, ``kinds`` their type rules."""
     rules = kinds or [SAME] * len(sources)
     operands = tuple(Operand(n, k) for n, k in zip(sources, rules, strict=True)) + (Operand("d", result),)
     return Instruction(
-        name, family, operands, doc, formula, cost, shown, types=types, from_types=from_types, result=result
+        name, family, operands, doc, formula, cost, shown, types=types, from_types=from_types, result=result, macro=macro
     )
 
 
-def unary_math(name: str, doc: str, formula: str, cost: Cost, function: Callable[[float], float],
-               values: Sequence[float], family: str = "map math") -> Instruction:
+def unary_math(name: str, doc: str, formula: str, expansion: str, function: Callable[[float], float],
+               values: Sequence[float]) -> Instruction:
     """A floating-point function of one operand; the example's results are ``function`` of its inputs."""
-    from ftm_backend.isa.types import FLOATS
-
     shown = example(f"{name}.F64 v0, v9", ("F64", [function(x) for x in values]), ("F64", values))
-    return operation(name, family, "a", doc, formula, FLOATS, cost, shown)
+    return operation(name, "map math", "a", doc, formula, FLOATS, EXPANDED, shown, macro=Macro(expansion, FLOATS))

@@ -1,0 +1,239 @@
+"""Macros outside of maps and what they stand for: expansions compute what the machine does, and cost what is charged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ftm_backend.isa import costs
+from ftm_backend.isa.expansions import products
+from ftm_backend.isa.expansions.unit import Unit
+from ftm_backend.isa.table import BY_NAME
+from ftm_backend.machine import Machine, cycles_cost, presets, rules
+from machine.machine_programs import run_text
+
+MACHINE = Machine(cores=1)
+M7032 = presets.load("m7032")
+FAMILY = [presets.load(name) for name in ("m7032", "mt3000", "m7002")]
+"""The machines whose costs are those of expansions; the host's are measured on the emulator."""
+TOKENS = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "i8": np.int8, "u8": np.uint8}
+RNG = np.random.default_rng(3)
+
+
+def unit(dtype: str, dry: bool = False) -> Unit:
+    return Unit(M7032, dtype, costs.cost, dry)
+
+
+def numbers(token: str, *shape: int, edges: bool = False) -> np.ndarray:
+    dtype = np.dtype(TOKENS[token])
+    if dtype.kind != "f":
+        info = np.iinfo(dtype)
+        return RNG.integers(max(info.min, -(2**62)), min(info.max, 2**62), shape).astype(dtype)
+    values = RNG.standard_normal(shape).astype(dtype)
+    if edges:
+        flat = values.reshape(-1)
+        for k, edge in enumerate((np.inf, -np.inf, np.nan, -0.0, 0.0)):
+            if flat.size > 3 * k + 2:
+                flat[3 * k + 2] = edge
+    return values
+
+
+def tile(name: str, token: str, rows: int, columns: int, at: int) -> str:
+    return f"  @tile {name}, am, {token}, {max(rows, 1)}x{max(columns, 1)}, 1, {at}\n"
+
+
+def load(name: str, buffer: str, rows: int, columns: int) -> str:
+    return f"    DLD {buffer}[0], {rows}@{columns} | {columns}@1, {name}\n    DWAIT {name}\n"
+
+
+def store(name: str, buffer: str, rows: int, columns: int) -> str:
+    return f"    DST {name}, {buffer}[0], {rows}@{columns} | {columns}@1\n"
+
+
+def programs(header: str, body: str) -> str:
+    return f"@program t, host\n{header}@func main\n{body}@ret\n"
+
+
+SHAPES = [(1, 1), (1, 16), (3, 17), (5, 40), (2, 100)]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("down", [False, True], ids=["along", "down"])
+@pytest.mark.parametrize("token", ["f64", "f32", "f16", "i64", "i32", "u8"])
+@pytest.mark.parametrize("operation", ["ADD", "MUL", "MIN", "MAX", "LSE"])
+def test_scan(operation, token, down):
+    if operation == "LSE" and token[0] != "f":
+        return
+    carried = "f64" if token[0] == "f" else "i64"
+    for rows, columns in SHAPES:
+        x = numbers(token, rows, columns, edges=operation in ("MIN", "MAX", "LSE"))
+        shape = (1, columns) if down else (rows, 1)
+        carry = numbers(carried, *shape)
+        text = programs(
+            f"@in b0, {token}, {rows}x{columns}\n@in b1, {carried}, {shape[0]}x{shape[1]}\n@out o0, {token}, {rows}x{columns}\n"
+            f"@out o1, {carried}, {shape[0]}x{shape[1]}\n",
+            tile("X", token, rows, columns, 0) + tile("C", carried, *shape, 32768) + load("X", "b0", rows, columns) + load("C", "b1", *shape)
+            + f"    SCAN.{operation}{'.DOWN' if down else ''} X, C, X\n" + store("X", "o0", rows, columns) + store("C", "o1", *shape))
+        want = run_text(MACHINE, text, [x, carry])
+        y, left = np.empty_like(x), carry.ravel().copy()
+        BY_NAME["SCAN"].macro.function(unit(carried), operation, x, left, y, down)
+        for got, wanted in ((y, want[0]), (left, want[1].ravel())):
+            if token[0] == "f" and operation in ("ADD", "MUL", "LSE"):
+                tolerance = {"f64": 1e-11, "f32": 1e-5, "f16": 1e-2}[token]
+                np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
+            else:
+                np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize(("columns", "kept"), [(1, 1), (7, 7), (16, 16), (33, 33), (100, 100), (300, 5), (300, 40), (64, 1), (257, 256)])
+def test_sort(columns, kept):
+    x = np.concatenate([numbers("i64", 2, columns), RNG.integers(-3, 3, (1, columns)), np.full((1, columns), np.iinfo(np.int64).max)])
+    text = programs(f"@in b0, i64, 4x{columns}\n@out o0, i64, 4x{kept}\n",
+                    tile("X", "i64", 4, columns, 0) + tile("Y", "i64", 4, kept, 65536) + load("X", "b0", 4, columns)
+                    + "    SORT X, Y\n" + store("Y", "o0", 4, kept))
+    y = np.empty((4, kept), np.int64)
+    BY_NAME["SORT"].macro.function(unit("i64"), x, y)
+    np.testing.assert_array_equal(y, run_text(MACHINE, text, [x])[0])
+
+
+@pytest.mark.parametrize(("a", "b"), [(1, 1), (16, 16), (5, 40), (40, 5), (33, 95), (7, 0), (0, 9)])
+def test_merge(a, b):
+    left, right = (np.sort(RNG.integers(-20, 20, (3, n))) for n in (a, b))
+    text = programs(
+        f"@in b0, i64, 3x{a}\n@in b1, i64, 3x{b}\n@out o0, i64, 3x{a + b}\n",
+        tile("A", "i64", 3, a, 0) + tile("B", "i64", 3, b, 8192) + tile("Y", "i64", 3, a + b, 16384) + load("A", "b0", 3, a)
+        + load("B", "b1", 3, b) + "    MERGE A, B, Y\n" + store("Y", "o0", 3, a + b))
+    y = np.empty((3, a + b), np.int64)
+    BY_NAME["MERGE"].macro.function(unit("i64"), left, right, y)
+    np.testing.assert_array_equal(y, run_text(MACHINE, text, [left, right])[0])
+
+
+@pytest.mark.parametrize("token", ["f64", "f32", "f16", "i64", "u8"])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (16, 16), (33, 7), (5, 130)])
+def test_transpose(token, rows, columns):
+    x = numbers(token, rows, columns, edges=True)
+    text = programs(f"@in b0, {token}, {rows}x{columns}\n@out o0, {token}, {columns}x{rows}\n",
+                    tile("X", token, rows, columns, 0) + tile("Y", token, columns, rows, 65536) + load("X", "b0", rows, columns)
+                    + "    TRANS X, Y\n" + store("Y", "o0", columns, rows))
+    y = np.empty((columns, rows), x.dtype)
+    BY_NAME["TRANS"].macro.function(unit(token), x, y)
+    np.testing.assert_array_equal(y, run_text(MACHINE, text, [x])[0])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("transposed", [False, True], ids=["MM", "MM.TB"])
+@pytest.mark.parametrize("token", ["f64", "f32", "i32", "i64"])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (6, 48, 9), (7, 50, 33), (13, 5, 100), (3, 9, 0)])
+def test_product(token, m, n, k, transposed):
+    a, b, c = (numbers(token, *shape) for shape in ((m, k), (n, k) if transposed else (k, n), (m, n)))
+    word = "MM" + (".TB" if transposed else "") + ".ACC"
+    text = programs(
+        f"@in b0, {token}, {m}x{k}\n@in b1, {token}, {b.shape[0]}x{b.shape[1]}\n@in b2, {token}, {m}x{n}\n@out o0, {token}, {m}x{n}\n",
+        tile("A", token, m, k, 0) + tile("B", token, *b.shape, 65536) + tile("C", token, m, n, 131072) + load("A", "b0", m, k)
+        + load("B", "b1", *b.shape) + load("C", "b2", m, n) + f"    {word} A, B, C\n" + store("C", "o0", m, n))
+    BY_NAME["MM"].macro.function(unit(token), a, b, result := c.copy(), transposed)
+    np.testing.assert_allclose(result, run_text(MACHINE, text, [a, b, c])[0], rtol=1e-4 if token == "f32" else 1e-12, atol=1e-4)
+
+
+def test_windows():
+    image, b, c = numbers("f32", 1, 60), numbers("f32", 6, 20), numbers("f32", 14, 20)
+    # 2 x 7 places of a window of 2 x 3 in an image that is 10 wide.
+    text = programs(
+        "@in b0, f32, 1x60\n@in b1, f32, 6x20\n@in b2, f32, 14x20\n@out o0, f32, 14x20\n",
+        tile("A", "f32", 1, 60, 0) + tile("B", "f32", 6, 20, 8192) + tile("C", "f32", 14, 20, 16384) + load("A", "b0", 1, 60)
+        + load("B", "b1", 6, 20) + load("C", "b2", 14, 20) + "    MMW.ACC A, 2@10 7@1 | 2@10 3@1, B, C\n" + store("C", "o0", 14, 20))
+    offsets = np.array([[(p // 7 + w // 3) * 10 + p % 7 + w % 3 for w in range(6)] for p in range(14)])
+    BY_NAME["MMW"].macro.function(unit("f32"), image.ravel(), offsets, 1, b, result := c.copy())
+    np.testing.assert_allclose(result, run_text(MACHINE, text, [image, b, c])[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("operation", ["ADD", "MUL", "MIN", "MAX"])
+@pytest.mark.parametrize("token", ["f64", "f32", "i64", "i32"])
+def test_scatter_with_arithmetic(token, operation):
+    rows, columns = 9, 37
+    x, a = numbers(token, rows, columns, edges=True), numbers(token, 5, columns, edges=True)
+    index = np.array([[0], [4], [2], [2], [0], [2], [1], [4], [2]])
+    text = programs(
+        f"@in b0, {token}, {rows}x{columns}\n@in b1, i64, {rows}x1\n@in b2, {token}, 5x{columns}\n@out o0, {token}, 5x{columns}\n",
+        tile("X", token, rows, columns, 0) + tile("I", "i64", rows, 1, 32768) + tile("A", token, 5, columns, 65536)
+        + load("A", "b2", 5, columns) + store("A", "o0", 5, columns) + load("X", "b0", rows, columns) + load("I", "b1", rows, 1)
+        + f"    DSC.{operation} X, I, o0[0], {columns} | {columns}@1\n")
+    places = index * columns + np.arange(columns)
+    BY_NAME["DSC"].macro.function(unit(token), operation, x, flat := a.ravel().copy(), places)
+    np.testing.assert_array_equal(flat.reshape(a.shape), run_text(MACHINE, text, [x, index, a])[0])
+
+
+def test_gather():
+    a, index = numbers("f32", 50), RNG.integers(0, 50, (3, 21))
+    text = programs("@in b0, f32, 50\n@in b1, i64, 3x21\n@out o0, f32, 3x21\n",
+                    tile("I", "i64", 3, 21, 0) + tile("Y", "f32", 3, 21, 8192) + load("I", "b1", 3, 21)
+                    + "    @map 3 x 21, I:v0 -> Y:v1\n      VGA.F32 b0[0], v0, v1\n    @endmap\n" + store("Y", "o0", 3, 21))
+    BY_NAME["VGA"].macro.function(unit("f32"), a, index, d := np.empty((3, 21), np.float32))
+    np.testing.assert_array_equal(d, run_text(MACHINE, text, [a, index])[0])
+
+
+# --- what is charged -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machine", FAMILY, ids=lambda machine: machine.name)
+@pytest.mark.parametrize(("m", "n", "k"), [(6, 48, 1), (6, 48, 512), (13, 100, 64), (200, 300, 77)])
+def test_products_are_charged_what_their_expansion_takes(machine, m, n, k):
+    """The closed forms are those of the published micro-kernels; see ``test_cycles_published``."""
+    def counted(transposed: bool) -> float:
+        u = Unit(machine, "f64", costs.cost, dry=True)
+        products.product(u, np.zeros((m, k)), np.zeros((n, k) if transposed else (k, n)), np.zeros((m, n)), transposed)
+        return u.cycles
+
+    assert counted(False) == rules.outer_cycles(machine, "f64", m, n, k)
+    if machine is M7032:
+        assert counted(True) == pytest.approx(rules.dot_cycles(machine, "f64", m, n, k), rel=0.01)
+
+
+def test_windows_are_charged_what_their_expansion_takes():
+    u = Unit(M7032, "f32", costs.cost, dry=True)
+    products.windows(u, np.zeros(10, np.float32), np.zeros((100, 27), np.int64), 3, np.zeros((27, 64), np.float32), np.zeros((100, 64), np.float32))
+    assert u.cycles == rules.windows_cycles(M7032, "f32", 100, 64, 3, 27)
+
+
+def test_sums_across_lanes_take_what_was_published():
+    u = Unit(M7032, "f64", costs.cost, dry=True)
+    for _ in u.loop(1):
+        for v in products.across(u, [u.constant(np.float64(0))] * 48):
+            u.store(v, np.empty(16), 0)
+    assert u.cycles == 122 == 48 * M7032.reduce_cycles
+
+
+CASES = {
+    "SCAN": (lambda: (numbers("f64", 7, 90), numbers("f64", 7), numbers("f64", 7, 90), False), "ADD"),
+    "SORT": (lambda: (numbers("i64", 3, 100), np.empty((3, 20), np.int64)), None),
+    "MERGE": (lambda: (numbers("i64", 3, 100), numbers("i64", 3, 60), np.empty((3, 160), np.int64)), None),
+    "TRANS": (lambda: (numbers("f64", 30, 50), numbers("f64", 50, 30)), None),
+    "DSC": (lambda: (numbers("f64", 7, 90), numbers("f64", 900), np.arange(630).reshape(7, 90)), "MIN"),
+    "VGA": (lambda: (numbers("f64", 90), np.arange(60).reshape(3, 20), np.empty((3, 20))), None),
+    "MM": (lambda: (numbers("f64", 13, 20), numbers("f64", 20, 60), numbers("f64", 13, 60), False), None),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_counted_dry_is_what_is_executed(name):
+    """Each turn of a loop does the same, so that one is enough to count."""
+    make, operation = CASES[name]
+    operands = (operation, *make()) if operation else make()
+    taken = []
+    for dry in (False, True):
+        u = unit("i64" if name in ("SORT", "MERGE") else "f64", dry)
+        BY_NAME[name].macro.function(u, *operands)
+        taken.append(u.cycles)
+    assert taken[0] == taken[1] > 0
+
+
+def test_costs_grow_with_the_work():
+    assert cycles_cost.scan(M7032, "f64", 4, 256, "LSE", False) > 5 * cycles_cost.scan(M7032, "f64", 4, 256, "ADD", False)
+    assert cycles_cost.scan(M7032, "f64", 4, 256, "ADD", True) < cycles_cost.scan(M7032, "f64", 4, 256, "ADD", False)
+    assert cycles_cost.sort(M7032, 2, 1024, 4) < cycles_cost.sort(M7032, 2, 1024, 1024) < cycles_cost.sort(M7032, 4, 1024, 1024)
+    assert cycles_cost.merge(M7032, 1, 512, 512) < cycles_cost.sort(M7032, 1, 1024, 1024)
+    slow = replace(M7032, fma_latency=60)
+    assert cycles_cost.scan(slow, "f64", 4, 256, "ADD", True) > cycles_cost.scan(M7032, "f64", 4, 256, "ADD", True)
