@@ -165,7 +165,8 @@ def initialize_cache(path: str, readonly: bool = False) -> None:
 
     Raises AssertionError once the device has been used, as torch_xla does.
     """
-    assert not registration.is_initialized(), "Computation cache has already been initialized"
+    if registration.is_initialized():
+        raise AssertionError("Computation cache has already been initialized")
     os.environ["FTM_CACHE_DIR"] = os.fspath(path)
     if readonly:
         os.environ["FTM_CACHE_SIZE"] = "0"  # nothing fits, and nothing is removed where nothing is stored

@@ -285,7 +285,8 @@ class Builder:
         yields = yielded if isinstance(yielded, tuple) else (yielded,)
         results: list[Any] = []
         for elem, output in zip(yields, outputs, strict=True):
-            assert elem.dtype == output.dtype, f"the body yields {elem.dtype}, the output is {output.dtype}"
+            if elem.dtype != output.dtype:
+                raise TypeError(f"the body yields {elem.dtype}, the output is {output.dtype}")
             indices = tuple(_affine(k, rank) for k in output.index)
             value = ir.Value(info(output.dtype).builtin, tuple(output.shape))
             result = ir.Result(value, dot(indices, contiguous_strides(output.shape), 0, rank), indices, elem.node)

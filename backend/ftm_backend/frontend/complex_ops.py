@@ -32,7 +32,8 @@ def _bitcast(r: Rewriter, result: TensorType, base: Tensor, dtype: DType) -> Ref
     if r.dtype(base.ref) == wanted.dtype:
         return r.view(base.ref, wanted.shape, contiguous_strides(wanted.shape))
     count = wanted.numel * info(wanted.dtype).bits // info(r.dtype(base.ref)).bits
-    assert count == TensorType("", own).numel, "a bitcast keeps the bytes"
+    if count != TensorType("", own).numel:
+        raise ValueError("a bitcast keeps the bytes")
     flat = r.view(base.ref, (count,), (1,))
     made = r.emit("ftm.bitcast", TensorType(wanted.dtype, (wanted.numel,)), base=flat, dtype=DType(wanted.dtype))
     return r.view(made, wanted.shape, contiguous_strides(wanted.shape))

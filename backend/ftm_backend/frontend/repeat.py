@@ -46,8 +46,8 @@ class Iteration:
         for other in self._windows:
             same = always_equal(made.step, other.step)
             distance = made.start - other.start
-            apart = never_negative(distance - row) or never_negative(-distance - row)
-            if x in self._results and other.value is made.value and not (same and (apart or always_equal(distance, 0))):
+            disjoint = never_negative(distance - row) or never_negative(-distance - row)
+            if x in self._results and other.value is made.value and not (same and (disjoint or always_equal(distance, 0))):
                 raise ValueError(f"rows {first} + {step} * k of a result may be those of another window of it, in some iterations")
         self._windows.append(made)
         return made

@@ -85,13 +85,13 @@ class Strided:
 
     def expand(self, sizes: Sequence[int]) -> Strided:
         """Broadcast to ``sizes`` (-1 keeps); new dimensions come in front."""
-        lead = len(sizes) - len(self.sizes)
+        added = len(sizes) - len(self.sizes)
         out_sizes, out_strides = [], []
         for k, size in enumerate(sizes):
-            own = self.sizes[k - lead] if k >= lead else 1
-            keep = k >= lead and (size in (-1, own))
+            own = self.sizes[k - added] if k >= added else 1
+            keep = k >= added and (size in (-1, own))
             out_sizes.append(own if size == -1 else size)
-            out_strides.append(self.strides[k - lead] if keep else 0)
+            out_strides.append(self.strides[k - added] if keep else 0)
         return Strided(tuple(out_sizes), tuple(out_strides), self.offset)
 
     def reshape(self, sizes: Sequence[int]) -> Strided | None:

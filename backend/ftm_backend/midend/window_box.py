@@ -58,13 +58,13 @@ class Box:
         and how many of these there are."""
         b, lengths = self.blocks.b, self._lengths(places)
         distance: dict[int, Index] = {}
-        apart: Index = 1
+        pitch: Index = 1
         for number in range(len(self.sides) - 1, -1, -1):
             if number == self.row_sides - 1:
-                apart = tile.columns
+                pitch = tile.columns
             for at, step in self.sides[number].steps:
-                distance[at] = b.mul(apart, step)
-            apart = b.mul(apart, lengths[number])
+                distance[at] = b.mul(pitch, step)
+            pitch = b.mul(pitch, lengths[number])
         extents: list[Index] = []
         strides: list[Index] = []
         for at, axis in enumerate(self.axes):

@@ -332,7 +332,8 @@ class TileBuilder:
 
     def gather(self, buffer: Buffer, index: Node) -> Node:
         """In a map body: ``buffer[index]``, element by element; an index outside the buffer is a fault of the program."""
-        assert not buffer.start, "a buffer that is addressed by data is bound whole"
+        if buffer.start:
+            raise ValueError("a buffer that is addressed by data is bound whole")
         return Node("gather", buffer.dtype, (index,), buffer)
 
     # --- pieces of instructions -------------------------------------------------------------------------

@@ -29,26 +29,26 @@ class _Geometry:
 
     def __init__(self, dims: int, stride: list[int], padding: list[int], dilation: list[int], output_padding: list[int],
                  groups: int) -> None:
-        lead = dims == 1
-        self.lead, self.dims, self.groups = lead, max(dims, 2), groups
+        widened = dims == 1
+        self.widened, self.dims, self.groups = widened, max(dims, 2), groups
         self.stride, self.padding, self.dilation, self.output_padding = (
-            [default] * lead + _spread(values, dims)
+            [default] * widened + _spread(values, dims)
             for values, default in ((stride, 1), (padding, 0), (dilation, 1), (output_padding, 0))
         )
 
     def lift(self, x: Any) -> Any:
         """A 1-D activation or weight as a 2-D one."""
-        return x.unsqueeze(2) if self.lead else x
+        return x.unsqueeze(2) if self.widened else x
 
 
 def _dilate(b: Any, x: Any, stride: Sequence[int]) -> Any:
     """``stride - 1`` zeros between neighbours in the spatial dimensions."""
     if all(s == 1 for s in stride):
         return x
-    lead = x.rank - len(stride)
-    shape = (*x.shape[:lead], *((n - 1) * s + 1 if n else 0 for n, s in zip(x.shape[lead:], stride, strict=True)))
+    outer = x.rank - len(stride)
+    shape = (*x.shape[:outer], *((n - 1) * s + 1 if n else 0 for n, s in zip(x.shape[outer:], stride, strict=True)))
     strides = contiguous_strides(shape)
-    steps = (*strides[:lead], *(t * s for t, s in zip(strides[lead:], stride, strict=True)))
+    steps = (*strides[:outer], *(t * s for t, s in zip(strides[outer:], stride, strict=True)))
     return b.update(b.full(0, x.dtype, shape), x, Strided(x.shape, steps))
 
 
@@ -138,7 +138,7 @@ def _forward(b: Any, x: Any, weight: Any, g: _Geometry, transposed: bool, size: 
 def _convolution(b: Any, input: Any, weight: Any, bias: Any, stride: list[int], padding: list[int], dilation: list[int],
                  transposed: bool, output_padding: list[int], groups: int) -> Any:
     g = _Geometry(len(b.result.shape) - 2, stride, padding, dilation, output_padding, groups)
-    size = [1] * g.lead + list(b.result.shape[2:])
+    size = [1] * g.widened + list(b.result.shape[2:])
     made = b.reshape(_forward(b, g.lift(input), g.lift(weight), g, transposed, size), b.result.shape)
     if bias is None:
         return b.cast(made, b.result.dtype)

@@ -140,8 +140,8 @@ def _whole_multiples(size: Sequence[int], out: Sequence[int], scales: Sequence[f
                for n, m, s in zip(size, out, scales, strict=True))
 
 
-def _split(lead: Sequence[int], size: Sequence[int], out: Sequence[int]) -> tuple[int, ...]:
-    return (*lead, *(k for n, m in zip(size, out, strict=True) for k in (n, m // n)))
+def _split(outer: Sequence[int], size: Sequence[int], out: Sequence[int]) -> tuple[int, ...]:
+    return (*outer, *(k for n, m in zip(size, out, strict=True) for k in (n, m // n)))
 
 
 def _nearest(dims: int, exact: bool) -> None:
@@ -149,9 +149,9 @@ def _nearest(dims: int, exact: bool) -> None:
 
     @lowering(name, (*FLOATS, "u8"), "interpolate", EXACT)
     def forward(b: Any, self: Any, output_size: list[int], **given: Any) -> Any:
-        lead, size, scales = self.shape[:-dims], self.shape[-dims:], _scales(dims, given)
+        outer, size, scales = self.shape[:-dims], self.shape[-dims:], _scales(dims, given)
         if _whole_multiples(size, output_size, scales, exact):
-            split = b.reshape(self, _split(lead, size, size)).expand(_split(lead, size, output_size))
+            split = b.reshape(self, _split(outer, size, size)).expand(_split(outer, size, output_size))
             return b.reshape(split, b.result.shape)
         places = [nearest_places(n, m, s, exact) for n, m, s in zip(size, output_size, scales, strict=True)]
         return pick(b, self, [None, None, *places])
@@ -160,11 +160,11 @@ def _nearest(dims: int, exact: bool) -> None:
     def backward(b: Any, grad_output: Any, output_size: list[int], input_size: list[int], **given: Any) -> Any:
         from ftm_backend.frontend.ops.reduce import reduce
 
-        lead, size, scales = input_size[:-dims], input_size[-dims:], _scales(dims, given)
+        outer, size, scales = input_size[:-dims], input_size[-dims:], _scales(dims, given)
         dtype = compute_dtype(grad_output.dtype)
         if _whole_multiples(size, output_size, scales, exact):
-            split = b.reshape(grad_output, _split(lead, size, output_size))
-            total = reduce(b, "sum", [split], [len(lead) + 2 * k + 1 for k in range(dims)], dtype)
+            split = b.reshape(grad_output, _split(outer, size, output_size))
+            total = reduce(b, "sum", [split], [len(outer) + 2 * k + 1 for k in range(dims)], dtype)
             return b.cast(b.reshape(total, b.result.shape), b.result.dtype)
         tables = [transposed([[(p, 1.0)] for p in nearest_places(n, m, s, exact)], n)
                   for n, m, s in zip(size, output_size, scales, strict=True)]

@@ -48,10 +48,10 @@ def search_sorted(b: Any, rows: Any, values: Any, right: bool, dtype: str = "i64
         return b.full(0, dtype, shape)
     table = rows
     order = None if sorter is None else sorter
-    lead = rows.rank - 1
+    outer = rows.rank - 1
 
     def body(*value: Any) -> Any:
-        row = [b.index(k) for k in range(lead)]
+        row = [b.index(k) for k in range(outer)]
 
         def element(place: Any) -> Any:
             if order is not None:

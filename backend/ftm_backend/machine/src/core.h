@@ -146,7 +146,7 @@ struct Core {
   std::string buffer_name(int32_t buffer) const;
   void bind(const Call& call);
   // Throws Fault where `what`, a slot that is written, shares bytes with another operand.
-  void apart(const char* what, int32_t written_tile, int32_t written, int32_t tile, int32_t number) const;
+  void refuse_overlap(const char* what, int32_t written_tile, int32_t written, int32_t tile, int32_t number) const;
 };
 
 // Runs the program from main to its end.  Throws Fault.

@@ -254,7 +254,7 @@ void run_tile_copy(Core& core, const Matrix& operands) {
   if (from.rows > d.rows || from.columns > d.columns)
     throw Fault(
         extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " + extents(d.rows, d.columns));
-  core.apart("Y", operands.b.tile, to_number, operands.a.tile, from_number);
+  core.refuse_overlap("Y", operands.b.tile, to_number, operands.a.tile, from_number);
   if (core.checker) core.checker->tile_copy(operands, from_number, to_number);
   to.rows = from.rows;
   to.columns = from.columns;

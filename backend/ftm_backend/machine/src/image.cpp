@@ -215,7 +215,7 @@ class Loader : Sections {
         break;
       case isa::FTM_OP_SBR:
         require(
-            in.target >= int64_t(function.first) && in.target < int64_t(function.first + function.count), "a branch");
+            in.target >= int64_t(function.first) && in.target < int64_t(function.first) + function.count, "a branch");
         s.target = in.target;
         break;
       case isa::FTM_OP_CALL:

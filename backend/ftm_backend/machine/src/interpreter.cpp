@@ -175,7 +175,8 @@ std::string Core::name(int32_t tile_index, int32_t number) const {
   return t.depth == 1 ? t.name : t.name + "[" + std::to_string(number - t.first_slot) + "]";
 }
 
-void Core::apart(const char* what, int32_t written_tile, int32_t written, int32_t other_tile, int32_t other) const {
+void Core::refuse_overlap(
+    const char* what, int32_t written_tile, int32_t written, int32_t other_tile, int32_t other) const {
   if (touch(written_tile, written, other_tile, other))
     throw Fault(std::string(what) + ", " + name(written_tile, written) + ", overlaps " + name(other_tile, other));
 }

@@ -73,8 +73,8 @@ void begin(Core& core, const Matrix& operands, const Product& p) {
   if (p.acc && (sc.rows != p.m || sc.columns != p.n))
     throw Fault(
         "accumulates " + extents(p.m, p.n) + " onto " + tc.name + ", which holds " + extents(sc.rows, sc.columns));
-  core.apart("C", operands.c.tile, p.c_number, operands.a.tile, p.a_number);
-  core.apart("C", operands.c.tile, p.c_number, operands.b.tile, p.b_number);
+  core.refuse_overlap("C", operands.c.tile, p.c_number, operands.a.tile, p.a_number);
+  core.refuse_overlap("C", operands.c.tile, p.c_number, operands.b.tile, p.b_number);
 }
 
 // Multiplies a, and b as it lies or turned; `free`: work memory.
@@ -181,7 +181,7 @@ void run_transpose(Core& core, const Matrix& operands) {
     throw Fault(
         "the transpose of " + extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " +
         extents(d.rows, d.columns));
-  core.apart("Y", operands.b.tile, to_number, operands.a.tile, from_number);
+  core.refuse_overlap("Y", operands.b.tile, to_number, operands.a.tile, from_number);
   if (core.checker) core.checker->transpose(operands, from_number, to_number);
   to.rows = from.columns;
   to.columns = from.rows;

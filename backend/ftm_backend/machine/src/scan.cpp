@@ -162,9 +162,9 @@ void run_scan(Core& core, const Matrix& operands, uint16_t flags) {
     throw Fault(extents(x.rows, x.columns) + " exceeds tile " + ty.name + ", which is " + extents(ty.rows, ty.columns));
   // Y may be X itself, as every element is read before it is written.
   if (operands.a.tile != operands.c.tile || x_number != y_number)
-    core.apart("Y", operands.c.tile, y_number, operands.a.tile, x_number);
-  core.apart("the carry", operands.b.tile, c_number, operands.a.tile, x_number);
-  core.apart("the carry", operands.b.tile, c_number, operands.c.tile, y_number);
+    core.refuse_overlap("Y", operands.c.tile, y_number, operands.a.tile, x_number);
+  core.refuse_overlap("the carry", operands.b.tile, c_number, operands.a.tile, x_number);
+  core.refuse_overlap("the carry", operands.b.tile, c_number, operands.c.tile, y_number);
   if (core.checker) core.checker->scan(operands, x_number, c_number, y_number);
   y.rows = x.rows;
   y.columns = x.columns;

@@ -136,7 +136,7 @@ void run_sort(Core& core, const Matrix& operands) {
         extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " + extents(d.rows, d.columns));
   const int32_t kept = std::min<int32_t>(from.columns, d.columns);
   if (operands.a.tile != operands.b.tile || from_number != to_number)
-    core.apart("Y", operands.b.tile, to_number, operands.a.tile, from_number);
+    core.refuse_overlap("Y", operands.b.tile, to_number, operands.a.tile, from_number);
   if (core.checker) core.checker->sort(operands, from_number, to_number, kept);
   to.rows = from.rows;
   to.columns = kept;
@@ -174,8 +174,8 @@ void run_merge(Core& core, const Matrix& operands) {
     throw Fault(
         extents(a.rows, a.columns + b.columns) + " exceeds tile " + ty.name + ", which is " +
         extents(ty.rows, ty.columns));
-  core.apart("Y", operands.c.tile, y_number, operands.a.tile, a_number);
-  core.apart("Y", operands.c.tile, y_number, operands.b.tile, b_number);
+  core.refuse_overlap("Y", operands.c.tile, y_number, operands.a.tile, a_number);
+  core.refuse_overlap("Y", operands.c.tile, y_number, operands.b.tile, b_number);
   if (core.checker) core.checker->merge(operands, a_number, b_number, y_number);
   y.rows = a.rows;
   y.columns = a.columns + b.columns;

@@ -109,7 +109,7 @@ static void philox_blocks(int32_t* d, uint64_t first, uint64_t seed, uint64_t of
     V front = x0 | x1 << 32, back = x2 | x3 << 32;
     const int64_t count = blocks - b < L ? blocks - b : L;
     uint64_t pairs[2 * L];
-    for (int i = 0; i < L; ++i) {
+    for (int64_t i = 0; i < L; ++i) {
       pairs[2 * i] = front[i];
       pairs[2 * i + 1] = back[i];
     }

@@ -35,7 +35,7 @@ __attribute__((noinline)) void matrix_block(
   constexpr int kBases = (Rows + 2) / 3;
   const T* base[kBases];
 #pragma GCC unroll 16
-  for (int r = 0; r < kBases; ++r) base[r] = a + (Step1 ? 3 * r * lda : 3 * r);
+  for (int64_t r = 0; r < kBases; ++r) base[r] = a + (Step1 ? 3 * r * lda : 3 * r);
 #pragma GCC unroll 1
   for (int64_t p = 0; p < k; ++p) {
     V row[Vectors];
