@@ -33,6 +33,26 @@ def test_text_round_trips() -> None:
     assert trace.nodes[0].argument("alpha") == ScalarRef(0)
 
 
+def test_lines_that_are_alike_keep_their_numbers() -> None:
+    """Such lines are read once: the second time by their numbers alone."""
+    text = """trace
+  %0 = param f32[4]
+  %1 = param f32[4]
+  $0 = scalar f64
+  $1 = scalar f64
+  %2 = aten::x(self=%0, list=[none,%1], deep=[[%1],[7,$0]], pad=[1,%0], e="%0 $0 {s0%3}", n=3) : f32[4]
+  %3 = aten::x(self=%2, list=[none,%0], deep=[[%0],[7,$1]], pad=[1,%1], e="%0 $0 {s0%3}", n=3) : f32[4]
+  %4 = aten::y(self=%0, list=[none,%1], deep=[[%1],[7,$0]], pad=[1,%0], n=3) : f32[4]
+  %5 = aten::y(self=%4, list=[none,%0], deep=[[%2],[7,$1]], pad=[1,%3], n=3) : f32[4]
+  %6 = aten::y(self=%5, list=[none,%5], deep=[[%1],[7,$0]], pad=[1,%4], n=4) : f32[4] // %9
+  return %6
+"""
+    for _ in range(2):
+        assert str(Trace.parse(text)) == text.replace(" // %9", "")
+    with pytest.raises(TraceError, match=r"line 9, column 3: expected %5"):
+        Trace.parse(text.replace("%5 = ", "%7 = "))
+
+
 def test_layout_of_the_text_does_not_matter() -> None:
     loose = EXAMPLE.replace("(", "( ").replace(",", " , ").replace("\n", "  // note\n\n")
     assert Trace.parse(loose) == Trace.parse(EXAMPLE)

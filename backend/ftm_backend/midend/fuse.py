@@ -140,11 +140,15 @@ class Fuser:
             chain = _with_epilogue(home.chain, s)
             home.chain = chain or home.chain
             return chain is not None
-        if home.kind != "nest" or home.domain is None or not home.domain.add(s):
+        if home.kind != "nest" or home.domain is None:
+            return False
+        if not home.domain.add(s):
+            home.tried = True
             return False
         if acceptable(home.domain, self._machine):
             return True
         home.domain.remove(s)
+        home.tried = True
         return False
 
     def _meets(self, a: Cluster, b: Cluster) -> Domain | None:
@@ -164,7 +168,7 @@ class Fuser:
 
     def _merge(self, home: Cluster, other: Cluster, domain: Domain) -> None:
         home.statements = self._in_order([*home.statements, *other.statements])
-        home.domain = domain
+        home.domain, home.tried = domain, False
         home.depth = max(home.depth, other.depth)
         home.consumed = min(home.consumed, other.consumed)
         home.needs |= other.needs
@@ -215,7 +219,7 @@ class Fuser:
 
     def _settle(self, cluster: Cluster) -> None:
         """Gives a nest the domain that its statements alone make, whatever was tried before; one without falls apart."""
-        if cluster.kind != "nest":
+        if cluster.kind != "nest" or not cluster.tried:
             return
         if len(cluster.statements) == 1:
             cluster.domain = single(cluster.statements[0], self._machine).domain
