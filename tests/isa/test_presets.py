@@ -1,6 +1,11 @@
 """Machine presets: complete, consistent with the published peaks, and found by name."""
 
+import os
+import shutil
+import subprocess
+import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -32,5 +37,35 @@ def test_lanes_and_columns():
 
 
 def test_unknown_names_are_refused_with_the_known_ones():
-    with pytest.raises(presets.UnknownPreset, match="host, m7032, mt3000, m7002"):
+    with pytest.raises(presets.UnknownPreset, match="host, m7002, m7032, mt3000"):
         presets.load("cray")
+
+
+MINE = """
+from dataclasses import replace
+from ftm_backend.machine.presets.m7032 import PARAMETERS
+PARAMETERS = replace(PARAMETERS, name="mine", description="a machine of my own", cores=3, am_bytes=65536, vector_bytes=32)
+"""
+
+RUN = """
+import torch, ftm_lazy
+from ftm_backend.machine import cycles, presets
+assert presets.load("mine").cores == 3 and ftm_lazy.settings.current().preset == "mine"
+a, b = torch.randn(300, 200), torch.randn(200, 100)
+y = torch.softmax(a.to("ftm") @ b.to("ftm"), 1)
+text = ftm_lazy.debug.text([y], "asm")
+assert text.startswith("@program main, mine"), text[:40]
+assert cycles.model(text).cores == 3
+torch.testing.assert_close(y.cpu(), torch.softmax(a @ b, 1))
+print("right")
+"""
+
+
+def test_a_preset_is_one_file(tmp_path):
+    """A copy of the compiler with one module more: settings, planning, the machine and the cycle model know it."""
+    root = Path(presets.__file__).parents[2]
+    shutil.copytree(root, tmp_path / "ftm_backend", ignore=shutil.ignore_patterns("build", "__pycache__"))
+    (tmp_path / "ftm_backend" / "machine" / "presets" / "mine.py").write_text(MINE)
+    environment = {"FTM_MACHINE": "mine", "PYTHONPATH": f"{tmp_path}:{root.parents[1]}", "FTM_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", RUN], env=os.environ | environment, capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() == "right", done.stderr

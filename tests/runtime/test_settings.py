@@ -55,7 +55,7 @@ def test_values(tmp_path):
 @pytest.mark.parametrize(
     ("variable", "value", "named"),
     [
-        ("FTM_MACHINE", "m7033", "host, m7032, mt3000, m7002"),
+        ("FTM_MACHINE", "m7033", "host, m7002, m7032, mt3000"),
         ("FTM_MACHINE", "/none/machine.so", "no file /none/machine.so"),
         ("FTM_CORES", "0", "from 1"),
         ("FTM_CORES", "two", "from 1"),

@@ -1,18 +1,21 @@
 """Machine presets: ``load("m7032")`` gives the numbers of one machine.
 
-Each preset is one module of this package with a constant ``PARAMETERS``.
+Each preset is one module of this package with a constant ``PARAMETERS``; nothing else names it.
 """
 
 from __future__ import annotations
 
 import importlib
+import pkgutil
 
 from ftm_backend.machine.presets.parameters import ELEMENT_BYTES, MachineParameters
 
 __all__ = ["DEFAULT", "ELEMENT_BYTES", "NAMES", "MachineParameters", "UnknownPreset", "load"]
 
-NAMES = ("host", "m7032", "mt3000", "m7002")
 DEFAULT = "host"
+NAMES = (DEFAULT, *sorted({found.name for found in pkgutil.iter_modules(__path__)} - {DEFAULT, "parameters"}))
+"""All presets: the default one, then the others by their names."""
+
 
 
 class UnknownPreset(ValueError):

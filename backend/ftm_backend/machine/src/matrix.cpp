@@ -100,7 +100,7 @@ void finish(
 
 // Room for a copied or widened A, and for B widened and transposed, the latter with padded rows.
 int64_t room(int64_t a_elements, const Slot& b) {
-  return 8 * (2 * a_elements + 2 * int64_t(b.rows) * b.columns + 32 * b.columns) + 4096;
+  return 8 * (2 * a_elements + 2 * int64_t(b.rows) * b.columns + int64_t{32} * b.columns) + 4096;
 }
 
 } // namespace
