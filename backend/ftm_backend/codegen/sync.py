@@ -38,6 +38,9 @@ class _Sync:
         self.indices: Indices = kernel.indices
         self.sharing = {tile: [t for t in kernel.tiles if t is not tile and _share(t, tile)] for tile in kernel.tiles}
         self._memo: dict[tuple[int, State], tuple[Block, State]] = {}
+        self._moved: dict[tuple[Expr, int, Atom, Expr], Expr | None] = {}
+        self._modulo: dict[tuple[Expr, int], Expr] = {}
+        self._equal: dict[tuple[Expr, Expr, int], bool | None] = {}
 
     def block(self, block: Block, state: State) -> tuple[Block, State]:
         """The block with waits, and what is in flight behind it."""
@@ -91,16 +94,25 @@ class _Sync:
         )
 
     def _shifted(self, slot: Expr | None, tile: Tile, variable: Atom, value: Expr) -> Expr | None:
-        if slot is None or not slot.depends_on(variable):
-            return slot
-        if slot.coefficient(variable) is None:
-            return None  # not linear: earlier iterations would bring other expressions without end
-        return self._reduced(self.indices.substitute(slot, variable, value), tile)
+        if slot is None:
+            return None
+        key = slot, tile.depth, variable, value
+        if key not in self._moved:
+            if not slot.depends_on(variable):
+                self._moved[key] = slot
+            elif slot.coefficient(variable) is None:  # not linear: earlier iterations would bring other expressions without end
+                self._moved[key] = None
+            else:
+                self._moved[key] = self._reduced(self.indices.substitute(slot, variable, value), tile)
+        return self._moved[key]
 
     def _reduced(self, slot: Expr, tile: Tile) -> Expr:
         """The slot's index modulo the ring's depth."""
         depth = tile.depth
-        return self.indices.linear(slot.const % depth, {atom: c % depth for atom, c in slot.terms})
+        found = self._modulo.get((slot, depth))
+        if found is None:
+            found = self._modulo[slot, depth] = self.indices.linear(slot.const % depth, {atom: c % depth for atom, c in slot.terms})
+        return found
 
     def instruction(self, statement: Instruction, state: State) -> tuple[list[Instruction], State]:
         """The waits that an instruction needs, and what is in flight behind it."""
@@ -143,8 +155,11 @@ class _Sync:
             return True
         if a is None:
             return None
-        difference = self._reduced(self.indices.sub(a, b), tile)
-        return None if difference.terms else difference.const == 0
+        key = a, b, tile.depth
+        if key not in self._equal:
+            difference = self._reduced(self.indices.sub(a, b), tile)
+            self._equal[key] = None if difference.terms else difference.const == 0
+        return self._equal[key]
 
     def _starts(self, statement: Instruction) -> State:
         """The transfers that an instruction leaves in flight.  A gather reads its indices when it is issued."""
