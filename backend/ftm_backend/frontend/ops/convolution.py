@@ -111,8 +111,30 @@ def _transposed_weight(b: Any, weight: Any, groups: int) -> Any:
     return b.reshape(swapped, (groups * weight.shape[1], filters, *weight.shape[2:]))
 
 
+def _set_apart(b: Any, x: Any, g: _Geometry, size: Sequence[int]) -> Any:
+    """Element o of each spatial dimension at ``o * stride - padding`` of ``size`` places, zeros elsewhere.
+
+    Windows of one tap are multiplied before that: there is nothing to multiply between the elements.
+    """
+    if all(s == 1 and p == 0 and n == m for s, p, n, m in zip(g.stride, g.padding, x.shape[2:], size, strict=True)):
+        return x
+    shape = (*x.shape[:2], *size)
+    strides = contiguous_strides(shape)
+    steps, offset = list(strides[:2]), 0
+    for dim, (s, p, n, step) in enumerate(zip(g.stride, g.padding, size, strides[2:], strict=True), start=2):
+        first = (p + s - 1) // s
+        start = first * s - p
+        x = x.slice(dim, first, min(x.shape[dim] - first, (n - start + s - 1) // s))
+        steps.append(step * s)
+        offset += start * step
+    return b.update(b.full(0, x.dtype, shape), x, Strided(x.shape, tuple(steps), offset))
+
+
 def _scatter_windows(b: Any, x: Any, weight: Any, g: _Geometry, size: Sequence[int]) -> Any:
     """The transpose of ``correlate``: x[N,F,...] back to spatial extents ``size`` (a transposed convolution)."""
+    if all(n == 1 for n in weight.shape[2:]):
+        ones = [1] * g.dims
+        return _set_apart(b, correlate(b, x, _transposed_weight(b, weight, g.groups), ones, ones, g.groups), g, size)
     spread = _dilate(b, x, g.stride)
     low, high = [0, 0], [0, 0]
     for n, k, d, p, s in zip(spread.shape[2:], weight.shape[2:], g.dilation, g.padding, size, strict=True):
