@@ -23,7 +23,8 @@ _MOST_OPERANDS = 24
 class Cluster:
     """Statements in program order.  ``depth`` grows along dependences; ``consumed`` bounds it from above.
 
-    ``domain`` is that of a nest, which may be split as statements want that were ``tried`` and are not in it; ``chain`` has the statements of a contraction over loops that are cut alike.
+    ``domain`` is that of a nest, which may be split as statements want that were ``tried`` and are not in it; ``chain``
+    has the statements of a contraction over loops that are cut alike.
     """
 
     kind: str
