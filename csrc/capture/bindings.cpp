@@ -1,6 +1,7 @@
 #include "capture/bindings.h"
 
 #include "capture/capture.h"
+#include "capture/graph_call.h"
 #include "run/launcher.h"
 
 #include <torch/csrc/Exceptions.h>
@@ -77,6 +78,27 @@ std::vector<at::Tensor> launch(Captured& captured, const py::list& inputs, bool 
   return captured.launch(std::move(tensors), op_by_op);
 }
 
+// Takes the tensors out of the list, as above.
+py::list call(const GraphCall& call, const py::list& inputs) {
+  auto tensors = inputs.cast<std::vector<at::Tensor>>();
+  inputs.attr("clear")();
+  const auto given = call(std::move(tensors));
+  py::list results;
+  for (const auto& tensor : given) {
+    results.append(tensor.defined() ? py::cast(tensor) : py::none());
+  }
+  return results;
+}
+
+std::vector<at::Tensor> call_with_gradients(const AutogradCall& call, const py::args& inputs) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(inputs.size());
+  for (const auto& input : inputs) {
+    tensors.push_back(input.cast<at::Tensor>());
+  }
+  return call(std::move(tensors));
+}
+
 } // namespace
 
 void bind_capture(py::module_& m) {
@@ -107,6 +129,18 @@ void bind_capture(py::module_& m) {
       .def_property_readonly("draws_made", &Captured::draws_made)
       .def("build", torch::wrap_pybind_function(&Captured::build))
       .def("launch", torch::wrap_pybind_function(&launch), py::arg("inputs"), py::arg("op_by_op") = false);
+  py::class_<GraphCall>(m, "_GraphCall")
+      .def(
+          py::init<
+              std::shared_ptr<Captured>, std::vector<int64_t>, std::vector<at::Tensor>,
+              std::vector<std::optional<int64_t>>>(),
+          py::arg("program"), py::arg("takes"), py::arg("constants"), py::arg("gives"))
+      .def("__call__", torch::wrap_pybind_function(&call));
+  py::class_<AutogradCall>(m, "_AutogradCall")
+      .def(
+          py::init<GraphCall, GraphCall, std::vector<bool>, bool>(), py::arg("forward"), py::arg("backward"),
+          py::arg("differentiable"), py::arg("deterministic"))
+      .def("__call__", torch::wrap_pybind_function(&call_with_gradients));
 }
 
 } // namespace ftm

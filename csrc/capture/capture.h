@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,7 +78,7 @@ class Captured {
   const std::vector<Draw>& draws() const { return draws_; }
   // Random draws of one run.
   uint64_t draws_made() const { return draws_made_; }
-  // Finds or compiles the program, unless that has been done; a failure to compile is warned of, and the program runs op by op.
+  // Finds or compiles the program, unless that has been done. Under the GIL. A failure to compile is warned of, and the program runs op by op.
   void build();
   // Runs it on one tensor for each placeholder; those that the program writes have their new content afterwards. On
   // tensors of the CPU it runs at once, where they lie; where all is on the device its calls are recorded, to run with
@@ -108,7 +109,7 @@ class Captured {
   Trace trace_;
   std::vector<Recorded> calls_;
   bool may_fail_ = false; // some call
-  bool built_ = false;
+  std::atomic<bool> built_{false};
   Hash128 hash_;
   ProgramPtr program_;
   std::vector<Placeholder> placeholders_;

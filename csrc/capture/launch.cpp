@@ -1,6 +1,7 @@
 #include "capture/launch.h"
 
 #include "process/counters.h"
+#include "process/python.h"
 #include "process/strict.h"
 #include "random/generator.h"
 #include "run/launcher.h"
@@ -158,6 +159,7 @@ std::vector<at::Tensor> Captured::launch(std::vector<at::Tensor> inputs, bool op
     return RecordedLaunch(*this, std::move(inputs)).run();
   }
   if (!op_by_op && !built_) {
+    const WithGil locked; // autograd's threads come without
     build();
   }
   bool on_cpu = true;

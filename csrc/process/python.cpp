@@ -18,6 +18,12 @@ WithoutGil::~WithoutGil() {
   }
 }
 
+WithGil::WithGil() : state_(PyGILState_Ensure()) {}
+
+WithGil::~WithGil() {
+  PyGILState_Release(static_cast<PyGILState_STATE>(state_));
+}
+
 void handle_signals() {
   if (!Py_IsInitialized() || PyGILState_GetThisThreadState() == nullptr) {
     return;

@@ -18,6 +18,18 @@ class WithoutGil {
   void* state_ = nullptr;
 };
 
+// Takes the GIL for the scope, unless this thread holds it.
+class WithGil {
+ public:
+  WithGil();
+  ~WithGil();
+  WithGil(const WithGil&) = delete;
+  WithGil& operator=(const WithGil&) = delete;
+
+ private:
+  int state_; // PyGILState_STATE
+};
+
 // For a thread that waits without the GIL: runs the handlers of signals that have arrived, if this is the thread that
 // Python runs them on. Throws what a handler raises.
 void handle_signals();

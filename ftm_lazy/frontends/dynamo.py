@@ -24,6 +24,7 @@ from torch.fx import GraphModule
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ftm_lazy.frontends.graph import CompiledGraph
+from ftm_lazy.frontends.shortcut import Graphs, shortened
 
 __all__ = ["TorchCompileBackend", "backend"]
 
@@ -46,18 +47,20 @@ class TorchCompileBackend:
         self._numbers = itertools.count()
         self.graphs: list[CompiledGraph] = []
         """The graphs compiled so far, in order."""
-        self._autograd = aot_autograd(
-            fw_compiler=partial(self._compile, "forward"), bw_compiler=partial(self._compile, "backward"),
-            inference_compiler=partial(self._compile, "inference"), keep_inference_input_mutations=True,
-        )
 
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
         """Dynamo's entry.  ``mode`` and ``options`` of `torch.compile` choose nothing here."""
         del options
+        graphs = Graphs()
+        compilers = {
+            f"{name}_compiler": partial(self._compile, graphs, kind)
+            for name, kind in (("fw", "forward"), ("bw", "backward"), ("inference", "inference"))
+        }
         with _without_the_cpus_kernels():
-            return self._autograd(graph_module, example_inputs)
+            call = aot_autograd(**compilers, keep_inference_input_mutations=True)(graph_module, example_inputs)
+        return shortened(call, graphs)
 
-    def _compile(self, kind: str, graph_module: GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
+    def _compile(self, graphs: Graphs, kind: str, graph_module: GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
         del example_inputs
         name, directory = f"{next(self._numbers):04}_{kind}", None
         if self._output_dir is not None:
@@ -66,6 +69,7 @@ class TorchCompileBackend:
             (directory / "graph.py").write_text(graph_module.print_readable(print_output=False))
         graph = CompiledGraph(graph_module, name, partial(self._compiled, name, directory, itertools.count()))
         self.graphs.append(graph)
+        graphs.add(kind, graph)
         return graph
 
     def _compiled(self, name: str, directory: Path | None, numbers: Iterator[int], text: str) -> None:

@@ -12,7 +12,7 @@ from torch.fx.node import map_arg
 
 from ftm_lazy.device_name import NAME
 from ftm_lazy.frontends.capture import resolved
-from ftm_lazy.frontends.steps import CpuCall, Direct, Environment, Program
+from ftm_lazy.frontends.steps import CpuCall, Environment, Program
 from ftm_lazy.registration import end_step
 
 __all__ = ["CompiledGraph"]
@@ -48,11 +48,18 @@ class CompiledGraph:
         self._fixed = not any(_is_symbolic(node.meta.get("val")) for node in self._inputs)
         self._steps: list[Program | CpuCall] = []
         self._last: list[list[Node]] = []
-        self._direct: Direct | None = None
+        self.direct: Any | None = None
+        """A `_C._GraphCall`, once it has run and is one program that takes and gives tensors."""
+        self.has_run = not self._body
         self._last_use = _last_uses(self._body, self._output)
         unknown = [node for node in nodes if node.op in ("call_module", "call_method")]
         if unknown:
             raise ValueError(f"the graph calls {unknown[0].target!r}: it must be of ATen ops, as AOTAutograd makes it")
+
+    @property
+    def inputs(self) -> int:
+        """How many it takes."""
+        return len(self._inputs)
 
     @property
     def programs(self) -> list[str]:
@@ -67,8 +74,8 @@ class CompiledGraph:
         return results
 
     def _run(self, inputs: list[Any]) -> list[Any]:
-        if self._direct is not None and not any(inputs[i].is_conj() or inputs[i].is_neg() for i in self._written):
-            return self._direct(inputs)
+        if self.direct is not None and not any(inputs[i].is_conj() or inputs[i].is_neg() for i in self._written):
+            return self.direct(inputs)
         held = [(inputs[i], resolved(inputs[i])) for i in self._written]
         for i, (_, values) in zip(self._written, held, strict=True):
             inputs[i] = values
@@ -104,9 +111,11 @@ class CompiledGraph:
             lasts.append(last)
             begin += step.length
         self._steps, self._last = steps, lasts
-        if len(steps) == 1 and isinstance(steps[0], Program):
+        self.has_run = True
+        are_tensors = all(isinstance(node.meta.get("val"), torch.Tensor) for node in self._inputs)
+        if are_tensors and len(steps) == 1 and isinstance(steps[0], Program):
             given = {node: i for i, node in enumerate(self._inputs)}
-            self._direct = steps[0].direct(given, self._constants, self._output.args[0])
+            self.direct = steps[0].direct(given, self._constants, self._output.args[0])
         programs = sum(isinstance(step, Program) for step in steps)
         _log.info("%s, of %d ops: %d programs, %d calls on the CPU", self._name, len(self._body), programs, len(steps) - programs)
 

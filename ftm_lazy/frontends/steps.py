@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 from ftm_lazy import _C
 from ftm_lazy.frontends.capture import DEVICE, capturing, check_in_memory, on_device, placeholder_like, resolved
 
-__all__ = ["CpuCall", "Direct", "Environment", "Program", "call_node"]
+__all__ = ["CpuCall", "Environment", "Program", "call_node"]
 
 Environment = dict[Node, Any]
 """What each node has given, as long as a later one needs it."""
@@ -59,13 +59,16 @@ class Program:
         """The traces of the variants so far."""
         return [v.captured.text for v in self._variants.values() if isinstance(v, _Variant) and v.captured is not None]
 
-    def direct(self, given: dict[Node, int], constants: Environment, wanted: Any) -> Direct | None:
-        """The program without the environment, if it has one variant for all runs, and all that it takes is among these.
+    def direct(self, given: dict[Node, int], constants: Environment, wanted: Any) -> Any | None:
+        """The program without the environment, if it has one variant for all runs, takes only what is among these, and gives tensors.
 
         Args:
             given: nodes of the graph's inputs, and which these are.
             constants: nodes whose value is known.
             wanted: what the graph gives: nodes and constants.
+
+        Returns:
+            A `_C._GraphCall`: from the list of the graph's inputs, which it empties, to that of what it gives.
         """
         (variant,) = self._variants.values() if len(self._variants) == 1 else (None,)
         if not self._fixed or self._has_numbers or not isinstance(variant, _Variant) or not isinstance(wanted, (list, tuple)):
@@ -139,22 +142,33 @@ class _Variant:
                     self._results.append((node, structure, described))
             self.captured = recording.finish(outputs, places) if self.length else None
 
-    def direct(self, given: dict[Node, int], constants: Environment, wanted: Sequence[Any]) -> Direct | None:
+    def direct(self, given: dict[Node, int], constants: Environment, wanted: Sequence[Any]) -> Any | None:
         """See `Program.direct`."""
         made: dict[Node, Any] = {}
         for node, structure, described in self._results:
             if len(described) != 1 or not structure.is_leaf():
                 return None
             made[node] = described[0]
-        takes: list[int | torch.Tensor] = []
+        takes: list[int] = []
+        held: list[torch.Tensor] = []
         for node, leaf in self._inputs:
             if leaf is not None or (node not in given and node not in constants):
                 return None
-            takes.append(given[node] if node in given else constants[node])
-        gives = [made.get(each, each) if isinstance(each, Node) else each for each in wanted]
-        if any(isinstance(each, Node) for each in gives):  # an input as it is, or a constant
-            return None
-        return Direct(self.captured, takes, gives)
+            takes.append(given[node] if node in given else -1 - len(held))
+            if node not in given:
+                held.append(constants[node])
+        gives: list[int | None] = []
+        for each in wanted:
+            found = made.get(each) if isinstance(each, Node) else each
+            if isinstance(found, _Output):
+                gives.append(found.index)
+            elif isinstance(each, Node) and each in given and each not in made:
+                gives.append(-1 - given[each])
+            elif each is None:
+                gives.append(None)
+            else:  # a number, or a constant
+                return None
+        return _C._GraphCall(self.captured, takes, held, gives)
 
     def launch(self, environment: Environment, last: Iterable[Node]) -> None:
         inputs = [environment[node] if leaf is None else pytree.tree_leaves(environment[node])[leaf] for node, leaf in self._inputs]
@@ -168,19 +182,6 @@ class _Variant:
             else:
                 leaves = [outputs[leaf.index] if isinstance(leaf, _Output) else leaf for leaf in described]
                 environment[node] = pytree.tree_unflatten(leaves, structure)
-
-
-class Direct:
-    """A graph that is one program: from the list of its inputs, which it empties, to that of what it gives."""
-
-    def __init__(self, captured: Any, takes: list[int | torch.Tensor], gives: list[Any]) -> None:
-        self._launch, self._takes, self._gives = captured.launch, takes, gives
-
-    def __call__(self, inputs: list[Any]) -> list[Any]:
-        tensors = [inputs[each] if type(each) is int else each for each in self._takes]
-        inputs.clear()
-        outputs = self._launch(tensors)
-        return [outputs[each.index] if type(each) is _Output else each for each in self._gives]
 
 
 class _Output:
@@ -227,6 +228,9 @@ class _Recorder:
 def call_node(node: Node, value: Callable[[Node], Any]) -> Any:
     """Calls an op of a graph on the device, whatever device the graph says.
 
+    What it gives has its values in memory: an input whose conjugation is a bit of it is none here, so that the bits of what follows are
+    others than where the graph was made, and some ops (`view_as_real`) ask for them.
+
     Raises NotImplementedError for what no program can take up.
     """
     if isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) not in _FUNCTIONAL_CALLS:
@@ -238,7 +242,7 @@ def call_node(node: Node, value: Callable[[Node], Any]) -> Any:
         if any(argument.name == "device" for argument in rest):
             kwargs["device"] = DEVICE
             kwargs.pop("pin_memory", None)
-    return node.target(*args, **kwargs)
+    return pytree.tree_map_only(torch.Tensor, resolved, node.target(*args, **kwargs))
 
 
 _FUNCTIONAL_CALLS = frozenset({"auto_functionalized", "auto_functionalized_v2"})

@@ -149,3 +149,12 @@ def test_a_capture_leaves_other_threads_their_random_numbers() -> None:
         sys.setswitchinterval(interval)
     assert torch.equal(found, expected)
     assert all(numbers == [0, 1, 2] for numbers in captured)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_parts_of_a_conjugate(device: str) -> None:
+    """The conjugation is a bit of the input where the graph is made, and in memory where it runs."""
+    z = torch.randn(3, dtype=torch.complex64)
+    call = torch.compile(lambda z: z.real * z.imag, backend=TorchCompileBackend(), fullgraph=True)
+    for given in (z.conj(), z):
+        torch.testing.assert_close(call(given.to(device)).cpu(), given.real * given.imag)
