@@ -89,7 +89,7 @@ at::Tensor rolled(const at::Tensor& self, c10::SymIntArrayRef shifts, at::IntArr
   if (shifts.size() != 1 || dims.size() != 1 || self.numel() == 0) {
     return at::_ops::roll::redispatch(kMetaKey, self, shifts, dims);
   }
-  at::maybe_wrap_dim(dims[0], self.dim());
+  at::maybe_wrap_dim(dims[0], self.dim(), /*wrap_scalar=*/false);
   return at::empty_like(self);
 }
 

@@ -101,11 +101,11 @@ def _as_strided(t: Tensor, n: Numbers) -> Tensor:
 
 
 def _around(t: Tensor, n: Numbers) -> object:
-    """Through a file and back, with all that shares its storage."""
+    """Through a file and back, with all that shares its storage; on the CPU, too, into memory that can be resized."""
     file = io.BytesIO()
     torch.save([t, t.detach()], file)
     file.seek(0)
-    back = torch.load(file, weights_only=True)
+    back = copy.deepcopy(torch.load(file, weights_only=True))
     return back[n[0] % 2]
 
 
