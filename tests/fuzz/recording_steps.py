@@ -132,6 +132,8 @@ def _assign(t: Tensor, source: Tensor, n: Numbers) -> Sequence[object]:
     places: tuple[object, ...] = (n[1] % 3, slice(n[1] % 3, None), slice(None, None, n[1] % 3 + 1), None, ..., (slice(None), n[2] % 3),
                                   (..., slice(1, None)))
     shared = t.untyped_storage()._cdata == source.untyped_storage()._cdata  # what overlaps there is not defined
+    if not t.is_floating_point():  # a number on the CPU alone is filled in, and takes its history even to integers
+        source = source.detach()
     t[places[n[0] % len(places)]] = (source.clone() if shared else source) if n[3] % 3 else _small(n[3])
     return ()
 
