@@ -138,10 +138,19 @@ def _taint(step: Step, operands: list[torch.Tensor], results: list[torch.Tensor]
 
 
 def _overlap(operands: list[torch.Tensor]) -> bool:
-    """Whether the first may share elements with another in a way that eager neither finds out nor defines."""
+    """Whether the first may share elements with another, or has one twice, in a way that eager neither finds out nor defines."""
     first, *others = operands
+    if 0 not in first.stride() and _has_one_twice(first):
+        return True
     return any(other is not first and _storage(other) == _storage(first) and not (first.is_contiguous() and other.is_contiguous())
                for other in others)
+
+
+def _has_one_twice(tensor: torch.Tensor) -> bool:
+    places = torch.zeros((), dtype=torch.int64)
+    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        places = places[..., None] + torch.arange(size) * stride
+    return places.unique().numel() != places.numel()
 
 
 def _storage(tensor: torch.Tensor) -> int:

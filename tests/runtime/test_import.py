@@ -59,7 +59,7 @@ def test_wrong_setting_is_said_at_the_first_use():
     code = "import torch; print('imported', flush=True); torch.ones(3).to('ftm')"
     run = python(code, FTM_MACHINE="m7033")
     assert run.stdout == "imported\n" and run.returncode == 1
-    assert "SettingsError: FTM_MACHINE='m7033' is not valid; valid values: host, m7032" in run.stderr
+    assert "SettingsError: FTM_MACHINE='m7033' is not valid; valid values: host, m7002, m7032, mt3000" in run.stderr
     code = (
         "import torch\n"
         "for _ in range(2):\n"
