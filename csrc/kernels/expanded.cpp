@@ -42,11 +42,19 @@ void masked_fill(Arguments arguments) {
 
 void index_fill(Arguments arguments) {
   const auto& self = arguments[0].toTensor();
+  at::assert_no_overlap(self, arguments[2].toTensor());
   fill_elements(self, no_place_of(self).index_fill_(arguments[1].toInt(), arguments[2].toTensor(), true), arguments[3]);
 }
 
 void index_put(Arguments arguments) {
   const auto& self = arguments[0].toTensor();
+  const auto indices = arguments[1].toOptionalTensorList().vec();
+  at::assert_no_overlap(self, arguments[2].toTensor());
+  for (const auto& index : indices) {
+    if (index.has_value()) {
+      at::assert_no_overlap(self, *index);
+    }
+  }
   const at::Tensor target = each_once(self);
   const at::Tensor numbers = at::arange(target.numel(), self.options().dtype(at::kLong)).view(target.sizes());
   const at::Tensor places = at::index(numbers.expand(self.sizes()), arguments[1].toOptionalTensorList());

@@ -111,7 +111,10 @@ at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
   TORCH_CHECK(
       value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
       " dimensions.");
-  return value.is_privateuseone() ? self.copy_(value) : fill_scalar(self, value.item());
+  if (!value.is_privateuseone()) {
+    return fill_scalar(self, value.item());
+  }
+  return self.copy_(value.is_alias_of(self) ? value.clone() : value); // eager reads a number before it writes
 }
 
 at::Tensor& zero_tensor(at::Tensor& self) {

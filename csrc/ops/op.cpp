@@ -75,6 +75,7 @@ void read_facts(Op& op) {
   op.facts = &recorded_facts(base_name);
   op.cpu_indices = takes_cpu_indices(base_name);
   op.forbids_overlap = forbids_overlap(base_name);
+  op.number = op.facts->value_is_number ? schema.argumentIndexWithName("value").value_or(-1) : -1;
   op.permissive_meta = has_permissive_meta(base_name);
   op.refuses_values = refuses_values(base_name);
   op.index_rule = find_index_rule(base_name);

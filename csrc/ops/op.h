@@ -60,6 +60,7 @@ struct Op {
   bool data_dependent = false; // result shapes depend on elements
   bool cpu_indices = false; // index arguments may live on the CPU
   bool forbids_overlap = false; // eager refuses to write over what the op still reads
+  int32_t number = -1; // tensor argument that eager reads as a number, before it writes
   bool permissive_meta = false; // the meta kernel takes calls that eager refuses
   bool has_numbers = false; // takes Scalars
   const RecordedFacts* facts = nullptr; // what else its record says

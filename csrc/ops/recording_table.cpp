@@ -25,6 +25,7 @@ bool& flag_named(RecordedFacts& facts, const std::string& word) {
   static const std::unordered_map<std::string, bool RecordedFacts::*> flags = {
       {"cpu_indices", &RecordedFacts::cpu_indices},
       {"reads_apart", &RecordedFacts::reads_apart},
+      {"value_is_number", &RecordedFacts::value_is_number},
       {"permissive_meta", &RecordedFacts::permissive_meta},
       {"refuses_values", &RecordedFacts::refuses_values},
       {"may_fail", &RecordedFacts::may_fail},

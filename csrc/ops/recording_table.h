@@ -13,6 +13,7 @@ struct RecordedFacts {
   std::unordered_set<std::string> constants; // Scalars that shape the program
   bool cpu_indices = false;
   bool reads_apart = false;
+  bool value_is_number = false;
   bool permissive_meta = false;
   bool refuses_values = false;
   bool may_fail = false;

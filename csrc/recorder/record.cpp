@@ -36,7 +36,7 @@ void check_overlaps(const Op& op, const torch::jit::Stack& stack, size_t base) {
     };
     for (size_t j = 0; j < op.arguments.size(); ++j) {
       const auto& other = stack[base + j];
-      const bool differs = static_cast<int32_t>(j) != op.written[i] &&
+      const bool differs = static_cast<int32_t>(j) != op.written[i] && static_cast<int32_t>(j) != op.number &&
                            (op.forbids_overlap || !other.isSameIdentity(stack[base + op.written[i]]));
       if (other.isTensor() && differs) {
         check(other.toTensor());

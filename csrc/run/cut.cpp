@@ -12,7 +12,6 @@
 #include "run/taken.h"
 
 #include <atomic>
-#include <deque>
 #include <iterator>
 
 namespace ftm {
@@ -24,7 +23,7 @@ std::atomic<int64_t> trace_limit{20000};
 // compiled again when somebody next asks for a result, and so are those behind them.
 struct Suspended {
   std::mutex mutex; // taken alone
-  std::deque<Cut> cuts;
+  std::vector<Cut> cuts;
 };
 
 Suspended& suspended() {
@@ -37,8 +36,10 @@ std::vector<std::string> noted_lines(const Cut& cut) {
   return notes_all_locations() ? cut.job->origin.lines(cut.trace.calls.size()) : std::vector<std::string>();
 }
 
+using Cuts = c10::ArrayRef<Cut>;
+
 // These jobs are not run: each is completed with that error, so that nobody waits for it in vain.
-void abandon_all(const std::deque<Cut>& cuts, const std::exception& error) {
+void abandon_all(Cuts cuts, const std::exception& error) {
   const auto failure = failure_from(error, "(while a program was launched on device ftm)");
   failure->seen = true; // it is thrown on
   for (const auto& cut : cuts) {
@@ -48,7 +49,7 @@ void abandon_all(const std::deque<Cut>& cuts, const std::exception& error) {
 
 // Runs `step` for the first of these; whatever it throws, none of them is waited for in vain.
 template <typename Step>
-void run_or_abandon(const std::deque<Cut>& cuts, Step step) {
+void run_or_abandon(Cuts cuts, Step step) {
   try {
     step(cuts.front());
   } catch (const std::exception& error) {
@@ -60,36 +61,37 @@ void run_or_abandon(const std::deque<Cut>& cuts, Step step) {
   }
 }
 
-// They keep their place in the order of runs, and are started when somebody next asks for a result.
-void suspend(std::deque<Cut> cuts) {
+// Those from `first` on keep their place in the order of runs, and are started when somebody next asks for a result.
+void suspend(std::vector<Cut>& cuts, size_t first) {
   auto& s = suspended();
   const std::lock_guard<std::mutex> guard(s.mutex);
-  s.cuts.insert(s.cuts.begin(), std::make_move_iterator(cuts.begin()), std::make_move_iterator(cuts.end()));
+  s.cuts.insert(
+      s.cuts.begin(), std::make_move_iterator(cuts.begin() + static_cast<std::ptrdiff_t>(first)),
+      std::make_move_iterator(cuts.end()));
 }
 
 // Builds what has to be built, and starts each job when it is: it runs while the next one is built.
-void build_and_start(std::deque<Cut> cuts) {
+void build_and_start(std::vector<Cut> cuts) {
   static auto& hits = counter("cache_hits_memory");
-  while (!cuts.empty()) {
-    Built built{cuts.front().program, {}, {}};
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    const Cuts rest = Cuts(cuts).slice(i);
+    Built built{rest.front().program, {}, {}};
     if (built.program) {
       hits.fetch_add(1);
     } else {
-      run_or_abandon(cuts, [&](const Cut& cut) { built = build_program(cut.hash, cut.trace, noted_lines(cut)); });
+      run_or_abandon(rest, [&](const Cut& cut) { built = build_program(cut.hash, cut.trace, noted_lines(cut)); });
     }
     if (built.interrupt) {
-      suspend(std::move(cuts));
+      suspend(cuts, i);
       std::rethrow_exception(built.interrupt);
     }
-    std::deque<Cut> next;
-    next.push_back(std::move(cuts.front()));
-    cuts.pop_front();
     try {
-      run_or_abandon(next, [&](const Cut& cut) { start_observed(cut.job, built.program); });
+      run_or_abandon(rest.slice(0, 1), [&](const Cut& cut) { start_observed(cut.job, built.program); });
     } catch (...) {
-      suspend(std::move(cuts));
+      suspend(cuts, i + 1);
       throw;
     }
+    cuts[i] = Cut(); // the job's buffers are freed when it ends, and not when the last one is built
     if (!built.failure.empty() && !is_strict()) {
       TORCH_WARN("a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
     }
@@ -98,7 +100,7 @@ void build_and_start(std::deque<Cut> cuts) {
 
 void resume_suspended() {
   auto& s = suspended();
-  std::deque<Cut> cuts;
+  std::vector<Cut> cuts;
   {
     const std::lock_guard<std::mutex> guard(s.mutex);
     cuts.swap(s.cuts);

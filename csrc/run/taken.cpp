@@ -64,7 +64,7 @@ JobPtr job_of(Piece& piece) {
 }
 
 // For each job what its results' variables held.
-void note_before(const PendingValues& values, const PiecedGraph& made, std::deque<Cut>& cuts) {
+void note_before(const PendingValues& values, const PiecedGraph& made, std::vector<Cut>& cuts) {
   std::vector<std::unordered_map<const Buffer*, int32_t>> inputs(cuts.size());
   for (size_t k = 0; k < cuts.size(); ++k) {
     const auto& job = *cuts[k].job;
@@ -85,7 +85,7 @@ void note_before(const PendingValues& values, const PiecedGraph& made, std::dequ
   }
 }
 
-// The programs that compute the graph: one, or, where there is none yet and its loops say so, one for each piece.
+// What is to be computed program by program: all at once if `program` is found, else in pieces where its loops say so.
 PiecedGraph pieces_of(Graph graph, ProgramPtr& program) {
   static auto& unrolled = counter("unrolled");
   program = find_program(graph.hash, graph);
@@ -112,7 +112,7 @@ Taken take_pending(PendingTrace& pending) {
   for (auto& piece : made.pieces) {
     Cut cut;
     cut.hash = piece.graph.hash;
-    cut.program = made.pieces.size() == 1 ? program : find_program(cut.hash, piece.graph);
+    cut.program = program ? program : find_program(cut.hash, piece.graph);
     if (!cut.program) {
       cut.trace = make_trace(piece.graph);
     }

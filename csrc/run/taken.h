@@ -4,7 +4,6 @@
 #include "graph/pending.h"
 #include "run/job.h"
 
-#include <deque>
 #include <vector>
 
 namespace ftm {
@@ -17,7 +16,7 @@ struct Cut {
 };
 
 struct Taken {
-  std::deque<Cut> cuts; // in the order in which they run: several where the trace was an unrolled loop
+  std::vector<Cut> cuts; // in the order in which they run: several where the trace was an unrolled loop
   Hash128 hash; // of the whole trace
   std::vector<Value> settled; // the old graph, to be freed without the lock
 };

@@ -97,6 +97,45 @@ def expanded_tensors_may_be_filled_in_places(put):
 
 
 @program
+def expanded_tensors_are_not_written_from_themselves(put):
+    said = []
+    for write in (
+        lambda e: e.index_put_((put(torch.tensor([0, 1, 2])),), e),
+        lambda e: e.index_put_((e,), put(torch.tensor([7]))),
+        lambda e: e.index_fill_(0, e, 5),
+    ):
+        x = put(torch.zeros(1, dtype=torch.int64))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                said.append(write(x.expand(3)))
+            except RuntimeError as error:
+                said += [str(error), x]
+    return said
+
+
+@program
+def a_number_may_lie_in_what_it_fills(put):
+    mask, places = put(torch.tensor([True, False, True])), put(torch.tensor([0, 2]))
+    x, y, z, w, v, s, t = (put(iota(3) + 1) for _ in range(7))
+    x.masked_fill_(mask, x[1])
+    y.index_fill_(0, places, y[1])
+    z.fill_(z[1])
+    w[:2].fill_(w[1])
+    s[0].index_fill_(0, put(torch.tensor([0])), s[0])
+    t[0].masked_fill_(put(torch.tensor(True)), t[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        v[:1].expand(3).index_fill_(0, places, v[1])
+        v[2:].expand(3).masked_fill_(mask, v[1])
+    try:
+        x.add_(x[1])
+    except RuntimeError as error:
+        return [x, y, z, w, v, s, t, str(error)]
+    return [x, y, z, w, v, s, t]
+
+
+@program
 def slices_that_overlap_are_not_shifted(put):
     x = put(torch.arange(8))
     try:

@@ -65,6 +65,8 @@ CALLS: dict[str, Callable[[Callable[[Tensor], Tensor]], Any]] = {
     "roll of nothing": lambda to: torch.roll(to(_like(0, 3)), 1, 1),
     "roll of all": lambda to: torch.roll(to(_like(4, 3)), 7),
     "roll of two dims": lambda to: torch.roll(to(_like(4, 3)), (1, 2), (0, 1)),
+    "roll of a 0-d tensor along a dim": lambda to: torch.roll(to(torch.tensor(2.0)), 1, 0),
+    "roll of a 0-d tensor": lambda to: torch.roll(to(torch.tensor(2.0)), 1),
     "roll along a dim that is not there": lambda to: torch.roll(to(_like(4, 3)), 1, 2),
     "layer_norm": lambda to: torch.native_layer_norm(to(_like(2, 4, 3)), [4, 3], to(_like(4, 3)), None, 1e-5),
     "layer_norm of float64": lambda to: torch.native_layer_norm(to(_like(4, 3, dtype=torch.float64)), [3], None, None, 1e-5),

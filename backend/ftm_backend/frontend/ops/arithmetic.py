@@ -12,6 +12,7 @@ from ftm_backend.frontend.ops.record import EXACT
 from ftm_backend.frontend.ops.recording import recorded
 
 recorded("aten::div aten::floor_divide aten::fmod aten::remainder", refuses_values=True, converts_to_out=True)
+recorded("aten::masked_fill", value_is_number=True)
 
 _INTEGER_ZERO = "division of an integer by zero gives 0 instead of an error: a compiled program cannot raise"
 

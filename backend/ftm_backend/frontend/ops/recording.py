@@ -37,6 +37,7 @@ class Recording:
     indices: which argument holds places; those that came from the CPU are checked where the call is made.
     cpu_indices: index arguments may live on the CPU.
     reads_apart: eager refuses to write over what the op still reads.
+    value_is_number: a tensor called ``value`` is read as a number before anything is written, so it may lie in what is written.
     permissive_meta: the meta kernel takes calls that eager refuses; they are tried on the CPU's kernel, on tensors of zeros.
     refuses_values: eager looks at elements of an operand: a divisor of integers that is 0, weights that are no distribution.
     may_fail: a program can find, when it runs, an element that the op refuses, and its error names the line that recorded the call;
@@ -52,6 +53,7 @@ class Recording:
     indices: Indices | None = None
     cpu_indices: bool = False
     reads_apart: bool = False
+    value_is_number: bool = False
     permissive_meta: bool = False
     refuses_values: bool = False
     may_fail: bool = False
@@ -70,8 +72,8 @@ _WORDS = tuple(f.name for f in fields(Recording) if f.name not in ("constants", 
 
 def recorded(
     names: str, *, constants: tuple[str, ...] = (), indices: Indices | None = None, cpu_indices: bool = False,
-    reads_apart: bool = False, permissive_meta: bool = False, refuses_values: bool = False,
-    may_fail: bool = False, one_dtype: bool = False, checks_out: bool = False, converts_to_out: bool = False,
+    reads_apart: bool = False, value_is_number: bool = False, permissive_meta: bool = False,
+    refuses_values: bool = False, may_fail: bool = False, one_dtype: bool = False, checks_out: bool = False, converts_to_out: bool = False,
     takes_no_bools: bool = False, like: int = -1,
 ) -> None:
     """Says the facts of ``names`` (separated by blanks, without overloads).
@@ -86,8 +88,8 @@ def recorded(
             raise ValueError(f"{name}: facts are of all overloads: write namespace::name")
         if name in FACTS:
             raise ValueError(f"{name}: its facts are said twice")
-        FACTS[name] = Recording(constants, indices, cpu_indices, reads_apart, permissive_meta, refuses_values, may_fail, one_dtype,
-                                checks_out, converts_to_out, takes_no_bools, like)
+        FACTS[name] = Recording(constants, indices, cpu_indices, reads_apart, value_is_number, permissive_meta, refuses_values,
+                                may_fail, one_dtype, checks_out, converts_to_out, takes_no_bools, like)
 
 
 Row = tuple[str, list[str], list[str], str, int, bool, int]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ftm_backend.isa.expansions.unit import Unit, Vector
@@ -19,10 +21,20 @@ def product(u: Unit, a: np.ndarray, b: np.ndarray, c: np.ndarray, transposed: bo
 
 
 def outer_products(u: Unit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
-    """c (M x N) plus a (M x K) times b (K x N).  A block of C stays in registers; for each k a row of B is loaded and
-    elements of A are broadcast."""
+    """c (M x N) plus a (M x K) times b (K x N)."""
+    _outer(u, a.shape[0], lambda i, k: u.load_scalar(_row(a, i), k), 1, b, c)
+
+
+def windows(u: Unit, a: np.ndarray, offsets: np.ndarray, runs: int, b: np.ndarray, c: np.ndarray) -> None:
+    """MMW.ACC: as ``outer_products``, with element (i, k) of A at ``a[offsets[i, k]]``; k goes through ``runs`` stretches in
+    which addresses step evenly, each a loop of its own."""
+    _outer(u, offsets.shape[0], lambda i, k: u.load_scalar(a, int(_row(offsets, i)[k])), runs, b, c)
+
+
+def _outer(u: Unit, m: int, element_of_a: Callable[[int, int], Vector], runs: int, b: np.ndarray, c: np.ndarray) -> None:
+    """A block of C stays in registers; for each k a row of B is loaded and elements of A are broadcast."""
     machine = u.machine
-    (m, k), n = a.shape, b.shape[1]
+    k, n = b.shape
     rows, columns = machine.mm_rows, machine.mm_vectors * u.lanes
     for block in u.loop(-(-m // rows) * -(-n // columns)):
         top, left = (block // -(-n // columns)) * rows, (block % -(-n // columns)) * columns
@@ -30,9 +42,10 @@ def outer_products(u: Unit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None
         sums = [_load(u, c, i, j) for i, j in places]
         for step in u.loop(k):
             parts = [u.load(b[step], left + j * u.lanes) for j in range(machine.mm_vectors)]
-            wide = [u.broadcast(u.load_scalar(_row(a, i), step)) for i in range(top, top + rows)]
+            wide = [u.broadcast(element_of_a(i, step)) for i in range(top, top + rows)]
             sums = [u.fma(wide[number // machine.mm_vectors], parts[number % machine.mm_vectors], total)
                     for number, total in enumerate(sums)]
+        u.branches(runs - 1)
         for (i, j), total in zip(places, sums, strict=True):
             _store(u, total, c, i, j)
 
@@ -78,26 +91,6 @@ def across(u: Unit, vectors: list[Vector]) -> list[Vector]:
             half //= 2
         results += group
     return results
-
-
-def windows(u: Unit, a: np.ndarray, offsets: np.ndarray, runs: int, b: np.ndarray, c: np.ndarray) -> None:
-    """MMW.ACC: as ``outer_products``, with element (i, k) of A at ``a[offsets[i, k]]``; k goes through ``runs`` stretches in
-    which addresses step evenly, each a loop of its own."""
-    machine = u.machine
-    (m, k), n = offsets.shape, b.shape[1]
-    rows, columns = machine.mm_rows, machine.mm_vectors * u.lanes
-    for block in u.loop(-(-m // rows) * -(-n // columns)):
-        top, left = (block // -(-n // columns)) * rows, (block % -(-n // columns)) * columns
-        places = [(i, left + j * u.lanes) for i in range(top, top + rows) for j in range(machine.mm_vectors)]
-        sums = [_load(u, c, i, j) for i, j in places]
-        for step in u.loop(k):
-            parts = [u.load(b[step], left + j * u.lanes) for j in range(machine.mm_vectors)]
-            wide = [u.broadcast(u.load_scalar(a, int(_row(offsets, i)[step]))) for i in range(top, top + rows)]
-            sums = [u.fma(wide[number // machine.mm_vectors], parts[number % machine.mm_vectors], total)
-                    for number, total in enumerate(sums)]
-        u.branches(runs - 1)
-        for (i, j), total in zip(places, sums, strict=True):
-            _store(u, total, c, i, j)
 
 
 def _row(matrix: np.ndarray, i: int) -> np.ndarray:
