@@ -1,47 +1,28 @@
 #include "eager/call_checks.h"
 
+#include "eager/call_kinds.h"
 #include "eager/draw_checks.h"
 #include "eager/index_checks.h"
 #include "eager/trial_calls.h"
 
 #include <ATen/Dispatch_v2.h>
-#include <ATen/core/interned_strings.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/overflows.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace ftm {
 namespace {
-
-bool has_mixed_dtypes(c10::ArrayRef<c10::IValue> arguments) {
-  std::optional<at::ScalarType> first;
-  for (const auto& argument : arguments) {
-    if (!argument.isTensor() || !argument.toTensor().defined()) {
-      continue;
-    }
-    const auto dtype = argument.toTensor().scalar_type();
-    if (first.value_or(dtype) != dtype) {
-      return true;
-    }
-    first = dtype;
-  }
-  return false;
-}
-
-bool is_real(const c10::IValue& value) {
-  return value.isTensor() && value.toTensor().defined() && value.toTensor().is_floating_point();
-}
 
 bool is_empty(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() && value.toTensor().numel() == 0;
 }
 
-// Some meta kernels wrap a `dim` around however far it is off. (narrow_copy's says more than the CPU's, an internal check.)
+// Some meta kernels wrap a `dim` around however far it is off.
 bool has_bad_dim(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  if (op.name == "aten::narrow_copy" || arguments.empty() || !arguments[0].isTensor() ||
-      !arguments[0].toTensor().defined()) {
+  if (op.facts->checks_dim || arguments.empty() || !arguments[0].isTensor() || !arguments[0].toTensor().defined()) {
     return false;
   }
   const int64_t dims = std::max<int64_t>(arguments[0].toTensor().dim(), 1);
@@ -55,19 +36,6 @@ bool has_bad_dim(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return false;
 }
 
-bool is_bool(const c10::IValue& value) {
-  return value.isBool() ||
-         (value.isTensor() && value.toTensor().defined() && value.toTensor().scalar_type() == at::kBool);
-}
-
-bool has_negatives(const c10::IValue& value) {
-  if (!value.isIntList()) {
-    return false;
-  }
-  const auto numbers = value.toIntVector();
-  return std::any_of(numbers.begin(), numbers.end(), [](int64_t number) { return number < 0; });
-}
-
 // Most kernels take no more.
 bool has_many_dims(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() && value.toTensor().dim() > 64;
@@ -78,37 +46,21 @@ bool is_of_nothing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return !op.random && !arguments.empty() && is_empty(arguments[0]);
 }
 
+bool has_other_ranks(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  for (size_t i = 0; i < op.facts->ranks.size(); ++i) {
+    if (arguments[i].toTensor().dim() != op.facts->ranks[i]) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // The call may be one that eager refuses, which its kernel is asked for. That costs a run on the CPU, so it is not done
 // for the calls that programs are made of.
 bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  const bool mixed = (op.facts->one_dtype && has_mixed_dtypes(arguments)) || mixes_dtypes_of_gradients(op, arguments);
-  if (mixed || has_bad_dim(op, arguments) || std::any_of(arguments.begin(), arguments.end(), has_many_dims)) {
-    return true;
-  }
-  if (is_of_nothing(op, arguments)) {
-    return true;
-  }
-  const auto& name = op.functional.operator_name().name;
-  if (op.facts->checks_out) {
-    return !op.written.empty();
-  }
-  if (name == "aten::complex") {
-    return !op.written.empty(); // the dtype of out=
-  }
-  if (name == "aten::logsumexp") {
-    return arguments[1].toIntVector().empty();
-  }
-  if (name == "aten::_embedding_bag" || name == "aten::_embedding_bag_forward_only") {
-    return arguments[0].toTensor().dim() != 2 || arguments[1].toTensor().dim() != 1 ||
-           arguments[2].toTensor().dim() != 1;
-  }
-  if (name == "aten::sub" || name == "aten::rsub") {
-    return std::any_of(arguments.begin(), arguments.end(), is_bool);
-  }
-  if (name == "aten::convolution" && arguments[6].toBool() && !is_real(arguments[0])) {
-    return true; // transposed, of few integers
-  }
-  return name == "aten::convolution" && std::any_of(arguments.begin(), arguments.end(), has_negatives);
+  return is_any_call(op.facts->tried, op, arguments) || mixes_dtypes_of_gradients(op, arguments) ||
+         has_bad_dim(op, arguments) || std::any_of(arguments.begin(), arguments.end(), has_many_dims) ||
+         is_of_nothing(op, arguments) || has_other_ranks(op, arguments);
 }
 
 // What is computed is converted before it is written, which only some kernels do.
@@ -122,18 +74,27 @@ bool converts(const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::vec
   return false;
 }
 
+// An end of a domain: an argument's name, or an integer.
+double number_at(const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::string& end) {
+  if (const auto* argument = argument_named(op.handle.schema(), arguments, end)) {
+    return argument->toScalar().toDouble();
+  }
+  char* behind = nullptr;
+  const double number = std::strtod(end.c_str(), &behind);
+  TORCH_CHECK_VALUE(*behind == '\0', "the domain of ", op.name, " in its record names no argument: '", end, "'");
+  return number;
+}
+
 // Whether the op has no result for the values of its scalars.
 bool is_out_of_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  const auto number = [&](size_t index) { return arguments[index].toScalar().toDouble(); };
-  switch (op.kind.op) {
-    case c10::aten::elu_backward: // the input is not known from the result of an in-place call
-      return arguments[4].toBool() && number(1) < 0;
-    case c10::aten::leaky_relu_backward: return arguments[3].toBool() && number(2) < 0;
-    case c10::aten::histc: return !(number(2) <= number(3));
-    case c10::aten::renorm: return number(3) < 0;
-    case c10::aten::softshrink: return !(number(1) >= 0);
-    default: return false;
+  for (const DomainRule& rule : op.facts->domain) {
+    const auto* where = argument_named(op.handle.schema(), arguments, rule.where);
+    if ((where == nullptr || where->toBool()) &&
+        !(number_at(op, arguments, rule.low) <= number_at(op, arguments, rule.high))) {
+      return true;
+    }
   }
+  return false;
 }
 
 bool fits(const at::Scalar& number, at::ScalarType dtype) {
@@ -180,13 +141,11 @@ bool may_overflow(at::ScalarType dtype) {
 void check_results(
     const Op& op, c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> own,
     const std::vector<ResultType>& results) {
-  const auto& name = op.functional.operator_name().name;
-  if (name == "aten::add" || name == "aten::sub" || name == "aten::rsub") {
-    at::native::alpha_check(results[0].type.dtype, own[2].toScalar());
+  if (op.facts->checks_alpha) {
+    at::native::alpha_check(results[0].type.dtype, argument_named(op.functional.schema(), own, "alpha")->toScalar());
   }
-  const bool may_convert = op.facts->converts_to_out || (op.random && name != "aten::multinomial");
   if ((op.facts->takes_no_bools && results[0].type.dtype == at::kBool) ||
-      (!may_convert && converts(op, arguments, results))) {
+      (!op.facts->converts_to_out && converts(op, arguments, results))) {
     throw_as_eager(op, arguments);
   }
 }
@@ -225,13 +184,8 @@ void check_call(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (op.cpu_indices) {
     check_indexing(op, arguments);
   }
-  if (op.permissive_meta || is_suspicious(op, arguments)) {
+  if (is_suspicious(op, arguments)) {
     throw_as_eager(op, arguments);
-  }
-  if (op.name == "aten::pow.Tensor_Scalar" && arguments[1].isInt() && arguments[1].toInt() < 0) {
-    TORCH_CHECK(
-        !at::isIntegralType(arguments[0].toTensor().scalar_type(), /*includeBool=*/true),
-        "Integers to negative integer powers are not allowed.");
   }
 }
 

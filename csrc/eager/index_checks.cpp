@@ -51,6 +51,10 @@ Indices on_meta(const at::Tensor& self, const Indices& indices, const at::Tensor
 
 } // namespace
 
+bool writes_at_indices(const Op& op) {
+  return op.functional.schema().arguments().size() > 2;
+}
+
 void check_mask(const at::Tensor& self, int64_t front, const at::Tensor& mask) {
   TORCH_CHECK_INDEX(front + mask.dim() <= self.dim(), "too many indices for tensor of dimension ", self.dim());
   for (int64_t i = 0; i < mask.dim(); ++i) {
@@ -63,7 +67,7 @@ void check_mask(const at::Tensor& self, int64_t front, const at::Tensor& mask) {
 void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   const auto& self = arguments[0].toTensor();
   const auto indices = arguments[1].toOptionalTensorList();
-  const bool writes = op.functional.operator_name().name == "aten::index_put";
+  const bool writes = writes_at_indices(op);
   int64_t chosen = 0, masks = 0;
   for (const std::optional<at::Tensor>& index : indices) {
     chosen += is_defined(index);

@@ -5,10 +5,13 @@
 
 namespace ftm {
 
+// `op` takes indices on the CPU (op.cpu_indices): whether it takes values to write there, as index_put does, or reads, as index.
+bool writes_at_indices(const Op& op);
+
 // That a mask which is index `front` of a list has the shape of what it masks.
 void check_mask(const at::Tensor& self, int64_t front, const at::Tensor& mask);
 
-// `op`: aten::index, aten::index_put and their like, which take indices on the CPU (op.cpu_indices).
+// The same of the whole call of such an op.
 void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments);
 
 } // namespace ftm

@@ -18,8 +18,7 @@ bool divides_integers(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     return value.isTensor() ? at::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true)
                             : value.isInt() || value.isBool();
   };
-  const bool rounds =
-      op.functional.operator_name().name != "aten::div" || (arguments.size() > 2 && arguments[2].isString());
+  const bool rounds = op.facts->refuses == Refusal::zero_divisors || (arguments.size() > 2 && arguments[2].isString());
   return rounds && integral(arguments[0]) && integral(arguments[1]);
 }
 
@@ -44,7 +43,7 @@ bool is_no_distribution(const at::Tensor& weights) {
 } // namespace
 
 void check_known_values(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  const bool refused = op.functional.operator_name().name == "aten::multinomial"
+  const bool refused = op.facts->refuses == Refusal::no_distribution
                            ? is_no_distribution(arguments[0].toTensor())
                            : divides_integers(op, arguments) && has_zero(arguments[1]);
   if (refused) {

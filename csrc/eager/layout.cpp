@@ -114,14 +114,12 @@ void convolution_backward(Arguments arguments, Results& results) {
 
 using Rule = void (*)(Arguments, Results&);
 
+// By the word in the op's record.
 const std::unordered_map<std::string, Rule>& rules() {
   static const std::unordered_map<std::string, Rule> table = {
-      {"aten::convolution", convolution},
-      {"aten::convolution_backward", convolution_backward},
-      {"aten::native_dropout_backward", as_product},
-      {"aten::glu_backward", contiguous},
-      {"aten::max_pool3d_with_indices", max_pool3d},
-      {"aten::roll", roll},
+      {"contiguous", contiguous},    {"product", as_product},
+      {"convolution", convolution},  {"convolution_backward", convolution_backward},
+      {"pooled_volume", max_pool3d}, {"rolled", roll},
   };
   return table;
 }
@@ -135,9 +133,8 @@ void lay_out_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments, std::v
   if (op.facts->like >= 0) {
     lay_out(results[0], arguments[op.facts->like].toTensor().suggest_memory_format());
   }
-  const auto found = rules().find(op.name);
-  if (found != rules().end()) {
-    found->second(arguments, results);
+  if (!op.facts->layout.empty()) {
+    rules().at(op.facts->layout)(arguments, results);
   }
 }
 

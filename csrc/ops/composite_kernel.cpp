@@ -1,14 +1,12 @@
 #include "ops/composite_kernel.h"
 
-#include <unordered_set>
-
 namespace ftm {
 namespace {
 
 // A structured op's kernel for other devices only finds the result's shape and calls the op's out= form.
 bool is_structured(const c10::OperatorHandle& op) {
-  if (!op.hasKernelForDispatchKey(c10::DispatchKey::CPU) || op.operator_name().name == "aten::narrow_copy") {
-    return false; // narrow_copy has a view and a copy, and a meta kernel of its out= form all the same
+  if (!op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
+    return false;
   }
   std::string base = op.operator_name().name;
   if (base.back() == '_') {
@@ -31,24 +29,13 @@ std::string full_name(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
-bool is_never_composite(const std::string& name) {
-  static const std::unordered_set<std::string> names = {
-      "aten::convolution",        "aten::convolution_backward",
-      "aten::index_put_",         "aten::kaiser_window",
-      "aten::kaiser_window.beta", "aten::kaiser_window.periodic",
-      "aten::mode.values",        "aten::_native_batch_norm_legit_functional",
-  };
-  return names.count(name) != 0;
-}
-
-std::optional<c10::DispatchKey> composite_kernel(const c10::OperatorHandle& op) {
+std::optional<c10::DispatchKey> composite_kernel(const c10::OperatorHandle& op, CompositeUse use) {
   using c10::DispatchKey;
-  const auto name = full_name(op.operator_name());
-  if (is_never_composite(name)) {
+  if (use == CompositeUse::unfit) {
     return std::nullopt;
   }
   constexpr auto kNonFunctional = DispatchKey::CompositeExplicitAutogradNonFunctional;
-  if (op.hasKernelForDispatchKey(kNonFunctional) && !is_structured(op)) {
+  if (op.hasKernelForDispatchKey(kNonFunctional) && (use == CompositeUse::serves || !is_structured(op))) {
     return kNonFunctional;
   }
   if (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)) {

@@ -34,7 +34,7 @@ std::optional<ArgumentKind> list_kind(const c10::Type& list) {
   }
 }
 
-std::optional<ArgumentKind> argument_kind(const std::string& op, const c10::Argument& argument) {
+std::optional<ArgumentKind> argument_kind(const c10::Argument& argument) {
   const auto& type = plain_type(argument);
   switch (type.kind()) {
     case c10::TypeKind::TensorType: return ArgumentKind::tensor;
@@ -47,8 +47,7 @@ std::optional<ArgumentKind> argument_kind(const std::string& op, const c10::Argu
     case c10::TypeKind::BoolType:
       return argument.name() == "non_blocking" || argument.name() == "pin_memory" ? ArgumentKind::ignored
                                                                                   : ArgumentKind::boolean;
-    case c10::TypeKind::FloatType:
-      return is_runtime_float(op, argument.name()) ? ArgumentKind::scalar : ArgumentKind::floating;
+    case c10::TypeKind::FloatType: return ArgumentKind::floating; // or scalar: read_facts
     case c10::TypeKind::StringType: return ArgumentKind::string;
     case c10::TypeKind::DeviceObjType:
     case c10::TypeKind::GeneratorType:
@@ -59,27 +58,30 @@ std::optional<ArgumentKind> argument_kind(const std::string& op, const c10::Argu
 
 // What follows from the table of facts, which may be set after the op was made.
 void read_facts(Op& op) {
-  const auto& schema = op.handle.schema();
-  const auto decide = [&](ArgumentKind& kind, const std::string& argument) {
-    if (kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant) {
-      kind = shapes_program(schema.name(), argument) ? ArgumentKind::scalar_constant : ArgumentKind::scalar;
+  const auto& called = recorded_facts(op.handle.schema().name());
+  const auto decide = [&](ArgumentKind& kind, const c10::Argument& argument) {
+    const bool number = plain_type(argument).kind() == c10::TypeKind::NumberType;
+    if (number && (kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant)) {
+      kind = called.constants.count(argument.name()) != 0 ? ArgumentKind::scalar_constant : ArgumentKind::scalar;
+    } else if (plain_type(argument).kind() == c10::TypeKind::FloatType) {
+      kind = called.runtime.count(argument.name()) != 0 ? ArgumentKind::scalar : ArgumentKind::floating;
     }
   };
   for (size_t i = 0; i < op.arguments.size(); ++i) {
-    decide(op.arguments[i].kind, schema.arguments()[i].name());
+    decide(op.arguments[i].kind, op.handle.schema().arguments()[i]);
   }
   for (size_t i = 0; i < op.functional_kinds.size(); ++i) {
-    decide(op.functional_kinds[i], op.functional.schema().arguments()[i].name());
+    decide(op.functional_kinds[i], op.functional.schema().arguments()[i]);
   }
-  const auto& base_name = op.functional.operator_name().name;
-  op.facts = &recorded_facts(base_name);
-  op.cpu_indices = takes_cpu_indices(base_name);
-  op.forbids_overlap = forbids_overlap(base_name);
-  op.number = op.facts->value_is_number ? schema.argumentIndexWithName("value").value_or(-1) : -1;
-  op.permissive_meta = has_permissive_meta(base_name);
-  op.refuses_values = refuses_values(base_name);
-  op.index_rule = find_index_rule(base_name);
-  op.may_fail = op.index_rule != nullptr || may_fail(base_name);
+  op.composite = composite_kernel(op.handle, called.composite);
+  op.facts = &recorded_facts(op.functional.operator_name().name);
+  op.cpu_indices = op.facts->cpu_indices;
+  op.forbids_overlap = op.facts->reads_apart;
+  op.number = op.facts->value_is_number ? op.handle.schema().argumentIndexWithName("value").value_or(-1) : -1;
+  op.refuses_values = op.facts->refuses != Refusal::none;
+  op.has_domain = op.random || !op.facts->domain.empty();
+  op.index_rule = op.facts->indices.empty() ? nullptr : op.facts->indices.data();
+  op.may_fail = op.index_rule != nullptr || op.facts->may_fail;
   // Indexing has the tag for masks only: those are found call by call.
   op.data_dependent = !op.cpu_indices && (op.handle.hasTag(at::Tag::dynamic_output_shape) ||
                                           op.handle.hasTag(at::Tag::data_dependent_output));
@@ -90,7 +92,7 @@ void read_facts(Op& op) {
 Op::Op(c10::OperatorHandle op) : handle(op), functional(op), called_name(full_name(op.operator_name())) {
   const auto& schema = handle.schema();
   for (const auto& argument : schema.arguments()) {
-    const auto argument_facts = argument_kind(schema.name(), argument);
+    const auto argument_facts = argument_kind(argument);
     if (!argument_facts || argument_facts == ArgumentKind::scalar_list) {
       has_functional = false; // the trace has no text for it
     }
@@ -130,11 +132,10 @@ Op::Op(c10::OperatorHandle op) : handle(op), functional(op), called_name(full_na
     }
   }
   for (const auto& argument : functional.schema().arguments()) {
-    functional_kinds.push_back(argument_kind(schema.name(), argument).value_or(ArgumentKind::ignored));
+    functional_kinds.push_back(argument_kind(argument).value_or(ArgumentKind::ignored));
   }
   name = full_name(functional.operator_name());
   kind = torch::lazy::OpKind::Get(functional.operator_name().name);
-  composite = composite_kernel(handle);
   random = generator >= 0 || handle.hasTag(at::Tag::nondeterministic_seeded);
   read_facts(*this);
 }

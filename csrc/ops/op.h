@@ -1,8 +1,7 @@
-// What recording needs to know of an op: what follows from its schema, and the little that doesn't (beyond_schema.h).
+// What recording needs to know of an op: what follows from its schema, and the little that doesn't (recording_table.h).
 #pragma once
 
 #include "graph/form_cache.h"
-#include "ops/beyond_schema.h"
 #include "ops/recording_table.h"
 
 #include <torch/csrc/lazy/core/ir.h>
@@ -61,10 +60,10 @@ struct Op {
   bool cpu_indices = false; // index arguments may live on the CPU
   bool forbids_overlap = false; // eager refuses to write over what the op still reads
   int32_t number = -1; // tensor argument that eager reads as a number, before it writes
-  bool permissive_meta = false; // the meta kernel takes calls that eager refuses
+  bool refuses_values = false; // eager looks at elements of an operand
+  bool has_domain = false; // eager looks at the numbers
   bool has_numbers = false; // takes Scalars
   const RecordedFacts* facts = nullptr; // what else its record says
-  bool refuses_values = false; // eager looks at elements of an operand
   bool may_fail = false; // a program with it can find elements that are refused
   const IndexRule* index_rule = nullptr; // an argument says where in another one elements are
 

@@ -1,6 +1,8 @@
 #include "recorder/infer_form.h"
 
 #include "eager/call_checks.h"
+#include "eager/call_kinds.h"
+#include "eager/index_checks.h"
 #include "eager/layout.h"
 #include "eager/trial_calls.h"
 #include "ops/make_form.h"
@@ -10,30 +12,12 @@
 #include <c10/core/ScalarType.h>
 #include <c10/util/strides.h>
 
-#include <unordered_set>
-
 namespace ftm {
 namespace {
 
-// Meta kernels say what CUDA does, or less; the CPU saves the statistics of normalizations of half types in those types,
-// the loss of one sample has no dimension there, a sum over no dimensions is one over all, and bags say less of themselves.
+// Meta kernels say what CUDA does, or less.
 bool differs_on_the_cpu(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  static const std::unordered_set<std::string> norms = {
-      "aten::native_layer_norm", "aten::native_group_norm", "aten::_native_batch_norm_legit_functional",
-      "aten::_native_batch_norm_legit.no_stats"};
-  static const std::unordered_set<std::string> losses = {
-      "aten::multi_margin_loss", "aten::multilabel_margin_loss_forward"};
-  if (mixes_dtypes_of_gradients(op, arguments) || op.name == "aten::_embedding_bag" ||
-      op.name == "aten::_embedding_bag_forward_only") {
-    return true;
-  }
-  if (norms.count(op.name) != 0) {
-    return at::isReducedFloatingType(arguments[0].toTensor().scalar_type());
-  }
-  if (op.name == "aten::nansum") {
-    return arguments[1].isIntList() && arguments[1].toIntVector().empty();
-  }
-  return losses.count(op.name) != 0 && arguments[0].toTensor().dim() < 2;
+  return mixes_dtypes_of_gradients(op, arguments) || is_any_call(op.facts->asks_cpu, op, arguments);
 }
 
 FormPtr fallback_form() {
@@ -149,7 +133,7 @@ bool has_mask_index(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   }
   // Writing where a mask says so has a result of known shape. (With no values it is right only for a mask without ones.)
   const bool writes =
-      op.name == "aten::index_put" && masks == 1 && indices == 1 && !bytes && arguments[2].toTensor().numel() != 0;
+      writes_at_indices(op) && masks == 1 && indices == 1 && !bytes && arguments[2].toTensor().numel() != 0;
   return masks != 0 && !writes;
 }
 

@@ -149,7 +149,7 @@ void record(Op& op, torch::jit::Stack* stack) {
   const c10::ArrayRef<c10::IValue> arguments(stack->data() + base, op.arguments.size());
   Call call;
   read_call(call, op, arguments);
-  if (!call.scalars.empty()) {
+  if (op.has_domain && !call.scalars.empty()) {
     check_domain(op, arguments);
   }
   if (pending_trace().step.over.load(std::memory_order_relaxed)) {

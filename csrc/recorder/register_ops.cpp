@@ -1,6 +1,7 @@
 #include "recorder/register_ops.h"
 
 #include "ops/composite_kernel.h"
+#include "ops/recording_table.h"
 #include "recorder/record.h"
 
 #include <ATen/core/enum_tag.h>
@@ -10,29 +11,6 @@
 
 namespace ftm {
 namespace {
-
-// Ops with a composite kernel that the compiler takes whole, because as they are they lower better.
-const std::unordered_set<std::string>& taken_whole() {
-  static const std::unordered_set<std::string> names = {
-      "aten::all.dims",
-      "aten::all.dims_out",
-      "aten::any.dims",
-      "aten::any.dims_out",
-      "aten::cummax",
-      "aten::cummax.out",
-      "aten::cummin",
-      "aten::cummin.out",
-      "aten::embedding",
-      "aten::logcumsumexp",
-      "aten::logcumsumexp.out",
-      "aten::masked_scatter_backward",
-      "aten::mish_backward",
-      "aten::native_layer_norm",
-      "aten::native_group_norm",
-      "aten::silu_backward",
-  };
-  return names;
-}
 
 // An op reaches a backend if ATen has a kernel for one, and none that is made of other ops. Kernels made
 // only for functional forms of in-place ops don't count: recording does that itself. In-place views
@@ -66,24 +44,60 @@ bool is_foreign(const std::string& name) {
   return false;
 }
 
+// Kernels live as long as the library object: for ever.
+torch::Library& library() {
+  static auto* made =
+      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  return *made;
+}
+
+void record_calls_of(const c10::OperatorHandle& op) {
+  if (!op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) {
+    const auto full = full_name(op.operator_name());
+    library().impl(full.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(full)));
+  }
+}
+
+// Whether calls would be left to a kernel that is made of other ops; not so the out= forms that ATen generates, which call
+// the op itself.
+bool is_left_to_others(const c10::OperatorHandle& op) {
+  using c10::DispatchKey;
+  if (op.hasTag(at::Tag::generated) && op.hasTag(at::Tag::out)) {
+    return false;
+  }
+  return op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
+         (op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd) &&
+          op.hasKernelForDispatchKey(DispatchKey::CPU));
+}
+
 } // namespace
 
 void register_recorded_ops() {
-  // Kernels live as long as the library object: for ever.
-  static auto* library =
-      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNames()) {
     if (name.name.compare(0, 6, "aten::") != 0 || is_foreign(name.name)) {
       continue;
     }
     const auto op = dispatcher.findSchema(name);
-    const auto full = full_name(name);
-    const bool wanted = op && (reaches_backend(*op) || taken_whole().count(full) != 0 || is_never_composite(full));
-    if (!wanted || op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) {
-      continue;
+    if (op && reaches_backend(*op)) {
+      record_calls_of(*op);
     }
-    library->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(full)));
+  }
+}
+
+void register_ops_of_records() {
+  std::unordered_set<std::string> names;
+  for (const auto use : {CompositeUse::whole, CompositeUse::unfit}) {
+    for (auto& name : names_with(use)) {
+      names.insert(std::move(name));
+    }
+  }
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    const auto op = names.count(name.name) != 0 ? dispatcher.findSchema(name) : std::nullopt;
+    if (op && is_left_to_others(*op)) {
+      record_calls_of(*op);
+    }
   }
 }
 

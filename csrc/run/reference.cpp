@@ -1,5 +1,6 @@
 #include "run/reference.h"
 
+#include "ops/recording_table.h"
 #include "run/reference_random.h"
 
 #include <ATen/Parallel.h>
@@ -11,7 +12,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <bit>
-#include <unordered_set>
 
 namespace ftm {
 namespace {
@@ -48,12 +48,10 @@ void fit_bags(const Form& form, torch::jit::Stack& results, int64_t count, const
   }
 }
 
-// Where a place is written twice the last value stays, as in compiled programs.
-bool writes_by_index(const std::string& name) {
-  static const std::unordered_set<std::string> names = {"aten::index_add",    "aten::index_copy",    "aten::index_put",
-                                                        "aten::index_reduce", "aten::put",           "aten::scatter",
-                                                        "aten::scatter_add",  "aten::scatter_reduce"};
-  return names.count(name) != 0;
+// An op that takes places may write one twice: the last value stays then, as in compiled programs. (Those that only read
+// lose some time.)
+bool takes_places(const std::string& name) {
+  return !recorded_facts(name).indices.empty();
 }
 
 // By one thread. How many there are is a property of the thread that asks.
@@ -166,7 +164,7 @@ class ReferenceRun {
       const uint64_t seed = scalars_[next_scalar_++];
       const uint64_t offset = scalars_[next_scalar_++];
       run_random_reference(form, stack, seed, offset);
-    } else if (writes_by_index(form.op->operator_name().name)) {
+    } else if (takes_places(form.op->operator_name().name)) {
       call_in_order(*form.op, stack);
     } else {
       form.op->callBoxed(stack);

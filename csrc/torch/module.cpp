@@ -40,6 +40,7 @@ namespace {
 void set_recording_from(const std::vector<RecordingRow>& rows) {
   set_recording(rows);
   forget_forms();
+  register_ops_of_records();
 }
 
 void set_native_ops_from(const py::dict& native_ops) {

@@ -1,11 +1,26 @@
-"""Ops of another library, one of each kind that a schema does not say all of: indices, shapes from numbers, random draws."""
+"""Ops of another library: a plain one, and one of each kind that a schema does not say all of: indices, shapes from numbers, random draws,
+numbers of a domain."""
 
 import torch
 
 _library = torch.library.Library("outside", "DEF")
+_library.define("bent(Tensor self, Scalar slope) -> Tensor")
+_library.define("scaled(Tensor self, float by, Scalar most) -> Tensor")
 _library.define("pick_rows(Tensor self, Tensor index) -> Tensor")
 _library.define("ramp(Tensor self, Scalar end) -> Tensor")
 _library.define("noise(Tensor self, *, Generator? generator=None) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+
+
+def _scaled(self: torch.Tensor, by: float, most: float) -> torch.Tensor:
+    if most < 0:
+        raise ValueError("nothing is at most a negative number's size")
+    return (self * by).clamp(-most, most)
+
+
+_library.impl("bent", lambda self, slope: torch.where(self > 0, self, self * slope), "CPU")
+_library.impl("bent", lambda self, slope: torch.empty_like(self), "Meta")
+_library.impl("scaled", _scaled, "CPU")
+_library.impl("scaled", lambda self, by, most: torch.empty_like(self), "Meta")
 _library.impl("pick_rows", lambda self, index: self.index_select(0, index), "CPU")
 _library.impl("pick_rows", lambda self, index: self.new_empty((*index.shape, *self.shape[1:])), "Meta")
 _library.impl("ramp", lambda self, end: self + torch.arange(int(end), dtype=self.dtype), "CPU")

@@ -2,14 +2,20 @@
 
 from typing import Any
 
+from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import FLOATS
 from ftm_backend.frontend.ops.places import inside
+from ftm_backend.frontend.ops.pointwise import pointwise
 from ftm_backend.frontend.ops.random import element_number, unit
 from ftm_backend.frontend.ops.record import lowering
-from ftm_backend.frontend.ops.recording import Indices, recorded
+from ftm_backend.frontend.ops.recording import Domain, Indices, recorded
 
 recorded("outside::pick_rows", indices=Indices(1, "first"))
+recorded("outside::scaled", runtime=("by",), domain=Domain(0, "most"))
 recorded("outside::ramp", constants=("end",))
+
+pointwise("outside::bent", lambda self, slope: e.where(self > 0, self, self * slope), FLOATS, "outside")
+pointwise("outside::scaled", lambda self, by, most: e.minimum(e.maximum(self * by, -most), most), FLOATS, "outside")
 
 
 @lowering("outside::pick_rows", (*FLOATS, "i64"), "outside")

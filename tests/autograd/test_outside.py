@@ -1,4 +1,5 @@
-"""One op, one place: an index op, a shape-making op and a random op of another package, whose records are all that ftm is told."""
+"""One op, one place: a plain op, an index op, a shape-making op, a random op and one with a domain, of another package, whose records are all
+that ftm is told."""
 
 from __future__ import annotations
 
@@ -12,6 +13,23 @@ import torch, outside_ops, ftm_lazy
 ops, counters = torch.ops.outside, ftm_lazy.metrics.counters
 x = torch.randn(5, 7)
 device = x.to("ftm")
+
+# a plain op: its number may change and compiles once
+for slope in (0.5, 2):
+    torch.testing.assert_close(ops.bent(device, slope).cpu(), ops.bent(x, slope))
+compiled = counters()["compiles"]
+assert torch.equal(ops.bent(device, 0.25).cpu(), ops.bent(x, 0.25)) and counters()["compiles"] == compiled
+
+# so may a float that the record says to be no part of the program; a number outside of the domain raises where the call is made
+torch.testing.assert_close(ops.scaled(device, 1.5, 1.0).cpu(), ops.scaled(x, 1.5, 1.0))
+compiled = counters()["compiles"]
+torch.testing.assert_close(ops.scaled(device, 2.5, 0.5).cpu(), ops.scaled(x, 2.5, 0.5))
+assert counters()["compiles"] == compiled
+try:
+    ops.scaled(device, 1.5, -1.0)
+    raise SystemExit("the call did not raise")
+except ValueError as error:
+    assert "negative number" in str(error)
 
 # indices: right ones, and one that came from the CPU and lies outside raises where the call is made
 at = torch.tensor([4, 0, 2])

@@ -11,6 +11,14 @@ from ftm_backend.frontend.ops.elementwise import sigmoid
 from ftm_backend.frontend.ops.layout import joined
 from ftm_backend.frontend.ops.pointwise import pointwise
 from ftm_backend.frontend.ops.record import EXACT, TOLERANCE, lowering
+from ftm_backend.frontend.ops.recording import Domain, recorded
+
+# An in-place call's gradient is computed from the result, which does not tell the input where the slope is negative.
+recorded("aten::elu_backward", domain=Domain(0, "alpha", where="is_result"))
+recorded("aten::leaky_relu_backward", domain=Domain(0, "negative_slope", where="self_is_result"))
+recorded("aten::softshrink", domain=Domain(0, "lambd"))
+recorded("aten::glu_backward", layout="contiguous")
+recorded("aten::silu_backward aten::mish_backward", composite="whole")
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)

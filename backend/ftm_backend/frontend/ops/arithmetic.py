@@ -11,7 +11,10 @@ from ftm_backend.frontend.ops.pointwise import pointwise
 from ftm_backend.frontend.ops.record import EXACT
 from ftm_backend.frontend.ops.recording import recorded
 
-recorded("aten::div aten::floor_divide aten::fmod aten::remainder", refuses_values=True, converts_to_out=True)
+recorded("aten::div", refuses="zero_divisors_if_rounded", converts_to_out=True)
+recorded("aten::floor_divide aten::fmod aten::remainder", refuses="zero_divisors", converts_to_out=True)
+recorded("aten::add", checks_alpha=True)
+recorded("aten::sub aten::rsub", checks_alpha=True, tried=("bools",))
 recorded("aten::masked_fill", value_is_number=True)
 
 _INTEGER_ZERO = "division of an integer by zero gives 0 instead of an error: a compiled program cannot raise"

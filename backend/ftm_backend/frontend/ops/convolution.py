@@ -15,7 +15,8 @@ from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.linalg.strided import Strided, contiguous_strides
 
-recorded("aten::convolution", one_dtype=True)
+recorded("aten::convolution", tried=("mixed", "negatives", "transposed_integers"), composite="unfit", layout="convolution")
+recorded("aten::convolution_backward", composite="unfit", layout="convolution_backward")
 
 _CONV = {"f64": (1e-10, 1e-11), "f32": (1e-4, 2e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 2e-2)}
 

@@ -11,8 +11,8 @@ from ftm_backend.frontend.ops.pointwise import OWN, PROMOTED, pointwise
 from ftm_backend.frontend.ops.record import EXACT, TOLERANCE
 from ftm_backend.frontend.ops.recording import recorded
 
-recorded("aten::heaviside", one_dtype=True)
-recorded("aten::pow aten::pow_", constants=("exponent",))
+recorded("aten::heaviside", tried=("mixed",))
+recorded("aten::pow aten::pow_", constants=("exponent",), tried=("negative_exponent",))
 
 
 def _unary(name: str, function: Any, dtypes: tuple[str, ...] = ALL, **options: Any) -> None:

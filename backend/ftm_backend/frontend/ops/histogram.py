@@ -11,13 +11,13 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend.ops.places import NOWHERE, scatter_rows, typed
 from ftm_backend.frontend.ops.record import EXACT, lowering
-from ftm_backend.frontend.ops.recording import recorded
+from ftm_backend.frontend.ops.recording import Domain, recorded
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.ops.search import count_before
 from ftm_backend.linalg.strided import contiguous_strides
 
-recorded("aten::histc", constants=("min", "max"), may_fail=True)
+recorded("aten::histc", constants=("min", "max"), domain=Domain("min", "max"), may_fail=True)
 recorded("aten::histogram aten::_histogramdd_from_bin_cts aten::_histogramdd_from_bin_tensors", may_fail=True)
 
 

@@ -16,8 +16,9 @@ from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.linalg.strided import contiguous_strides
 
 recorded("aten::index_put", indices=Indices(1, "each", wraps=True), cpu_indices=True, reads_apart=True)
+recorded("aten::index_put_", composite="unfit")
 recorded("aten::_unsafe_index_put", may_fail=True)
-recorded("aten::put", indices=Indices(1, "all", wraps=True), reads_apart=True, permissive_meta=True)
+recorded("aten::put", indices=Indices(1, "all", wraps=True), reads_apart=True, tried=("always",))
 
 
 @lowering("aten::index_put aten::_unsafe_index_put", ALL, "index_put", _SUMS,

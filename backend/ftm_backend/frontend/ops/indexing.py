@@ -14,12 +14,12 @@ from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.recording import Indices, recorded
 from ftm_backend.frontend.ops.reduction import _SUMS
 
-recorded("aten::embedding", indices=Indices(1, "first"))
+recorded("aten::embedding", indices=Indices(1, "first"), composite="whole")
 recorded("aten::embedding_dense_backward aten::_unsafe_index", may_fail=True)
 recorded("aten::gather", indices=Indices(2, "dim"), reads_apart=True)
 recorded("aten::index", indices=Indices(1, "each", wraps=True), cpu_indices=True, reads_apart=True)
-recorded("aten::index_select", indices=Indices(2, "dim"), reads_apart=True, permissive_meta=True)
-recorded("aten::take", indices=Indices(1, "all", wraps=True), reads_apart=True, permissive_meta=True)
+recorded("aten::index_select", indices=Indices(2, "dim"), reads_apart=True, tried=("always",))
+recorded("aten::take", indices=Indices(1, "all", wraps=True), reads_apart=True, tried=("always",))
 
 # --- embedding --------------------------------------------------------------------------------------------
 

@@ -11,7 +11,9 @@ from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.linalg.strided import Strided, contiguous_strides
 
 recorded("aten::cat", reads_apart=True)
-recorded("aten::select_scatter aten::slice_scatter", permissive_meta=True)
+recorded("aten::narrow_copy", checks_dim=True, composite="serves")
+recorded("aten::roll", layout="rolled")
+recorded("aten::select_scatter aten::slice_scatter", tried=("always",))
 
 
 @lowering("aten::cat", STORED, "cat", EXACT)

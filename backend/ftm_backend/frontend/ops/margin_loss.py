@@ -15,8 +15,8 @@ from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.trace import TensorType
 
-recorded("aten::multi_margin_loss aten::multi_margin_loss_backward", may_fail=True)
-recorded("aten::multilabel_margin_loss_forward aten::multilabel_margin_loss_backward", may_fail=True)
+recorded("aten::multi_margin_loss aten::multilabel_margin_loss_forward", may_fail=True, asks_cpu="one_sample")
+recorded("aten::multi_margin_loss_backward aten::multilabel_margin_loss_backward", may_fail=True)
 
 
 def _rows(b: Any, x: Any) -> Any:

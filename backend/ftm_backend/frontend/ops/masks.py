@@ -13,8 +13,8 @@ from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.scan import scan
 
 recorded("aten::masked_select", reads_apart=True)
-recorded("aten::masked_scatter", permissive_meta=True, may_fail=True)
-recorded("aten::masked_scatter_backward", may_fail=True)
+recorded("aten::masked_scatter", tried=("always",), may_fail=True)
+recorded("aten::masked_scatter_backward", may_fail=True, composite="whole")
 
 __all__ = ["flat_source", "ranks_of"]
 

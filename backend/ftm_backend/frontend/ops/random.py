@@ -17,7 +17,9 @@ from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.linalg.strided import contiguous_strides
 
-recorded("aten::bernoulli aten::normal", may_fail=True)  # where the device computes what they are drawn with
+recorded("aten::bernoulli aten::normal", may_fail=True, converts_to_out=True)  # the device may compute what they are drawn with
+recorded("aten::native_dropout", runtime=("p",))
+recorded("aten::native_dropout_backward", runtime=("scale",), layout="product")
 
 
 def element_number(b: Any, shape: tuple[int, ...]) -> Any:

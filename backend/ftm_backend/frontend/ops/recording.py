@@ -6,14 +6,33 @@ the CPU, may be named as well: their calls are checked like eager's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Concatenate, Literal, ParamSpec, get_args
 
-__all__ = ["FACTS", "Indices", "Recording", "recorded", "recording_table"]
+__all__ = ["FACTS", "Domain", "Indices", "Recording", "recorded", "recording_table"]
 
 Extent = Literal["first", "dim", "classes", "all", "each"]
 """Of the op's first argument: its first dimension; the one that the call names; the dimension of the classes (the second, or
 the only one); all elements; for a list of indices, the dimensions one after the other."""
+
+Call = Literal[
+    "always", "out", "mixed", "bools", "no_dims", "negatives", "negative_exponent", "transposed_integers", "halves", "one_sample"]
+"""Any call; one with ``out=``; one whose tensors are of several dtypes; one with a bool operand; one whose second argument is an empty
+list; one with a negative number in a list; an integer tensor to a negative ``exponent``; one that is ``transposed``, of integers; one
+whose first argument is of a half type; one whose first argument has fewer than two dimensions."""
+
+Composite = Literal["", "whole", "unfit", "serves"]
+"""Of ATen's kernel that is made of other ops: calls are left to it where there is one and the op reaches no backend otherwise;
+it stands back, since the op lowers better as it is; it serves no device but those that it names, or asks for something that a
+backend must bring, so what the compiler does not take runs on the CPU; it serves though it looks as if it called the op's own ``out=``
+form."""
+
+Layout = Literal["", "contiguous", "product", "convolution", "convolution_backward", "pooled_volume", "rolled"]
+"""How the CPU lays out the first result, where neither the meta kernel nor ``like`` says it (csrc/eager/layout.cpp has each)."""
+
+Refusal = Literal["", "zero_divisors", "zero_divisors_if_rounded", "no_distribution"]
+"""Elements that eager refuses: an integer divisor that is 0; the same where a rounding mode is given; weights that can't be drawn by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,78 +48,125 @@ class Indices:
 
 
 @dataclass(frozen=True, slots=True)
+class Domain:
+    """Calls with other numbers are refused: ``low`` is at most ``high``; each is a number or an argument's name.
+
+    where: the bool argument that must be true for this to be asked; "": always.
+    """
+
+    low: int | str
+    high: int | str
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """The facts.
 
     constants: Scalar arguments that shape the program (bounds of a range, the order of a norm); the others may change from step
         to step and compile once.
+    runtime: float arguments that may change from step to step; the others shape the program.
     indices: which argument holds places; those that came from the CPU are checked where the call is made.
     cpu_indices: index arguments may live on the CPU.
+    domain: what eager asks of the numbers.
     reads_apart: eager refuses to write over what the op still reads.
     value_is_number: a tensor called ``value`` is read as a number before anything is written, so it may lie in what is written.
-    permissive_meta: the meta kernel takes calls that eager refuses; they are tried on the CPU's kernel, on tensors of zeros.
-    refuses_values: eager looks at elements of an operand: a divisor of integers that is 0, weights that are no distribution.
+    tried: calls that the meta kernel may take and eager refuses; they are tried on the CPU's kernel, on tensors of zeros.
+    ranks: of the first arguments; a call with others is tried as well.
+    checks_dim: the meta kernel refuses a wrong ``dim`` by itself, with more to say than the CPU's.
+    checks_alpha: eager wants an ``alpha`` that the result's dtype can hold, and the meta kernel does not look.
+    asks_cpu: calls whose results are of other types on the CPU than the meta kernel says.
+    refuses: elements that eager refuses.
     may_fail: a program can find, when it runs, an element that the op refuses, and its error names the line that recorded the call;
         said of ops without ``indices``.
-    one_dtype: eager wants operands of one dtype, and the meta kernel does not look.
-    checks_out: so it is with the dtype or shape of ``out``.
     converts_to_out: the result is cast to the dtype of ``out`` by rule, which a trial on zeros can't show.
     takes_no_bools: there is no kernel for results of bool.
+    composite: what ATen's kernel that is made of other ops is good for.
     like: the argument whose memory format the CPU gives the first result; -1: what the meta kernel says holds.
+    layout: or the rule by which the CPU lays it out.
     """
 
     constants: tuple[str, ...] = ()
+    runtime: tuple[str, ...] = ()
     indices: Indices | None = None
     cpu_indices: bool = False
+    domain: Domain | None = None
     reads_apart: bool = False
     value_is_number: bool = False
-    permissive_meta: bool = False
-    refuses_values: bool = False
+    tried: tuple[Call, ...] = ()
+    ranks: tuple[int, ...] = ()
+    checks_dim: bool = False
+    checks_alpha: bool = False
+    asks_cpu: Call | Literal[""] = ""
+    refuses: Refusal = ""
     may_fail: bool = False
-    one_dtype: bool = False
-    checks_out: bool = False
     converts_to_out: bool = False
     takes_no_bools: bool = False
+    composite: Composite = ""
     like: int = -1
+    layout: Layout = ""
+
+    def __post_init__(self) -> None:
+        given: dict[str, tuple[tuple[str, ...], object]] = {
+            "indices": ((self.indices.within,) if self.indices else (), Extent),
+            "tried": (self.tried, Call),
+            "asks_cpu": ((self.asks_cpu,) if self.asks_cpu else (), Call),
+            "refuses": ((self.refuses,), Refusal),
+            "composite": ((self.composite,), Composite),
+            "layout": ((self.layout,), Layout),
+        }
+        for fact, (words, known) in given.items():
+            for word in words:
+                if word not in get_args(known):
+                    raise ValueError(f"{fact}: one of {', '.join(filter(None, get_args(known)))}, not {word!r}")
+
+    def words(self) -> dict[str, list[str]]:
+        """Fact -> its words, of those that say something; a fact that holds has none."""
+        said: dict[str, list[str]] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value == f.default:
+                continue
+            if isinstance(value, bool):
+                said[f.name] = []
+            elif isinstance(value, Indices):
+                said[f.name] = [value.within, str(value.argument), *(["wraps"] if value.wraps else [])]
+            elif isinstance(value, Domain):
+                said[f.name] = [str(value.low), str(value.high), value.where]
+            else:
+                said[f.name] = [str(word) for word in (value if isinstance(value, tuple) else (value,))]
+        return said
 
 
 FACTS: dict[str, Recording] = {}
 """By the op's name without overload."""
 
-_WORDS = tuple(f.name for f in fields(Recording) if f.name not in ("constants", "indices", "like"))
+P = ParamSpec("P")
 
 
-def recorded(
-    names: str, *, constants: tuple[str, ...] = (), indices: Indices | None = None, cpu_indices: bool = False,
-    reads_apart: bool = False, value_is_number: bool = False, permissive_meta: bool = False,
-    refuses_values: bool = False, may_fail: bool = False, one_dtype: bool = False, checks_out: bool = False, converts_to_out: bool = False,
-    takes_no_bools: bool = False, like: int = -1,
-) -> None:
-    """Says the facts of ``names`` (separated by blanks, without overloads).
+def _saying(make: Callable[P, Recording]) -> Callable[Concatenate[str, P], None]:
+    """A function that takes what ``make`` takes, so that each fact is declared in `Recording` alone."""
 
-    Raises:
-        ValueError: a name has an overload or has facts already, or the extent of the indices is none.
-    """
-    if indices is not None and indices.within not in get_args(Extent):
-        raise ValueError(f"{names}: indices lie within {', '.join(get_args(Extent))}, not {indices.within!r}")
-    for name in names.split():
-        if "." in name or "::" not in name:
-            raise ValueError(f"{name}: facts are of all overloads: write namespace::name")
-        if name in FACTS:
-            raise ValueError(f"{name}: its facts are said twice")
-        FACTS[name] = Recording(constants, indices, cpu_indices, reads_apart, value_is_number, permissive_meta, refuses_values,
-                                may_fail, one_dtype, checks_out, converts_to_out, takes_no_bools, like)
+    def recorded(names: str, /, *args: P.args, **facts: P.kwargs) -> None:
+        """Says the facts of ``names`` (separated by blanks, without overloads), which are the fields of `Recording`.
+
+        Raises:
+            ValueError: a name has an overload or has facts already, or a fact has a word that nothing knows.
+        """
+        said = make(*args, **facts)
+        for name in names.split():
+            if "." in name or "::" not in name:
+                raise ValueError(f"{name}: facts are of all overloads: write namespace::name")
+            if name in FACTS:
+                raise ValueError(f"{name}: its facts are said twice")
+            FACTS[name] = said
+
+    return recorded
 
 
-Row = tuple[str, list[str], list[str], str, int, bool, int]
+recorded = _saying(Recording)
 
 
-def recording_table() -> list[Row]:
-    """Name, constants, the words for what holds, and where the indices are (extent, argument, wraps; extent "": nowhere), like."""
-    rows = []
-    for name, facts in FACTS.items():
-        words = [word for word in _WORDS if getattr(facts, word)]
-        at = facts.indices
-        where = (at.within, at.argument, at.wraps) if at else ("", 0, False)
-        rows.append((name, list(facts.constants), words, *where, facts.like))
-    return rows
+def recording_table() -> list[tuple[str, dict[str, list[str]]]]:
+    """Name, and the words of each fact."""
+    return [(name, facts.words()) for name, facts in FACTS.items()]

@@ -8,7 +8,7 @@ from typing import Any
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.record import EXACT, lowering
-from ftm_backend.frontend.ops.recording import recorded
+from ftm_backend.frontend.ops.recording import Domain, recorded
 from ftm_backend.frontend.ops.reduce import (
     count_of,
     extreme_index,
@@ -20,8 +20,12 @@ from ftm_backend.frontend.ops.reduce import (
 from ftm_backend.frontend.trace import TensorType
 
 recorded("aten::linalg_vector_norm", constants=("ord",))
-recorded("aten::max aten::min aten::aminmax", checks_out=True)
-recorded("aten::norm aten::renorm aten::dist", constants=("p",))
+recorded("aten::max aten::min aten::aminmax", tried=("out",))
+recorded("aten::norm aten::dist", constants=("p",))
+recorded("aten::renorm", constants=("p",), domain=Domain(0, "maxnorm"))
+recorded("aten::all aten::any", composite="whole")
+recorded("aten::logsumexp", tried=("no_dims",))
+recorded("aten::nansum", asks_cpu="no_dims")
 
 _SUMS = {"f64": (1e-11, 1e-11), "f32": (2e-5, 1e-5), "f16": (4e-3, 1e-3), "bf16": (3e-2, 1e-2)}
 

@@ -8,9 +8,12 @@ from typing import Any
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.dtypes import ALL, FLOATS
 from ftm_backend.frontend.ops.record import EXACT, lowering
+from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.trace import TensorType
 
 __all__ = ["extreme_scan", "scan"]
+
+recorded("aten::cummax aten::cummin aten::logcumsumexp", composite="whole")
 
 _KINDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "lse": "lse"}
 _SUMS = {"f64": (1e-11, 1e-11), "f32": (1e-5, 1e-5), "f16": (4e-3, 4e-3), "bf16": (2e-2, 2e-2)}

@@ -12,8 +12,8 @@ from ftm_backend.frontend.ops.recording import Indices, recorded
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.linalg.strided import contiguous_strides
 
-recorded("aten::index_add aten::index_copy aten::index_reduce", indices=Indices(2, "dim"), reads_apart=True, permissive_meta=True)
-recorded("aten::index_fill", indices=Indices(2, "dim", wraps=True), reads_apart=True, value_is_number=True, permissive_meta=True)
+recorded("aten::index_add aten::index_copy aten::index_reduce", indices=Indices(2, "dim"), reads_apart=True, tried=("always",))
+recorded("aten::index_fill", indices=Indices(2, "dim", wraps=True), reads_apart=True, value_is_number=True, tried=("always",))
 recorded("aten::scatter aten::scatter_add aten::scatter_reduce", indices=Indices(2, "dim"), reads_apart=True)
 
 # --- along a dimension, place by place -----------------------------------------------------------------------

@@ -16,8 +16,9 @@ from ftm_backend.frontend.ops.search import count_before
 from ftm_backend.frontend.trace import TensorType
 
 recorded("aten::kthvalue", reads_apart=True)
-recorded("aten::sort aten::argsort aten::median aten::nanmedian aten::mode", checks_out=True)
-recorded("aten::isin", permissive_meta=True)
+recorded("aten::sort aten::argsort aten::median aten::nanmedian", tried=("out",))
+recorded("aten::mode", tried=("out",), composite="unfit")
+recorded("aten::isin", tried=("always",))
 
 
 @lowering("aten::sort aten::sort.stable", ALL, "sort", EXACT)
