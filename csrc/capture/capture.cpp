@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 namespace ftm {
 namespace {
@@ -19,6 +20,22 @@ int64_t extent_of(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
     extent += (sizes[i] - 1) * strides[i];
   }
   return extent;
+}
+
+// Sizes under which these elements are a row in memory: the dimensions by falling stride, as the storage of what was transposed
+// has them; flat where there are gaps.
+c10::DimVector sizes_in_memory(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  c10::SmallVector<size_t, 8> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (!is_row_major(sizes, strides)) {
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+  }
+  c10::DimVector by_stride, their_strides;
+  for (const size_t dimension : order) {
+    by_stride.push_back(sizes[dimension]);
+    their_strides.push_back(strides[dimension]);
+  }
+  return is_row_major(by_stride, their_strides) ? by_stride : c10::DimVector{extent_of(sizes, strides)};
 }
 
 // Null for what is computed.
@@ -63,7 +80,7 @@ at::Tensor Capture::placeholder(c10::IntArrayRef sizes, c10::IntArrayRef strides
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
       std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::scalarTypeToTypeMeta(dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
-  const ValueType type{dtype, is_row_major(sizes, strides) ? c10::DimVector(sizes) : c10::DimVector{extent}};
+  const ValueType type{dtype, sizes_in_memory(sizes, strides)};
   auto buffer = std::make_shared<Buffer>(dtype, type.sizes);
   auto failure = std::make_shared<Failure>(Failure::Type::not_implemented, kNoContent);
   failure->seen = true; // it is told where it happens, and nowhere else

@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -74,6 +75,9 @@ class Captured {
   const std::vector<Output>& outputs() const { return outputs_; }
   // For each result of the trace: the placeholder whose content it becomes, or -1.
   const std::vector<int32_t>& replaces() const { return replaces_; }
+  bool writes(size_t placeholder) const {
+    return std::find(replaces_.begin(), replaces_.end(), static_cast<int32_t>(placeholder)) != replaces_.end();
+  }
   std::vector<c10::Scalar> scalars() const;
   const std::vector<Draw>& draws() const { return draws_; }
   // Random draws of one run.

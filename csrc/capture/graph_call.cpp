@@ -26,6 +26,7 @@ void refuse_second_derivatives(variable_list& gradients) {
 } // namespace
 
 std::vector<at::Tensor> GraphCall::operator()(std::vector<at::Tensor> inputs) const {
+  const at::AutoGradMode off(false);
   std::vector<at::Tensor> taken;
   taken.reserve(takes.size());
   for (const int64_t source : takes) {
@@ -88,11 +89,7 @@ struct AutogradCall::Function final : torch::autograd::Function<AutogradCall::Fu
         "previously generated during the forward function while torch.use_deterministic_algorithms(False) was set.");
     auto inputs = context->get_saved_variables();
     inputs.insert(inputs.end(), gradients.begin(), gradients.end());
-    variable_list given;
-    {
-      const at::AutoGradMode off(false);
-      given = graphs.backward(std::move(inputs));
-    }
+    auto given = graphs.backward(std::move(inputs));
     if (at::GradMode::is_enabled()) {
       refuse_second_derivatives(given);
     }

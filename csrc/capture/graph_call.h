@@ -16,12 +16,12 @@ struct GraphCall {
   // What the graph gives: output k of the program, input k of the graph as it is for -1 - k, or None.
   std::vector<std::optional<int64_t>> gives;
 
-  // Undefined tensors for None.
+  // Undefined tensors for None. Autograd does not see it.
   std::vector<at::Tensor> operator()(std::vector<at::Tensor> inputs) const;
 };
 
-// What AOTAutograd's wrappers do around two graphs that take and give plain tensors, none of which is written or shares
-// memory with another one. Safe without the GIL.
+// What AOTAutograd's wrappers do around two graphs that take and give plain tensors. Results share no memory; inputs that the graphs
+// write are theirs to write, and have no gradient. Safe without the GIL.
 class AutogradCall {
  public:
   // forward: gives results, then what is kept for the gradients. backward: takes what was kept, then a gradient for each

@@ -67,6 +67,9 @@ Launch::Launch(const Captured& captured, std::vector<at::Tensor> inputs)
     if (!same_strides(tensor, expected.strides) || tensor.is_conj() || tensor.is_neg()) {
       auto laid_out = at::empty_strided(expected.sizes, expected.strides, tensor.options());
       laid_out.copy_(tensor);
+      if (captured_.writes(i)) {
+        written_elsewhere_.push_back({tensor, laid_out});
+      }
       tensor = std::move(laid_out);
     }
   }
@@ -75,6 +78,9 @@ Launch::Launch(const Captured& captured, std::vector<at::Tensor> inputs)
 std::vector<at::Tensor> Launch::run() {
   if (!captured_.replaces_.empty()) {
     compute();
+  }
+  for (const auto& [input, stands_for_it] : written_elsewhere_) {
+    input.copy_(stands_for_it);
   }
   std::vector<at::Tensor> given;
   for (const auto& output : captured_.outputs_) {

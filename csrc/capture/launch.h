@@ -9,7 +9,8 @@ namespace ftm {
 
 class Launch {
  public:
-  // Throws for inputs of other types than the placeholders'; lays out anew those that lie otherwise in memory.
+  // Throws for inputs of other types than the placeholders'; lays out anew those that lie otherwise in memory, and what the program
+  // writes of these is copied back.
   Launch(const Captured& captured, std::vector<at::Tensor> inputs);
   virtual ~Launch() = default;
   Launch(const Launch&) = delete;
@@ -35,6 +36,8 @@ class Launch {
  private:
   at::Tensor give(const Captured::Output& output);
 
+  struct LaidOut { at::Tensor input, stands_for_it; };
+  std::vector<LaidOut> written_elsewhere_;
   std::map<std::pair<int32_t, bool>, at::Tensor> given_; // by result, and whether on the CPU
 };
 

@@ -11,7 +11,6 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from ftm_lazy.device_name import NAME
-from ftm_lazy.frontends.capture import resolved
 from ftm_lazy.frontends.steps import CpuCall, Environment, Program
 from ftm_lazy.registration import end_step
 
@@ -44,7 +43,8 @@ class CompiledGraph:
         self._body = [node for node in nodes if node.op == "call_function"]
         self._output = next(node for node in nodes if node.op == "output")
         self._written = [i for i, node in enumerate(self._inputs) if any(_writes(user, node) for user in node.users)]
-        self._only_writes = bool(self._written) and not self._output.all_input_nodes  # as an optimizer's step does
+        self.only_writes = bool(self._written) and not self._output.all_input_nodes
+        """Gives nothing, as an optimizer's step."""
         self._fixed = not any(_is_symbolic(node.meta.get("val")) for node in self._inputs)
         self._steps: list[Program | CpuCall] = []
         self._last: list[list[Node]] = []
@@ -67,18 +67,15 @@ class CompiledGraph:
         return [text for step in self._steps for text in step.texts]
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
-        ends = self._only_writes and any(inputs[i].device.type == NAME for i in self._written)
+        ends = self.only_writes and any(inputs[i].device.type == NAME for i in self._written)
         results = self._run(inputs)
         if ends:
             end_step(self)
         return results
 
     def _run(self, inputs: list[Any]) -> list[Any]:
-        if self.direct is not None and not any(inputs[i].is_conj() or inputs[i].is_neg() for i in self._written):
+        if self.direct is not None:
             return self.direct(inputs)
-        held = [(inputs[i], resolved(inputs[i])) for i in self._written]
-        for i, (_, values) in zip(self._written, held, strict=True):
-            inputs[i] = values
         environment: Environment = dict(zip(self._inputs, inputs, strict=True))
         environment.update(self._constants)
         inputs.clear()
@@ -87,9 +84,6 @@ class CompiledGraph:
         else:
             for step, last in zip(self._steps, self._last, strict=True):
                 step.run(environment, last)
-        for tensor, values in held:
-            if values is not tensor:
-                tensor.copy_(values)  # the program wrote what stood for it
         return map_arg(self._output.args[0], environment.__getitem__)
 
     def _first_run(self, environment: Environment) -> None:

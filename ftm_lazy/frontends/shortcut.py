@@ -1,8 +1,8 @@
 """The way around AOTAutograd's wrappers, which are Python and take longer than a small graph's calls take to record.
 
-They are for graphs whose results share memory with inputs or with one another, that write inputs, or take and give other things
-than plain tensors.  Where a pair of graphs does nothing of that, and each is one program, the pair is a function of
-autograd in C++ (`csrc/capture/graph_call.h`) once both have run.
+They are for graphs whose results share memory with inputs or with one another, that change what inputs are, or write inputs that
+have gradients, or take and give other things than plain tensors.  Where a pair of graphs does nothing of that, and each is one
+program, the pair is a function of autograd in C++ (`csrc/capture/graph_call.h`) once both have run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.schemas import MutationType, OutputType, PlainTensorMeta, ViewAndMutationMeta
+from torch._functorch._aot_autograd.schemas import InputAliasInfo, MutationType, OutputType, PlainTensorMeta, ViewAndMutationMeta
 
 from ftm_lazy import _C
 from ftm_lazy.frontends.graph import CompiledGraph
@@ -49,7 +49,7 @@ class Graphs:
         if forward.direct is None:
             return None, forward.has_run
         if self.is_inference:
-            direct = forward.direct
+            direct = forward if forward.only_writes else forward.direct
             return (lambda *tensors: direct(list(tensors))), True
         if backward is None or backward.direct is None:
             return None, backward is not None and backward.has_run
@@ -87,9 +87,16 @@ def _is_plain(metadata: ViewAndMutationMeta, is_inference: bool) -> bool:
         and not metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw
         and all(isinstance(meta, PlainTensorMeta) for meta in (
             *metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta, *metadata.subclass_tangent_meta))
-        and all(info.mutation_type is MutationType.NOT_MUTATED for info in metadata.input_info)
+        and all(_is_plain_input(info, is_inference) for info in metadata.input_info)
         and all(
             info.output_type is OutputType.non_alias and issubclass(info.raw_type, torch.Tensor)
             and (is_inference or info.requires_grad == info.requires_grad_for_backward)
             for info in metadata.output_info)
     )  # fmt: skip
+
+
+def _is_plain_input(info: InputAliasInfo, is_inference: bool) -> bool:
+    """Whether it is read, or gets its new content from the program itself, and autograd need not know."""
+    is_same = not (info.mutates_metadata or info.mutates_storage_metadata or info.mutation_inductor_storage_resize)
+    return info.mutation_type is MutationType.NOT_MUTATED or (
+        info.mutation_type is MutationType.MUTATED_IN_GRAPH and is_same and (is_inference or not info.requires_grad))

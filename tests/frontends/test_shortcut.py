@@ -132,25 +132,99 @@ def test_threads(device: str) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("kind", ("a view", "two of one", "written"))
+@pytest.mark.parametrize("kind", ("a view", "two of one", "written, with a gradient"))
 def test_what_the_wrappers_are_for(kind: str, device: str) -> None:
     """Graphs of these kinds stay with them, call after call."""
     def function(x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = x.exp()
-        if kind == "written":
-            state.add_(y.detach())
-        return {"a view": (y, x.t()), "two of one": (y, y.t()), "written": (y,)}[kind]
+        if "written" in kind:
+            state.mul_(2)
+        return {"a view": (y, x.t()), "two of one": (y, y.t())}.get(kind, (y,))
 
     w, state = torch.randn(3, 3, device=device, requires_grad=True), torch.zeros(3, 3, device=device)
     call = torch.compile(function, backend=TorchCompileBackend())
-    for number in range(3):
-        results = call(w, state)
+    for _ in range(3):
+        given = state if kind != "written, with a gradient" else w * 1
+        results = call(w, given)
         assert not is_short(results[0])
         w.grad = None
-        results[0].sum().backward()
-        torch.testing.assert_close(w.grad, w.exp())
+        (results[0].sum() + given.sum()).backward()
+        torch.testing.assert_close(w.grad, w.exp() + 2 * (given is not state))
         assert kind != "a view" or results[1].data_ptr() == w.data_ptr()
-        assert kind != "written" or torch.allclose(state, (number + 1) * w.detach().exp())
+
+
+def test_written_inputs(device: str) -> None:
+    """State that the graph reads and writes; a transposed one."""
+    def function(x: torch.Tensor, state: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        state.mul_(2).add_(1)
+        y = x.t() * state
+        counts.add_(y.detach() > 0)
+        return y
+
+    given = torch.randn(3, 4, requires_grad=True), torch.ones(3, 4).t(), torch.zeros(4, 3, dtype=torch.int64)
+    own = [t.detach().to(device, copy=True).requires_grad_(t.requires_grad) for t in given]
+    assert own[1].stride() == (1, 4)
+    call = torch.compile(function, backend=TorchCompileBackend(), fullgraph=True)
+    for number in range(3):
+        versions = [t._version for t in own]
+        found, expected = call(*own), function(*given)
+        assert is_short(found) == (number > 0)
+        assert [t._version > version for t, version in zip(own, versions, strict=True)] == [False, True, True]
+        for result, inputs in ((found, own), (expected, given)):
+            inputs[0].grad = None
+            result.sum().backward()
+        for a, b in zip((found, *own, own[0].grad), (expected, *given, given[0].grad), strict=True):
+            torch.testing.assert_close(a.cpu(), b)
+
+
+def test_written_inputs_that_lie_otherwise(device: str) -> None:
+    """A conjugate's memory gets the conjugate of what the graph gives."""
+    def function(x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        state.mul_(2).add_(1j)
+        return x * state.abs()
+
+    x = torch.randn(3, requires_grad=True, device=device)
+    call = torch.compile(function, backend=TorchCompileBackend(), fullgraph=True)
+    memory = torch.ones(3, dtype=torch.complex64, device=device)
+    for number in range(4):
+        result = call(x, memory if number < 2 else memory.conj())
+        assert is_short(result) == (number % 2 > 0)  # Dynamo makes a graph of each kind
+        result.sum().backward()
+    torch.testing.assert_close(memory.cpu(), torch.full((3,), 16 + 9j))
+
+
+def test_batch_norm(device: str) -> None:
+    """In training, then with its statistics; eager PyTorch and the graph take turns on one module."""
+    model, other = (nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU()) for _ in range(2))
+    other.load_state_dict(model.state_dict())
+    model.to(device)
+    call = torch.compile(model, backend=TorchCompileBackend(), fullgraph=True)
+    for number in range(4):
+        x = torch.randn(16, 4)
+        found, expected = (model if number == 2 else call)(x.to(device)), other(x)
+        assert number == 2 or is_short(found) == (number > 0)
+        for owner, result in ((model, found), (other, expected)):
+            owner.zero_grad()
+            result.square().sum().backward()
+        for (name, a), b in zip((*model.named_parameters(), *model.named_buffers()), (*other.parameters(), *other.buffers()), strict=True):
+            torch.testing.assert_close(a.cpu(), b, rtol=1e-4, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
+            if a.requires_grad:
+                torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-4, atol=1e-4)
+    model.eval(), other.eval()
+    for _ in range(2):
+        torch.testing.assert_close(call(x.to(device)).cpu(), other(x), rtol=1e-4, atol=1e-5)
+
+
+def test_an_optimizers_step(device: str) -> None:
+    """Parameters have gradients and are written: a graph without autograd, on ftm the end of a training step."""
+    w, other = (torch.ones(4, device=where, requires_grad=True) for where in (device, "cpu"))
+    optimizers = [torch.optim.AdamW([p], lr=0.1) for p in (w, other)]
+    step = torch.compile(optimizers[0].step, backend=TorchCompileBackend())
+    for _ in range(4):
+        w.grad, other.grad = torch.ones(4, device=device), torch.ones(4)
+        step()
+        optimizers[1].step()
+        torch.testing.assert_close(w.detach().cpu(), other.detach())
 
 
 def test_without_gradients(device: str) -> None:
