@@ -5,9 +5,14 @@
 Each way runs in a process of its own with empty caches, so that its first step is cold; one after the other, so that none
 is disturbed.  The processes of the last start then take turns of `TURN` seconds, because timings of one machine differ from
 minute to minute.  What is quoted is the least: of the starts in seconds, of the turns in milliseconds per step; beside them the
-ratios of interest, the first step to Inductor's and later ones to the lazy device's.  ``ftm-cpu`` is compiled on tensors of the
-CPU, ``ftm`` on tensors of the device.  On a machine that others use, `--cpu` gives later steps by the processes' own time, each on
-one core.  A way that fails, or takes longer than `--timeout`, is said to, and the others go on.
+ratios of interest, the first step to Inductor's and, as the median over the rounds, a turn to the lazy device's of the same round.
+
+``ftm-cpu`` is compiled on tensors of the CPU, ``ftm`` on tensors of the device; ``ftm-cpu-all`` has the optimizer's step compiled,
+too, which is eager PyTorch's otherwise.  ``dynamo`` is what Dynamo itself costs: on tensors of the device, with a backend that
+does nothing (PyTorch's ``eager``), so that the lazy device records the model's calls as without it.
+
+On a machine that others use, `--cpu` gives later steps by the processes' own time, each on one core.  A way that fails, or takes
+longer than `--timeout`, is said to, and the others go on.
 """
 
 from __future__ import annotations
@@ -17,16 +22,18 @@ import itertools
 import json
 import os
 import queue
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import training
 
-WAYS = ("eager", "lazy", "ftm-cpu", "ftm", "inductor")
+WAYS = ("eager", "lazy", "ftm-cpu", "ftm-cpu-all", "ftm", "dynamo", "inductor")
 
 TURN = 0.2
 """Seconds of one turn; at least one step."""
@@ -38,13 +45,13 @@ def serve(name: str, way: str, clock: Callable[[], float]) -> None:
 
     from ftm_lazy import TorchCompileBackend
 
-    compiled = {
-        "inductor": lambda model: torch.compile(model),
-        "ftm-cpu": lambda model: torch.compile(model, backend=TorchCompileBackend()),
-        "ftm": lambda model: torch.compile(model, backend=TorchCompileBackend()),
-    }.get(way, lambda model: model)
-    device = "ftm" if way in ("lazy", "ftm") else "cpu"
-    step = training.make_step(name, device, compiled)
+    backend = {"inductor": "inductor", "dynamo": "eager"}.get(way, TorchCompileBackend() if way.startswith("ftm") else None)
+
+    def compiled(what: Callable[..., Any]) -> Callable[..., Any]:
+        return what if backend is None else torch.compile(what, backend=backend)
+
+    device = "ftm" if way in ("lazy", "ftm", "dynamo") else "cpu"
+    step = training.make_step(name, device, compiled, compile_update=compiled if way == "ftm-cpu-all" else lambda update: update)
     finish = torch.ftm.synchronize if device == "ftm" else lambda: None  # its loss is there before its gradients are
     print(_mean(step, finish, 0.0, time.perf_counter), flush=True)
     _mean(step, finish, 0.0, clock)
@@ -113,7 +120,7 @@ class Way:
 
 
 Times = dict[str, float | str]
-"""Seconds of the first step and milliseconds of a later one, or how it failed."""
+"""Seconds of the first step, milliseconds of a later one and how many of the lazy device's steps that is, or how it failed."""
 
 
 def measure(name: str, starts: int, rounds: int, cpu: bool, timeout: float) -> dict[str, Times]:
@@ -131,17 +138,14 @@ def measure(name: str, starts: int, rounds: int, cpu: bool, timeout: float) -> d
             finally:
                 for way in ways.values():
                     way.end()
-    return {
-        name: {"failed": way.failed} if way.failed else {"first_s": first[name], "step_ms": min(way.steps) * 1e3}
-        for name, way in ways.items()
-    }
-
-
-def ratio(times: dict[str, Times], what: str, way: str, other: str) -> str:
-    """Of two ways' times, as text."""
-    if what not in times[way] or what not in times[other]:
-        return "-"
-    return f"{float(times[way][what]) / float(times[other][what]):.2f}"
+    found: dict[str, Times] = {}
+    for name, way in ways.items():
+        found[name] = {"failed": way.failed} if way.failed else {"first_s": first[name], "step_ms": min(way.steps) * 1e3}
+        if not way.failed and not ways["lazy"].failed:
+            found[name]["of_lazy"] = statistics.median(own / lazy for own, lazy in zip(way.steps, ways["lazy"].steps, strict=True))
+        if not way.failed and not ways["inductor"].failed:
+            found[name]["of_inductor"] = first[name] / first["inductor"]
+    return found
 
 
 def main() -> None:
@@ -160,14 +164,15 @@ def main() -> None:
         return
     found = {}
     if not given.json:
-        print(f"{'model':<10} {'way':<9} {'first s':>8} {'of Inductor':>11} {'step ms':>9} {'of lazy':>8}")
+        print(f"{'model':<10} {'way':<11} {'first s':>8} {'of Inductor':>11} {'step ms':>9} {'of lazy':>8}")
     for name in given.model or training.TASKS:
         found[name] = times = measure(name, given.starts, given.rounds, given.cpu, given.timeout)
         for way, own in times.items() if not given.json else ():
+            missing = float("nan")
             shown = own.get("failed") or (
-                f"{own['first_s']:>8.2f} {ratio(times, 'first_s', way, 'inductor'):>11}"
-                f" {own['step_ms']:>9.2f} {ratio(times, 'step_ms', way, 'lazy'):>8}")
-            print(f"{name:<10} {way:<9} {shown}", flush=True)
+                f"{own['first_s']:>8.2f} {own.get('of_inductor', missing):>11.2f}"
+                f" {own['step_ms']:>9.2f} {own.get('of_lazy', missing):>8.3f}")
+            print(f"{name:<10} {way:<11} {shown}", flush=True)
     if given.json:
         print(json.dumps(found, indent=1))
 

@@ -114,7 +114,7 @@ TASKS = {
 
 def make_step(
     name: str, device: str, compile: Callable[[nn.Module], Callable[[Tensor], Tensor]] = lambda model: model,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype = torch.float32, compile_update: Callable[[Callable[[], None]], Callable[[], None]] = lambda update: update,
 ) -> Callable[[], float]:
     """One training step with AdamW on the next batch; gives its loss.
 
@@ -123,12 +123,14 @@ def make_step(
         device: where model and batches are.
         compile: gives what is called in the model's place.
         dtype: of parameters and of inputs that are no integers.
+        compile_update: gives what is called in the place of the optimizer's step.
     """
     task = TASKS[name]
     torch.manual_seed(0)
     model = task.model().to(device, dtype)
     call = compile(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=task.rate)
+    update = compile_update(optimizer.step)
     batches = task.batches()
 
     def step() -> float:
@@ -137,7 +139,7 @@ def make_step(
         logits = call(inputs.to(device, dtype) if inputs.is_floating_point() else inputs.to(device))
         loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.to(device).reshape(-1))
         loss.backward()
-        optimizer.step()
+        update()
         return loss.item()
 
     return step
