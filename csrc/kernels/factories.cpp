@@ -98,10 +98,10 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
     fills.fetch_add(1);
     auto buffer = Buffer::from_cpu(at::empty(sizes, self.options().device(at::kCPU)).fill_(value));
     filled = data_value(std::move(buffer), type);
-  } else if (value.isBoolean()) {
-    filled = call_on_values(op, {sizes, value.toBool(), dtype, none, none, none}, {}, {}, type);
   } else {
-    filled = call_with_scalar(op, {sizes, none, dtype, none, none, none}, 1, value, type);
+    // A bool is a number like others, and no part of the program: what says that a loop is over differs in its last turn.
+    const at::Scalar number = value.isBoolean() ? at::Scalar(int64_t{value.toBool()}) : value;
+    filled = call_with_scalar(op, {sizes, none, dtype, none, none, none}, 1, number, type);
   }
   write(*target.unsafeGetTensorImpl(), std::move(filled));
   return self;

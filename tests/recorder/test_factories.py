@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from ftm_lazy import _C
+
 
 @pytest.fixture
 def deterministic() -> Iterator[None]:
@@ -71,3 +73,14 @@ def test_rare_dtypes_are_filled_without_a_program(dtype: torch.dtype, number: in
 @pytest.mark.parametrize("arguments", [(5,), (6, False), (6, True, 8.0)])
 def test_kaiser_windows(arguments: tuple[object, ...]) -> None:
     torch.testing.assert_close(torch.kaiser_window(*arguments, device="ftm").cpu(), torch.kaiser_window(*arguments))
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.int8])
+def test_the_value_of_a_bool_makes_no_program(dtype: torch.dtype) -> None:
+    x = torch.arange(4.0, device="ftm")
+    _C._sync(True)
+    _C._clear_programs()
+    for value in (True, False, True):
+        filled = torch.full((4,), value, dtype=dtype, device="ftm")
+        assert torch.where(x > 1, filled, filled == 0).tolist() == [not value] * 2 + [value] * 2
+    assert _C._program_count() == 1
