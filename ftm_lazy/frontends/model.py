@@ -242,3 +242,8 @@ def _explained() -> Iterator[None]:
             raise ValueAsked("the model makes an array of a tensor, whose values only running it gives: numpy is no part of a program."
                              " Say it with operations of PyTorch, or compute that part outside of the model") from error
         raise
+    except RuntimeError as error:
+        if "Expected all tensors to be on the same device" in str(error):
+            raise CaptureError("the model uses a tensor on another device, which is no input, parameter or buffer of it: make it an input,"
+                               " or give the nn.Module that it belongs to") from error
+        raise

@@ -159,6 +159,6 @@ def run_assembly(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
     with Machine(checked=True) as machine:
         loaded = machine.load(compiled(program.trace).image)
         given = zip(program.arrays(inputs), loaded.inputs, strict=True)
-        arrays = [array.reshape(-1).view(held.dtype).reshape(array.shape) for array, held in given]  # a uint16 is its bits
+        arrays = [array.reshape(-1).view(held.dtype).reshape(held.shape) for array, held in given]  # bits, or parts of complex numbers
         results = loaded.run(arrays, program.scalars())
     return program.nested(results, inputs)

@@ -33,6 +33,17 @@ def test_text_round_trips() -> None:
     assert trace.nodes[0].argument("alpha") == ScalarRef(0)
 
 
+def test_complex_numbers() -> None:
+    """Two scalars are one; with numbers in their place it is spelled as such, since a list of two is something else."""
+    recorded = Trace([TensorType("c64", (3,))], ["f64", "f64"], [
+        Node("aten::mul.Tensor", (("self", Ref(0)), ("other", (ScalarRef(0), ScalarRef(1)))), (TensorType("c64", (3,)),))], [1])
+    trace = recorded.with_scalars([0.0, float("-inf")])
+    assert "other=complex(0.0,-inf)" in str(trace) and Trace.parse(str(trace)) == trace
+    assert recorded.with_scalars([None, None]) == recorded
+    with pytest.raises(TraceError, match=r"line 3.*parts of a complex number"):
+        Trace.parse(str(trace).replace("0.0,", "0,"))
+
+
 def test_lines_that_are_alike_keep_their_numbers() -> None:
     """Such lines are read once: the second time by their numbers alone."""
     text = """trace

@@ -156,6 +156,19 @@ def test_a_number_that_is_a_constant() -> None:
         assert way(lambda x: torch.isin(x, 2.5) | torch.isin(x, 3), x).tolist() == [False, False, False, True]
 
 
+def test_complex_numbers_and_tensors_that_are_constants() -> None:
+    x, z = torch.randn(2, 3), torch.randn(2, 3, dtype=torch.complex64)
+    rotations = torch.polar(torch.ones(3), torch.arange(3.0)).to("ftm")
+    for function, given in (
+        (lambda x: x * (2 + 1j), x), (lambda z: z - 1j, z), (lambda z: torch.where(z.real > 0, z, 1j), z),
+        (lambda x: x * rotations.to(x.device), x),
+    ):
+        if given is z:
+            torch.testing.assert_close(COMPILER.jit_run(function, z), function(z))
+        report = COMPILER.validate(function, given)
+        assert report.agrees and report.boundaries[3].agrees, str(report)
+
+
 def test_validate_says_where_they_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault that is put into the assembly is found at that boundary, and nowhere before."""
     from ftm_lazy.frontends import validate
@@ -232,6 +245,12 @@ def test_sizes_that_are_no_numbers_are_named() -> None:
 def test_an_op_without_lowering_is_named() -> None:
     with pytest.raises(CaptureError, match=r"aten::_linalg_eigh.*use torch\.compile"):
         COMPILER.compile_to_mlir(lambda x: torch.linalg.eigvalsh(x), torch.eye(3))
+
+
+def test_a_functions_own_tensors_are_named() -> None:
+    layer = nn.Linear(8, 4)
+    with pytest.raises(CaptureError, match="a tensor on another device.*give the nn.Module that it belongs to"):
+        COMPILER.run(lambda x: layer(x).relu(), torch.randn(2, 8))
 
 
 def test_another_shape_is_refused() -> None:

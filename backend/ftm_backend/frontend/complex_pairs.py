@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
+from ftm_backend.frontend.trace import Complex, DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 from ftm_backend.linalg.strided import contiguous_strides
 
 __all__ = ["OPS", "PART", "Rewriter", "Tensor", "as_pairs", "is_number", "pair_type", "rewrites"]
@@ -34,7 +34,9 @@ def as_pairs(trace: Trace) -> tuple[Trace, list[int]]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether an argument is a complex Python number: its two parts, as runtime scalars."""
+    """Whether an argument is a complex Python number: its two parts, as numbers or as runtime scalars."""
+    if isinstance(value, Complex):
+        return True
     return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, ScalarRef) for v in value)
 
 
@@ -94,13 +96,13 @@ class Rewriter:
     def renamed(self, value: Any) -> Any:
         if isinstance(value, Ref):
             return self.values[value.index]
-        return tuple(map(self.renamed, value)) if isinstance(value, tuple) else value
+        return tuple(map(self.renamed, value)) if isinstance(value, tuple) and not isinstance(value, Complex) else value
 
     def argument(self, value: Any) -> Any:
         """An argument for a rewrite: tensors know their old type."""
         if isinstance(value, Ref):
             return Tensor(self, self.values[value.index], self.old_types[value.index])
-        return tuple(map(self.argument, value)) if isinstance(value, tuple) else value
+        return tuple(map(self.argument, value)) if isinstance(value, tuple) and not isinstance(value, Complex) else value
 
     # --- what rewrites build with -----------------------------------------------------------------------
 

@@ -13,11 +13,11 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ftm_backend.frontend import dtypes
 
-__all__ = ["DType", "Node", "Ref", "ScalarRef", "TensorType", "Trace", "TraceError", "argument_refs"]
+__all__ = ["Complex", "DType", "Node", "Ref", "ScalarRef", "TensorType", "Trace", "TraceError", "argument_refs"]
 
 
 class TraceError(ValueError):
@@ -70,12 +70,19 @@ class DType:
         return self.token
 
 
+class Complex(NamedTuple):
+    """A complex number as an argument, where its parts are no runtime scalars; prints as ``complex(0.0,1.0)``."""
+
+    real: float
+    imaginary: float
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One functional op: arguments in schema order, and the types of its results.
 
     A result of type None is an undefined tensor; it still takes a number.  Argument values are Ref,
-    ScalarRef, DType, None, bool, int, float, str, or tuples of these.
+    ScalarRef, DType, None, bool, int, float, Complex, str, or tuples of these; two ScalarRefs are a complex number.
     """
 
     op: str
@@ -158,6 +165,8 @@ def format_argument(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return json.dumps(value)
+    if isinstance(value, Complex):
+        return f"complex({value.real!r},{value.imaginary!r})"
     if isinstance(value, (tuple, list)):
         return "[" + ",".join(map(format_argument, value)) + "]"
     if isinstance(value, float):
@@ -170,7 +179,9 @@ def format_argument(value: Any) -> str:
 def _replaced(value: Any, spelled: dict[int, Any]) -> Any:
     """An argument with its scalars replaced."""
     if isinstance(value, tuple):
-        return tuple(_replaced(item, spelled) for item in value)
+        items = tuple(_replaced(item, spelled) for item in value)
+        is_number = len(value) == 2 and all(isinstance(item, ScalarRef) for item in value)
+        return Complex(*items) if is_number and not any(isinstance(item, ScalarRef) for item in items) else items
     return spelled[value.index] if isinstance(value, ScalarRef) else value
 
 

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from ftm_backend import sizes
 from ftm_backend.frontend.dtypes import DTYPES
-from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
+from ftm_backend.frontend.trace import Complex, DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 
 __all__ = ["parse"]
 
@@ -270,6 +270,16 @@ def _argument(cursor: _Line) -> Any:
                 break
         cursor.expect("]")
         return tuple(items)
+    if kind == "name" and text == "complex":
+        cursor.advance()
+        cursor.expect("(")
+        real = _argument(cursor)
+        cursor.expect(",")
+        imaginary = _argument(cursor)
+        cursor.expect(")")
+        if not isinstance(real, float) or not isinstance(imaginary, float):
+            cursor.fail("the parts of a complex number are floating-point numbers: complex(0.0,1.0)")
+        return Complex(real, imaginary)
     value: Any
     if kind == "ref":
         value = Ref(int(text[1:]))
