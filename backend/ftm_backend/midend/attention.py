@@ -20,7 +20,8 @@ from typing import NamedTuple
 from ftm_backend.linalg.ir import Node
 from ftm_backend.linalg.nodes import constant, identity
 from ftm_backend.midend.attention_blocks import Factor, Made
-from ftm_backend.midend.attention_form import OEQ, Attention, read_attention
+from ftm_backend.midend.attention_elements import OEQ, replaced
+from ftm_backend.midend.attention_form import Attention, read_attention
 from ftm_backend.midend.attention_plan import AttentionPlan, attention_plan
 from ftm_backend.midend.contraction_blocks import Blocks, Places, TileBody
 from ftm_backend.midend.kernel import Kernel, core_share
@@ -82,7 +83,7 @@ class _Lowering:
         self.scores = self.products if form.score.dtype == form.product.dtype else b.tile(kind, *most)
         self.least = Node("least", kind)
         self.exponential = Node("math.exp", kind, (Node("arith.subf", kind, (form.score, self.least)),))
-        weight = _replaced(form.weight, {id(form.exponential): self.exponential})
+        weight = replaced(form.weight, {id(form.exponential): self.exponential})
         self.weight = Made(blocks, weight, [form.score, self.least, form.empty], (self.n, self.m), most)
         self.weights = self.scores if form.weight.dtype == kind else b.tile(form.weight.dtype, *most)
         self.largest, self.total = (b.tile(kind, 1, plan.m, depth=parts) for _ in range(2))
@@ -278,15 +279,6 @@ class _Lowering:
         if not self.by_columns:
             b.transpose(self.sums, now, self.result, now)
         self.body.build(step.places, now)
-
-
-def _replaced(node: Node, made: dict[int, Node]) -> Node:
-    """``node`` with those below it that ``made`` knows exchanged."""
-    if id(node) not in made:
-        operands = tuple(_replaced(x, made) for x in node.operands)
-        changed = any(x is not y for x, y in zip(operands, node.operands, strict=True))
-        made[id(node)] = Node(node.op, node.dtype, operands, node.payload) if changed else node
-    return made[id(node)]
 
 
 def _is_lowest(largest: Node) -> Node:

@@ -17,14 +17,14 @@ __all__ = ["Factor", "Made"]
 class Made:
     """An element over blocks of two axes: it is computed from ``given`` nodes, whose tiles its maps are told, and from tensors.
 
-    axes: of a tile's rows and of its columns; most: the largest block; depth: of the rings of what is fetched.  What lies with
-    neighbours along the rows is turned.
+    axes: of a tile's rows and of its columns; most: the largest block; depth: of the rings of what is fetched; also: other nodes that
+    its maps compute.  What lies with neighbours along the rows is turned.
     """
 
     def __init__(self, blocks: Blocks, node: Node, given: Sequence[Node], axes: tuple[int, int], most: tuple[int, int],
-                 depth: int = 2) -> None:
+                 depth: int = 2, also: Sequence[Node] = ()) -> None:
         self.blocks, self.node, self.given, self.axes = blocks, node, given, axes
-        inside = nodes_above([node], {id(x) for x in given})
+        inside = nodes_above([node, *also], {id(x) for x in given})
         self.positions = list(dict.fromkeys(x.payload for x in inside if x.op == "index"))
         b = blocks.b
         self.reads: list[tuple[Operand, str, Tile, Tile | None]] = []

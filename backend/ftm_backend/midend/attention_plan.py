@@ -11,12 +11,12 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.attention_form import Attention
 
-__all__ = ["AttentionPlan", "attention_plan"]
+__all__ = ["EXPONENTIAL", "AttentionPlan", "attention_plan", "nodes_in", "overlapped"]
 
 _MOST_PARTS = 8
 """Blocks of queries that a unit has at most."""
 
-_EXPONENTIAL = 26
+EXPONENTIAL = 26
 """Operations of a multiply-add pipe for each score: the exponential of a difference, the sum."""
 
 _ROOM = 0.95
@@ -67,7 +67,7 @@ def _cost(form: Attention, machine: MachineParameters, m: int, n: int, parts: in
     if held > _ROOM * machine.am_bytes:
         return None
     lanes = machine.lanes(kind)
-    operations = _EXPONENTIAL + sum(x.op.startswith(("arith.", "math.")) for x in walk([form.weight, form.score]))
+    operations = EXPONENTIAL + sum(x.op.startswith(("arith.", "math.")) for x in walk([form.weight, form.score]))
 
     def step(m: int, n: int) -> float:
         """One block of keys for one of queries."""
@@ -89,11 +89,11 @@ def _cost(form: Attention, machine: MachineParameters, m: int, n: int, parts: in
     times = rules.pieces(most, entry_units) if columns <= n else most
     bytes_moved = times * fetched + most * rows / entry_units * ((d + v) * size + sum(columns * ELEMENT_BYTES[o.value.dtype] for o in wide))
     ends = (m * (d + v) * size + n * d * moved) / rate
-    cycles = _overlapped(most * entry / entry_units, bytes_moved / rate) + ends
+    cycles = overlapped(most * entry / entry_units, bytes_moved / rate) + ends
     return AttentionPlan(m, n, parts, space, units, cycles)
 
 
-def _overlapped(computing: float, moving: float) -> float:
+def overlapped(computing: float, moving: float) -> float:
     """Time of both at once: where they take alike long, each waits for the other now and then."""
     return float((computing**4 + moving**4) ** 0.25)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from ftm_backend.linalg.affine import dot
 from ftm_backend.linalg.ir import Function, Repeat, Result, Statement, Store, Update, Value
 from ftm_backend.machine.presets import MachineParameters
@@ -69,11 +71,16 @@ def written_over(maker: Statement | Update | Repeat, value: Value) -> Value | No
 
 
 class Former:
-    """Makes kernels of clusters: what each reads and writes, and where its results are stored."""
+    """Makes kernels of clusters: what each reads and writes, and where its results are stored.
+
+    holders: the statements of all kernels that a statement is in, once kernels are known; one that is in several is computed in
+    each, and the first one's results are stored.
+    """
 
     def __init__(self, function: Function, machine: MachineParameters, first: int = 0, repeat: Repeat | None = None) -> None:
         self._machine, self._repeat = machine, repeat
         self.count = first  # of kernels in the program so far
+        self.holders: dict[Statement, list[set[Statement]]] = {}
         self.updates = updates = [u for u in function.body if isinstance(u, Update)]
         self._parts: dict[Value, list[tuple[Update, int]]] = {}  # a value: where it is written as a part
         self._readers: dict[Value, list[Statement]] = {}
@@ -109,10 +116,11 @@ class Former:
 
         for statement in cluster.statements:
             inputs.update((v, None) for v in statement.reads() if v.producer not in members)
-            for result in statement.results:
+            again = self.holders.get(statement, [members])[0] != members
+            for result in () if again else statement.results:
                 result.stores.clear()
                 value = result.value
-                outside = any(r not in members for r in self._readers.get(value, ()))
+                outside = any(self._from_memory(r, value, members) for r in self._readers.get(value, ()))
                 if outside or value in self._kept:
                     store(result, value, Store(home_of(value), result.index))
                 for update, number in self._parts.get(value, ()):
@@ -125,6 +133,18 @@ class Former:
         kernel.aligned = align_all(kernel.statements) if kernel.kind == "contraction" else kernel.statements
         kernel.domain = cluster.domain
         return kernel
+
+    def hold(self, kernels: Iterable[Sequence[Statement]]) -> None:
+        """Notes the statements of all kernels, in order."""
+        self.holders.clear()
+        for statements in kernels:
+            members = set(statements)
+            for statement in statements:
+                self.holders.setdefault(statement, []).append(members)
+
+    def _from_memory(self, reader: Statement, value: Value, members: set[Statement]) -> bool:
+        """Whether a statement reads a value in some kernel that does not make it."""
+        return any(value.producer not in held for held in self.holders.get(reader, [members] if reader in members else [set()]))
 
 
 def _makers(value: Value) -> set[Statement]:

@@ -16,6 +16,7 @@ from ftm_backend.midend.attention_form import read_attention
 from ftm_backend.midend.attention_plan import attention_plan
 from ftm_backend.midend.cluster import Cluster
 from ftm_backend.midend.group import Former
+from ftm_backend.midend.join_backward import join_backward
 from ftm_backend.midend.kernel import Grouped, Kernel
 
 __all__ = ["join_attention"]
@@ -24,17 +25,18 @@ __all__ = ["join_attention"]
 def join_attention(grouped: Grouped, machine: MachineParameters) -> Grouped:
     """Joins the kernels of each attention of the program itself; those in repeats stay as they are."""
     if machine.dma_overlaps:
-        joiner = _Joiner(grouped, machine)
+        former = Former(grouped.function, machine)
+        join_backward(grouped, machine, former, _kept(grouped.function))
+        joiner = _Joiner(grouped, machine, former)
         for kernel in [k for k in grouped.kernels if k.kind == "contraction" and k.repeat is None]:
             joiner.join(kernel)
     return grouped
 
 
 class _Joiner:
-    def __init__(self, grouped: Grouped, machine: MachineParameters) -> None:
-        self.grouped, self.machine = grouped, machine
-        self.former = Former(grouped.function, machine)
-        self.kernel_of = {s: k for k in grouped.kernels for s in k.statements}
+    def __init__(self, grouped: Grouped, machine: MachineParameters, former: Former) -> None:
+        self.grouped, self.machine, self.former = grouped, machine, former
+        self.kernel_of = {s: k for k in reversed(grouped.kernels) for s in k.statements}
         self.users: dict[Value, set[Kernel]] = {}
         for kernel in grouped.kernels:
             for value in kernel.inputs:
@@ -88,8 +90,9 @@ class _Joiner:
         assert form is not None, "the joined kernels have been read before"
         plan = attention_plan(form, self.machine)
         assert plan is not None, "the joined kernels have been planned before"
-        joined = replace(self.former.kernel(Cluster("attention", statements, plan.units == 1)), name=last.name)
         kernels = self.grouped.kernels
+        self.former.hold(statements if k is last else k.statements for k in kernels if k is last or k not in members)
+        joined = replace(self.former.kernel(Cluster("attention", statements, plan.units == 1)), name=last.name)
         kernels[kernels.index(last)] = joined
         self.grouped.kernels = [k for k in kernels if k not in members]
         self.kernel_of.update((s, joined) for s in statements)

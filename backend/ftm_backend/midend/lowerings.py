@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ftm_backend.midend import attention, contraction, nest, rows, scan, sort
+from ftm_backend.midend import attention, attention_backward, contraction, nest, rows, scan, sort
 from ftm_backend.midend.kernel import Kernel
 
 
@@ -32,6 +32,7 @@ LOWERINGS: dict[str, Lowering] = {
     "nest": Lowering(nest.lower, nest.workspace),
     "contraction": Lowering(contraction.lower),
     "attention": Lowering(attention.lower),
+    "attention-backward": Lowering(attention_backward.lower, attention_backward.workspace),
     "rows": Lowering(rows.lower),
     "scan": Lowering(scan.lower),
     "sort": Lowering(sort.lower, sort.workspace),

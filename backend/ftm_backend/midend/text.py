@@ -31,6 +31,11 @@ class _Printer(FunctionPrinter):
         super().__init__(function, attributes)
         self._kernels, self._calls = kernels, dict(zip(kernels, calls, strict=bool(calls)))
         self._users: dict[Value, list[Statement | Update | Repeat | None]] = {}
+        self._holders: dict[Statement, list[set[Statement]]] = {}
+        for kernel in kernels:
+            members = set(kernel.statements)
+            for statement in kernel.statements:
+                self._holders.setdefault(statement, []).append(members)
         self._note(function)
 
     def _note(self, function: Function) -> None:
@@ -73,14 +78,20 @@ class _Printer(FunctionPrinter):
                 done.add(update.result)
                 waiting.remove(update)
 
+    def _outside(self, user: Statement | Update | Repeat | None, value: Value) -> bool:
+        """Whether a user reads a value in some kernel that does not make it."""
+        return not isinstance(user, Statement) or any(value.producer not in held for held in self._holders[user])
+
     def _kernel(self, kernel: Kernel) -> None:
         members = set(kernel.statements)
         for statement in kernel.statements:
             for value in statement.reads():
                 if value.producer not in members:
                     self.value(value)
-        yielded = [r.value for s in kernel.statements for r in s.results
-                   if any(user not in members for user in self._users.get(r.value, ()))]
+        first = [s for s in kernel.statements if self._holders[s][0] == members]  # what several kernels compute, the first one stores
+        known = {r.value: self._names[r.value] for s in kernel.statements if s not in first for r in s.results}
+        yielded = [r.value for s in first for r in s.results
+                   if any(self._outside(user, r.value) for user in self._users.get(r.value, ()))]
         lines, self.lines = self.lines, []
         self.indent += "  "
         shared = dict(self._once), dict(self._uniform)
@@ -96,6 +107,7 @@ class _Printer(FunctionPrinter):
         name = f"%{self._count}" + (f":{count}" if count > 1 else "")
         for k, value in enumerate(yielded):
             self._names[value] = f"%{self._count}" + (f"#{k}" if count > 1 else "")
+        self._names.update(known)
         self._count += 1
         self.line(f'{name} = "ftm.kernel"() ({{')
         self.lines += inside

@@ -1,0 +1,41 @@
+"""Lowers the gradients of attention: two phases (``attention_backward_phases``), between which all cores meet."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ftm_backend.midend.attention_backward_form import AttentionBackward, read_attention_backward
+from ftm_backend.midend.attention_backward_phases import Keys, Queries
+from ftm_backend.midend.attention_backward_plan import backward_plan
+from ftm_backend.midend.kernel import Kernel
+from ftm_backend.tile.builder import TileBuilder
+
+__all__ = ["lower", "workspace"]
+
+
+def workspace(kernel: Kernel) -> list[tuple[str, int]]:
+    """What the first phase leaves for the second: three numbers for each row of scores."""
+    form = _form(kernel)
+    return [(form.accumulator, prod(form.extents[:-3]))] * len(form.known)
+
+
+def lower(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the kernel's function body at the insertion point.
+
+    Raises:
+        ValueError: the kernel's statements are no gradients of an attention whose blocks fit on chip.
+    """
+    form = _form(kernel)
+    plan = backward_plan(form, kernel.machine)
+    if plan is None:
+        raise ValueError("gradients of an attention do not fit on chip")
+    Queries(form, b, plan.queries, kernel.workspaces).build(kernel)
+    b.barrier()
+    Keys(form, b, plan.keys, kernel.workspaces).build(kernel)
+
+
+def _form(kernel: Kernel) -> AttentionBackward:
+    form = read_attention_backward(kernel.statements)
+    if form is None:
+        raise ValueError("statements of an attention-backward kernel are no gradients of an attention")
+    return form

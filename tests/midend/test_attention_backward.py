@@ -1,0 +1,121 @@
+"""The gradients of attention in blocks: as the CPU computes them, whatever the masks and the numbers are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from ftm_backend import driver
+from ftm_backend.machine import cycles, presets
+from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend import attention_backward
+from ftm_backend.midend.attention_backward_form import AttentionBackward
+from ftm_backend.midend.attention_backward_phases import Sizes
+from ftm_backend.midend.attention_backward_plan import BackwardPlan, backward_plan
+from ftm_backend.options import Options
+from midend.attention_programs import CASES as FORWARD
+from midend.attention_programs import M7032, Case, check, joined, linalg
+from midend.contraction_programs import assembly
+
+TIGHT = replace(M7032, am_bytes=96 * 1024, sm_bytes=2 * 1024, gsm_bytes=48 * 1024)
+"""Scratchpads so small that small attentions have several blocks."""
+
+CASES = {name: replace(case, backward=True) for name, case in FORWARD.items() if not case.turned_result}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_kernel(name: str) -> None:
+    if CASES[name].mask in ("where", "causal"):
+        return  # what the masked ones' gradients are is a number of the program's, which nothing says is 0
+    assert joined(CASES[name]) == ["attention-backward"]
+    assert "attention-backward" not in joined(CASES[name], presets.load("host"))
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(name: str, cores: int) -> None:
+    for machine in (TIGHT, M7032):
+        text = check(CASES[name], replace(machine, cores=cores), sorted({1, 3, cores}) if machine is TIGHT else [cores])
+        assert "BARRIER" in text
+
+
+@pytest.mark.parametrize(("queries", "keys"), [((16, 8), (41, 33)), ((33, 41), (8, 16)), ((12, 7), (7, 12)), ((33, 8), (41, 5))])
+@pytest.mark.parametrize("name", ["plain", "all", "keys as columns", "bf16"])
+def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, name: str, queries: tuple[int, int], keys: tuple[int, int]) -> None:
+    plan = BackwardPlan(Sizes(*queries, "am"), Sizes(*keys, "am"), 1.0)
+    monkeypatch.setattr(attention_backward, "backward_plan", lambda form, machine: plan)
+    check(CASES[name], M7032, [1, 2, 3, 4, 8])
+
+
+@pytest.mark.parametrize("safe", [False, True])
+@pytest.mark.parametrize("given", [0.0, 0.25])
+@pytest.mark.parametrize("machine", [TIGHT, M7032], ids=["tight", "m7032"])
+def test_rows_without_scores_and_numbers_that_are_none(machine: MachineParameters, given: float, safe: bool) -> None:
+    case = Case(mask="where", safe=safe, m=40, n=90, backward=True)
+    inputs = case.inputs()
+    q, k, values, mask, grad = inputs
+    mask[3] = False  # no score at all: NaN, or what the program gives
+    mask[4, :60] = False  # none in the first blocks
+    mask[5, 30:] = False
+    check(case, replace(machine, cores=3), [1, 3], inputs, given)
+    q[0, 0, 7, 2] = math.nan
+    q[0, 1, 8] = 1e20  # scores that overflow
+    k[1, 0, 60, 1] = math.inf
+    values[1, 1, 12, 3] = math.inf
+    grad[5, 5, 3] = math.nan
+    check(case, replace(machine, cores=3), [1, 3], inputs, given)
+
+
+@pytest.mark.parametrize("sizes", [{"m": 0}, {"n": 0}, {"v": 0}, {"d": 0}, {"batch": 0}, {"m": 1}, {"n": 1}, {"v": 1}, {"d": 1}])
+def test_thin_and_empty(sizes: dict[str, int]) -> None:
+    check(Case(backward=True, **sizes), replace(M7032, cores=3), [3])
+
+
+def test_slopes_that_are_wanted_stay_in_memory() -> None:
+    trace = Case(backward=True).trace()
+    slopes = next(line.split()[0] for line in trace.splitlines() if "_softmax_backward" in line)
+    text = driver.run_from("trace", trace.replace("  return ", f"  return {slopes}, "), "join-attention", Options(machine="m7032"))
+    assert "attention-backward" not in text
+
+
+@pytest.mark.parametrize("cores", [1, 3, 8])
+@pytest.mark.parametrize("name", ["plain", "added mask", "all", "f16"])
+def test_result_and_gradients_are_a_kernel_each(name: str, cores: int) -> None:
+    case = replace(CASES[name], both=True)
+    assert joined(case) == ["attention", "attention-backward"]
+    check(case, replace(TIGHT, cores=cores), [cores])
+    text = driver.run_from("trace", case.trace(), "join-attention", Options(machine="m7032"))
+    assert driver.run_from("join-attention", text, "join-attention", Options(machine="m7032")) == text
+
+
+def test_weights_that_others_want_are_computed_again() -> None:
+    trace = Case(backward=True, both=True).trace()
+    weights = next(line.split()[0] for line in trace.splitlines() if "_softmax(" in line)
+    text = driver.run_from("trace", trace.replace("  return ", f"  return {weights}, "), "join-attention", Options(machine="m7032"))
+    kinds = [line.split('kind = "')[1].split('"')[0] for line in text.splitlines() if "kind = " in line]
+    assert kinds[-1] == "attention-backward" and "attention" not in kinds
+    assert driver.run_from("join-attention", text, "join-attention", Options(machine="m7032")) == text
+
+
+def test_a_head_too_wide_for_the_chip_is_left() -> None:
+    assert "attention-backward" not in joined(Case(batch=1, heads=1, m=200, n=200, d=4000, v=4000, backward=True))
+
+
+@pytest.mark.parametrize("tokens", [100, 256, 512, 700])
+@pytest.mark.parametrize("cores", [1, 8])
+def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPatch, tokens: int, cores: int) -> None:
+    plans: list[BackwardPlan] = []
+
+    def noted(form: AttentionBackward, machine: MachineParameters) -> BackwardPlan | None:
+        found = backward_plan(form, machine)
+        plans.extend([found] if found else [])
+        return found
+
+    monkeypatch.setattr(attention_backward, "backward_plan", noted)
+    machine = replace(M7032, cores=cores)
+    for dtype in ("f32", "f64"):
+        text = assembly(linalg(Case(batch=1, heads=12, m=tokens, n=tokens, d=64, v=64, dtype=dtype, backward=True)), machine)
+        charged = cycles.model(text, machine=machine, cores=cores).cycles
+        assert 0.85 < plans[-1].cycles / charged < 1.15
