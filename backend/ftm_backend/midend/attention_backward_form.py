@@ -44,8 +44,9 @@ class AttentionBackward:
     of type ``accumulator``.
 
     Of a row whose largest score and sum of exponentials are not known yet: ``score``, ``exponential``, and, in terms of this and not yet
-    divided by the sum, ``first`` and ``second``: D is ``first - second * dot``, with ``dot`` the sum of ``along``.  empty: stands
-    for whether all scores of a row are -inf; given: whether P is given for such a row.
+    divided by the sum, ``along``, whose sum is the dot, and ``linear``, if D is linear in P: it is ``linear[0] - linear[1] * dot``.  (It
+    is not where masked scores have gradients that only the running program knows.)  empty: stands for whether all scores of a row are
+    -inf; given: whether P is given for such a row.
 
     Of a row that is known: ``weight`` and ``slope``, W and D, in terms of ``known``: the largest score, 1 / the sum, and dot.
     """
@@ -59,9 +60,8 @@ class AttentionBackward:
     products: Node
     score: Node
     exponential: Node
-    first: Node
-    second: Node
     along: Node
+    linear: tuple[Node, Node] | None
     empty: Node
     given: bool
     weight: Node
@@ -151,13 +151,13 @@ def _read(inside: Sequence[Statement], scores: Statement, other: Statement, afte
     kind = of_q.values.accumulator
     if {score.dtype, total.dtype, elements.products[scores].dtype, product.dtype} != {kind} or product in walk([row]):
         raise Unfit
-    dot, p, part, outside = _core(elements, slope)
+    dot, p, part = _dot(elements, slope, row)
     empty = elements.made("empty", "i1", ())
     given: list[Node] = []
     raw = elements.weight(p, row, empty, score, given)
     if part.dtype != kind or any(x.op in REDUCTIONS for x in walk([part])):
         raise Unfit
-    first = outside(elements.made("arith.mulf", kind, (part, raw)))
+    along = elements.made("arith.mulf", kind, (part, raw))
     known = largest, Node("inverse", kind), dot
     of_row = {id(row): Node("arith.mulf", kind, (exponential, known[1]))}
     for node in walk([weight, slope]):
@@ -166,57 +166,56 @@ def _read(inside: Sequence[Statement], scores: Statement, other: Statement, afte
     of_row |= {id(x): x for x in known}
     made = replaced(weight, of_row), replaced(slope, of_row)
     return AttentionBackward(
-        elements.extents, q, k, v, grad, elements.products[scores], product, score, exponential, first, outside(raw),
-        elements.made("arith.mulf", kind, (part, raw)), empty, bool(given), *made, known, kind,
+        elements.extents, q, k, v, grad, elements.products[scores], product, score, exponential, along,
+        _linear(elements, slope, dot, (along, raw)), empty, bool(given), *made, known, kind,
         *(Gradient(x.epilogue(), x.access) for x in (of_q, of_k, of_v)))
 
 
-def _core(elements: Elements, slope: Node) -> tuple[Node, Node, Node, Callable[[Node], Node]]:
-    """Takes ``outside(P * (part - dot))`` apart: dot, P, part and ``outside``, which is linear."""
-    dots = [x for x in walk([slope]) if x.op == "sum" and x.operands[0].op == "arith.mulf" and _is_dot(x, elements)]
-    if len(dots) != 1:
+def _dot(elements: Elements, slope: Node, row: Node) -> tuple[Node, Node, Node]:
+    """The dot that ``slope`` is made with, and the two factors that it sums: P and part."""
+    other = next(x for x in elements.products.values() if x.payload == -1)
+    dots = [x for x in walk([slope]) if x.op == "sum" and other in walk([x])]
+    if len(dots) != 1 or dots[0].operands[0].op != "arith.mulf":
         raise Unfit
-    (dot,) = dots
+    p, part = sorted(dots[0].operands[0].operands, key=lambda x: other in walk([x]))
+    if row not in walk([p]) or other in walk([p]):
+        raise Unfit
+    return dots[0], p, part
+
+
+def _linear(elements: Elements, slope: Node, dot: Node, inner: tuple[Node, Node]) -> tuple[Node, Node] | None:
+    """``slope``, if it is linear in ``P * (part - dot)``, with each of ``inner`` in place of that."""
     path: list[tuple[Node, int]] = []
     node = slope
-    while (found := _product_of(node, dot)) is None:
+    while not _is_core(node, dot):
         side = _linear_side(elements, node, dot)
+        if side is None:
+            return None
         path.append((node, side))
         node = node.operands[side]
 
-    def outside(inner: Node) -> Node:
+    def outside(made: Node) -> Node:
         for node, side in reversed(path):
             operands = list(node.operands)
-            operands[side] = inner
-            inner = elements.made(node.op, node.dtype, tuple(operands), node.payload)
-        return inner
+            operands[side] = made
+            made = elements.made(node.op, node.dtype, tuple(operands), node.payload)
+        return made
 
-    return dot, *found, outside
-
-
-def _is_dot(node: Node, elements: Elements) -> bool:
-    """Whether a sum is one of the other product's elements, not that of the exponentials."""
-    return any(x in walk([node.operands[0]]) for x in elements.products.values() if x.payload == -1)
+    return outside(inner[0]), outside(inner[1])
 
 
-def _product_of(node: Node, dot: Node) -> tuple[Node, Node] | None:
-    """P and part, if the node is ``P * (part - dot)`` where dot sums ``P * part``."""
+def _is_core(node: Node, dot: Node) -> bool:
+    """Whether a node is ``P * (part - dot)``, where dot sums ``P * part``."""
+    factors = {id(x) for x in dot.operands[0].operands}
     if node.op == "arith.mulf":
-        for p, difference in (node.operands, node.operands[::-1]):
-            if difference.op == "arith.subf" and difference.operands[1] is dot:
-                part = difference.operands[0]
-                if {id(x) for x in dot.operands[0].operands} == {id(p), id(part)}:
-                    return p, part
-    if node.op == "arith.subf" and node.operands[0] is dot.operands[0] and node.operands[1].op == "arith.mulf":
-        for p, other in (node.operands[1].operands, node.operands[1].operands[::-1]):
-            parts = [x for x in dot.operands[0].operands if x is not p]
-            if other is dot and len(parts) == 1 and p in dot.operands[0].operands:
-                return p, parts[0]
-    return None
+        return any(x.op == "arith.subf" and x.operands[1] is dot and {id(x.operands[0]), id(p)} == factors
+                   for p, x in (node.operands, node.operands[::-1]))
+    return node.op == "arith.subf" and node.operands[0] is dot.operands[0] and node.operands[1].op == "arith.mulf" and any(
+        x is dot and id(p) in factors for p, x in (node.operands[1].operands, node.operands[1].operands[::-1]))
 
 
-def _linear_side(elements: Elements, node: Node, dot: Node) -> int:
-    """The operand in which the node is linear, and that dot is in."""
+def _linear_side(elements: Elements, node: Node, dot: Node) -> int | None:
+    """The operand in which the node is linear, and that dot is in; None if there is none."""
     sides = [k for k, x in enumerate(node.operands) if dot in walk([x])]
     others = [x for k, x in enumerate(node.operands) if k not in sides]
     if len(sides) == 1 and all(map(elements.plain, others)):
@@ -225,4 +224,4 @@ def _linear_side(elements: Elements, node: Node, dot: Node) -> int:
             return side
         if node.op == "arith.select" and side and node.operands[3 - side].op == "constant" and node.operands[3 - side].payload == 0:
             return side
-    raise Unfit
+    return None

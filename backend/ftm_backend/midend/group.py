@@ -116,8 +116,8 @@ class Former:
 
         for statement in cluster.statements:
             inputs.update((v, None) for v in statement.reads() if v.producer not in members)
-            again = self.holders.get(statement, [members])[0] != members
-            for result in () if again else statement.results:
+            held = self.holders.get(statement)
+            for result in statement.results if held is None or held[0] == members else ():
                 result.stores.clear()
                 value = result.value
                 outside = any(self._from_memory(r, value, members) for r in self._readers.get(value, ()))
@@ -144,7 +144,8 @@ class Former:
 
     def _from_memory(self, reader: Statement, value: Value, members: set[Statement]) -> bool:
         """Whether a statement reads a value in some kernel that does not make it."""
-        return any(value.producer not in held for held in self.holders.get(reader, [members] if reader in members else [set()]))
+        held = self.holders.get(reader)
+        return reader not in members if held is None else any(value.producer not in each for each in held)
 
 
 def _makers(value: Value) -> set[Statement]:
