@@ -45,9 +45,11 @@ def test_attention_is_one_kernel_near_its_roofline(name: str, share: float) -> N
     assert found.kinds["matrix"][0] > 99
 
 
-def test_kernels_of_attentions_gradients_are_near_their_rooflines() -> None:
-    (row,) = target_steps.rows("backward, 512 tokens")
+@pytest.mark.parametrize(("name", "share"), [("128", 33), ("512", 38), ("1024", 43)])
+def test_gradients_of_attention_are_one_kernel(name: str, share: float) -> None:
+    (row,) = target_steps.rows(f"backward, {name} tokens")
     found = target_steps.measure(row, "m7032", 8)
-    assert found.of_kernels >= 80
+    assert found.of_roofline is not None
+    assert found.of_roofline >= share
     assert sum(time for time, _ in found.kinds.values()) == pytest.approx(100)
-    assert set(found.kinds) == {"matrix", "maps and reductions", "barriers and calls"}
+    assert set(found.kinds) == {"matrix", "barriers and calls"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -15,7 +15,7 @@ from ftm_backend.midend.attention_backward_phases import Keys, Queries, Slopes, 
 from ftm_backend.midend.attention_plan import EXPONENTIAL, nodes_in, overlapped
 from ftm_backend.tile.builder import TileBuilder
 
-__all__ = ["BackwardPlan", "backward_plan"]
+__all__ = ["BackwardPlan", "backward_plan", "fits"]
 
 Phases = type[Queries] | type[Slopes] | type[Keys]
 
@@ -43,8 +43,14 @@ def backward_plan(form: AttentionBackward, machine: MachineParameters) -> Backwa
     return BackwardPlan(tuple(sizes), cycles)
 
 
+def fits(form: AttentionBackward, machine: MachineParameters) -> bool:
+    """Whether there is a plan."""
+    return all(any(_fits(form, machine, phase, sizes) for sizes in sorted(_sizes(form, machine, phase))) for phase in phases_of(form))
+
+
 def _cheapest(form: AttentionBackward, machine: MachineParameters, phase: Phases) -> tuple[float, Sizes] | None:
-    candidates = sorted((_cost(form, machine, phase, sizes), sizes) for sizes in _sizes(form, machine, phase))
+    costs = _Costs(form, machine, phase)
+    candidates = sorted((costs.of(sizes), sizes) for sizes in _sizes(form, machine, phase))
     return next((x for x in candidates if _fits(form, machine, phase, x[1])), None)
 
 
@@ -74,44 +80,57 @@ def _fits(form: AttentionBackward, machine: MachineParameters, phase: Phases, si
     return all(total <= _ROOM * machine.scratchpad_bytes(space) for space, total in held.items())
 
 
-def _cost(form: AttentionBackward, machine: MachineParameters, phase: Phases, sizes: Sizes) -> float:
-    batch, m_axis, n_axis, d_axis, v_axis = form.axes
-    kind, first, last = form.accumulator, phase is Queries, phase is Keys
-    still, walked = (form.extents[a] for a in ((n_axis, m_axis) if last else (m_axis, n_axis)))
-    d, v = form.extents[d_axis], form.extents[v_axis]
-    sums = (d, v) if last else (d,) if not first else (d, d) if form.linear else ()
-    lanes, moved = machine.lanes(kind), ELEMENT_BYTES[form.k.dtype]
-    nodes = (form.along, *(form.linear or ())) if first else (form.slope, form.weight) if last else (form.slope,)
-    operations = EXPONENTIAL + sum(x.op.startswith(("arith.", "math.")) for x in walk(nodes))
-    masks = [x.payload for x in _read(nodes) if x.payload.index.coeffs[m_axis] and x.payload.index.coeffs[n_axis]]
-    turned = m_axis if last else n_axis
-    again = sum(sums) if first and walked > sizes.walked else 0
+class _Costs:
+    """What a phase should cost the busiest core, by its sizes."""
 
-    def step(s: int, w: int) -> float:
+    def __init__(self, form: AttentionBackward, machine: MachineParameters, phase: Phases) -> None:
+        self.form, self.machine = form, machine
+        batch, m, n, d, v = form.axes
+        self.first, self.last = phase is Queries, phase is Keys
+        self.axes = (n, m) if self.last else (m, n)
+        self.d, self.v = form.extents[d], form.extents[v]
+        self.batch = prod(form.extents[a] for a in batch)
+        self.sums = (self.d, self.v) if self.last else (self.d,) if not self.first else (self.d, self.d) if form.linear else ()
+        nodes = (form.along, *(form.linear or ())) if self.first else (form.slope, form.weight) if self.last else (form.slope,)
+        self.operations = EXPONENTIAL + sum(x.op.startswith(("arith.", "math.")) for x in walk(nodes))
+        self.masks = [x.payload for x in _read(nodes) if x.payload.index.coeffs[m] and x.payload.index.coeffs[n]]
+
+    def of(self, sizes: Sizes) -> float:
+        """Cycles."""
+        machine, rows = self.machine, self.d + self.v
+        still, walked = (self.form.extents[axis] for axis in self.axes)
+        blocks = rules.pieces(still, sizes.still)
+        units = self.batch * blocks
+        most = rules.pieces(units, machine.cores)
+        computing = most / blocks * _over(still, sizes.still, lambda s: self._unit(s, walked, sizes.walked))
+        rate = rules.bytes_per_cycle(machine, min(units, machine.cores))
+        moved = ELEMENT_BYTES[self.form.k.dtype]
+        held = sizes.still * (rows + (rows if self.last else self.d)) * moved
+        passed = walked * (rows * moved + sum(sizes.still * ELEMENT_BYTES[o.value.dtype] for o in self.masks))
+        fetched = (sizes.still + min(walked, sizes.walked)) * rows * moved
+        return overlapped(computing, most * (held + passed) / rate) + fetched / rate
+
+    def _unit(self, s: int, walked: int, w: int) -> float:
+        """All of what is walked for one block of what is held still."""
+        turns = self.d + self.v + (sum(self.sums) if self.last else self.d if self.sums else 0)
+        ends = rules.transpose_cycles(self.machine, turns, s) + 3 * sum(self.sums) * self._vectors(s)
+        return _over(walked, w, lambda w: self._step(s, w, walked)) + float(ends)
+
+    def _step(self, s: int, w: int, walked: int) -> float:
         """One block of what is walked for one of what is held still."""
-        vectors = rules.pieces(s, lanes)
-        found = rules.outer_cycles(machine, kind, w, s, d) + rules.outer_cycles(machine, kind, w, s, v)
-        found += sum(rules.outer_cycles(machine, kind, inner, s, w) for inner in sums)
-        found += sum(rules.transpose_cycles(machine, w, s) for o in masks if o.index.coeffs[turned] == 1)
-        return float(found + w * vectors * (1 + first + operations / machine.fma_units) + again * vectors)
+        machine, kind, vectors = self.machine, self.form.accumulator, self._vectors(s)
+        found = sum(rules.outer_cycles(machine, kind, w, s, inner) for inner in (self.d, self.v))
+        found += sum(rules.outer_cycles(machine, kind, inner, s, w) for inner in self.sums)
+        found += sum(rules.transpose_cycles(machine, w, s) for o in self.masks if o.index.coeffs[self.axes[1]] == 1)
+        found += w * vectors * (1 + self.first + self.operations / machine.fma_units)
+        return float(found + (sum(self.sums) * vectors if self.first and walked > w else 0))
 
-    def over(extent: int, size: int, cost: float, rest: float) -> float:
-        return extent // size * cost + (rest if extent % size else 0.0)
+    def _vectors(self, s: int) -> int:
+        return int(rules.pieces(s, self.machine.lanes(self.form.accumulator)))
 
-    def unit(s: int) -> float:
-        turns = d + v + (sum(sums) if last else d if sums else 0)
-        ends = rules.transpose_cycles(machine, turns, s) + 3 * sum(sums) * rules.pieces(s, lanes)
-        return over(walked, sizes.walked, step(s, sizes.walked), step(s, walked % sizes.walked)) + ends
 
-    blocks = rules.pieces(still, sizes.still)
-    units = prod(form.extents[a] for a in batch) * blocks
-    most = rules.pieces(units, machine.cores)
-    computing = most / blocks * over(still, sizes.still, unit(sizes.still), unit(still % sizes.still))
-    rate = rules.bytes_per_cycle(machine, min(units, machine.cores))
-    held = sizes.still * (d + v + (d + v if last else d)) * moved
-    passed = walked * ((d + v) * moved + sum(sizes.still * ELEMENT_BYTES[o.value.dtype] for o in masks))
-    fetched = sizes.still * (d + v) * moved + min(walked, sizes.walked) * (d + v) * moved
-    return overlapped(computing, most * (held + passed) / rate) + fetched / rate
+def _over(extent: int, size: int, cost: Callable[[int], float]) -> float:
+    return extent // size * cost(size) + (cost(extent % size) if extent % size else 0.0)
 
 
 def _read(nodes: tuple[Node, ...]) -> list[Node]:

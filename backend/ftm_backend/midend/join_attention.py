@@ -2,7 +2,7 @@
 
 Only where DMA works beside the core: there scores would go through memory that the cores share.  The three kernels are
 joined if nobody else needs what lies between them; elementwise kernels that make queries, keys, values or masks for them
-alone join them, too.
+alone join them, too.  What makes the gradients is joined first (``join_backward``).
 """
 
 from __future__ import annotations

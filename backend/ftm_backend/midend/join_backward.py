@@ -14,7 +14,7 @@ from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Value
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.attention_backward_form import read_attention_backward
-from ftm_backend.midend.attention_backward_plan import backward_plan
+from ftm_backend.midend.attention_backward_plan import fits
 from ftm_backend.midend.cluster import Cluster
 from ftm_backend.midend.group import Former
 from ftm_backend.midend.kernel import Grouped, Kernel
@@ -51,7 +51,9 @@ class _Joiner:
                 near = self._near(slopes, volume(value.shape))
                 makers = [k for k in near if any(self._passes(v, value) for v in k.outputs)]
                 lasts = [k for k in near if k not in makers and k.kind == "contraction"]
-                for three in combinations(lasts, 3):
+                if not any(r.combine == "max" for k in makers for s in k.statements for r in s.results):
+                    continue
+                for three in combinations(reversed(lasts), 3):  # the forward pass comes first
                     if self._join(self._needed(three, makers), three, slopes):
                         return
 
@@ -97,7 +99,7 @@ class _Joiner:
         statements = [s for k in members for s in k.statements]
         remaining = [k for k in (*before, *after) if k not in members or k in shared]
         self.former.hold([*(k.statements for k in remaining), statements])
-        joined = replace(self.former.kernel(Cluster("attention-backward", statements)), name=lasts[-1].name)
+        joined = replace(self.former.kernel(Cluster("attention-backward", statements)), name=lasts[0].name)
         kernels = [k if k not in shared else replace(self.former.kernel(Cluster(k.kind, k.statements, k.one_core, k.domain)), name=k.name)
                    for k in before if k not in members or k in shared]
         self.grouped.kernels = [*kernels, joined, *(k for k in after if k not in members)]
@@ -105,7 +107,7 @@ class _Joiner:
 
     def _fits(self, members: Sequence[Kernel]) -> bool:
         form = read_attention_backward([s for k in members for s in k.statements])
-        return form is not None and backward_plan(form, self.machine) is not None
+        return form is not None and fits(form, self.machine)
 
     def _producers(self, members: Sequence[Kernel]) -> list[Kernel]:
         """Elementwise kernels that make queries, keys, values or gradients for the members."""

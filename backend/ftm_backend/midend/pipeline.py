@@ -53,7 +53,7 @@ PASSES: tuple[Pass, ...] = (
          "give what is written in place memory that nobody else needs; drop what no result needs"),
     Pass("group-kernels", group_kernels, GROUPED, "put operations that share a loop nest into one kernel"),
     Pass("join-attention", join_attention, GROUPED,
-         "put a product, the softmax of its rows and the product with these into one kernel: scores stay on chip"),
+         "put attention, or its gradients, into one kernel: scores stay on chip"),
     Pass("order-kernels", order_kernels, GROUPED,
          "find the kernels that can fault; let kernels that write over inputs wait for them"),
     Pass("plan-buffers", plan_buffers, PROGRAM, "give each value between kernels its DDR buffer; place barriers"),
