@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ftm_backend.isa import costs
-from ftm_backend.isa.expansions import products
+from ftm_backend.isa.expansions import moving, products
 from ftm_backend.isa.expansions.unit import Unit
 from ftm_backend.isa.table import BY_NAME
 from ftm_backend.machine import Machine, cycles_cost, presets, rules
@@ -204,6 +204,13 @@ def test_sums_across_lanes_take_what_was_published():
         for v in products.across(u, [u.constant(np.float64(0))] * 48):
             u.store(v, np.empty(16), 0)
     assert u.cycles == 122 == 48 * M7032.reduce_cycles
+
+
+@pytest.mark.parametrize("machine", FAMILY, ids=lambda machine: machine.name)
+def test_transposition_is_charged_what_its_expansion_takes(machine):
+    u = Unit(machine, "f64", costs.cost, dry=True)
+    moving.transpose(u, np.zeros((512, 512)), np.zeros((512, 512)))
+    assert rules.transpose_cycles(machine, 512, 512) == pytest.approx(u.cycles, rel=0.01)
 
 
 CASES = {

@@ -80,7 +80,7 @@ def _cost(form: Attention, machine: MachineParameters, m: int, n: int, parts: in
         return extent // size * cost(size) + (cost(extent % size) if extent % size else 0.0)
 
     blocks = rules.pieces(rows, m)
-    entry = over(rows, m, lambda m: over(columns, n, lambda n: step(m, n)) + (d + v) * m)
+    entry = over(rows, m, lambda m: over(columns, n, lambda n: step(m, n)) + rules.transpose_cycles(machine, d + v, m))
     entry_units = rules.pieces(blocks, parts)
     units = prod(form.extents[a] for a in batch) * entry_units
     most = rules.pieces(units, machine.cores)

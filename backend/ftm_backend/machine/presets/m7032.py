@@ -20,7 +20,7 @@ PARAMETERS = MachineParameters(
     mm_rows=6,                     # [S] 6x48 fp64 micro-kernel
     mm_vectors=3,                  # [S] 48 fp64 = 3 vectors
     mm_overhead=26,                # [S] 14 + 6K + 12 cycles
-    mm_transpose_cycles=1.0,       # [I] NT dot micro-kernel: k / (138 + k)
+    mm_transpose_cycles=4 / 16,    # [I] expansion of TRANS: log2(16) shuffles for each vector of f64
     ddr_bandwidth=34e9,            # [I] fitted; 42.6 GB/s peak [M]
     core_bandwidth=14e9,           # [I] fitted
     gsm_bytes_per_cycle=256.0,     # [M] a guess: no source
