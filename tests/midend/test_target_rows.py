@@ -36,7 +36,7 @@ def test_convolutions_read_windows_in_place(name: str) -> None:
     assert target_convolutions.measure(row).of_roofline >= CONVOLUTIONS[name]
 
 
-@pytest.mark.parametrize(("name", "share"), [("128", 60), ("512", 56), ("1024", 63)])
+@pytest.mark.parametrize(("name", "share"), [("128", 66), ("512", 61), ("1024", 66)])
 def test_attention_is_one_kernel_near_its_roofline(name: str, share: float) -> None:
     (row,) = target_steps.rows(f"forward, {name} tokens")
     found = target_steps.measure(row, "m7032", 8)
@@ -45,7 +45,7 @@ def test_attention_is_one_kernel_near_its_roofline(name: str, share: float) -> N
     assert found.kinds["matrix"][0] > 99
 
 
-@pytest.mark.parametrize(("name", "share"), [("128", 33), ("512", 38), ("1024", 43)])
+@pytest.mark.parametrize(("name", "share"), [("128", 37), ("512", 39), ("1024", 44)])
 def test_gradients_of_attention_are_one_kernel(name: str, share: float) -> None:
     (row,) = target_steps.rows(f"backward, {name} tokens")
     found = target_steps.measure(row, "m7032", 8)

@@ -12,7 +12,7 @@ from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.attention_backward_form import AttentionBackward
 from ftm_backend.midend.attention_backward_phase import Sizes
 from ftm_backend.midend.attention_backward_phases import Keys, Queries, Slopes, phases_of
-from ftm_backend.midend.attention_plan import EXPONENTIAL, nodes_in, overlapped
+from ftm_backend.midend.attention_plan import EXPONENTIAL, STARTED, nodes_in, overlapped
 from ftm_backend.tile.builder import TileBuilder
 
 __all__ = ["BackwardPlan", "backward_plan", "fits"]
@@ -92,7 +92,7 @@ class _Costs:
         self.batch = prod(form.extents[a] for a in batch)
         self.sums = (self.d, self.v) if self.last else (self.d,) if not self.first else (self.d, self.d) if form.linear else ()
         nodes = (form.along, *(form.linear or ())) if self.first else (form.slope, form.weight) if self.last else (form.slope,)
-        self.operations = EXPONENTIAL + sum(x.op.startswith(("arith.", "math.")) for x in walk(nodes))
+        self.operations = EXPONENTIAL[form.accumulator] + sum(x.op.startswith(("arith.", "math.")) for x in walk(nodes))
         self.masks = [x.payload for x in _read(nodes) if x.payload.index.coeffs[m] and x.payload.index.coeffs[n]]
 
     def of(self, sizes: Sizes) -> float:
@@ -123,7 +123,8 @@ class _Costs:
         found += sum(rules.outer_cycles(machine, kind, inner, s, w) for inner in self.sums)
         found += sum(rules.transpose_cycles(machine, w, s) for o in self.masks if o.index.coeffs[self.axes[1]] == 1)
         found += w * vectors * (1 + self.first + self.operations / machine.fma_units)
-        return float(found + (sum(self.sums) * vectors if self.first and walked > w else 0))
+        found += STARTED[kind] / (1 if self.first else 2)
+        return float(found + (1.5 * sum(self.sums) * vectors if self.first and walked > w else 0))
 
     def _vectors(self, s: int) -> int:
         return int(rules.pieces(s, self.machine.lanes(self.form.accumulator)))

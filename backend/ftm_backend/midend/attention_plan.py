@@ -11,13 +11,16 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.attention_form import Attention
 
-__all__ = ["EXPONENTIAL", "AttentionPlan", "attention_plan", "nodes_in", "overlapped"]
+__all__ = ["EXPONENTIAL", "STARTED", "AttentionPlan", "attention_plan", "nodes_in", "overlapped"]
 
 _MOST_PARTS = 8
 """Blocks of queries that a unit has at most."""
 
-EXPONENTIAL = 26
+EXPONENTIAL = {"f32": 26, "f64": 32}
 """Operations of a multiply-add pipe for each score: the exponential of a difference, the sum."""
+
+STARTED = {"f32": 330, "f64": 400}
+"""Cycles of a step in which its maps wait for their first vectors: two of them for exponentials."""
 
 _ROOM = 0.95
 """The part of AM that is planned for; rows of numbers and roundings take some more."""
@@ -67,12 +70,13 @@ def _cost(form: Attention, machine: MachineParameters, m: int, n: int, parts: in
     if held > _ROOM * machine.am_bytes:
         return None
     lanes = machine.lanes(kind)
-    operations = EXPONENTIAL + sum(x.op.startswith(("arith.", "math.")) for x in walk([form.weight, form.score]))
+    operations = EXPONENTIAL[kind] + sum(x.op.startswith(("arith.", "math.")) for x in walk([form.weight, form.score]))
 
     def step(m: int, n: int) -> float:
         """One block of keys for one of queries."""
         vectors = rules.pieces(m, lanes)
-        found = rules.outer_cycles(machine, kind, n, m, d) + rules.outer_cycles(machine, kind, v, m, n) + v * vectors
+        found = rules.outer_cycles(machine, kind, n, m, d) + rules.outer_cycles(machine, kind, v, m, n)
+        found += 1.5 * v * vectors * (columns > n) + STARTED[kind]  # two vectors are loaded and one is stored through two ports
         found += sum(rules.transpose_cycles(machine, n, m) for o in wide if o.index.coeffs[n_axis] == 1)
         return float(found + n * vectors * (1 + operations / machine.fma_units))
 
@@ -89,6 +93,7 @@ def _cost(form: Attention, machine: MachineParameters, m: int, n: int, parts: in
     times = rules.pieces(most, entry_units) if columns <= n else most
     bytes_moved = times * fetched + most * rows / entry_units * ((d + v) * size + sum(columns * ELEMENT_BYTES[o.value.dtype] for o in wide))
     ends = (m * (d + v) * size + n * d * moved) / rate
+    ends += most * (parts - 1) * max(0.0, m * d * size / rate - step(m, n))  # queries of all parts are fetched at once
     cycles = overlapped(most * entry / entry_units, bytes_moved / rate) + ends
     return AttentionPlan(m, n, parts, space, units, cycles)
 
