@@ -18,6 +18,12 @@ def deep(x: Tensor, *weights: Tensor) -> Tensor:
     return x
 
 
+def masked(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attention as models write it by hand."""
+    later = torch.ones(q.shape[-2], k.shape[-2], device=q.device).triu(1).bool()
+    return F.softmax((q @ k.mT * 0.2).masked_fill(later, float("-inf")), -1) @ v
+
+
 r = torch.randn
 PROGRAMS: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]], torch.dtype, float]] = {
     "linear": (lambda x, w, b: F.relu(F.linear(x, w, b)), [(130, 70), (200, 70), (200,)], torch.float32, 2e-4),
@@ -27,6 +33,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]], torch.dt
     "convolution": (lambda x, w, b: F.conv2d(x, w, b, padding=1), [(2, 5, 13, 11), (7, 5, 3, 3), (7,)], torch.float32, 2e-4),
     "strided": (lambda x, w: F.conv2d(x, w, stride=2, padding=1), [(2, 16, 12, 12), (20, 16, 3, 3)], torch.float32, 2e-4),
     "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), [(2, 3, 65, 32)] * 3, torch.float32, 2e-4),
+    "masked": (masked, [(2, 3, 65, 32), (2, 3, 40, 32), (2, 3, 40, 24)], torch.float32, 2e-4),
+    "masked in halves": (masked, [(2, 65, 32), (2, 70, 32), (2, 70, 16)], torch.bfloat16, 5e-2),
     "deep": (deep, [(200, 128), *[(128, 128)] * 4], torch.float32, 2e-4),
     "bfloat16": (lambda x, w, b: F.linear(x, w, b), [(70, 90), (50, 90), (50,)], torch.bfloat16, 3e-2),
     "float16": (lambda x, w: x @ w, [(70, 90), (90, 50)], torch.float16, 1e-2),
