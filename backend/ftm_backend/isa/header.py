@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ftm_backend.isa import layout, table, types
+from ftm_backend.isa.instruction import Instruction
 
 PATH = Path(__file__).resolve().parent.parent / "machine" / "isa_gen.h"
 
@@ -25,6 +26,31 @@ def constant(name: str) -> str:
 def _enum(name: str, rows: Iterable[tuple[str, int, str]]) -> list[str]:
     lines = [f"enum {name} {{"]
     lines += [f"  {key} = {value},{'  // ' + doc if doc else ''}" for key, value, doc in rows]
+    return [*lines, "};", ""]
+
+
+def strip_name(row: Instruction) -> str:
+    """The kernel's name in C++: ``VCMPEQ`` -> ``Cmpeq``."""
+    return row.name[1:].capitalize()
+
+
+def _strips() -> list[str]:
+    """The operations on strips, and what the compiler of map bodies asks of each."""
+    rows = table.STRIPS
+    lines = _enum("class Strip : uint8_t", [(strip_name(row), i, row.name) for i, row in enumerate(rows)] + [("Count", len(rows), "")])
+    lines += [
+        "// operands: read.  choosing: the first is a mask.  mask: so is the result.  exact: a half's result is a half without rounding.",
+        "// kernel: the operation that computes it; another one does with its two operands exchanged.",
+        "struct StripFacts {", "  uint8_t operands;", "  bool choosing, mask, exact;", "  Strip kernel;", "};",
+        "constexpr StripFacts kStrips[] = {"]
+    for row in rows:
+        reads = row.operands[:-1]
+        kernel = strip_name(table.BY_NAME[row.mirrors] if row.mirrors else row)
+        flags = ", ".join(str(flag).lower() for flag in (reads[0].kind == "B1", row.result == "B1", row.exact))
+        lines.append(f"  {{{len(reads)}, {flags}, Strip::{kernel}}},")
+    lines += ["};", "constexpr Strip kStripOf[] = {  // by opcode; Count: none"]
+    strips = {row.name for row in rows}
+    lines += [f"  Strip::{strip_name(row) if row.name in strips else 'Count'}," for row in table.INSTRUCTIONS]
     return [*lines, "};", ""]
 
 
@@ -56,6 +82,7 @@ def render() -> str:
     ] + [("FTM_OP_COUNT", len(table.INSTRUCTIONS), "")])
     lines += ["constexpr const char* kOpcodeNames[] = {"]
     lines += [f'  "{row.name}",' for row in table.INSTRUCTIONS] + ["};", ""]
+    lines += _strips()
     lines += _enum("Type : uint8_t", [
         (f"FTM_TYPE_{t.suffix}", t.number, f"{t.token}, {t.bytes} bytes") for t in types.TYPES
     ] + [("FTM_TYPE_COUNT", len(types.TYPES), "")])

@@ -99,6 +99,10 @@ class Instruction:
     inside ``@map`` only.  suffixes: optional words, in order, each of which may follow once (``.TA``); a tuple
     inside stands for alternatives.  types: legal type suffixes of a map operation; empty when it takes none.
     doc: one or two sentences.  formula: the precise meaning.  cost: of types for which the operation is no macro.
+
+    Of operations on strips, whose kernels are in the machine's table (machine/src/kernels): elements: what bodies of linalg call
+    the operation (``math.tanh``).  exact: of halves, the result is a half without rounding.  mirrors: the operation whose kernel
+    computes it, with the two operands exchanged.
     """
 
     name: str
@@ -113,6 +117,9 @@ class Instruction:
     from_types: tuple[str, ...] = ()
     result: str = SAME
     macro: Macro | None = None
+    elements: tuple[str, ...] = ()
+    exact: bool = False
+    mirrors: str = ""
 
     @property
     def in_map(self) -> bool:

@@ -26,6 +26,10 @@ FAMILIES = (scalar, control, dma, matrix, order, map_arithmetic, map_logic, map_
 
 INSTRUCTIONS: tuple[Instruction, ...] = tuple(row for family in FAMILIES for row in family.INSTRUCTIONS)
 
+STRIPS: tuple[Instruction, ...] = tuple(row for family in (map_arithmetic, map_logic, map_math) for row in family.INSTRUCTIONS)
+"""Map operations that are a loop over a strip of elements each, of the machine's table of kernels.  What a body does besides (converting,
+counting, drawing, gathering) is code of its own."""
+
 BY_NAME: dict[str, Instruction] = {row.name: row for row in INSTRUCTIONS}
 
 OPCODES: dict[str, int] = {row.name: number for number, row in enumerate(INSTRUCTIONS)}

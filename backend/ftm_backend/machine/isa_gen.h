@@ -217,6 +217,239 @@ constexpr const char* kOpcodeNames[] = {
   "VGA",
 };
 
+enum class Strip : uint8_t {
+  Mov = 0,  // VMOV
+  Add = 1,  // VADD
+  Sub = 2,  // VSUB
+  Mul = 3,  // VMUL
+  Fma = 4,  // VFMA
+  Div = 5,  // VDIV
+  Rem = 6,  // VREM
+  Neg = 7,  // VNEG
+  Abs = 8,  // VABS
+  Min = 9,  // VMIN
+  Max = 10,  // VMAX
+  Minn = 11,  // VMINN
+  Maxn = 12,  // VMAXN
+  Copysign = 13,  // VCOPYSIGN
+  And = 14,  // VAND
+  Or = 15,  // VOR
+  Xor = 16,  // VXOR
+  Not = 17,  // VNOT
+  Shl = 18,  // VSHL
+  Shr = 19,  // VSHR
+  Shru = 20,  // VSHRU
+  Cmpeq = 21,  // VCMPEQ
+  Cmpne = 22,  // VCMPNE
+  Cmplt = 23,  // VCMPLT
+  Cmple = 24,  // VCMPLE
+  Cmpgt = 25,  // VCMPGT
+  Cmpge = 26,  // VCMPGE
+  Sel = 27,  // VSEL
+  Exp = 28,  // VEXP
+  Exp2 = 29,  // VEXP2
+  Expm1 = 30,  // VEXPM1
+  Log = 31,  // VLOG
+  Log1p = 32,  // VLOG1P
+  Log2 = 33,  // VLOG2
+  Log10 = 34,  // VLOG10
+  Sqrt = 35,  // VSQRT
+  Rsqrt = 36,  // VRSQRT
+  Rcp = 37,  // VRCP
+  Cbrt = 38,  // VCBRT
+  Sin = 39,  // VSIN
+  Cos = 40,  // VCOS
+  Tan = 41,  // VTAN
+  Asin = 42,  // VASIN
+  Acos = 43,  // VACOS
+  Atan = 44,  // VATAN
+  Atan2 = 45,  // VATAN2
+  Sinh = 46,  // VSINH
+  Cosh = 47,  // VCOSH
+  Tanh = 48,  // VTANH
+  Asinh = 49,  // VASINH
+  Acosh = 50,  // VACOSH
+  Atanh = 51,  // VATANH
+  Erf = 52,  // VERF
+  Erfc = 53,  // VERFC
+  Pow = 54,  // VPOW
+  Floor = 55,  // VFLOOR
+  Ceil = 56,  // VCEIL
+  Round = 57,  // VROUND
+  Trunc = 58,  // VTRUNC
+  Count = 59,
+};
+
+// operands: read.  choosing: the first is a mask.  mask: so is the result.  exact: a half's result is a half without rounding.
+// kernel: the operation that computes it; another one does with its two operands exchanged.
+struct StripFacts {
+  uint8_t operands;
+  bool choosing, mask, exact;
+  Strip kernel;
+};
+constexpr StripFacts kStrips[] = {
+  {1, false, false, false, Strip::Mov},
+  {2, false, false, false, Strip::Add},
+  {2, false, false, false, Strip::Sub},
+  {2, false, false, false, Strip::Mul},
+  {3, false, false, false, Strip::Fma},
+  {2, false, false, false, Strip::Div},
+  {2, false, false, true, Strip::Rem},
+  {1, false, false, true, Strip::Neg},
+  {1, false, false, true, Strip::Abs},
+  {2, false, false, true, Strip::Min},
+  {2, false, false, true, Strip::Max},
+  {2, false, false, true, Strip::Minn},
+  {2, false, false, true, Strip::Maxn},
+  {2, false, false, true, Strip::Copysign},
+  {2, false, false, false, Strip::And},
+  {2, false, false, false, Strip::Or},
+  {2, false, false, false, Strip::Xor},
+  {1, false, false, false, Strip::Not},
+  {2, false, false, false, Strip::Shl},
+  {2, false, false, false, Strip::Shr},
+  {2, false, false, false, Strip::Shru},
+  {2, false, true, true, Strip::Cmpeq},
+  {2, false, true, true, Strip::Cmpne},
+  {2, false, true, true, Strip::Cmplt},
+  {2, false, true, true, Strip::Cmple},
+  {2, false, true, true, Strip::Cmplt},
+  {2, false, true, true, Strip::Cmple},
+  {3, true, false, true, Strip::Sel},
+  {1, false, false, false, Strip::Exp},
+  {1, false, false, false, Strip::Exp2},
+  {1, false, false, false, Strip::Expm1},
+  {1, false, false, false, Strip::Log},
+  {1, false, false, false, Strip::Log1p},
+  {1, false, false, false, Strip::Log2},
+  {1, false, false, false, Strip::Log10},
+  {1, false, false, false, Strip::Sqrt},
+  {1, false, false, false, Strip::Rsqrt},
+  {1, false, false, false, Strip::Rcp},
+  {1, false, false, false, Strip::Cbrt},
+  {1, false, false, false, Strip::Sin},
+  {1, false, false, false, Strip::Cos},
+  {1, false, false, false, Strip::Tan},
+  {1, false, false, false, Strip::Asin},
+  {1, false, false, false, Strip::Acos},
+  {1, false, false, false, Strip::Atan},
+  {2, false, false, false, Strip::Atan2},
+  {1, false, false, false, Strip::Sinh},
+  {1, false, false, false, Strip::Cosh},
+  {1, false, false, false, Strip::Tanh},
+  {1, false, false, false, Strip::Asinh},
+  {1, false, false, false, Strip::Acosh},
+  {1, false, false, false, Strip::Atanh},
+  {1, false, false, false, Strip::Erf},
+  {1, false, false, false, Strip::Erfc},
+  {2, false, false, false, Strip::Pow},
+  {1, false, false, true, Strip::Floor},
+  {1, false, false, true, Strip::Ceil},
+  {1, false, false, true, Strip::Round},
+  {1, false, false, true, Strip::Trunc},
+};
+constexpr Strip kStripOf[] = {  // by opcode; Count: none
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Mov,
+  Strip::Add,
+  Strip::Sub,
+  Strip::Mul,
+  Strip::Fma,
+  Strip::Div,
+  Strip::Rem,
+  Strip::Neg,
+  Strip::Abs,
+  Strip::Min,
+  Strip::Max,
+  Strip::Minn,
+  Strip::Maxn,
+  Strip::Copysign,
+  Strip::And,
+  Strip::Or,
+  Strip::Xor,
+  Strip::Not,
+  Strip::Shl,
+  Strip::Shr,
+  Strip::Shru,
+  Strip::Cmpeq,
+  Strip::Cmpne,
+  Strip::Cmplt,
+  Strip::Cmple,
+  Strip::Cmpgt,
+  Strip::Cmpge,
+  Strip::Sel,
+  Strip::Exp,
+  Strip::Exp2,
+  Strip::Expm1,
+  Strip::Log,
+  Strip::Log1p,
+  Strip::Log2,
+  Strip::Log10,
+  Strip::Sqrt,
+  Strip::Rsqrt,
+  Strip::Rcp,
+  Strip::Cbrt,
+  Strip::Sin,
+  Strip::Cos,
+  Strip::Tan,
+  Strip::Asin,
+  Strip::Acos,
+  Strip::Atan,
+  Strip::Atan2,
+  Strip::Sinh,
+  Strip::Cosh,
+  Strip::Tanh,
+  Strip::Asinh,
+  Strip::Acosh,
+  Strip::Atanh,
+  Strip::Erf,
+  Strip::Erfc,
+  Strip::Pow,
+  Strip::Floor,
+  Strip::Ceil,
+  Strip::Round,
+  Strip::Trunc,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+  Strip::Count,
+};
+
 enum Type : uint8_t {
   FTM_TYPE_F64 = 0,  // f64, 8 bytes
   FTM_TYPE_F32 = 1,  // f32, 4 bytes

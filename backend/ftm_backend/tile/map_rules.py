@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ftm_backend.isa.table import STRIPS
 from ftm_backend.linalg.ir import Node
 from ftm_backend.tile.map_body import BodyWriter, Operand, suffix
 from ftm_backend.tile.tree import Use
@@ -21,24 +22,8 @@ Rule = Callable[[BodyWriter, Node], Operand]
 FLOATS = ("F64", "F32", "F16", "BF16")
 BITS = {"I64": 64, "I32": 32, "I16": 16, "I8": 8, "B1": 1}
 
-_UNARY = {
-    "arith.negf": "VNEG", "math.absf": "VABS", "math.absi": "VABS", "math.exp": "VEXP", "math.exp2": "VEXP2",
-    "math.expm1": "VEXPM1", "math.log": "VLOG", "math.log1p": "VLOG1P", "math.log2": "VLOG2",
-    "math.log10": "VLOG10", "math.sqrt": "VSQRT", "math.rsqrt": "VRSQRT", "math.cbrt": "VCBRT",
-    "math.sin": "VSIN", "math.cos": "VCOS", "math.tan": "VTAN", "math.asin": "VASIN", "math.acos": "VACOS",
-    "math.atan": "VATAN", "math.sinh": "VSINH", "math.cosh": "VCOSH", "math.tanh": "VTANH",
-    "math.asinh": "VASINH", "math.acosh": "VACOSH", "math.atanh": "VATANH", "math.erf": "VERF",
-    "math.erfc": "VERFC", "math.floor": "VFLOOR", "math.ceil": "VCEIL", "math.roundeven": "VROUND",
-    "math.trunc": "VTRUNC",
-}
-_BINARY = {
-    "arith.mulf": "VMUL", "arith.remf": "VREM", "arith.maximumf": "VMAX", "arith.minimumf": "VMIN",
-    "arith.maxnumf": "VMAXN", "arith.minnumf": "VMINN", "arith.subi": "VSUB", "arith.muli": "VMUL",
-    "arith.divsi": "VDIV", "arith.remsi": "VREM", "arith.maxsi": "VMAX", "arith.minsi": "VMIN",
-    "arith.andi": "VAND", "arith.ori": "VOR", "arith.xori": "VXOR", "arith.shli": "VSHL",
-    "arith.shrsi": "VSHR", "arith.shrui": "VSHRU", "arith.addi": "VADD", "math.atan2": "VATAN2",
-    "math.powf": "VPOW", "math.copysign": "VCOPYSIGN",
-}
+_NAMES = {element: row.name for row in STRIPS for element in row.elements}
+"""Element operation -> the map operation that it is, by the instruction table; the others have rules below."""
 _BOOLEAN = {
     "arith.addi": "VXOR", "arith.subi": "VXOR", "arith.muli": "VAND", "arith.maxsi": "VAND", "arith.minsi": "VOR",
     "arith.maxui": "VOR", "arith.minui": "VAND",
@@ -60,13 +45,9 @@ def _operands(w: BodyWriter, node: Node) -> list[Operand]:
     return [w.operand(value) for value in node.operands]
 
 
-def _unary(w: BodyWriter, node: Node) -> Operand:
-    return w.emit(f"{_UNARY[node.op]}.{_type(node)}", w.operand(node.operands[0]))
-
-
-def _binary(w: BodyWriter, node: Node) -> Operand:
+def _named(w: BodyWriter, node: Node) -> Operand:
     kind = _type(node)
-    name = _BINARY[node.op]
+    name = _NAMES[node.op]
     if kind == "B1":
         name = _BOOLEAN.get(node.op, name)
     return w.emit(f"{name}.{kind}", *_operands(w, node))
@@ -123,10 +104,6 @@ def _divf(w: BodyWriter, node: Node) -> Operand:
     if a.text == "1.0":
         return w.emit(f"VRCP.{kind}", b)
     return w.emit(f"VDIV.{kind}", a, b)
-
-
-def _fma(w: BodyWriter, node: Node) -> Operand:
-    return w.emit(f"VFMA.{_type(node)}", *_operands(w, node))
 
 
 def _round(w: BodyWriter, node: Node) -> Operand:
@@ -199,10 +176,6 @@ def _min_max_unsigned(w: BodyWriter, node: Node) -> Operand:
     (_, x), (compared, y) = _unsigned(w, a, kind), _unsigned(w, b, kind)
     relation = "GE" if node.op == "arith.maxui" else "LE"
     return w.emit(f"VSEL.{kind}", w.emit(f"VCMP{relation}.{compared}", x, y), a, b)
-
-
-def _select(w: BodyWriter, node: Node) -> Operand:
-    return w.emit(f"VSEL.{_type(node)}", *_operands(w, node))
 
 
 # --- integer division -----------------------------------------------------------------------------------
@@ -358,12 +331,11 @@ def _philox(w: BodyWriter, node: Node) -> Operand:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(_UNARY, _unary),
-    **dict.fromkeys(_BINARY, _binary),
-    "arith.addf": _addf, "arith.subf": _subf, "arith.divf": _divf, "math.fma": _fma, "math.round": _round,
+    **dict.fromkeys(_NAMES, _named),
+    "arith.addf": _addf, "arith.subf": _subf, "arith.divf": _divf, "math.round": _round,
     "math.fpowi": _fpowi, "math.isnan": _classify, "math.isinf": _classify, "math.isfinite": _classify,
     "arith.cmpf": _cmpf, "arith.cmpi": _cmpi, "arith.maxui": _min_max_unsigned, "arith.minui": _min_max_unsigned,
-    "arith.select": _select, "arith.floordivsi": _rounded_division, "arith.ceildivsi": _rounded_division,
+    "arith.floordivsi": _rounded_division, "arith.ceildivsi": _rounded_division,
     "arith.divui": _divide_unsigned, "arith.remui": _divide_unsigned,
     "arith.extf": _convert, "arith.truncf": _convert, "arith.fptosi": _convert,
     "arith.extsi": _signed_from_bool, "arith.sitofp": _signed_from_bool, "arith.extui": _extui,

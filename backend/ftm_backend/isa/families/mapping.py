@@ -35,17 +35,22 @@ def example(
 def operation(
     name: str, family: str, sources: str, doc: str, formula: str, types: tuple[str, ...], cost: Cost, shown: Example,
     *, kinds: Sequence[str] | None = None, result: str = SAME, from_types: tuple[str, ...] = (), macro: Macro | None = None,
+    elements: str = "", exact: bool = False, mirrors: str = "",
 ) -> Instruction:
-    """A map operation; ``sources`` names its source operands, one letter each, ``kinds`` their type rules."""
+    """A map operation; ``sources`` names its source operands, one letter each, ``kinds`` their type rules; ``elements``, names separated by
+    blanks, and what follows are those of `Instruction`."""
     rules = kinds or [SAME] * len(sources)
     operands = tuple(Operand(n, k) for n, k in zip(sources, rules, strict=True)) + (Operand("d", result),)
     return Instruction(
-        name, family, operands, doc, formula, cost, shown, types=types, from_types=from_types, result=result, macro=macro
+        name, family, operands, doc, formula, cost, shown, types=types, from_types=from_types, result=result, macro=macro,
+        elements=tuple(elements.split()), exact=exact, mirrors=mirrors,
     )
 
 
 def unary_math(name: str, doc: str, formula: str, expansion: str, function: Callable[[float], float],
-               values: Sequence[float]) -> Instruction:
-    """A floating-point function of one operand; the example's results are ``function`` of its inputs."""
+               values: Sequence[float], *, elements: str | None = None, exact: bool = False) -> Instruction:
+    """A floating-point function of one operand, which bodies call ``math.`` and the name, or ``elements``; the example's results are
+    ``function`` of its inputs."""
     shown = example(f"{name}.F64 v0, v9", ("F64", [function(x) for x in values]), ("F64", values))
-    return operation(name, "map math", "a", doc, formula, FLOATS, EXPANDED, shown, macro=Macro(expansion, FLOATS))
+    return operation(name, "map math", "a", doc, formula, FLOATS, EXPANDED, shown, macro=Macro(expansion, FLOATS),
+                     elements=f"math.{name[1:].lower()}" if elements is None else elements, exact=exact)

@@ -46,7 +46,7 @@ int32_t usable_processors() {
 
 int tensor_info(const ftm_program* program, int32_t first, int32_t count, int32_t index, ftm_tensor_info* info) {
   if (index < 0 || index >= count) return -1;
-  const ftm::BufferDecl& b = program->loaded->program->buffers[size_t(first + index)];
+  const ftm::BufferDecl& b = program->loaded->program->buffers[size_t(first) + size_t(index)];
   *info = {b.name.c_str(), int32_t(b.type), int32_t(b.shape.size()), b.shape.data(), uint64_t(b.bytes), b.alias};
   return 0;
 }
@@ -133,7 +133,7 @@ ftm_job* ftm_submit(
       const ftm::BufferDecl& b = p.buffers[i];
       uint8_t*& at = job->buffers[i];
       if (b.kind == ftm::isa::FTM_BUFFER_CONST) at = p.constants.data() + b.offset;
-      if (i >= size_t(p.inputs + p.outputs)) continue;
+      if (i >= size_t(p.inputs) + size_t(p.outputs)) continue;
       at = static_cast<uint8_t*>(i < size_t(p.inputs) ? inputs[i] : outputs[i - size_t(p.inputs)]);
       if (!at && b.bytes > 0) throw Error("ftm_submit: no address for " + b.name);
     }

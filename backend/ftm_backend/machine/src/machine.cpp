@@ -172,7 +172,7 @@ void Machine::seat(Seat& seat, int32_t id) {
     mine.slots.assign(size_t(program.slots), Slot{});
     for (const TileDecl& t : program.tiles)
       for (int32_t k = 0; k < t.depth; ++k)
-        mine.slots[size_t(t.first_slot + k)] = {
+        mine.slots[size_t(t.first_slot) + size_t(k)] = {
             const_cast<uint8_t*>(bases[t.space]) + t.offset + k * t.slot_bytes, 0, 0};
     std::copy(bases, bases + 4, mine.bases);
   }

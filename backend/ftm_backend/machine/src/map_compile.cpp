@@ -13,89 +13,6 @@
 namespace ftm {
 namespace {
 
-constexpr Op kNoOp = Op::Count;
-
-Op operation_of(uint16_t opcode) {
-  switch (opcode) {
-    default:
-      return kNoOp;
-      // clang-format off
-#define FTM_CASE(NAME, Name) case isa::FTM_OP_V##NAME: return Op::Name;
-        FTM_CASE(MOV, Mov) FTM_CASE(ADD, Add) FTM_CASE(SUB, Sub) FTM_CASE(MUL, Mul) FTM_CASE(FMA, Fma)
-        FTM_CASE(DIV, Div) FTM_CASE(REM, Rem) FTM_CASE(NEG, Neg) FTM_CASE(ABS, Abs) FTM_CASE(MIN, Min)
-        FTM_CASE(MAX, Max) FTM_CASE(MINN, MinN) FTM_CASE(MAXN, MaxN) FTM_CASE(COPYSIGN, CopySign)
-        FTM_CASE(AND, And) FTM_CASE(OR, Or) FTM_CASE(XOR, Xor) FTM_CASE(NOT, Not)
-        FTM_CASE(SHL, Shl) FTM_CASE(SHR, Shr) FTM_CASE(SHRU, ShrU)
-        FTM_CASE(CMPEQ, CmpEq) FTM_CASE(CMPNE, CmpNe) FTM_CASE(CMPLT, CmpLt) FTM_CASE(CMPLE, CmpLe)
-        FTM_CASE(CMPGT, CmpGt) FTM_CASE(CMPGE, CmpGe) FTM_CASE(SEL, Sel)
-        FTM_CASE(EXP, Exp) FTM_CASE(EXP2, Exp2) FTM_CASE(EXPM1, ExpM1) FTM_CASE(LOG, Log) FTM_CASE(LOG1P, Log1p)
-        FTM_CASE(LOG2, Log2) FTM_CASE(LOG10, Log10) FTM_CASE(SQRT, Sqrt) FTM_CASE(RSQRT, RSqrt) FTM_CASE(RCP, Rcp)
-        FTM_CASE(CBRT, Cbrt) FTM_CASE(SIN, Sin) FTM_CASE(COS, Cos) FTM_CASE(TAN, Tan) FTM_CASE(ASIN, Asin)
-        FTM_CASE(ACOS, Acos) FTM_CASE(ATAN, Atan) FTM_CASE(ATAN2, Atan2) FTM_CASE(SINH, Sinh) FTM_CASE(COSH, Cosh)
-        FTM_CASE(TANH, Tanh) FTM_CASE(ASINH, Asinh) FTM_CASE(ACOSH, Acosh) FTM_CASE(ATANH, Atanh)
-        FTM_CASE(ERF, Erf) FTM_CASE(ERFC, Erfc) FTM_CASE(POW, Pow) FTM_CASE(FLOOR, Floor) FTM_CASE(CEIL, Ceil)
-        FTM_CASE(ROUND, Round) FTM_CASE(TRUNC, Trunc)
-#undef FTM_CASE
-      // clang-format on
-  }
-}
-
-int operand_count(Op op) {
-  switch (op) {
-    case Op::Fma:
-    case Op::Sel: return 3;
-    case Op::Add:
-    case Op::Sub:
-    case Op::Mul:
-    case Op::Div:
-    case Op::Rem:
-    case Op::Min:
-    case Op::Max:
-    case Op::MinN:
-    case Op::MaxN:
-    case Op::And:
-    case Op::Or:
-    case Op::Xor:
-    case Op::Shl:
-    case Op::Shr:
-    case Op::ShrU:
-    case Op::CmpEq:
-    case Op::CmpNe:
-    case Op::CmpLt:
-    case Op::CmpLe:
-    case Op::CmpGt:
-    case Op::CmpGe:
-    case Op::Atan2:
-    case Op::Pow:
-    case Op::CopySign: return 2;
-    default: return 1;
-  }
-}
-
-bool is_compare(Op op) {
-  return op >= Op::CmpEq && op <= Op::CmpGe;
-}
-
-// Whether a half's result is one of its values without rounding.
-bool keeps_halves(Op op) {
-  switch (op) {
-    case Op::Neg:
-    case Op::Abs:
-    case Op::Min:
-    case Op::Max:
-    case Op::MinN:
-    case Op::MaxN:
-    case Op::Sel:
-    case Op::CopySign:
-    case Op::Floor:
-    case Op::Ceil:
-    case Op::Round:
-    case Op::Trunc:
-    case Op::Rem: return true;
-    default: return is_compare(op);
-  }
-}
-
 class BodyCompiler {
  public:
   BodyCompiler(const Program& program, const ImageMaps& image, const isa::Map& map, MapPlan& plan, bool along)
@@ -221,9 +138,9 @@ class BodyCompiler {
   }
 
   int emit(Op op, Type compute, Type result, std::array<int, 3> src) {
-    if (op == Op::CmpGt || op == Op::CmpGe) {
+    if (const Op kernel = isa::kStrips[int(op)].kernel; kernel != op) {
       std::swap(src[0], src[1]);
-      op = op == Op::CmpGt ? Op::CmpLt : Op::CmpLe;
+      op = kernel;
     }
     const StripFn* variants = table_.strip[int(op)][int(compute)];
     require(variants[0] != nullptr, "an operation on a type that it does not take");
@@ -284,19 +201,19 @@ class BodyCompiler {
     line_ = in.line;
     require(in.type < isa::FTM_TYPE_COUNT && in.from_ < isa::FTM_TYPE_COUNT, "a map operation's type");
     const Type type = Type(in.type);
-    const Op op = operation_of(in.opcode);
+    const Op op = in.opcode < isa::FTM_OP_COUNT ? isa::kStripOf[in.opcode] : Op::Count;
     if (op == Op::Mov) return write(in.dst, read(in.src[0]));
-    if (op != kNoOp) {
-      const int count = operand_count(op);
+    if (op != Op::Count) {
+      const isa::StripFacts& facts = isa::kStrips[int(op)];
       std::array<int, 3> src{-1, -1, -1};
-      for (int k = 0; k < count; ++k) {
+      for (int k = 0; k < facts.operands; ++k) {
         src[k] = read(in.src[k]);
-        const Type wanted = op == Op::Sel && k == 0 ? Type::B1 : type;
+        const Type wanted = facts.choosing && k == 0 ? Type::B1 : type;
         require(code_.values[src[k]].type == wanted, "an operand of another type");
       }
-      const Type result = is_compare(op) ? Type::B1 : type;
+      const Type result = facts.mask ? Type::B1 : type;
       int v = emit(op, strip_type(type), result, src);
-      if (is_half(type) && !keeps_halves(op)) v = emit_convert(table_.convert[int(Type::F32)][int(type)], type, v);
+      if (is_half(type) && !facts.exact) v = emit_convert(table_.convert[int(Type::F32)][int(type)], type, v);
       return write(in.dst, v);
     }
     StripOp s{};

@@ -154,7 +154,7 @@ void run_windows(Core& core, const Windows& operands, uint16_t flags) {
   if (p.k != sb.rows)
     throw Fault("A " + extents(p.m, p.k) + " and B " + extents(sb.rows, sb.columns) + " do not multiply");
   last += start;
-  if (p.m > 0 && p.k > 0 && last >= int64_t(ta.rows) * ta.columns)
+  if (p.m > 0 && p.k > 0 && last >= __int128(ta.rows) * ta.columns)
     throw Fault(
         "the windows reach element " + std::to_string(int64_t(last)) + " of " + ta.name + ", which has " +
         std::to_string(int64_t(ta.rows) * ta.columns));

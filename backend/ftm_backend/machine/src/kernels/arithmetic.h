@@ -240,8 +240,8 @@ void put_common(KernelTable& table, Type type) {
   put_binary<T, T, Rem>(table, Op::Rem, type, false);
   put_binary<T, T, Min>(table, Op::Min, type, floating<T>);
   put_binary<T, T, Max>(table, Op::Max, type, floating<T>);
-  put_binary<T, T, MinN>(table, Op::MinN, type, floating<T>);
-  put_binary<T, T, MaxN>(table, Op::MaxN, type, floating<T>);
+  put_binary<T, T, MinN>(table, Op::Minn, type, floating<T>);
+  put_binary<T, T, MaxN>(table, Op::Maxn, type, floating<T>);
   StripFn* slot = table.strip[int(Op::Fma)][int(type)];
   slot[0] = fused<T, 0>;
   if (wide) {
@@ -252,10 +252,10 @@ void put_common(KernelTable& table, Type type) {
     slot[6] = fused<T, 6>;
   }
   // a > b is b < a: the compares share four loops, see the map compiler.
-  put_binary<uint8_t, T, Eq>(table, Op::CmpEq, type, wide);
-  put_binary<uint8_t, T, Ne>(table, Op::CmpNe, type, wide);
-  put_binary<uint8_t, T, Lt>(table, Op::CmpLt, type, wide);
-  put_binary<uint8_t, T, Le>(table, Op::CmpLe, type, wide);
+  put_binary<uint8_t, T, Eq>(table, Op::Cmpeq, type, wide);
+  put_binary<uint8_t, T, Ne>(table, Op::Cmpne, type, wide);
+  put_binary<uint8_t, T, Lt>(table, Op::Cmplt, type, wide);
+  put_binary<uint8_t, T, Le>(table, Op::Cmple, type, wide);
   put_select<T>(table, type);
 }
 
@@ -269,14 +269,14 @@ void put_integer(KernelTable& table, Type type) {
   put_unary<T, Not>(table, Op::Not, type);
   put_binary<T, T, Shl>(table, Op::Shl, type, wide);
   put_binary<T, T, Shr>(table, Op::Shr, type, wide);
-  put_binary<T, T, ShrU>(table, Op::ShrU, type, wide);
+  put_binary<T, T, ShrU>(table, Op::Shru, type, wide);
 }
 
 static void put_arithmetic(KernelTable& table) {
   put_common<double>(table, Type::F64);
   put_common<float>(table, Type::F32);
-  put_binary<double, double, CopySign>(table, Op::CopySign, Type::F64, false);
-  put_binary<float, float, CopySign>(table, Op::CopySign, Type::F32, false);
+  put_binary<double, double, CopySign>(table, Op::Copysign, Type::F64, false);
+  put_binary<float, float, CopySign>(table, Op::Copysign, Type::F32, false);
   put_integer<int64_t>(table, Type::I64);
   put_integer<int32_t>(table, Type::I32);
   put_integer<int16_t>(table, Type::I16);
@@ -285,7 +285,7 @@ static void put_arithmetic(KernelTable& table) {
   // Truth values are bytes 0 and 1: and, or and the order are the bytes' own; a sum is "or", a product "and".
   for (int op = 0; op < kOps; ++op)
     for (int v = 0; v < 8; ++v) table.strip[op][int(Type::B1)][v] = table.strip[op][int(Type::U8)][v];
-  for (Op op : {Op::Sub, Op::Neg, Op::Fma, Op::Shl, Op::Shr, Op::ShrU})
+  for (Op op : {Op::Sub, Op::Neg, Op::Fma, Op::Shl, Op::Shr, Op::Shru})
     for (int v = 0; v < 8; ++v) table.strip[int(op)][int(Type::B1)][v] = nullptr;
   put_binary<uint8_t, uint8_t, Or>(table, Op::Add, Type::B1, false);
   put_binary<uint8_t, uint8_t, And>(table, Op::Mul, Type::B1, false);

@@ -1,6 +1,8 @@
 // Strip loops of the elementary functions: vectors where there is a vector version, else libm by element.
 #pragma once
 
+#include <utility>
+
 #include "kernels/math_f32.h"
 
 namespace ftm {
@@ -55,100 +57,86 @@ void sine_f32(void* d, const void* a, const void*, const void*, int64_t n) {
   }
 }
 
-struct SqrtOf {
+// A kernel by element, for F32 and F64. What is specialized here is in the table; nothing else has to be told of it.
+template <Op> struct Function { static constexpr bool absent = true; };
+struct Present { static constexpr bool absent = false; };
+
+template <> struct Function<Op::Sqrt> : Present {
   FTM_INLINE_MEMBER float of(float a) { return __builtin_sqrtf(a); }
   FTM_INLINE_MEMBER double of(double a) { return __builtin_sqrt(a); }
 };
-struct RSqrtOf {
-  template <class T> FTM_INLINE_MEMBER T of(T a) { return T(1) / SqrtOf::of(a); }
+template <> struct Function<Op::Rsqrt> : Present {
+  template <class T> FTM_INLINE_MEMBER T of(T a) { return T(1) / Function<Op::Sqrt>::of(a); }
 };
-struct RcpOf {
+template <> struct Function<Op::Rcp> : Present {
   template <class T> FTM_INLINE_MEMBER T of(T a) { return T(1) / a; }
 };
 
 #define FTM_LIBM(Name, function)                                               \
-  struct Name {                                                                \
+  template <> struct Function<Op::Name> : Present {                            \
     FTM_INLINE_MEMBER float of(float a) { return __builtin_##function##f(a); } \
     FTM_INLINE_MEMBER double of(double a) { return __builtin_##function(a); }  \
   };
-FTM_LIBM(ExpOf, exp)
-FTM_LIBM(ExpM1Of, expm1)
-FTM_LIBM(Exp2Of, exp2)
-FTM_LIBM(LogOf, log)
-FTM_LIBM(Log1pOf, log1p)
-FTM_LIBM(Log2Of, log2)
-FTM_LIBM(Log10Of, log10)
-FTM_LIBM(CbrtOf, cbrt)
-FTM_LIBM(SinOf, sin)
-FTM_LIBM(CosOf, cos)
-FTM_LIBM(TanOf, tan)
-FTM_LIBM(AsinOf, asin)
-FTM_LIBM(AcosOf, acos)
-FTM_LIBM(AtanOf, atan)
-FTM_LIBM(SinhOf, sinh)
-FTM_LIBM(CoshOf, cosh)
-FTM_LIBM(TanhOf, tanh)
-FTM_LIBM(AsinhOf, asinh)
-FTM_LIBM(AcoshOf, acosh)
-FTM_LIBM(AtanhOf, atanh)
-FTM_LIBM(ErfOf, erf)
-FTM_LIBM(ErfcOf, erfc)
-FTM_LIBM(FloorOf, floor)
-FTM_LIBM(CeilOf, ceil)
-FTM_LIBM(RoundOf, rint)
-FTM_LIBM(TruncOf, trunc)
+FTM_LIBM(Exp, exp)
+FTM_LIBM(Expm1, expm1)
+FTM_LIBM(Exp2, exp2)
+FTM_LIBM(Log, log)
+FTM_LIBM(Log1p, log1p)
+FTM_LIBM(Log2, log2)
+FTM_LIBM(Log10, log10)
+FTM_LIBM(Cbrt, cbrt)
+FTM_LIBM(Sin, sin)
+FTM_LIBM(Cos, cos)
+FTM_LIBM(Tan, tan)
+FTM_LIBM(Asin, asin)
+FTM_LIBM(Acos, acos)
+FTM_LIBM(Atan, atan)
+FTM_LIBM(Sinh, sinh)
+FTM_LIBM(Cosh, cosh)
+FTM_LIBM(Tanh, tanh)
+FTM_LIBM(Asinh, asinh)
+FTM_LIBM(Acosh, acosh)
+FTM_LIBM(Atanh, atanh)
+FTM_LIBM(Erf, erf)
+FTM_LIBM(Erfc, erfc)
+FTM_LIBM(Floor, floor)
+FTM_LIBM(Ceil, ceil)
+FTM_LIBM(Round, rint)
+FTM_LIBM(Trunc, trunc)
 #undef FTM_LIBM
 
-struct Atan2Of {
+template <> struct Function<Op::Atan2> : Present {
   FTM_INLINE_MEMBER float of(float a, float b) { return __builtin_atan2f(a, b); }
   FTM_INLINE_MEMBER double of(double a, double b) { return __builtin_atan2(a, b); }
 };
-struct PowOf {
+template <> struct Function<Op::Pow> : Present {
+  FTM_INLINE_MEMBER float of(float a, float b) { return __builtin_powf(a, b); }
   FTM_INLINE_MEMBER double of(double a, double b) { return __builtin_pow(a, b); }
 };
 
-template <class F>
-void put_both(KernelTable& table, Op op) {
-  put_unary<float, F>(table, op, Type::F32);
-  put_unary<double, F>(table, op, Type::F64);
+template <Op op>
+void put_function(KernelTable& table) {
+  using F = Function<op>;
+  if constexpr (F::absent) {
+    return;
+  } else if constexpr (isa::kStrips[int(op)].operands == 1) {
+    put_unary<float, F>(table, op, Type::F32);
+    put_unary<double, F>(table, op, Type::F64);
+  } else {
+    put_binary<float, float, F>(table, op, Type::F32, false);
+    put_binary<double, double, F>(table, op, Type::F64, false);
+  }
+}
+template <size_t... I>
+void put_functions(KernelTable& table, std::index_sequence<I...>) {
+  (put_function<Op(I)>(table), ...);
 }
 
 static void put_math(KernelTable& table) {
-  put_both<ExpOf>(table, Op::Exp);
-  put_both<ExpM1Of>(table, Op::ExpM1);
-  put_both<Exp2Of>(table, Op::Exp2);
-  put_both<LogOf>(table, Op::Log);
-  put_both<Log1pOf>(table, Op::Log1p);
-  put_both<Log2Of>(table, Op::Log2);
-  put_both<Log10Of>(table, Op::Log10);
-  put_both<SqrtOf>(table, Op::Sqrt);
-  put_both<RSqrtOf>(table, Op::RSqrt);
-  put_both<RcpOf>(table, Op::Rcp);
-  put_both<CbrtOf>(table, Op::Cbrt);
-  put_both<SinOf>(table, Op::Sin);
-  put_both<CosOf>(table, Op::Cos);
-  put_both<TanOf>(table, Op::Tan);
-  put_both<AsinOf>(table, Op::Asin);
-  put_both<AcosOf>(table, Op::Acos);
-  put_both<AtanOf>(table, Op::Atan);
-  put_both<SinhOf>(table, Op::Sinh);
-  put_both<CoshOf>(table, Op::Cosh);
-  put_both<TanhOf>(table, Op::Tanh);
-  put_both<AsinhOf>(table, Op::Asinh);
-  put_both<AcoshOf>(table, Op::Acosh);
-  put_both<AtanhOf>(table, Op::Atanh);
-  put_both<ErfOf>(table, Op::Erf);
-  put_both<ErfcOf>(table, Op::Erfc);
-  put_both<FloorOf>(table, Op::Floor);
-  put_both<CeilOf>(table, Op::Ceil);
-  put_both<RoundOf>(table, Op::Round);
-  put_both<TruncOf>(table, Op::Trunc);
-  put_binary<float, float, Atan2Of>(table, Op::Atan2, Type::F32, false);
-  put_binary<double, double, Atan2Of>(table, Op::Atan2, Type::F64, false);
-  put_binary<double, double, PowOf>(table, Op::Pow, Type::F64, false);
+  put_functions(table, std::make_index_sequence<kOps>());
   const auto put = [&](Op op, StripFn fn) { table.strip[int(op)][int(Type::F32)][0] = fn; };
   put(Op::Exp, exp_f32);
-  put(Op::ExpM1, expm1_f32);
+  put(Op::Expm1, expm1_f32);
   put(Op::Exp2, exp2_f32);
   put(Op::Log, log_f32);
   put(Op::Log1p, log1p_f32);

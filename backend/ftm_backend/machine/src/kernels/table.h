@@ -7,25 +7,16 @@
 
 #include <cstdint>
 
+#include "isa_gen.h"
 #include "types.h"
 
 namespace ftm {
 
 constexpr int64_t kSlack = 64;
 
-// Operations on strips.  Those before Exp exist for every type they make sense for; Exp and later for F32
-// and F64 only.  Compares write one byte (0 or 1) per element; Sel reads such a mask as its first operand.
-// clang-format off
-enum class Op : uint8_t {
-    Mov, Add, Sub, Mul, Fma, Div, Rem, Neg, Abs, Min, Max, MinN, MaxN,
-    And, Or, Xor, Not, Shl, Shr, ShrU,
-    CmpEq, CmpNe, CmpLt, CmpLe, CmpGt, CmpGe, Sel,
-    Exp, ExpM1, Exp2, Log, Log1p, Log2, Log10, Sqrt, RSqrt, Rcp, Cbrt,
-    Sin, Cos, Tan, Asin, Acos, Atan, Atan2, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Erf, Erfc, Pow,
-    Floor, Ceil, Round, Trunc, CopySign,
-    Count
-};
-// clang-format on
+// Operations on strips, as the instruction table lists them. Compares write one byte (0 or 1) per element; Sel reads such a
+// mask as its first operand.
+using Op = isa::Strip;
 constexpr int kOps = static_cast<int>(Op::Count);
 
 enum class Reduction : uint8_t { Sum, Prod, Min, Max, And, Or };
