@@ -141,7 +141,8 @@ def _result_of(value: Value) -> Result:
 
 def _elements(index: Affine, loops: Sequence[int]) -> tuple[int, Dims]:
     """Which elements an access touches, whatever the order of its loops."""
-    first, dims = index.const, []
+    first = index.const
+    dims: list[tuple[int, int]] = []
     for stride, extent in sorted(zip(index.coeffs, loops, strict=True), key=lambda pair: abs(pair[0])):
         if not stride or extent == 1:
             continue

@@ -165,9 +165,9 @@ class Data:
         return [self._scalar(scalar, values.get(scalar.name)) for scalar in self.program.scalars()]
 
     def _scalar(self, scalar: ScalarArgument, value: Any) -> float | int:
-        if value is None and self.generator is None:
-            raise UsageError(f"no value for scalar {scalar.name} ({scalar.dtype}): give --scalar {scalar.name}=VALUE")
         if value is None:
+            if self.generator is None:
+                raise UsageError(f"no value for scalar {scalar.name} ({scalar.dtype}): give --scalar {scalar.name}=VALUE")
             value = self.generator.uniform(0.1, 1.0) if scalar.dtype == "f64" else self.generator.integers(0, 8)
         try:
             number = float(value) if scalar.dtype == "f64" else int(value)
