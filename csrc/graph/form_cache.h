@@ -19,14 +19,15 @@ inline uint64_t tagged(Tag tag, uint64_t payload) {
   return static_cast<uint64_t>(tag) << 56 | payload;
 }
 
-// Whoever owns it guards it.
+// Two generations: when the young one is full it becomes the old one, and what of that nobody has asked for meanwhile is
+// forgotten. Shapes that never come back must not pile up, and nodes keep their own forms. Whoever owns it guards it.
 class FormCache {
  public:
-  // Forgets all when it holds `most` hashes: shapes that never come back must not pile up, and nodes keep their own.
+  // Holds up to `most` hashes.
   explicit FormCache(size_t most) : most_(most) {}
 
-  // Null if there is none. `hash`: hash_words of the key.
-  const FormPtr* find(const Key& key, uint64_t hash) const;
+  // Null if there is none. `hash`: hash_words of the key. What it points to stays until the next call of anything here.
+  const FormPtr* find(const Key& key, uint64_t hash);
   const FormPtr& keep(const Key& key, uint64_t hash, FormPtr form);
   void clear();
 
@@ -35,8 +36,12 @@ class FormCache {
     std::vector<uint64_t> key;
     FormPtr form;
   };
+  using Entries = ska::flat_hash_map<uint64_t, std::vector<Entry>>;
+
+  static const FormPtr* find_in(const Entries& entries, const Key& key, uint64_t hash);
+
   size_t most_;
-  ska::flat_hash_map<uint64_t, std::vector<Entry>> entries_;
+  Entries young_, old_;
 };
 
 } // namespace ftm

@@ -69,6 +69,24 @@ def test_memory_of_a_steady_loop_is_flat() -> None:
     assert grown_bytes == 0
 
 
+SHAPES = """
+import resource, torch
+x = torch.ones(1, device="ftm")
+def record(sizes):
+    for n in sizes:
+        (x.expand(n, 1) + 1).sum(1)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = record(range(2, 6000))
+print(record(range(6000, 12000)) - before)
+"""
+
+
+def test_memory_does_not_grow_with_the_shapes_that_were_recorded() -> None:
+    done = subprocess.run([sys.executable, "-c", SHAPES], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 8192, f"peak resident size grew by {done.stdout.strip()} KiB over 6,000 shapes"
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_assembly_replays_in_checked_mode(name: str, tmp_path) -> None:
     """Each program that ran gives the same results from its `.lan` text, through `ftm-run --checked`."""
