@@ -186,7 +186,7 @@ _many({
     "tril": lambda a, n: a.tril(_small(n[0])), "zeros like": lambda a, n: torch.zeros_like(a), "new": lambda a, n: a.new_ones(n[0] % 4),
     "deepcopy": lambda a, n: copy.deepcopy(a.detach()), "pickle": lambda a, n: pickle.loads(pickle.dumps(a.detach())), "file": _around,
     "item": lambda a, n: a.item() * 0, "list": lambda a, n: a.to("cpu", copy=True).tolist() and a, "cpu": lambda a, n: a.cpu().to(a.device, copy=True),
-    "numpy": lambda a, n: torch.from_numpy(a.detach().cpu().float().numpy()).to(a.device, copy=True), "storage": _storage,
+    "numpy": lambda a, n: torch.from_numpy(a.detach().cpu().float().clone().numpy()).to(a.device, copy=True), "storage": _storage,
     "channels last": lambda a, n: a.contiguous(memory_format=torch.channels_last), "pool": lambda a, n: F.max_pool2d(a, 2),
     "one hot": lambda a, n: F.one_hot(a.abs() % 5, 6), "embedding": lambda a, n: F.embedding(_indices(a, 0, n), a),
     "norm squared": lambda a, n: (a * a).sum(),

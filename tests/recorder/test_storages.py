@@ -153,3 +153,31 @@ def test_lazy_clones() -> None:
 def test_copies_of_one_element_of_any_stride() -> None:
     one = torch.tensor(2.0).to("ftm").repeat(1)  # the reference executor leaves it with a stride of 0
     assert copy.deepcopy(one).tolist() == [2.0]
+
+
+def _strided(device: str) -> list[Tensor]:
+    x = torch.arange(12.0, device=device)
+    return [x[3:3:2], x.view(3, 4).t(), x[::2], x.view(3, 4)[:, ::2], x.view(1, 12)[:, ::3], x.view(3, 4)[:0].t(), x[:1].expand(3, 4)]
+
+
+def test_a_new_storage_keeps_strides_of_equal_sizes() -> None:
+    def laid_out(device: str) -> list[Any]:
+        def storage() -> torch.UntypedStorage:
+            return torch.ones(12, device=device).untyped_storage()
+
+        changes: list[Callable[[Tensor], Tensor]] = [
+            lambda x: x.set_(),
+            lambda x: x.set_(storage()),
+            lambda x: x.set_(torch.ones(4, 3, device=device)),
+            lambda x: x.set_(storage(), 0, x.shape),
+            lambda x: x.set_(storage(), 0, (4, 3)),
+            lambda x: x.set_(storage(), 0, (3, 4), (1, 3)),
+        ]
+        layouts = []
+        for change in changes:
+            for x in _strided(device):
+                change(x)
+                layouts.append((x.shape, x.stride(), x.storage_offset(), x.untyped_storage().nbytes(), x.tolist()))
+        return layouts
+
+    assert laid_out("ftm") == laid_out("cpu")
