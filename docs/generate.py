@@ -4,7 +4,7 @@
     python docs/generate.py --check   # exit 1 and say what is stale
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; `PARTS` says what makes it.
-`docs/isa.md` is generated whole, by `python -m ftm_backend.isa.docs`.
+`docs/isa.md` is generated whole, by `python -m ftm_backend.manual.isa`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import importlib.util
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 __all__ = ["GROUP", "PluginError", "identity", "load"]
 
@@ -37,13 +38,14 @@ def _distribution(point: metadata.EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist else "an unnamed package"
 
 
-def load() -> None:
-    """Imports the modules of all entry points; raises PluginError, and then none of its records is left."""
-    from ftm_backend.frontend.ops.record import RECORDS
-    from ftm_backend.frontend.ops.recording import FACTS
+def load(*registers: dict[str, Any]) -> None:
+    """Imports the modules of all entry points; ``registers``: what they enter their records into.
 
+    Raises:
+        PluginError: a module that cannot be used; nothing of it is left in the registers.
+    """
     for point in _entry_points():
-        before, facts, loaded = dict(RECORDS), dict(FACTS), {name for name in _UNWANTED if name in sys.modules}
+        before, loaded = [dict(register) for register in registers], {name for name in _UNWANTED if name in sys.modules}
         try:
             importlib.import_module(point.value)
             unwanted = [name for name in _UNWANTED if name in sys.modules and name not in loaded]
@@ -51,10 +53,9 @@ def load() -> None:
                 raise ImportError(f"it imports {unwanted[0]}, which the compiler's process is to do without: put the records in"
                                   " a module of their own, outside packages that import it")
         except Exception as error:
-            RECORDS.clear()
-            RECORDS.update(before)
-            FACTS.clear()
-            FACTS.update(facts)
+            for register, content in zip(registers, before, strict=True):
+                register.clear()
+                register.update(content)
             sys.modules.pop(point.value, None)
             raise PluginError(f"the op records of {_distribution(point)} (entry point {point.name} = {point.value} in the group"
                               f" {GROUP}) cannot be loaded: {error}; repair or uninstall {_distribution(point)}") from error

@@ -24,7 +24,7 @@ def test_links_and_paths_resolve(path: Path) -> None:
     assert broken == []
 
 
-@pytest.mark.parametrize("generator", [["docs/generate.py"], ["-m", "ftm_backend.isa.docs"]])
+@pytest.mark.parametrize("generator", [["docs/generate.py"], ["-m", "ftm_backend.manual.isa"]])
 def test_generated_parts_are_fresh(generator: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, *generator, "--check"], cwd=ROOT, capture_output=True, text=True, timeout=300

@@ -25,8 +25,8 @@ from run import PROGRAMS
 
 from ftm_backend import isa
 from ftm_backend.executable import Executable
+from ftm_backend.instructions.table import INSTRUCTIONS
 from ftm_backend.isa.examples import case as example
-from ftm_backend.isa.table import INSTRUCTIONS
 from ftm_backend.machine.build import sanitized
 from ftm_backend.machine.emulator import Machine, MachineError
 from ftm_lazy.cache import DiskCache, Key

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ftm_backend import isa
+from ftm_backend.instructions.table import INSTRUCTIONS
 from ftm_backend.isa.examples import case
-from ftm_backend.isa.table import INSTRUCTIONS
 from ftm_backend.machine import Machine
 
 ROWS = pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.name)

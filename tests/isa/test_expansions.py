@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ftm_backend.isa import costs
-from ftm_backend.isa.expansions import circular
-from ftm_backend.isa.expansions.body import SEEDS, runnable
-from ftm_backend.isa.instruction import SAME, Instruction
-from ftm_backend.isa.table import BY_NAME, INSTRUCTIONS
+from ftm_backend.instructions import costs
+from ftm_backend.instructions.expansions import circular
+from ftm_backend.instructions.expansions.body import SEEDS, runnable
+from ftm_backend.instructions.instruction import SAME, Instruction
+from ftm_backend.instructions.table import BY_NAME, INSTRUCTIONS
 from ftm_backend.machine import Machine
 from ftm_backend.machine.emulator import DTYPES, TOKENS
 from machine.machine_programs import MapProgram, from_bf16, run_text, suffix, to_bf16

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from ftm_backend.isa.program import Buffer
-from ftm_backend.tools import compare, ftm_run
+from ftm_backend.machine import compare
+from ftm_backend.tools import ftm_run
 
 TEXT = """\
 @program axpb, host

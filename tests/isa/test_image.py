@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from ftm_backend import isa
-from ftm_backend.isa import header, layout, table
+from ftm_backend.instructions import table
+from ftm_backend.isa import header, layout
 from ftm_backend.isa.image import read_sections
 from ftm_backend.isa.typing_map import KIND
 from ftm_backend.machine import Machine

@@ -5,16 +5,17 @@ import re
 import numpy as np
 
 from ftm_backend import isa
-from ftm_backend.isa import docs, table
+from ftm_backend.instructions import table
 from ftm_backend.machine import Machine
+from ftm_backend.manual import isa as manual
 
 
 def test_manual_is_fresh():
-    assert docs.main(["--check"]) == 0
+    assert manual.main(["--check"]) == 0
 
 
 def test_every_instruction_has_a_chapter():
-    text = docs.PATH.read_text()
+    text = manual.PATH.read_text()
     for row in table.INSTRUCTIONS:
         name = row.name.strip("@")
         assert f"\n### {name}\n" in text
@@ -23,14 +24,14 @@ def test_every_instruction_has_a_chapter():
 
 
 def test_every_program_in_the_manual_assembles():
-    programs = re.findall(r"```\n(@program.*?)```", docs.PATH.read_text(), re.DOTALL)
+    programs = re.findall(r"```\n(@program.*?)```", manual.PATH.read_text(), re.DOTALL)
     assert len(programs) > 30
     for text in programs:
         isa.assemble(text)
 
 
 def test_the_complete_program_computes_on_any_number_of_cores():
-    text = re.search(r"```\n(@program axpb.*?)```", docs.PATH.read_text(), re.DOTALL)[1]
+    text = re.search(r"```\n(@program axpb.*?)```", manual.PATH.read_text(), re.DOTALL)[1]
     x = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
     for cores in (1, 2, 3):
         for checked in (False, True):

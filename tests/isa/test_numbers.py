@@ -6,8 +6,8 @@ import struct
 import numpy as np
 import pytest
 
+from ftm_backend.instructions.types import BY_SUFFIX
 from ftm_backend.isa.numbers import to_bits
-from ftm_backend.isa.types import BY_SUFFIX
 
 SPECIAL = [0.0, -0.0, 1.0, -1.5, 1e-45, 7e-46, 1e-40, 3.4028235e38, 3.4028236e38, 1e39, -1e39, 65504.0, 65519.9, 65520.0,
            5.96e-8, 2.98e-8, 2.99e-8, math.inf, -math.inf, math.pi, 1 / 3, 2.0**-133, 2.0**-134, 1.5 * 2.0**-134]

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ftm_backend.isa import costs
-from ftm_backend.isa.expansions import moving, products
-from ftm_backend.isa.expansions.unit import Unit
-from ftm_backend.isa.table import BY_NAME
+from ftm_backend.instructions import costs
+from ftm_backend.instructions.expansions import moving, products
+from ftm_backend.instructions.expansions.unit import Unit
+from ftm_backend.instructions.table import BY_NAME
 from ftm_backend.machine import Machine, cycles_cost, presets, rules
 from machine.machine_programs import run_text
 

@@ -36,13 +36,13 @@ def unit_edges() -> set[Edge]:
 
 
 def imported(path: Path) -> set[str]:
-    """The absolute names of all modules that a Python file imports, lazily or not."""
+    """The absolute names of what a Python file imports, lazily or not: of modules, and of what it takes out of modules."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
 
 

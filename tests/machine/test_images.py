@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from ftm_backend import isa
+from ftm_backend.instructions.table import OPCODES
 from ftm_backend.isa import layout
-from ftm_backend.isa.table import OPCODES
 from ftm_backend.machine import MachineError
 
 TEXT = """@program t, host

@@ -235,7 +235,7 @@ def test_instruction_sets_agree(kernels):
 
     script = (
         "import numpy as np\nfrom ftm_backend import isa\nfrom ftm_backend.machine import Machine\n"
-        "from ftm_backend.isa.examples import case\nfrom ftm_backend.isa.table import INSTRUCTIONS\n"
+        "from ftm_backend.isa.examples import case\nfrom ftm_backend.instructions.table import INSTRUCTIONS\n"
         "m = Machine(cores=1)\nprint(m.description)\n"
         "for row in INSTRUCTIONS:\n"
         "    c = case(row)\n    p = m.load(isa.assemble(c.text))\n"

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import ftm_backend
-from ftm_backend.isa import header, table
+from ftm_backend.instructions import table
+from ftm_backend.isa import header
 
 PACKAGE = Path(ftm_backend.__file__).parent
 ROW = '''
@@ -26,7 +27,9 @@ template <> struct Function<Op::Hypot> : Present {
 RUN = """
 import numpy as np
 from ftm_backend import isa
-from ftm_backend.isa import docs, examples, header, table
+from ftm_backend.instructions import table
+from ftm_backend.isa import examples, header
+from ftm_backend.manual import isa as manual
 from ftm_backend.machine import Machine, build
 from ftm_backend.tile.map_rules import RULES
 
@@ -43,7 +46,7 @@ for checked in (False, True):
         (half,) = machine.load(isa.assemble(halves)).run([a, b], example.scalars)
         assert half.tolist() == np.hypot(a.astype(np.float32), b.astype(np.float32)).astype(np.float16).tolist(), half
 assert "math.hypot" in RULES  # what a body of linalg calls it
-assert "VHYPOT" in docs.render()
+assert "VHYPOT" in manual.render()
 """
 
 
@@ -58,7 +61,7 @@ def test_a_row_and_a_kernel_make_an_operation(tmp_path: Path) -> None:
     copy = tmp_path / "ftm_backend"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "build", "*.so"))
     shutil.copy(PACKAGE / "machine" / "build.py", copy / "machine")
-    insert(copy / "isa" / "families" / "map_arithmetic.py", '    operation("VCOPYSIGN"', ROW)
+    insert(copy / "instructions" / "families" / "map_arithmetic.py", '    operation("VCOPYSIGN"', ROW)
     insert(copy / "machine" / "src" / "kernels" / "math.h", "template <Op op>\nvoid put_function(", KERNEL)
     done = subprocess.run(
         [sys.executable, "-c", RUN], env=os.environ | {"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True, timeout=600)

@@ -13,12 +13,11 @@ from ftm_backend.conformance.ops import traces
 from ftm_backend.conformance.outcome import Outcome
 from ftm_backend.frontend import Trace
 from ftm_backend.frontend.dtypes import DTYPES
+from ftm_backend.instructions.instruction import Instruction
+from ftm_backend.instructions.table import INSTRUCTIONS
 from ftm_backend.isa import examples
-from ftm_backend.isa.instruction import Instruction
-from ftm_backend.isa.table import INSTRUCTIONS
-from ftm_backend.machine import Machine, MachineError
+from ftm_backend.machine import Machine, MachineError, compare
 from ftm_backend.options import Options
-from ftm_backend.tools import compare
 from ftm_backend.upstream import engine
 
 __all__ = ["models", "run_all"]

@@ -1,7 +1,7 @@
-"""The matrix assembly: one instruction table, and what is made from it.
+"""The matrix assembly: programs of the instructions in ``ftm_backend.instructions`` as text, as objects and as images.
 
 ``parse`` text to a ``Program``, ``str(program)`` back to text, ``assemble`` either to an image that the
-machine loads.  ``docs/isa.md`` is generated from the same table.
+machine loads.
 """
 
 from ftm_backend.isa.errors import AsmError

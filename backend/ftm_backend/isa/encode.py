@@ -5,12 +5,12 @@ One method for each operand kind; an instruction's row in the table says which a
 
 from __future__ import annotations
 
-from ftm_backend.isa import instruction as i
+from ftm_backend.instructions import instruction as i
+from ftm_backend.instructions.table import BY_NAME, OPCODES
+from ftm_backend.instructions.types import SCALAR_REGISTERS, ElementType
 from ftm_backend.isa import program as p
 from ftm_backend.isa.layout import ARGUMENT, DIM, FLAGS, INSTRUCTION, MOST_DIMS, NONE
 from ftm_backend.isa.symbols import BufferSymbol, Parameters, Symbols, TileSymbol
-from ftm_backend.isa.table import BY_NAME, OPCODES
-from ftm_backend.isa.types import SCALAR_REGISTERS, ElementType
 from ftm_backend.sizes import is_integer
 
 Value = tuple[int, int, int]

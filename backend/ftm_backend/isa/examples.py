@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ftm_backend.isa.instruction import Example, Instruction
+from ftm_backend.instructions.instruction import Example, Instruction
+from ftm_backend.instructions.types import BY_TOKEN
 from ftm_backend.isa.printer import shape
 from ftm_backend.isa.symbols import tile_bytes
-from ftm_backend.isa.types import BY_TOKEN
 
 ARRAY_TYPES = {
     "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i64": np.int64, "i32": np.int32,

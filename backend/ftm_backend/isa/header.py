@@ -12,8 +12,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from ftm_backend.isa import layout, table, types
-from ftm_backend.isa.instruction import Instruction
+from ftm_backend.instructions import table, types
+from ftm_backend.instructions.instruction import Instruction
+from ftm_backend.isa import layout
 
 PATH = Path(__file__).resolve().parent.parent / "machine" / "isa_gen.h"
 
@@ -67,7 +68,7 @@ def _struct(record: layout.Record) -> list[str]:
 def render() -> str:
     """The text of the header."""
     lines = [
-        "// Generated from backend/ftm_backend/isa/table.py by `python -m ftm_backend.isa.header --write`; do not edit.",
+        "// Generated from backend/ftm_backend/instructions/table.py by `python -m ftm_backend.isa.header --write`; do not edit.",
         "// Opcodes, types and the layout of a program image (see backend/ftm_backend/isa/layout.py).",
         "// clang-format off",
         "#pragma once", "#include <cstdint>", "", "namespace ftm::isa {", "",

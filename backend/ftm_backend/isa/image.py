@@ -5,7 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from ftm_backend.isa import layout, table
+from ftm_backend.instructions import table
+from ftm_backend.instructions.table import OPCODES
+from ftm_backend.instructions.types import SPACES
+from ftm_backend.isa import layout
 from ftm_backend.isa import program as p
 from ftm_backend.isa.encode import Encoder
 from ftm_backend.isa.layout import INSTRUCTION, NONE
@@ -13,8 +16,6 @@ from ftm_backend.isa.maps import MapEncoder
 from ftm_backend.isa.objects import OBJECTS, Bases, FunctionObject, make_object
 from ftm_backend.isa.parser import parse
 from ftm_backend.isa.symbols import Symbols
-from ftm_backend.isa.table import OPCODES
-from ftm_backend.isa.types import SPACES
 from ftm_backend.sizes import narrow
 
 _ALIGNMENT = 64

@@ -6,10 +6,10 @@ that goes to a full output is computed in the output tile itself where nothing c
 
 from __future__ import annotations
 
+from ftm_backend.instructions.table import ACCESSES, OPCODES, REDUCTIONS, SCOPES
 from ftm_backend.isa import program as p
 from ftm_backend.isa.encode import Encoder
 from ftm_backend.isa.layout import INSTRUCTION, MAP, MAP_INPUT, MAP_OP, MAP_OUTPUT, NONE
-from ftm_backend.isa.table import ACCESSES, OPCODES, REDUCTIONS, SCOPES
 from ftm_backend.isa.typing_map import KIND, Body, Immediates, Operation, Source, Typer
 
 _TEMPORARY, _INPUT, _OUTPUT = KIND["TEMPORARY"], KIND["INPUT"], KIND["OUTPUT"]

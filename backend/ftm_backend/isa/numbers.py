@@ -6,7 +6,7 @@ import math
 import struct
 from typing import cast
 
-from ftm_backend.isa.types import ElementType
+from ftm_backend.instructions.types import ElementType
 from ftm_backend.sizes import Bits, Real, Size, is_integer, real
 
 _FLOAT_LIMIT = {"f32": 3.4028235677973366e38, "f16": 65520.0}

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ftm_backend.instructions.table import OPCODES
 from ftm_backend.isa import layout
 from ftm_backend.isa import program as p
-from ftm_backend.isa.table import OPCODES
 from ftm_backend.recent import Recent
 
 __all__ = ["OBJECTS", "Bases", "FunctionObject", "make_object"]

@@ -22,13 +22,13 @@ import difflib
 import re
 from dataclasses import replace
 
+from ftm_backend.instructions.instruction import ADDRESS, SLOT
+from ftm_backend.instructions.table import ACCESSES, BY_NAME, REDUCTIONS, SCOPES
 from ftm_backend.isa import program as p
 from ftm_backend.isa import scanner
 from ftm_backend.isa.errors import AsmError
-from ftm_backend.isa.instruction import ADDRESS, SLOT
 from ftm_backend.isa.objects import OBJECTS
 from ftm_backend.isa.scanner import OperandError, Operands
-from ftm_backend.isa.table import ACCESSES, BY_NAME, REDUCTIONS, SCOPES
 
 _PREDICATE = re.compile(r"\[\s*(!?)\s*r(\d+)\s*\]\s*", re.ASCII)
 _MAP_WORD = re.compile(r"(.+?)\s*:\s*v(\d+)((?:\.\w+)*)", re.ASCII)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ftm_backend.instructions.instruction import ADDRESS
+from ftm_backend.instructions.table import BY_NAME
 from ftm_backend.isa import program as p
-from ftm_backend.isa.instruction import ADDRESS
-from ftm_backend.isa.table import BY_NAME
 
 
 def print_program(program: p.Program) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ftm_backend.instructions.types import BY_TOKEN, SLOT_ALIGNMENT, SPACES, ElementType
 from ftm_backend.isa import program as p
 from ftm_backend.isa import scanner
 from ftm_backend.isa.errors import AsmError
 from ftm_backend.isa.layout import MOST_BYTES
-from ftm_backend.isa.types import BY_TOKEN, SLOT_ALIGNMENT, SPACES, ElementType
 from ftm_backend.machine import presets
 
 _KIND_ORDER = ("in", "out", "const", "arena")

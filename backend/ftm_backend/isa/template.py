@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from ftm_backend import isa, sizes
+from ftm_backend.instructions.types import BY_TOKEN
 from ftm_backend.isa import layout
 from ftm_backend.isa.numbers import to_bits
-from ftm_backend.isa.types import BY_TOKEN
 from ftm_backend.sizes import PLACEHOLDER, SizeError, evaluator, rounded
 
 __all__ = ["Template", "TemplateError", "assemble"]

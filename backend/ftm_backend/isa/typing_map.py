@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ftm_backend.isa import instruction as i
+from ftm_backend.instructions import instruction as i
+from ftm_backend.instructions.table import BY_NAME, OPCODES
+from ftm_backend.instructions.types import BY_SUFFIX, SCALAR_REGISTERS, VECTOR_REGISTERS, ElementType
 from ftm_backend.isa import program as p
 from ftm_backend.isa.encode import Encoder, Value, same_bits
 from ftm_backend.isa.layout import NONE, OPERAND_KINDS
 from ftm_backend.isa.numbers import to_bits
-from ftm_backend.isa.table import BY_NAME, OPCODES
-from ftm_backend.isa.types import BY_SUFFIX, SCALAR_REGISTERS, VECTOR_REGISTERS, ElementType
 
 KIND = {name: number for number, name in enumerate(OPERAND_KINDS)}
 _TEMPORARY, _INPUT, _IMMEDIATE = KIND["TEMPORARY"], KIND["INPUT"], KIND["IMMEDIATE"]

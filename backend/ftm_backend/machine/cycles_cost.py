@@ -1,8 +1,8 @@
 """What one tile instruction costs on a machine: transfers, matrix products, maps, and what else is a macro.
 
 Pure functions of extents and ``MachineParameters``; the timelines are in ``cycles_timeline``.  All results
-are *modelled*.  Macros cost what their expansions do (``isa.expansions``); matrix products and transposition are charged by the closed
-form of theirs (``machine.rules``), which planners can evaluate for many sizes at once, and a test compares the two.
+are *modelled*.  Macros cost what their expansions do (``instructions.expansions``); matrix products and transposition are charged
+by the closed form of theirs (``machine.rules``), which planners can evaluate for many sizes at once, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ftm_backend.isa import costs
-from ftm_backend.isa.expansions.unit import Unit
-from ftm_backend.isa.table import ACCESSES, BY_NAME, INSTRUCTIONS
-from ftm_backend.isa.types import BY_NUMBER, FLOATS
+from ftm_backend.instructions import costs
+from ftm_backend.instructions.expansions.unit import Unit
+from ftm_backend.instructions.table import ACCESSES, BY_NAME, INSTRUCTIONS
+from ftm_backend.instructions.types import BY_NUMBER, FLOATS
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import MachineParameters
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ftm_backend.instructions.table import OPCODES
 from ftm_backend.isa.layout import NONE
-from ftm_backend.isa.table import OPCODES
 from ftm_backend.machine.cycles_events import Event, Repeat, Slot
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ftm_backend.instructions.table import INSTRUCTIONS, OPCODES
+from ftm_backend.instructions.types import BY_NUMBER, SCALAR_REGISTERS, SPACES
 from ftm_backend.isa.image import read_sections
 from ftm_backend.isa.layout import FLAGS, HEADER, NONE
-from ftm_backend.isa.table import INSTRUCTIONS, OPCODES
-from ftm_backend.isa.types import BY_NUMBER, SCALAR_REGISTERS, SPACES
 from ftm_backend.machine import cycles_cost as cost
 from ftm_backend.machine import rules
 from ftm_backend.machine.cycles_events import Compute, Dma, Enter, Event, Slot, Wait

@@ -1,4 +1,4 @@
-// Generated from backend/ftm_backend/isa/table.py by `python -m ftm_backend.isa.header --write`; do not edit.
+// Generated from backend/ftm_backend/instructions/table.py by `python -m ftm_backend.isa.header --write`; do not edit.
 // Opcodes, types and the layout of a program image (see backend/ftm_backend/isa/layout.py).
 // clang-format off
 #pragma once

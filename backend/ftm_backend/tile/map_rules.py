@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ftm_backend.isa.table import STRIPS
+from ftm_backend.instructions.table import STRIPS
 from ftm_backend.linalg.ir import Node
 from ftm_backend.tile.map_body import BodyWriter, Operand, suffix
 from ftm_backend.tile.tree import Use

@@ -22,8 +22,7 @@ import numpy as np
 from ftm_backend import isa
 from ftm_backend.isa.examples import ARRAY_TYPES
 from ftm_backend.isa.program import Buffer, Program, ScalarArgument
-from ftm_backend.machine import cycles, presets
-from ftm_backend.tools import compare
+from ftm_backend.machine import compare, cycles, presets
 from ftm_backend.tools.files import read_text
 
 _MOST_CORES = 256

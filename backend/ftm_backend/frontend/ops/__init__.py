@@ -8,7 +8,7 @@ from ftm_backend import plugins
 from ftm_backend.frontend import complex_fft, complex_index, complex_ops, complex_pairs  # noqa: F401  (registers the rewrites)
 from ftm_backend.frontend.dtypes import COMPLEX, FLOATS
 from ftm_backend.frontend.ops.record import RECORDS, OpRecord
-from ftm_backend.frontend.ops.recording import recording_table
+from ftm_backend.frontend.ops.recording import FACTS, recording_table
 
 __all__ = ["RECORDS", "OpRecord", "native_ops", "recording_table"]
 
@@ -21,7 +21,7 @@ FAMILIES = ("views", "elementwise", "activation", "arithmetic", "integers", "gam
 
 for _family in FAMILIES:
     importlib.import_module(f"{__name__}.{_family}")
-plugins.load()
+plugins.load(RECORDS, FACTS)
 
 
 def native_ops() -> dict[str, tuple[str, ...]]:

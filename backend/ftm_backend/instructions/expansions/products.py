@@ -1,0 +1,106 @@
+"""Matrix products and sums across the lanes of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ftm_backend.instructions.expansions.unit import Unit, Vector
+
+DOT_COLUMNS = 8
+"""Columns of C in the micro-kernel of dot products: with 6 rows it keeps 48 sums, each a vector along K."""
+
+
+def product(u: Unit, a: np.ndarray, b: np.ndarray, c: np.ndarray, transposed: bool) -> None:
+    """MM.ACC, of A as M x K, and of B as K x N or, transposed, as N x K.
+
+    ``.TA`` changes where elements of A are read, and without ``.ACC`` C is 0 at first: neither takes time.
+    """
+    (dot_products if transposed else outer_products)(u, a, b, c)
+
+
+def outer_products(u: Unit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+    """c (M x N) plus a (M x K) times b (K x N)."""
+    _outer(u, a.shape[0], lambda i, k: u.load_scalar(_row(a, i), k), 1, b, c)
+
+
+def windows(u: Unit, a: np.ndarray, offsets: np.ndarray, runs: int, b: np.ndarray, c: np.ndarray) -> None:
+    """MMW.ACC: as ``outer_products``, with element (i, k) of A at ``a[offsets[i, k]]``; k goes through ``runs`` stretches in
+    which addresses step evenly, each a loop of its own."""
+    _outer(u, offsets.shape[0], lambda i, k: u.load_scalar(a, int(_row(offsets, i)[k])), runs, b, c)
+
+
+def _outer(u: Unit, m: int, element_of_a: Callable[[int, int], Vector], runs: int, b: np.ndarray, c: np.ndarray) -> None:
+    """A block of C stays in registers; for each k a row of B is loaded and elements of A are broadcast."""
+    machine = u.machine
+    k, n = b.shape
+    rows, columns = machine.mm_rows, machine.mm_vectors * u.lanes
+    for block in u.loop(-(-m // rows) * -(-n // columns)):
+        top, left = (block // -(-n // columns)) * rows, (block % -(-n // columns)) * columns
+        places = [(i, left + j * u.lanes) for i in range(top, top + rows) for j in range(machine.mm_vectors)]
+        sums = [_load(u, c, i, j) for i, j in places]
+        for step in u.loop(k):
+            parts = [u.load(b[step], left + j * u.lanes) for j in range(machine.mm_vectors)]
+            wide = [u.broadcast(element_of_a(i, step)) for i in range(top, top + rows)]
+            sums = [u.fma(wide[number // machine.mm_vectors], parts[number % machine.mm_vectors], total)
+                    for number, total in enumerate(sums)]
+        u.branches(runs - 1)
+        for (i, j), total in zip(places, sums, strict=True):
+            _store(u, total, c, i, j)
+
+
+def dot_products(u: Unit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+    """c (M x N) plus a (M x K) times b (N x K): vectors along K, then sums across their lanes."""
+    machine = u.machine
+    (m, k), n = a.shape, b.shape[0]
+    rows = machine.mm_rows
+    for block in u.loop(-(-m // rows) * -(-n // DOT_COLUMNS)):
+        top, left = (block // -(-n // DOT_COLUMNS)) * rows, (block % -(-n // DOT_COLUMNS)) * DOT_COLUMNS
+        sums = [u.constant(c.dtype.type(0)) for _ in range(rows * DOT_COLUMNS)]
+        for step in u.loop(-(-k // u.lanes)):
+            of_a = [_load(u, a, i, step * u.lanes) for i in range(top, top + rows)]
+            of_b = [_load(u, b, j, step * u.lanes) for j in range(left, left + DOT_COLUMNS)]
+            sums = [u.fma(of_a[number // DOT_COLUMNS], of_b[number % DOT_COLUMNS], total) for number, total in enumerate(sums)]
+        for _ in u.loop(1):
+            results = across(u, sums)
+            for number, total in enumerate(np.concatenate([v.value for v in results])[: len(sums)]):
+                i, j = top + number // DOT_COLUMNS, left + number % DOT_COLUMNS
+                if i < m and j < n:
+                    c[i, j] += total
+            for v in results:
+                u.store(v, np.empty(u.lanes, c.dtype), 0)
+
+
+def across(u: Unit, vectors: list[Vector]) -> list[Vector]:
+    """Sums across the lanes, one in each lane of the results: halves of two vectors are added into one, and so on."""
+    results = []
+    for first in range(0, len(vectors), u.lanes):
+        group = vectors[first : first + u.lanes]
+        half = u.lanes // 2
+        while half:
+            merged = []
+            for number in range(min(half, len(group))):
+                a = group[number]
+                b = group[number + half] if number + half < len(group) else a
+                low = (u.numbers & half) == 0
+                near = u.shuffle(np.where(low, u.numbers, u.lanes + u.numbers - half), a, b)
+                far = u.shuffle(np.where(low, u.numbers + half, u.lanes + u.numbers), a, b)
+                merged.append(u.add(near, far))
+            group = merged
+            half //= 2
+        results += group
+    return results
+
+
+def _row(matrix: np.ndarray, i: int) -> np.ndarray:
+    """Row i; beyond the last one zeros."""
+    return matrix[i] if i < matrix.shape[0] else np.zeros(matrix.shape[1], matrix.dtype)
+
+
+def _load(u: Unit, matrix: np.ndarray, i: int, j: int) -> Vector:
+    return u.load(_row(matrix, i), j)
+
+
+def _store(u: Unit, v: Vector, matrix: np.ndarray, i: int, j: int) -> None:
+    u.store(v, _row(matrix, i), j)

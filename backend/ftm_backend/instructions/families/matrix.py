@@ -1,0 +1,56 @@
+"""Matrix instructions: products on the FMA array, and layout."""
+
+from __future__ import annotations
+
+from ftm_backend.instructions.instruction import DIMS, SLOT, Cost, Example, Instruction, Macro, Operand
+
+_LOADS = "    DLD b0[0], 2@2 | 2@1, A\n    DLD b1[0], 2@2 | 2@1, B\n    DWAITALL\n"
+
+INSTRUCTIONS = (
+    Instruction(
+        "MM", "matrix", (Operand("A", SLOT), Operand("B", SLOT), Operand("C", SLOT)),
+        "Matrix product of the tiles' current extents.  `.TA`: A is held as KxM; `.TB`: B is held as NxK; `.ACC` adds "
+        "to C, whose extents must be MxN already; without it C's current extents become MxN.  Types (A and B to C): "
+        "f32 to f32, f64 to f64, bf16 or f16 to f32, i8 to i32, i32 to i32, i64 to i64.  The order of the sum over k "
+        "is not specified; integers wrap.  K = 0 gives zeros.",
+        "C[m][n] (+)= sum over k of A[m][k] * B[k][n]",
+        Cost((), 0, "mm"),
+        Example(
+            "  @tile A, sm, f32, 2x2, 1, 0\n  @tile B, am, f32, 2x2, 1, 0\n  @tile C, am, f32, 2x2, 1, 64\n" + _LOADS
+            + "    MM A, B, C\n    MM.TA.ACC A, B, C\n    DST C, o0[0], 2@2 | 2@1\n",
+            {"b0": ("f32", (2, 2), [1, 2, 3, 4]), "b1": ("f32", (2, 2), [1, 10, 100, 1000])},
+            # A.B = [[201, 2010], [403, 4030]], At.B = [[301, 3010], [402, 4020]]
+            {"o0": ("f32", (2, 2), [502, 5020, 805, 8050])},
+        ),
+        suffixes=("TA", "TB", "ACC"), macro=Macro("products.product"),
+    ),
+    Instruction(
+        "MMW", "matrix", (Operand("A", SLOT), Operand("dims", DIMS), Operand("B", SLOT), Operand("C", SLOT)),
+        "Matrix product whose A is read in place from a slot that holds what several of its rows share, such as the image "
+        "below the windows of a convolution.  The extents left of the bar make A's rows, those right of it its columns; "
+        "strides count elements of the slot's memory, in which a row is as far from the next as the tile is wide; along a "
+        "negative one indices count from the last.  Every element must lie in the slot's current extents.  `.ACC` and types are "
+        "those of `MM`.",
+        "C[m][n] (+)= sum over k of A[sum(row index * stride) + sum(column index * stride)] * B[k][n]",
+        Cost((), 0, "mm"),
+        Example(
+            "  @tile A, sm, f32, 1x4, 1, 0\n  @tile B, am, f32, 2x1, 1, 0\n  @tile C, am, f32, 3x1, 1, 64\n"
+            "    DLD b0[0], 1@4 | 4@1, A\n    DLD b1[0], 2@1 | 1@1, B\n    DWAITALL\n"
+            "    MMW A, 3@1 | 2@1, B, C\n    DST C, o0[0], 3@1 | 1@1\n",
+            {"b0": ("f32", (4,), [1, 2, 3, 4]), "b1": ("f32", (2,), [1, 10])},
+            {"o0": ("f32", (3,), [21, 32, 43])},
+        ),
+        suffixes=("ACC",), macro=Macro("products.windows"),
+    ),
+    Instruction(
+        "TRANS", "matrix", (Operand("X", SLOT), Operand("Y", SLOT)),
+        "Transposes the current extents of a tile into another of the same type; X and Y must not overlap.",
+        "Y[j][i] = X[i][j]", Cost((), 0, "trans"),
+        Example(
+            "  @tile X, am, f32, 2x3, 1, 0\n  @tile Y, am, f32, 3x2, 1, 64\n"
+            "    DLD b0[0], 2@3 | 3@1, X\n    DWAIT X\n    TRANS X, Y\n    DST Y, o0[0], 3@2 | 2@1\n",
+            {"b0": ("f32", (2, 3), [1, 2, 3, 4, 5, 6])}, {"o0": ("f32", (3, 2), [1, 4, 2, 5, 3, 6])},
+        ),
+        macro=Macro("moving.transpose"),
+    ),
+)
