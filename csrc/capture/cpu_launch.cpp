@@ -4,6 +4,7 @@
 #include "process/python.h"
 #include "process/strict.h"
 #include "run/launcher.h"
+#include "run/openmp.h"
 #include "run/reference.h"
 
 #include <c10/util/Exception.h>
@@ -65,6 +66,8 @@ void CpuLaunch::compute() {
   if (machine_ == nullptr) {
     compute_op_by_op(inputs, numbers);
   } else {
+    // PyTorch's own operators on the CPU run in turn with the machine.
+    static const bool seen [[maybe_unused]] = stand_in_for_machine_threads(machine_cores());
     const Arena arena(machine_->arena_bytes());
     WithoutGil unlocked;
     try {

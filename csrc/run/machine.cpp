@@ -14,6 +14,7 @@ namespace {
 struct MachineLibrary {
   decltype(&ftm_abi_version) abi_version;
   decltype(&ftm_open) open;
+  decltype(&ftm_cores) cores;
   decltype(&ftm_load) load;
   decltype(&ftm_unload) unload;
   decltype(&ftm_input_count) input_count;
@@ -64,6 +65,7 @@ void open_machine(const std::string& path, int cores, bool checked, uint64_t ins
         ", this build needs " + std::to_string(FTM_ABI_VERSION) + ": rebuild it");
   }
   find_function(library, "ftm_open", f.open);
+  find_function(library, "ftm_cores", f.cores);
   find_function(library, "ftm_load", f.load);
   find_function(library, "ftm_unload", f.unload);
   find_function(library, "ftm_input_count", f.input_count);
@@ -92,6 +94,10 @@ void open_machine(const std::string& path, int cores, bool checked, uint64_t ins
 bool machine_is_open() {
   std::lock_guard<std::mutex> guard(machine_mutex);
   return machine != nullptr;
+}
+
+int machine_cores() {
+  return library_functions.cores(machine);
 }
 
 namespace {

@@ -13,6 +13,8 @@ namespace ftm {
 // any number. Throws std::runtime_error.
 void open_machine(const std::string& library, int cores, bool checked, uint64_t instruction_limit);
 bool machine_is_open();
+// Of the machine that is open.
+int machine_cores();
 
 // The machine stopped: inputs_whole says that no donated input had been written over.
 struct MachineFault : std::runtime_error {
