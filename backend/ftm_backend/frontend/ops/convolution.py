@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ftm_backend.frontend.dtypes import FLOATS, INTS, compute_dtype
+from ftm_backend.frontend.ops.convolution_phases import interleaved_phases
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduce import reduce
@@ -40,17 +41,6 @@ class _Geometry:
     def lift(self, x: Any) -> Any:
         """A 1-D activation or weight as a 2-D one."""
         return x.unsqueeze(2) if self.widened else x
-
-
-def _dilate(b: Any, x: Any, stride: Sequence[int]) -> Any:
-    """``stride - 1`` zeros between neighbours in the spatial dimensions."""
-    if all(s == 1 for s in stride):
-        return x
-    outer = x.rank - len(stride)
-    shape = (*x.shape[:outer], *((n - 1) * s + 1 if n else 0 for n, s in zip(x.shape[outer:], stride, strict=True)))
-    strides = contiguous_strides(shape)
-    steps = (*strides[:outer], *(t * s for t, s in zip(strides[outer:], stride, strict=True)))
-    return b.update(b.full(0, x.dtype, shape), x, Strided(x.shape, steps))
 
 
 def _flip(b: Any, weight: Any, dims: int) -> Any:
@@ -112,6 +102,12 @@ def _transposed_weight(b: Any, weight: Any, groups: int) -> Any:
     return b.reshape(swapped, (groups * weight.shape[1], filters, *weight.shape[2:]))
 
 
+def _tap_by_tap(b: Any, weight: Any) -> Any:
+    """The weight in memory such that one tap of all filters and channels lies together."""
+    last = weight.rank - 2
+    return b.copy(weight.permute((*range(2, weight.rank), 0, 1))).permute((last, last + 1, *range(last)))
+
+
 def _set_apart(b: Any, x: Any, g: _Geometry, size: Sequence[int]) -> Any:
     """Element o of each spatial dimension at ``o * stride - padding`` of ``size`` places, zeros elsewhere.
 
@@ -133,17 +129,19 @@ def _set_apart(b: Any, x: Any, g: _Geometry, size: Sequence[int]) -> Any:
 
 def _scatter_windows(b: Any, x: Any, weight: Any, g: _Geometry, size: Sequence[int]) -> Any:
     """The transpose of ``correlate``: x[N,F,...] back to spatial extents ``size`` (a transposed convolution)."""
+    ones = [1] * g.dims
     if all(n == 1 for n in weight.shape[2:]):
-        ones = [1] * g.dims
         return _set_apart(b, correlate(b, x, _transposed_weight(b, weight, g.groups), ones, ones, g.groups), g, size)
-    spread = _dilate(b, x, g.stride)
+    if any(s != 1 for s in g.stride):
+        return interleaved_phases(b, x, _transposed_weight(b, _tap_by_tap(b, weight), g.groups), g.stride, g.padding, g.dilation,
+                                  size, lambda part, taps, apart: correlate(b, part, taps, ones, apart, g.groups))
     low, high = [0, 0], [0, 0]
-    for n, k, d, p, s in zip(spread.shape[2:], weight.shape[2:], g.dilation, g.padding, size, strict=True):
+    for n, k, d, p, s in zip(x.shape[2:], weight.shape[2:], g.dilation, g.padding, size, strict=True):
         low.append(d * (k - 1) - p)
         high.append(s + p - n)
-    padded = b.pad(spread, low, high, 0)
+    padded = b.pad(x, low, high, 0)
     flipped = _flip(b, _transposed_weight(b, weight, g.groups), g.dims)
-    return correlate(b, padded, flipped, [1] * g.dims, g.dilation, g.groups)
+    return correlate(b, padded, flipped, ones, g.dilation, g.groups)
 
 
 def _forward(b: Any, x: Any, weight: Any, g: _Geometry, transposed: bool, size: Sequence[int]) -> Any:
