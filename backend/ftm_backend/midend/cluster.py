@@ -46,7 +46,7 @@ def single(statement: Statement, machine: MachineParameters) -> Cluster:
         return Cluster(statement.op.removeprefix("ftm."), [statement])
     if contraction.match(statement) is not None:
         return Cluster("contraction", [statement], chain=[statement])
-    if statement.volume >= ONE_CORE_WORK and turn.match_turn(statement, machine) is not None:
+    if turn.match_turn(statement, machine) is not None and at_hand(statement.volume) >= ONE_CORE_WORK:
         return Cluster("turn", [statement])
     domain = Domain()
     domain.add(statement)
