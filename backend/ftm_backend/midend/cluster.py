@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Statement
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend import contraction, rows, scan, sort, turn
+from ftm_backend.midend import contraction, rows, scan, sort
 from ftm_backend.midend.nest_domain import Domain, Shape
 from ftm_backend.sizes import at_hand
 
@@ -46,8 +46,6 @@ def single(statement: Statement, machine: MachineParameters) -> Cluster:
         return Cluster(statement.op.removeprefix("ftm."), [statement])
     if contraction.match(statement) is not None:
         return Cluster("contraction", [statement], chain=[statement])
-    if turn.match_turn(statement, machine) is not None and at_hand(statement.volume) >= ONE_CORE_WORK:
-        return Cluster("turn", [statement])
     domain = Domain()
     domain.add(statement)
     return Cluster("nest", [statement], domain=domain)

@@ -17,6 +17,7 @@ from ftm_backend.midend.order_kernels import order_kernels
 from ftm_backend.midend.own_buffers import own_buffers
 from ftm_backend.midend.plan_buffers import plan_buffers
 from ftm_backend.midend.share_kernels import share_kernels
+from ftm_backend.midend.turn_copies import turn_copies
 from ftm_backend.stages import Form, Pass
 from ftm_backend.tile.program import TileProgram
 from ftm_backend.tile.reader import read_tiles
@@ -54,6 +55,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("group-kernels", group_kernels, GROUPED, "put operations that share a loop nest into one kernel"),
     Pass("join-attention", join_attention, GROUPED,
          "put attention, or its gradients, into one kernel: scores stay on chip"),
+    Pass("turn-copies", turn_copies, GROUPED, "copies of columns to rows are turned on chip, where DMA works beside the core"),
     Pass("order-kernels", order_kernels, GROUPED,
          "find the kernels that can fault; let kernels that write over inputs wait for them"),
     Pass("plan-buffers", plan_buffers, PROGRAM, "give each value between kernels its DDR buffer; place barriers"),

@@ -39,26 +39,26 @@ class Turn(NamedTuple):
     down: tuple[int, ...]
     along: tuple[int, ...]
     accesses: tuple[Affine, ...]
-    """Of the source, then of those asked for."""
+    """Of the source, then of the places that it is stored at."""
 
 
-def match_turn(statement: Statement, machine: MachineParameters, targets: Sequence[Affine] = ()) -> Turn | None:
+def match_turn(statement: Statement, machine: MachineParameters, targets: Sequence[Affine]) -> Turn | None:
     """``statement`` as a copy that is worth turning on chip; None if it is another operation, or lies well as it is.
 
-    targets: where its elements are stored, if that is known; else the order of the result's own elements counts.
+    targets: where its elements are stored; the first place decides.
     """
-    if not machine.dma_overlaps or statement.gathers or statement.tensors or len(statement.operands) != 1:
+    if not machine.dma_overlaps or not targets or statement.gathers or statement.tensors or len(statement.operands) != 1:
         return None
     if statement.moved() is None or not all(is_integer(n) and n > 0 for n in statement.loops):
         return None
-    (source,), result = statement.operands, statement.results[0].index
-    wanted = (source.index, *(targets or (result,)))
+    (source,), result = statement.operands, targets[0]
+    wanted = (source.index, *targets)
     if not all(is_integer(c) for index in wanted for c in index.coeffs):
         return None
     loops = [k for k, extent in enumerate(statement.loops) if extent != 1]
     loops.sort(key=lambda k: abs(result.coeffs[k]), reverse=True)
-    extents, groups, accesses = merge_loops(statement.loops, {"all": loops}, (*wanted, result))
-    read, written = accesses[0].coeffs, accesses[-1].coeffs
+    extents, groups, accesses = merge_loops(statement.loops, {"all": loops}, wanted)
+    read, written = accesses[0].coeffs, accesses[1].coeffs
     axes = groups["all"]
     down = next((k for k in axes if written[k] == 1), None)
     along = next((k for k in axes if read[k] == 1), None)
@@ -67,7 +67,7 @@ def match_turn(statement: Statement, machine: MachineParameters, targets: Sequen
     columns = _together(along, [k for k in axes if k != down], extents, read)
     rows = _together(down, [k for k in axes if k not in columns], extents, written)
     others = tuple(k for k in axes if k not in (*rows, *columns))
-    return Turn(source, extents, others, rows, columns, accesses[:-1])
+    return Turn(source, extents, others, rows, columns, accesses)
 
 
 def _together(axis: int, candidates: Sequence[int], extents: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:

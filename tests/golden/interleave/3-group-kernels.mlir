@@ -1,0 +1,81 @@
+module attributes {ftm.stage = "group-kernels"} {
+  func.func @main(%arg0: tensor<4x16x12x12xf32>, %arg1: tensor<4x24x24x24xf32>, %arg2: tensor<16x24x3x3xf32>) -> tensor<4x24x24x24xf32> attributes {ftm.inputs = ["f32", "f32", "f32"], ftm.outputs = ["f32"]} {
+    %3 = "ftm.kernel"() ({
+      %0 = "ftm.view"(%arg2) {offset = 0 : i64, strides = array<i64: 3, 1, 216, 9>} : (tensor<16x24x3x3xf32>) -> tensor<3x3x16x24xf32>
+      %1 = tensor.empty() : tensor<3x3x16x24xf32>
+      %2 = linalg.copy ins(%0 : tensor<3x3x16x24xf32>) outs(%1 : tensor<3x3x16x24xf32>) -> tensor<3x3x16x24xf32>
+      "ftm.yield"(%2) : (tensor<3x3x16x24xf32>) -> ()
+    }) {kind = "nest", one_core} : () -> (tensor<3x3x16x24xf32>)
+    %9 = "ftm.kernel"() ({
+      %4 = arith.constant 0.0 : f32
+      %5 = tensor.empty() : tensor<4x16x13x13xf32>
+      %6 = linalg.fill ins(%4 : f32) outs(%5 : tensor<4x16x13x13xf32>) -> tensor<4x16x13x13xf32>
+      %7 = tensor.empty() : tensor<4x16x13x13xf32>
+      %8 = linalg.copy ins(%6 : tensor<4x16x13x13xf32>) outs(%7 : tensor<4x16x13x13xf32>) -> tensor<4x16x13x13xf32>
+      "ftm.yield"(%8) : (tensor<4x16x13x13xf32>) -> ()
+    }) {kind = "nest", one_core} : () -> (tensor<4x16x13x13xf32>)
+    %12 = "ftm.kernel"() ({
+      %10 = tensor.empty() : tensor<4x16x12x12xf32>
+      %11 = linalg.copy ins(%arg0 : tensor<4x16x12x12xf32>) outs(%10 : tensor<4x16x12x12xf32>) -> tensor<4x16x12x12xf32>
+      "ftm.yield"(%11) : (tensor<4x16x12x12xf32>) -> ()
+    }) {kind = "nest", one_core} : () -> (tensor<4x16x12x12xf32>)
+    %13 = "ftm.update"(%9, %12) {offset = 0 : i64, strides = array<i64: 2704, 169, 13, 1>} : (tensor<4x16x13x13xf32>, tensor<4x16x12x12xf32>) -> tensor<4x16x13x13xf32>
+    %20 = "ftm.kernel"() ({
+      %14 = "ftm.view"(%13) {offset = 0 : i64, strides = array<i64: 2704, 169, 13, 1>} : (tensor<4x16x13x13xf32>) -> tensor<4x16x12x12xf32>
+      %15 = "ftm.view"(%3) {offset = 1536 : i64, strides = array<i64: 1, 24, 0, 0>} : (tensor<3x3x16x24xf32>) -> tensor<24x16x1x1xf32>
+      %16 = arith.constant 0.0 : f32
+      %17 = tensor.empty() : tensor<4x24x12x12xf32>
+      %18 = linalg.fill ins(%16 : f32) outs(%17 : tensor<4x24x12x12xf32>) -> tensor<4x24x12x12xf32>
+      %19 = linalg.conv_2d_nchw_fchw {strides = dense<[1, 1]> : tensor<2xi64>, dilations = dense<[1, 1]> : tensor<2xi64>} ins(%14, %15 : tensor<4x16x12x12xf32>, tensor<24x16x1x1xf32>) outs(%18 : tensor<4x24x12x12xf32>) -> tensor<4x24x12x12xf32>
+      "ftm.yield"(%19) : (tensor<4x24x12x12xf32>) -> ()
+    }) {kind = "contraction"} : () -> (tensor<4x24x12x12xf32>)
+    %27 = "ftm.kernel"() ({
+      %21 = "ftm.view"(%13) {offset = 0 : i64, strides = array<i64: 2704, 169, 13, 1>} : (tensor<4x16x13x13xf32>) -> tensor<4x16x12x13xf32>
+      %22 = "ftm.view"(%3) {offset = 1920 : i64, strides = array<i64: 1, 24, 0, -768>} : (tensor<3x3x16x24xf32>) -> tensor<24x16x1x2xf32>
+      %23 = arith.constant 0.0 : f32
+      %24 = tensor.empty() : tensor<4x24x12x12xf32>
+      %25 = linalg.fill ins(%23 : f32) outs(%24 : tensor<4x24x12x12xf32>) -> tensor<4x24x12x12xf32>
+      %26 = linalg.conv_2d_nchw_fchw {strides = dense<[1, 1]> : tensor<2xi64>, dilations = dense<[1, 1]> : tensor<2xi64>} ins(%21, %22 : tensor<4x16x12x13xf32>, tensor<24x16x1x2xf32>) outs(%25 : tensor<4x24x12x12xf32>) -> tensor<4x24x12x12xf32>
+      "ftm.yield"(%26) : (tensor<4x24x12x12xf32>) -> ()
+    }) {kind = "contraction"} : () -> (tensor<4x24x12x12xf32>)
+    %28 = tensor.empty() : tensor<2x4x24x12x12xf32>
+    %29 = "ftm.update"(%28, %20) {offset = 0 : i64, strides = array<i64: 3456, 144, 12, 1>} : (tensor<2x4x24x12x12xf32>, tensor<4x24x12x12xf32>) -> tensor<2x4x24x12x12xf32>
+    %30 = "ftm.update"(%29, %27) {offset = 13824 : i64, strides = array<i64: 3456, 144, 12, 1>, joined} : (tensor<2x4x24x12x12xf32>, tensor<4x24x12x12xf32>) -> tensor<2x4x24x12x12xf32>
+    %34 = "ftm.kernel"() ({
+      %31 = "ftm.view"(%30) {offset = 0 : i64, strides = array<i64: 3456, 144, 12, 1, 13824>} : (tensor<2x4x24x12x12xf32>) -> tensor<4x24x12x12x2xf32>
+      %32 = tensor.empty() : tensor<4x24x12x12x2xf32>
+      %33 = linalg.copy ins(%31 : tensor<4x24x12x12x2xf32>) outs(%32 : tensor<4x24x12x12x2xf32>) -> tensor<4x24x12x12x2xf32>
+      "ftm.yield"(%33) : (tensor<4x24x12x12x2xf32>) -> ()
+    }) {kind = "nest"} : () -> (tensor<4x24x12x12x2xf32>)
+    %41 = "ftm.kernel"() ({
+      %35 = "ftm.view"(%13) {offset = 0 : i64, strides = array<i64: 2704, 169, 13, 1>} : (tensor<4x16x13x13xf32>) -> tensor<4x16x13x12xf32>
+      %36 = "ftm.view"(%3) {offset = 2688 : i64, strides = array<i64: 1, 24, -2304, 0>} : (tensor<3x3x16x24xf32>) -> tensor<24x16x2x1xf32>
+      %37 = arith.constant 0.0 : f32
+      %38 = tensor.empty() : tensor<4x24x12x12xf32>
+      %39 = linalg.fill ins(%37 : f32) outs(%38 : tensor<4x24x12x12xf32>) -> tensor<4x24x12x12xf32>
+      %40 = linalg.conv_2d_nchw_fchw {strides = dense<[1, 1]> : tensor<2xi64>, dilations = dense<[1, 1]> : tensor<2xi64>} ins(%35, %36 : tensor<4x16x13x12xf32>, tensor<24x16x2x1xf32>) outs(%39 : tensor<4x24x12x12xf32>) -> tensor<4x24x12x12xf32>
+      "ftm.yield"(%40) : (tensor<4x24x12x12xf32>) -> ()
+    }) {kind = "contraction"} : () -> (tensor<4x24x12x12xf32>)
+    %47 = "ftm.kernel"() ({
+      %42 = "ftm.view"(%3) {offset = 3072 : i64, strides = array<i64: 1, 24, -2304, -768>} : (tensor<3x3x16x24xf32>) -> tensor<24x16x2x2xf32>
+      %43 = arith.constant 0.0 : f32
+      %44 = tensor.empty() : tensor<4x24x12x12xf32>
+      %45 = linalg.fill ins(%43 : f32) outs(%44 : tensor<4x24x12x12xf32>) -> tensor<4x24x12x12xf32>
+      %46 = linalg.conv_2d_nchw_fchw {strides = dense<[1, 1]> : tensor<2xi64>, dilations = dense<[1, 1]> : tensor<2xi64>} ins(%13, %42 : tensor<4x16x13x13xf32>, tensor<24x16x2x2xf32>) outs(%45 : tensor<4x24x12x12xf32>) -> tensor<4x24x12x12xf32>
+      "ftm.yield"(%46) : (tensor<4x24x12x12xf32>) -> ()
+    }) {kind = "contraction"} : () -> (tensor<4x24x12x12xf32>)
+    %48 = tensor.empty() : tensor<2x4x24x12x12xf32>
+    %49 = "ftm.update"(%48, %41) {offset = 0 : i64, strides = array<i64: 3456, 144, 12, 1>} : (tensor<2x4x24x12x12xf32>, tensor<4x24x12x12xf32>) -> tensor<2x4x24x12x12xf32>
+    %50 = "ftm.update"(%49, %47) {offset = 13824 : i64, strides = array<i64: 3456, 144, 12, 1>, joined} : (tensor<2x4x24x12x12xf32>, tensor<4x24x12x12xf32>) -> tensor<2x4x24x12x12xf32>
+    %54 = "ftm.kernel"() ({
+      %51 = "ftm.view"(%50) {offset = 0 : i64, strides = array<i64: 3456, 144, 12, 1, 13824>} : (tensor<2x4x24x12x12xf32>) -> tensor<4x24x12x12x2xf32>
+      %52 = tensor.empty() : tensor<4x24x12x12x2xf32>
+      %53 = linalg.copy ins(%51 : tensor<4x24x12x12x2xf32>) outs(%52 : tensor<4x24x12x12x2xf32>) -> tensor<4x24x12x12x2xf32>
+      "ftm.yield"(%53) : (tensor<4x24x12x12x2xf32>) -> ()
+    }) {kind = "nest"} : () -> (tensor<4x24x12x12x2xf32>)
+    %55 = tensor.empty() : tensor<4x24x24x24xf32>
+    %56 = "ftm.update"(%55, %34) {offset = 0 : i64, strides = array<i64: 13824, 576, 48, 2, 1>} : (tensor<4x24x24x24xf32>, tensor<4x24x12x12x2xf32>) -> tensor<4x24x24x24xf32>
+    %57 = "ftm.update"(%56, %54) {offset = 24 : i64, strides = array<i64: 13824, 576, 48, 2, 1>, joined} : (tensor<4x24x24x24xf32>, tensor<4x24x12x12x2xf32>) -> tensor<4x24x24x24xf32>
+    return %57 : tensor<4x24x24x24xf32>
+  }
+}
