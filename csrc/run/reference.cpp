@@ -268,6 +268,9 @@ class ReferenceRun {
 ReferenceResults run_reference(
     const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars, const Origin& origin) {
   at::AutoDispatchBelowADInplaceOrView guard; // no autograd
+  // Nor modes of Python: AOTAutograd watches a graph's first call with one, and what a kernel throws would not come through.
+  const c10::impl::ExcludeDispatchKeyGuard no_modes(
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
   return ReferenceRun(trace, std::move(inputs), scalars, origin).run();
 }
 

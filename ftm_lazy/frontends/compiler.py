@@ -11,7 +11,7 @@ import torch
 from torch.export import ExportedProgram
 
 from ftm_lazy.frontends.arrays import ArrayProgram
-from ftm_lazy.frontends.model import capture_model
+from ftm_lazy.frontends.model import capture_model, exported_arguments
 from ftm_lazy.frontends.package import check_machine, compiled, token
 from ftm_lazy.frontends.validate import Report, validate
 
@@ -106,9 +106,7 @@ class FTMCompiler:
 
 def _given(model: Model, inputs: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The arguments, or those that an exported program was exported with."""
-    if isinstance(model, ExportedProgram) and not inputs and not keywords and model.example_inputs is not None:
-        return model.example_inputs
-    return inputs, keywords
+    return exported_arguments(model, inputs, keywords) if isinstance(model, ExportedProgram) else (inputs, keywords)
 
 
 def _buffers(asm: str, kind: str) -> list[str]:

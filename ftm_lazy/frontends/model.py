@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import copy
 import functools
+import io
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
 from ftm_lazy.frontends.capture import DEVICE, CaptureError, capturing, check_in_memory, on_device, placeholder_like, resolved
 from ftm_lazy.frontends.steps import call_node
 
-__all__ = ["CapturedModel", "capture_model"]
+__all__ = ["CapturedModel", "capture_model", "exported_arguments"]
 
 
 class ValueAsked(CaptureError):
@@ -52,11 +54,7 @@ class CapturedModel:
         if len(leaves) != len(self.inputs):
             raise CaptureError(f"the model takes {len(self.inputs)} tensors ({', '.join(self.inputs)}), {len(leaves)} were given")
         for (name, example), leaf in zip(self.inputs.items(), leaves, strict=True):
-            if leaf.shape != example.shape or leaf.dtype != example.dtype:
-                raise CaptureError(
-                    f"input {name} is {leaf.dtype} of shape {list(leaf.shape)}, but the program was made for {example.dtype} of"
-                    f" shape {list(example.shape)}: programs have static shapes, compile another one for this shape"
-                )
+            _check_type(name, example, leaf)
         return [resolved(leaf) for leaf in leaves]
 
     def run(self, *inputs: Any, **keywords: Any) -> Any:
@@ -71,7 +69,8 @@ def capture_model(model: Any, inputs: Sequence[Any], keywords: dict[str, Any] | 
 
     Args:
         model: an `nn.Module`, a `torch.jit.ScriptModule`, an `ExportedProgram` or a function of tensors.
-        inputs, keywords: examples; tensors anywhere in them are the program's inputs, all else is part of the program.
+        inputs, keywords: examples; tensors anywhere in them are the program's inputs, all else is part of the program. An exported
+            program needs none; those that are given must be what it takes.
 
     Raises:
         CaptureError: the model asks for the value of a tensor, or an op has no record.
@@ -79,6 +78,8 @@ def capture_model(model: Any, inputs: Sequence[Any], keywords: dict[str, Any] | 
     """
     keywords = keywords or {}
     if isinstance(model, ExportedProgram):
+        if inputs or keywords:
+            exported_arguments(model, inputs, keywords)
         return _capture_exported(model)
     if isinstance(model, torch.jit.ScriptModule):
         return _capture_call(_tensors_of(model), lambda tensors: _scripted(model, tensors), inputs, keywords)
@@ -91,6 +92,43 @@ def capture_model(model: Any, inputs: Sequence[Any], keywords: dict[str, Any] | 
     )
 
 
+def exported_arguments(program: ExportedProgram, inputs: Sequence[Any], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A call's arguments in the order that an exported program takes them; CaptureError if they are not what it takes.
+
+    With none at all they are those that it was exported with.
+    """
+    if not inputs and not keywords and program.example_inputs is not None:
+        inputs, keywords = program.example_inputs
+    specs = [spec.arg for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    expected = program.call_spec.in_spec
+    names = list(expected.child(1).context) if expected is not None else []
+    if set(names) == set(keywords):
+        keywords = {name: keywords[name] for name in names}
+    nodes = {node.name: node for node in program.graph.nodes}
+    leaves, structure = pytree.tree_flatten((tuple(inputs), keywords))
+    if structure != expected:
+        taken = ", ".join(spec.name for spec in specs) or "nothing"
+        given = ", ".join([f"{len(inputs)} by position", *keywords])
+        raise CaptureError(f"the exported program takes {taken}, nested and named as it was exported with; given were {given}")
+    for spec, leaf in zip(specs, leaves, strict=True):
+        if isinstance(spec, ConstantArgument) and leaf != spec.value:
+            raise CaptureError(
+                f"the program was exported with {spec.name} = {spec.value!r}, and {leaf!r} was given: export another one for it")
+        if isinstance(spec, TensorArgument) and not isinstance(leaf, torch.Tensor):
+            raise CaptureError(f"input {spec.name} of the exported program is a tensor, {type(leaf).__name__} was given")
+        if isinstance(spec, TensorArgument):
+            _check_type(spec.name, _example(nodes[spec.name].meta["val"], spec.name), leaf)
+    return tuple(inputs), keywords
+
+
+def _check_type(name: str, example: torch.Tensor, given: torch.Tensor) -> None:
+    if given.shape != example.shape or given.dtype != example.dtype:
+        raise CaptureError(
+            f"input {name} is {given.dtype} of shape {list(given.shape)}, but the program was made for {example.dtype} of"
+            f" shape {list(example.shape)}: programs have static shapes, compile another one for this shape"
+        )
+
+
 def _capture_module(model: nn.Module, inputs: Sequence[Any], keywords: dict[str, Any]) -> CapturedModel:
     """By running it; a module that looks at values only while nobody traces it (as for a mask without holes) is
     exported instead, so that it knows."""
@@ -98,7 +136,8 @@ def _capture_module(model: nn.Module, inputs: Sequence[Any], keywords: dict[str,
         return _capture_call(_tensors_of(model), lambda tensors: _with_tensors(model, tensors), inputs, keywords)
     except ValueAsked as asked:
         try:
-            exported = torch.export.export(model, tuple(inputs), keywords)
+            with redirect_stderr(io.StringIO()):  # it prints the graph that it did not finish, of which the error says nothing
+                exported = torch.export.export(model, tuple(inputs), keywords)
         except Exception:  # it depends on its data in any case: the first error says so at its place
             raise asked from None
         return _capture_exported(exported)
@@ -119,9 +158,19 @@ def _capture_call(
         given = {name: placeholder_like(recording, tensor) for name, tensor in examples.items()}
         leaves = [given[_name(path)] if isinstance(leaf, torch.Tensor) else leaf for path, leaf in paths]
         args, kwargs = pytree.tree_unflatten(leaves, structure)
-        with _explained(), torch.device(DEVICE):
+        with _explained(), _uncompiled(), torch.device(DEVICE):
             result = bind(held)(*args, **kwargs)
         return _finish(recording, weights, examples, result)
+
+
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    """What `torch.compile` was called on is what runs: a compiled model's programs are no part of another."""
+    if "torch._dynamo" not in sys.modules:  # nothing was, and importing it takes seconds
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
 
 
 def _capture_exported(program: ExportedProgram) -> CapturedModel:
@@ -135,6 +184,8 @@ def _capture_exported(program: ExportedProgram) -> CapturedModel:
             value = nodes[spec.arg.name].meta.get("val")
             if isinstance(value, torch.Tensor):
                 examples[spec.arg.name] = _example(value, spec.arg.name)
+            elif isinstance(value, torch.types.py_sym_types):
+                raise CaptureError(f"input {spec.arg.name} is a number that may change: export the model with static numbers")
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             weights[spec.target] = resolved(state[spec.target].detach().cpu())
         else:
@@ -245,5 +296,5 @@ def _explained() -> Iterator[None]:
     except RuntimeError as error:
         if "Expected all tensors to be on the same device" in str(error):
             raise CaptureError("the model uses a tensor on another device, which is no input, parameter or buffer of it: make it an input,"
-                               " or give the nn.Module that it belongs to") from error
+                               " or give the nn.Module that it belongs to (in place of a frozen ScriptModule, what was frozen)") from error
         raise

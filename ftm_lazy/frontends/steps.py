@@ -263,9 +263,12 @@ class CpuCall:
         args, kwargs = map_arg((self._node.args, self._node.kwargs), environment.__getitem__)
         if self._node.target in _OBSERVATIONS:
             args = pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, args)
-        elif not any(isinstance(x, torch.Tensor) and x.device == DEVICE for x in pytree.tree_leaves((args, kwargs))):
-            self._count()  # of tensors on ftm the device itself counts
-        environment[self._node] = self._node.target(*args, **kwargs)
+            environment[self._node] = self._node.target(*args, **kwargs)
+        else:
+            counted = _fallbacks()
+            environment[self._node] = self._node.target(*args, **kwargs)
+            if _fallbacks() == counted:  # else the device has: it was called with tensors on ftm, and is made of its ops
+                self._count()
         for node in last:
             environment.pop(node, None)
 
@@ -279,6 +282,10 @@ class CpuCall:
                 f"{name} is not compiled for ftm (for these arguments): it runs on the CPU, between two programs."
                 " (Said once; ftm_lazy.metrics counts.)", RuntimeWarning, stacklevel=2,
             )
+
+
+def _fallbacks() -> int:
+    return sum(n for name, n in _C._counters().items() if name.startswith("fallback::"))
 
 
 _OBSERVATIONS = frozenset({

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -143,6 +144,59 @@ def test_an_exported_program_has_inputs_of_its_own() -> None:
     assert COMPILER.validate(exported).agrees
 
 
+class Scaled(nn.Module):
+    def forward(self, pair: dict[str, torch.Tensor], factor: float, *, shift: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return pair["a"] @ pair["b"] * factor * scale + shift
+
+
+def scaled() -> tuple[torch.export.ExportedProgram, tuple[Any, ...], dict[str, torch.Tensor]]:
+    torch.manual_seed(0)
+    inputs, keywords = ({"a": torch.randn(3, 4), "b": torch.randn(4, 2)}, 2.0), {"shift": torch.randn(2), "scale": torch.randn(2)}
+    return torch.export.export(Scaled(), inputs, keywords), inputs, keywords
+
+
+@pytest.mark.parametrize("backend", ("ftm", "inductor"))
+def test_a_compiled_model_is_the_model_itself(backend: str) -> None:
+    """Also where only a part of it was compiled."""
+    layer, x = nn.Linear(8, 4), torch.randn(3, 8)
+    compiled = torch.compile(layer, backend=backend)
+    expected = layer(x).detach()
+    torch.testing.assert_close(COMPILER.run(compiled, x), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(COMPILER.run(nn.Sequential(compiled, nn.ReLU()), x), expected.relu(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(COMPILER.run(torch.compile(torch.sin, backend=backend), x), x.sin(), rtol=1e-5, atol=1e-6)
+
+
+def test_an_exported_program_takes_its_keywords_in_any_order() -> None:
+    exported, inputs, keywords = scaled()
+    backwards = dict(reversed(list(keywords.items())))
+    torch.testing.assert_close(COMPILER.run(exported, *inputs, **backwards), Scaled()(*inputs, **keywords))
+    assert COMPILER.validate(exported, *inputs, **backwards).agrees
+
+
+@pytest.mark.parametrize("way", ("run", "jit_run", "validate", "compile_to_mlir"))
+def test_what_an_exported_program_does_not_take_is_named(way: str) -> None:
+    exported, inputs, keywords = scaled()
+    call = getattr(COMPILER, way)
+    with pytest.raises(CaptureError, match=r"exported with factor = 2.0, and 3.0 was given"):
+        call(exported, inputs[0], 3.0, **keywords)
+    with pytest.raises(CaptureError, match=r"takes pair_a, pair_b, factor, shift, scale, .*given were 2 by position, shift"):
+        call(exported, *inputs, shift=keywords["shift"])
+    with pytest.raises(CaptureError, match=r"input shift is torch.float32 of shape \[3\].*\[2\]"):
+        call(exported, *inputs, shift=torch.randn(3), scale=keywords["scale"])
+    with pytest.raises(CaptureError, match=r"input pair_b of the exported program is a tensor, float was given"):
+        call(exported, {"a": inputs[0]["a"], "b": 1.0}, 2.0, **keywords)
+
+
+def test_an_exported_program_without_its_examples_asks_for_inputs() -> None:
+    exported, inputs, keywords = scaled()
+    exported.example_inputs = None
+    for way in (COMPILER.run, COMPILER.jit_run, COMPILER.validate):
+        with pytest.raises(CaptureError, match="takes pair_a, .*given were 0 by position"):
+            way(exported)
+    torch.testing.assert_close(COMPILER.run(exported, *inputs, **keywords), Scaled()(*inputs, **keywords))
+    assert "func.func" in COMPILER.compile_to_mlir(exported)  # types are all that it needs
+
+
 def test_upstreams_scans_run_too() -> None:
     """torch-mlir lowers them to a dialect of its own."""
     report = COMPILER.validate(lambda x: x.cumsum(1), torch.randn(2, 3))
@@ -217,7 +271,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 # --- bad input ------------------------------------------------------------------------------------------------
 
 
-def test_control_flow_on_data_is_named() -> None:
+def test_control_flow_on_data_is_named(capfd: pytest.CaptureFixture[str]) -> None:
     def flips(x: torch.Tensor) -> torch.Tensor:
         return x if x.sum() > 0 else -x
 
@@ -226,6 +280,14 @@ def test_control_flow_on_data_is_named() -> None:
     with pytest.raises(CaptureError, match="depends on its data"):
         COMPILER.run(torch.jit.script(flips), torch.randn(3))
 
+    class Flips(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return flips(x)
+
+    capfd.readouterr()
+    with pytest.raises(CaptureError, match="depends on its data"):
+        COMPILER.run(Flips(), torch.randn(3))  # torch.export is asked as well
+    assert "def forward" not in capfd.readouterr().err
 
     class Branches(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -240,6 +302,17 @@ def test_sizes_that_are_no_numbers_are_named() -> None:
     exported = torch.export.export(nn.Linear(8, 4), (torch.randn(3, 8),), dynamic_shapes=sizes)
     with pytest.raises(CaptureError, match=r"input input has the shape \[s\d+, 8\]: export the model with static shapes"):
         COMPILER.compile_to_mlir(exported)
+
+
+def test_numbers_that_are_no_constants_are_named() -> None:
+    class Times(nn.Module):
+        def forward(self, x: torch.Tensor, n: int) -> torch.Tensor:
+            return x * n
+
+    exported = torch.export.export(Times(), (torch.randn(3), 3), dynamic_shapes={"x": None, "n": torch.export.Dim.DYNAMIC})
+    for way in (COMPILER.run, COMPILER.compile_to_mlir):
+        with pytest.raises(CaptureError, match="input n is a number that may change: export the model with static numbers"):
+            way(exported)
 
 
 def test_an_op_without_lowering_is_named() -> None:
