@@ -324,6 +324,8 @@ def test_a_functions_own_tensors_are_named() -> None:
     layer = nn.Linear(8, 4)
     with pytest.raises(CaptureError, match="a tensor on another device.*give the nn.Module that it belongs to"):
         COMPILER.run(lambda x: layer(x).relu(), torch.randn(2, 8))
+    with pytest.raises(CaptureError, match="in place of a frozen ScriptModule, what was frozen"):
+        COMPILER.run(torch.jit.freeze(torch.jit.script(layer.eval())), torch.randn(2, 8))
 
 
 def test_another_shape_is_refused() -> None:
