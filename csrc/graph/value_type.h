@@ -1,6 +1,8 @@
 // Types of the trace's values.
 #pragma once
 
+#include "graph/dtypes_gen.h"
+
 #include <c10/core/ScalarType.h>
 #include <c10/util/DimVector.h>
 #include <c10/util/accumulate.h>
@@ -18,6 +20,8 @@ struct ValueType {
   bool operator==(const ValueType& other) const { return dtype == other.dtype && sizes == other.sizes; }
 };
 
+// Of a dtype that no trace has: without a token.
+const DtypeFacts& dtype_facts(c10::ScalarType dtype);
 // "f32", "i64", ...
 const char* dtype_token(c10::ScalarType dtype);
 // "f32[2,3]", or "none"

@@ -101,17 +101,12 @@ bool is_real_of_complex_number(c10::ArrayRef<c10::IValue> arguments, const std::
 // A result of a type that few ops know must be one that this op's record names; and all that is made of numbers.
 bool takes_results(const Op& op, const std::vector<ResultType>& results, bool of_numbers) {
   static constexpr auto bit = [](at::ScalarType dtype) { return uint64_t{1} << static_cast<int>(dtype); };
-  constexpr uint64_t kCommon = bit(at::kDouble) | bit(at::kFloat) | bit(at::kHalf) | bit(at::kBFloat16) |
-                               bit(at::kLong) | bit(at::kInt) | bit(at::kShort) | bit(at::kChar) | bit(at::kByte) |
-                               bit(at::kBool);
   uint64_t dtypes = 0;
   for (const auto& result : results) {
-    if (result.type.dtype != at::ScalarType::Undefined) {
-      dtypes |= bit(result.type.dtype);
+    const auto dtype = result.type.dtype;
+    if (dtype != at::ScalarType::Undefined && (of_numbers || !dtype_facts(dtype).common)) {
+      dtypes |= bit(dtype);
     }
-  }
-  if (!of_numbers) {
-    dtypes &= ~kCommon;
   }
   return dtypes == 0 || is_native(op.name, dtypes);
 }

@@ -229,18 +229,7 @@ at::Tensor multinomial(const at::Tensor& self, int64_t count, bool replacement, 
 
 // random_() without bounds: all that the dtype can count exactly.
 uint64_t default_range(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kDouble: return (uint64_t{1} << 53) + 1;
-    case at::kFloat: return (uint64_t{1} << 24) + 1;
-    case at::kHalf: return (uint64_t{1} << 11) + 1;
-    case at::kBFloat16: return (uint64_t{1} << 8) + 1;
-    case at::kBool: return 2;
-    case at::kLong: return uint64_t{1} << 63;
-    default: {
-      const int bits = static_cast<int>(c10::elementSize(dtype)) * 8 - (c10::isSignedType(dtype) ? 1 : 0);
-      return uint64_t{1} << bits;
-    }
-  }
+  return (uint64_t{1} << dtype_facts(dtype).digits) + (at::isFloatingType(dtype) ? 1 : 0);
 }
 
 } // namespace

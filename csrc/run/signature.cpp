@@ -7,22 +7,11 @@
 namespace ftm {
 namespace {
 
-// Complex numbers, floats of 8 bits and the wider unsigned integers are held as other types of the machine: of them
-// the sizes tell.
+// Signed and unsigned bytes are one type to what moves them.
 bool is_held_as(at::ScalarType dtype, int32_t held) {
-  switch (dtype) {
-    case at::ScalarType::Double: return held == FTM_F64;
-    case at::ScalarType::Float: return held == FTM_F32;
-    case at::ScalarType::Half: return held == FTM_F16;
-    case at::ScalarType::BFloat16: return held == FTM_BF16;
-    case at::ScalarType::Long: return held == FTM_I64;
-    case at::ScalarType::Int: return held == FTM_I32;
-    case at::ScalarType::Short: return held == FTM_I16;
-    case at::ScalarType::Char:
-    case at::ScalarType::Byte: return held == FTM_I8 || held == FTM_U8;
-    case at::ScalarType::Bool: return held == FTM_B1;
-    default: return true;
-  }
+  const auto known = [](int32_t type) { return type == FTM_U8 ? static_cast<int32_t>(FTM_I8) : type; };
+  const auto& facts = dtype_facts(dtype);
+  return facts.token != nullptr && known(facts.held) == known(held);
 }
 
 void check(const char* what, const std::vector<Declaration>& declared, const std::vector<ValueType>& wanted) {

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from ftm_backend.frontend.dtypes import DTYPES
+from ftm_backend.dtypes import DTYPES
 from ftm_backend.frontend.trace import Trace
 from ftm_lazy.frontends.model import CapturedModel
 
@@ -117,9 +117,5 @@ def from_bytes(raw: np.ndarray, dtype: str) -> torch.Tensor:
     return torch.from_numpy(raw).view(DTYPES_OF_TORCH[dtype]) if raw.size else torch.empty(0, dtype=DTYPES_OF_TORCH[dtype])
 
 
-DTYPES_OF_TORCH = {
-    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64,
-    "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "i1": torch.bool,
-    "c32": torch.complex32, "c64": torch.complex64, "c128": torch.complex128,
-    "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64,
-}
+DTYPES_OF_TORCH: dict[str, torch.dtype] = {token: getattr(torch, facts.name) for token, facts in DTYPES.items()}
+"""PyTorch's dtype of each token."""

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from ftm_backend.dtypes import FLOATS
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import FLOATS
 from ftm_backend.frontend.ops.places import inside
 from ftm_backend.frontend.ops.pointwise import pointwise
 from ftm_backend.frontend.ops.random import element_number, unit

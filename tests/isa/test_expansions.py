@@ -10,11 +10,11 @@ from ftm_backend.instructions.expansions import circular
 from ftm_backend.instructions.expansions.body import SEEDS, runnable
 from ftm_backend.instructions.instruction import SAME, Instruction
 from ftm_backend.instructions.table import BY_NAME, INSTRUCTIONS
+from ftm_backend.instructions.types import TYPES
 from ftm_backend.machine import Machine
-from ftm_backend.machine.emulator import DTYPES, TOKENS
-from machine.machine_programs import MapProgram, from_bf16, run_text, suffix, to_bf16
+from machine.machine_programs import MapProgram, from_bf16, run_text, to_bf16
 
-NUMPY = {suffix(token): (token, dtype) for token, dtype in zip(TOKENS, DTYPES, strict=True)}
+NUMPY = {t.suffix: (t.token, t.array) for t in TYPES}
 MACHINE = Machine(cores=1)
 MACROS = [row for row in INSTRUCTIONS if row.macro and row.macro.types]
 CASES = [(row, word) for row in MACROS for word in (row.macro.types if row.types else ("",))]

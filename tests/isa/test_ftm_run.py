@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+from ftm_backend.instructions.types import BY_TOKEN
 from ftm_backend.isa.program import Buffer
 from ftm_backend.machine import compare
 from ftm_backend.tools import ftm_run
@@ -199,7 +200,7 @@ def test_module_is_a_program(folder):
 @pytest.mark.parametrize(("dtype", "shape"), [("f32", (4, 4)), ("bf16", (0, 3)), ("bf16", ()), ("i1", (5,)), ("u8", ()), ("i64", (2,))])
 def test_random_arrays_have_type_and_shape(dtype, shape):
     array = compare.random_array(np.random.default_rng(0), Buffer("in", "b0", dtype, shape))
-    assert array.shape == shape and array.dtype == ftm_run.ARRAY_TYPES[dtype]
+    assert array.shape == shape and array.dtype == BY_TOKEN[dtype].array
 
 
 def test_differences_of_special_values():

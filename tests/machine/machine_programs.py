@@ -7,17 +7,15 @@ from typing import Any
 import numpy as np
 
 from ftm_backend import isa
-from ftm_backend.machine.emulator import DTYPES, TOKENS
+from ftm_backend.instructions.types import BY_TOKEN
 
-BYTES = {token: dtype.itemsize for token, dtype in zip(TOKENS, DTYPES, strict=True)}
-NUMPY = dict(zip(TOKENS, DTYPES, strict=True))
-SUFFIX = {"i1": "B1"}
-"""Type suffixes of map operations where they are not the token in capitals."""
+BYTES = {token: element.bytes for token, element in BY_TOKEN.items()}
+NUMPY = {token: element.array for token, element in BY_TOKEN.items()}
 
 
 def suffix(token: str) -> str:
     """The suffix of map operations on elements of ``token``."""
-    return SUFFIX.get(token, token.upper())
+    return BY_TOKEN[token].suffix
 
 
 def shape_text(shape: tuple[int, ...]) -> str:

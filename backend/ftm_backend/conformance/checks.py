@@ -11,10 +11,11 @@ import numpy as np
 from ftm_backend import driver, isa
 from ftm_backend.conformance.ops import traces
 from ftm_backend.conformance.outcome import Outcome
+from ftm_backend.dtypes import DTYPES
 from ftm_backend.frontend import Trace
-from ftm_backend.frontend.dtypes import DTYPES
 from ftm_backend.instructions.instruction import Instruction
 from ftm_backend.instructions.table import INSTRUCTIONS
+from ftm_backend.instructions.types import TYPES
 from ftm_backend.isa import examples
 from ftm_backend.machine import Machine, MachineError, compare
 from ftm_backend.options import Options
@@ -60,7 +61,7 @@ def _instruction(machine: Machine, name: str, row: Instruction) -> Outcome:
     except MachineError as error:
         return Outcome(name, False, str(error))
     for array, expected in zip(found, case.outputs, strict=True):
-        token = next(t for t, kind in examples.ARRAY_TYPES.items() if np.dtype(kind) == expected.dtype)
+        token = next(t.token for t in TYPES if t.array == expected.dtype)
         difference = compare.difference(array, expected, token, 1e-5, 1e-7)
         if difference:
             return Outcome(name, False, difference)

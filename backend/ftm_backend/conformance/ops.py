@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ftm_backend.dtypes import FLOATS, INTS
+
 __all__ = ["traces"]
 
-_FLOATS = ("f32", "f64", "f16", "bf16")
 _UNARY = ("exp", "log1p", "tanh", "erf", "sqrt", "rsqrt", "sigmoid", "sin", "cos", "abs", "neg", "floor", "relu", "reciprocal")
 _BINARY = ("mul.Tensor", "div.Tensor", "maximum", "minimum", "atan2")
 _INTEGER = ("bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor", "maximum", "mul.Tensor")
@@ -13,7 +14,7 @@ _INTEGER = ("bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor", "ma
 def traces() -> dict[str, str]:
     """Name to trace."""
     found: dict[str, str] = {}
-    for dtype in _FLOATS:
+    for dtype in FLOATS:
         for op in _UNARY:
             found[f"{op} {dtype}"] = _call(op, [f"{dtype}[37,19]"], f"{dtype}[37,19]", "self=%0")
         for op in _BINARY:
@@ -25,7 +26,7 @@ def traces() -> dict[str, str]:
         found[f"transpose {dtype}"] = _call(
             "clone", [f"{dtype}[6,35]"], f"{dtype}[35,6]", "self=%1, memory_format=none",
             f"%1 = ftm.view(base=%0, sizes=[35,6], strides=[1,35], offset=0) : {dtype}[35,6]")
-    for dtype in ("i64", "i32", "i16", "i8"):
+    for dtype in INTS:
         for op in _INTEGER:
             found[f"{op} {dtype}"] = _call(op, [f"{dtype}[5,33]", f"{dtype}[33]"], f"{dtype}[5,33]", "self=%0, other=%1")
     found["embedding"] = _call(

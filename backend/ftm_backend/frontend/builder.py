@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ftm_backend.frontend.dtypes import compute_dtype, info, memory, promote_operands
+from ftm_backend.dtypes import compute_dtype, info, memory, promote_operands
 from ftm_backend.frontend.elements import Elem, Emitter
 from ftm_backend.frontend.trace import TensorType
 from ftm_backend.linalg import ir

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ftm_backend.dtypes import info
 from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.dtypes import info
 from ftm_backend.linalg import ir
 from ftm_backend.linalg.named import named_statement
 from ftm_backend.linalg.strided import Strided, contiguous_strides

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ftm_backend.frontend.complex_pairs import PART, Rewriter, Tensor, is_number, rewrites
+from ftm_backend.dtypes import PART
+from ftm_backend.frontend.complex_pairs import Rewriter, Tensor, is_number, rewrites
 from ftm_backend.frontend.trace import DType, Ref, ScalarRef, TensorType, TraceError
 
 _PLACES = ("index", "indices", "mask")

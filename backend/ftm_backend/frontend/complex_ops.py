@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ftm_backend.frontend.complex_pairs import PART, Rewriter, Tensor, is_number, pair_type, rewrites
-from ftm_backend.frontend.dtypes import info
+from ftm_backend.dtypes import PART, info
+from ftm_backend.frontend.complex_pairs import Rewriter, Tensor, is_number, pair_type, rewrites
 from ftm_backend.frontend.trace import DType, Ref, TensorType
 from ftm_backend.linalg.strided import contiguous_strides
 

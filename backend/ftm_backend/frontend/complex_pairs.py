@@ -12,13 +12,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ftm_backend.dtypes import PART
 from ftm_backend.frontend.trace import Complex, DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 from ftm_backend.linalg.strided import contiguous_strides
 
-__all__ = ["OPS", "PART", "Rewriter", "Tensor", "as_pairs", "is_number", "pair_type", "rewrites"]
-
-PART = {"c32": "f16", "c64": "f32", "c128": "f64"}
-"""The dtype of the parts of a complex dtype."""
+__all__ = ["OPS", "Rewriter", "Tensor", "as_pairs", "is_number", "pair_type", "rewrites"]
 
 OPS: dict[str, Callable[..., Any]] = {}
 """What is rewritten: op name -> function of (rewriter, result type, **arguments), with arguments as in the trace."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
+from ftm_backend.dtypes import DTYPES, info, promote
 from ftm_backend.frontend import float8
-from ftm_backend.frontend.dtypes import DTYPES, info, promote
 from ftm_backend.linalg.ir import Node
 from ftm_backend.linalg.nodes import operation
 from ftm_backend.sizes import Real, Size, rounded

@@ -10,11 +10,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ftm_backend.dtypes import info
 from ftm_backend.frontend import elements as e
 
 __all__ = ["Fit", "integral", "polynomial"]
-
-_EPSILON = {"f32": 2.0**-26, "f64": 2.0**-55}
 
 
 class Fit:
@@ -31,7 +30,7 @@ class Fit:
         """The terms that matter in ``dtype``, lowest degree first."""
         if not self._coefficients:
             self._coefficients = self._sample()
-        all_, least = self._coefficients, _EPSILON[dtype] * max(map(abs, self._coefficients))
+        all_, least = self._coefficients, 2.0 ** -(info(dtype).digits + 2) * max(map(abs, self._coefficients))
         last = max(k for k, c in enumerate(all_) if abs(c) > least)
         return all_[: last + 1]
 

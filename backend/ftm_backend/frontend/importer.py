@@ -14,8 +14,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from ftm_backend import mlir
-from ftm_backend.frontend import dtypes
+from ftm_backend import dtypes, mlir
 from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 from ftm_backend.linalg.strided import Strided, decompose
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ftm_backend.dtypes import memory
 from ftm_backend.frontend.builder import Builder, LoweringError, Value
-from ftm_backend.frontend.dtypes import memory
 from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.ops.record import RECORDS
 from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, Trace

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ftm_backend import mlir
-from ftm_backend.frontend import dtypes
+from ftm_backend import dtypes, mlir
 from ftm_backend.frontend.importer import ARGS_ATTRIBUTE, operand_names
 from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 

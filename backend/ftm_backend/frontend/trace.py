@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ftm_backend.frontend import dtypes
+from ftm_backend import dtypes
 
 __all__ = ["Complex", "DType", "Node", "Ref", "ScalarRef", "TensorType", "Trace", "TraceError", "argument_refs"]
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from ftm_backend import sizes
-from ftm_backend.frontend.dtypes import DTYPES
+from ftm_backend.dtypes import DTYPES
 from ftm_backend.frontend.trace import Complex, DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 
 __all__ = ["parse"]

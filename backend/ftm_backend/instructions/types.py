@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ftm_backend.dtypes import DTYPES, MACHINE, DTypeInfo
 
 
 @dataclass(frozen=True)
@@ -21,28 +26,30 @@ class ElementType:
         """Width in bits of the value: 1 for booleans."""
         return 1 if self.kind == "bool" else 8 * self.bytes
 
+    @property
+    def array(self) -> np.dtype[Any]:
+        """The numpy type with the same bytes; bf16 travels as its bits in uint16."""
+        return np.dtype(DTYPES[self.token].numpy)
 
-TYPES = (
-    ElementType("f64", "F64", 0, 8, "float"),
-    ElementType("f32", "F32", 1, 4, "float"),
-    ElementType("f16", "F16", 2, 2, "float"),
-    ElementType("bf16", "BF16", 3, 2, "float"),
-    ElementType("i64", "I64", 4, 8, "int"),
-    ElementType("i32", "I32", 5, 4, "int"),
-    ElementType("i16", "I16", 6, 2, "int"),
-    ElementType("i8", "I8", 7, 1, "int"),
-    ElementType("u8", "U8", 8, 1, "uint"),
-    ElementType("i1", "B1", 9, 1, "bool"),
-)
+
+def _element(facts: DTypeInfo) -> ElementType:
+    kind = "uint" if facts.kind == "int" and not facts.signed else facts.kind
+    return ElementType(facts.token, facts.suffix, facts.code or 0, facts.bytes, kind)
+
+
+TYPES = tuple(_element(facts) for facts in MACHINE)
 
 BY_TOKEN = {t.token: t for t in TYPES}
 BY_SUFFIX = {t.suffix: t for t in TYPES}
 BY_NUMBER = {t.number: t for t in TYPES}
 
-FLOATS = ("F64", "F32", "F16", "BF16")
-INTEGERS = ("I64", "I32", "I16", "I8", "U8")
+FLOATS = tuple(t.suffix for t in TYPES if t.kind == "float")
+INTEGERS = tuple(t.suffix for t in TYPES if t.kind in ("int", "uint"))
 NUMBERS = FLOATS + INTEGERS
 ALL = NUMBERS + ("B1",)
+
+ACCUMULATORS = {"f32": "f32", "f64": "f64", "bf16": "f32", "f16": "f32", "i8": "i32", "i32": "i32", "i64": "i64"}
+"""The matrix unit: type of both operands -> type of their product, in which it sums."""
 
 SPACES = {"ddr": 0, "am": 1, "sm": 2, "gsm": 3}
 """Address spaces by name; tiles live in all but ``ddr``, buffers only there."""
@@ -55,3 +62,6 @@ VECTOR_REGISTERS = 1024
 
 SLOT_ALIGNMENT = 64
 """Tiles start, and slots of a ring follow each other, at multiples of this many bytes."""
+
+MEMORY_ALIGNMENT = 64
+"""The same of what lies in DDR: the arena and its regions, and an image's constants."""

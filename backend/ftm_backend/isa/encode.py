@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ftm_backend.instructions import instruction as i
 from ftm_backend.instructions.table import BY_NAME, OPCODES
-from ftm_backend.instructions.types import SCALAR_REGISTERS, ElementType
+from ftm_backend.instructions.types import ACCUMULATORS, SCALAR_REGISTERS, ElementType
 from ftm_backend.isa import program as p
 from ftm_backend.isa.layout import ARGUMENT, DIM, FLAGS, INSTRUCTION, MOST_DIMS, NONE
 from ftm_backend.isa.symbols import BufferSymbol, Parameters, Symbols, TileSymbol
@@ -18,7 +18,6 @@ Value = tuple[int, int, int]
 
 _ZERO: Value = (0, NONE, NONE)
 _FLAG = {name: 1 << bit for bit, name in enumerate(FLAGS)}
-_MM_TYPES = {("f32", "f32"), ("f64", "f64"), ("bf16", "f32"), ("f16", "f32"), ("i8", "i32"), ("i32", "i32"), ("i64", "i64")}
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
@@ -345,10 +344,10 @@ def _check_transfer(e: Encoder, item: p.Instruction, values: list[Value]) -> Non
 
 def _check_mm(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
     a, b, c = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands) if not isinstance(operand, p.Dims))
-    if a.type is not b.type or (a.type.token, c.type.token) not in _MM_TYPES:
+    if a.type is not b.type or ACCUMULATORS.get(a.type.token) != c.type.token:
         raise e.error(
             f"{item.name} does not take {a.type.token} x {b.type.token} -> {c.type.token}; it takes "
-            + ", ".join(f"{x} -> {y}" for x, y in sorted(_MM_TYPES)), item.line, 0,
+            + ", ".join(f"{x} -> {y}" for x, y in sorted(ACCUMULATORS.items())), item.line, 0,
         )
     if c.number in (a.number, b.number) and values[2] in (values[0], values[1]):
         raise e.error("C must not be A or B", item.line, len(item.operands) - 1)

@@ -12,12 +12,6 @@ from ftm_backend.instructions.types import BY_TOKEN
 from ftm_backend.isa.printer import shape
 from ftm_backend.isa.symbols import tile_bytes
 
-ARRAY_TYPES = {
-    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i64": np.int64, "i32": np.int32,
-    "i16": np.int16, "i8": np.int8, "u8": np.uint8, "i1": np.bool_,
-}
-"""The numpy type of each token; bf16 travels as its bits in uint16."""
-
 
 @dataclass(frozen=True)
 class Case:
@@ -47,7 +41,7 @@ def case(row: Instruction) -> Case:
 
 def _array(value: tuple[str, tuple[int, ...], list[Any]]) -> np.ndarray:
     token, extents, values = value
-    return np.array(values, ARRAY_TYPES[token]).reshape(extents)
+    return np.array(values, BY_TOKEN[token].array).reshape(extents)
 
 
 def _map_program(shown: Example) -> str:

@@ -1,7 +1,7 @@
-"""Writes ``backend/ftm_backend/machine/isa_gen.h``: opcodes, types and image records for the machine's loader.
+"""Writes ``machine/isa_gen.h``, opcodes, types and image records for the machine's loader, and its interface's element types.
 
     python -m ftm_backend.isa.header --write    # after a change of the table
-    python -m ftm_backend.isa.header --check    # fails when the file is stale
+    python -m ftm_backend.isa.header --check    # fails when a file is stale
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from ftm_backend.instructions.instruction import Instruction
 from ftm_backend.isa import layout
 
 PATH = Path(__file__).resolve().parent.parent / "machine" / "isa_gen.h"
+INTERFACE = PATH.parent / "include" / "ftm_machine.h"
+_ELEMENTS = re.compile(r"(/\* generated: element types \*/\n).*?(/\* end \*/)", re.DOTALL)
 
 
 def constant(name: str) -> str:
@@ -84,11 +86,13 @@ def render() -> str:
     lines += ["constexpr const char* kOpcodeNames[] = {"]
     lines += [f'  "{row.name}",' for row in table.INSTRUCTIONS] + ["};", ""]
     lines += _strips()
-    lines += _enum("Type : uint8_t", [
-        (f"FTM_TYPE_{t.suffix}", t.number, f"{t.token}, {t.bytes} bytes") for t in types.TYPES
-    ] + [("FTM_TYPE_COUNT", len(types.TYPES), "")])
+    lines += _enum("class Type : uint8_t", [(t.suffix, t.number, f"{t.token}, {t.bytes} bytes") for t in types.TYPES])
+    lines += [f"constexpr int kTypes = {len(types.TYPES)};"]
     lines += ["constexpr int kTypeBytes[] = {" + ", ".join(str(t.bytes) for t in types.TYPES) + "};"]
-    lines += ["constexpr const char* kTypeNames[] = {" + ", ".join(f'"{t.token}"' for t in types.TYPES) + "};", ""]
+    lines += ["constexpr const char* kTypeNames[] = {" + ", ".join(f'"{t.token}"' for t in types.TYPES) + "};"]
+    sums = (types.ACCUMULATORS.get(t.token) for t in types.TYPES)
+    lines += ["// In what the matrix unit sums products of a type's elements; -1: it does not take them."]
+    lines += ["constexpr int kAccumulators[] = {" + ", ".join(str(types.BY_TOKEN[t].number if t else -1) for t in sums) + "};", ""]
     lines += _enum("Space : uint8_t", [(f"FTM_SPACE_{n.upper()}", v, "") for n, v in types.SPACES.items()])
     lines += _enum("Access : uint8_t", [(f"FTM_ACCESS_{n.upper()}", i, "") for i, n in enumerate(table.ACCESSES)])
     lines += _enum("Scope : uint8_t", [
@@ -114,19 +118,26 @@ def render() -> str:
     return "\n".join([*lines, "}  // namespace ftm::isa", ""])
 
 
+def interface() -> str:
+    """The text of the machine's interface with the element types' numbers put in."""
+    rows = "".join(f"  FTM_{t.suffix} = {t.number},\n" for t in types.TYPES)
+    return _ELEMENTS.sub(lambda match: f"{match[1]}enum ftm_dtype {{\n{rows}}};\n{match[2]}", INTERFACE.read_text())
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Command line: see the module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m ftm_backend.isa.header", description=__doc__.split("\n")[0])
     group = parser.add_mutually_exclusive_group(required=True)
-    group.add_argument("--write", action="store_true", help="write the header")
-    group.add_argument("--check", action="store_true", help="exit with 1 when the header is stale")
+    group.add_argument("--write", action="store_true", help="write the headers")
+    group.add_argument("--check", action="store_true", help="exit with 1 when one is stale")
     if parser.parse_args(arguments).write:
         PATH.write_text(render())
+        INTERFACE.write_text(interface())
         return 0
-    if PATH.exists() and PATH.read_text() == render():
-        return 0
-    print(f"{PATH} is stale: run `python -m ftm_backend.isa.header --write`", file=sys.stderr)
-    return 1
+    stale = [path for path, text in ((PATH, render()), (INTERFACE, interface())) if not path.exists() or path.read_text() != text]
+    for path in stale:
+        print(f"{path} is stale: run `python -m ftm_backend.isa.header --write`", file=sys.stderr)
+    return int(bool(stale))
 
 
 if __name__ == "__main__":

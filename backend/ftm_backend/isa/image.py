@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ftm_backend.instructions import table
 from ftm_backend.instructions.table import OPCODES
-from ftm_backend.instructions.types import SPACES
+from ftm_backend.instructions.types import MEMORY_ALIGNMENT, SPACES
 from ftm_backend.isa import layout
 from ftm_backend.isa import program as p
 from ftm_backend.isa.encode import Encoder
@@ -18,7 +18,6 @@ from ftm_backend.isa.parser import parse
 from ftm_backend.isa.symbols import Symbols
 from ftm_backend.sizes import narrow
 
-_ALIGNMENT = 64
 _ZEROS = (0, NONE, NONE) * 4
 _SIZES = {name: record.size for name, record in layout.SECTIONS if isinstance(record, layout.Record)}
 _BUFFER_NUMBER = {"in": 0, "out": 1, "const": 2, "arena": 3, "param": 4}
@@ -190,7 +189,7 @@ class _Assembler:
             offset = buffer.offset
             elements = 0 if buffer.kind == "param" else buffer.elements
             if buffer.kind == "const":
-                data += bytes(-len(data) % _ALIGNMENT)
+                data += bytes(-len(data) % MEMORY_ALIGNMENT)
                 offset = len(data)
                 data += buffer.data
             elif buffer.kind in arguments:
@@ -214,7 +213,7 @@ def _join(sections: dict[str, bytes | bytearray], header: Sequence[int]) -> byte
     start = layout.HEADER.size + layout.SECTION.size * len(layout.SECTIONS)
     directory, body = bytearray(), bytearray()
     for name, kind in layout.SECTIONS:
-        body += bytes(-(start + len(body)) % _ALIGNMENT)
+        body += bytes(-(start + len(body)) % MEMORY_ALIGNMENT)
         size = kind.size if isinstance(kind, layout.Record) else struct.calcsize(kind)
         directory += layout.SECTION.pack(start + len(body), len(sections[name]) // size)
         body += sections[name]

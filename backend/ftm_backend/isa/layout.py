@@ -74,7 +74,7 @@ VALUE = Record("Value", "A scalar operand: immediate + R[reg], or only the immed
 ])
 OPERAND = Record("Operand", "A source or destination of a map operation.", [
     Field("kind", "B", "FTM_OPERAND_*"),
-    Field("type", "B", "FTM_TYPE_* that the operation reads or writes; SCALAR and REGISTER convert to it"),
+    Field("type", "B", "Type that the operation reads or writes; SCALAR and REGISTER convert to it"),
     Field("index", "H", "by kind: temporary, input or output of the map, immediate, scalar, register"),
 ])
 BUFFER = Record("Buffer", "A DDR buffer: an input, output, constant or arena region, or a parameter of a function.", [
@@ -87,7 +87,7 @@ BUFFER = Record("Buffer", "A DDR buffer: an input, output, constant or arena reg
           "parameter: whether its function writes it"),
 ])
 SCALAR = Record("Scalar", "A runtime scalar argument of the program, 8 bytes each, or a scalar parameter of a function.", [
-    Field("name", "I", "string"), Field("type", "I", "FTM_TYPE_F64 or FTM_TYPE_I64"),
+    Field("name", "I", "string"), Field("type", "I", "Type F64 or I64"),
 ])
 TILE = Record("Tile", "A ring of tiles in scratchpad.", [
     Field("name", "I", "string"), Field("function", "I"), Field("space", "B"), Field("type", "B"), Field("depth", "H"),
@@ -133,7 +133,7 @@ MAP_OUTPUT = Record("MapOutput", "A tile written by a map.  A full output whose 
     Field("slot", "Value"),
 ])
 MAP_OP = Record("MapOp", "One operation of a map body.", [
-    Field("opcode", "H", "FTM_OP_V*"), Field("type", "B", "FTM_TYPE_* of the suffix"),
+    Field("opcode", "H", "FTM_OP_V*"), Field("type", "B", "Type of the suffix"),
     Field("from", "B", "VCVT, VBITC: type of the source"), Field("line", "I"),
     Field("dst", "Operand"), Field("src", "Operand", "", 3),
     Field("buffer", "i", "VGA: buffer, else -1"), Field("reserved", "I"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ftm_backend.dtypes import DTYPES
 from ftm_backend.linalg.affine import Affine, row_major, volume
 from ftm_backend.linalg.strided import Strided
 
@@ -309,13 +310,10 @@ def whole_statement(name: str, operands: Sequence[Tensor], result: Value, attrib
     return statement
 
 
-_NUMPY = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "i64": "<i8", "i32": "<i4", "i16": "<i2", "i8": "|i1", "i1": "|u1"}
-
-
 def constant(numbers: Sequence[Number], dtype: str) -> Value:
     """A one-dimensional constant tensor."""
     if dtype == "bf16":
         data = (np.array(numbers, np.float32).view(np.uint32) >> 16).astype("<u2").tobytes()
     else:
-        data = np.array(numbers, _NUMPY[dtype]).tobytes()
+        data = np.array(numbers, np.dtype(DTYPES[dtype].numpy).newbyteorder("<")).tobytes()
     return Value(dtype, (len(numbers),), data=data)

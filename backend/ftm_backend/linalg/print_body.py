@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ftm_backend.dtypes import DTYPES, DTypeInfo
 from ftm_backend.linalg.affine import Affine, volume
 from ftm_backend.linalg.ir import Node, Statement, Value, nodes_of, walk
 from ftm_backend.linalg.strided import Strided
@@ -21,9 +23,6 @@ CMPI = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
 _CONVERSIONS = frozenset(
     f"arith.{name}" for name in ("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui", "bitcast"))
-_NAN = {"f64": "0x7FF8000000000000", "f32": "0x7FC00000", "f16": "0x7E00", "bf16": "0x7FC0"}
-_INF = {"f64": "0x7FF0000000000000", "f32": "0x7F800000", "f16": "0x7C00", "bf16": "0x7F80"}
-_MINUS_INF = {"f64": "0xFFF0000000000000", "f32": "0xFF800000", "f16": "0xFC00", "bf16": "0xFF80"}
 
 
 def constant_text(node: Node) -> str:
@@ -38,13 +37,22 @@ def _number(value: float, dtype: str) -> str:
     if "f" not in dtype:
         return str(int(value))
     value = float(value)
-    if value != value:
-        return _NAN[dtype]
-    if value in (float("inf"), float("-inf")):
-        return _INF[dtype] if value > 0 else _MINUS_INF[dtype]
+    if not math.isfinite(value):
+        return _bits_beyond(value, DTYPES[dtype])
     text = repr(value)
     mantissa, e, exponent = text.partition("e")
     return f"{mantissa if '.' in mantissa else mantissa + '.0'}{e}{exponent}"
+
+
+def _bits_beyond(value: float, facts: DTypeInfo) -> str:
+    """The bits of infinity or NaN, which MLIR has no other word for: an exponent of ones; of NaN the mantissa's highest bit."""
+    mantissa = facts.digits - 1
+    bits = ((1 << (facts.bits - facts.digits)) - 1) << mantissa
+    if math.isnan(value):
+        bits |= 1 << (mantissa - 1)
+    elif value < 0:
+        bits |= 1 << (facts.bits - 1)
+    return f"0x{bits:0{facts.bits // 4}X}"
 
 
 def data_text(value: Value) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ftm_backend.dtypes import MACHINE
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Tensor, Value, walk
 from ftm_backend.linalg.nodes import constant, gather_place, operation
@@ -12,7 +13,7 @@ from ftm_backend.mlir import ir
 
 __all__ = ["BodyReader", "constant_node", "token"]
 
-_TOKENS = frozenset({"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "i1"})
+_TOKENS = frozenset(facts.builtin for facts in MACHINE)
 
 
 def token(element_type: Any) -> str:

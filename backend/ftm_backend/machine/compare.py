@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ftm_backend.isa.examples import ARRAY_TYPES
+from ftm_backend.instructions.types import BY_TOKEN
 from ftm_backend.isa.program import Buffer
 
 
@@ -19,7 +19,7 @@ def numbers(array: np.ndarray, dtype: str) -> np.ndarray:
 
 def random_array(generator: Any, buffer: Buffer) -> np.ndarray:
     """Floats from a normal distribution, integers from 0 to 7, booleans; shaped as ``buffer``."""
-    wanted = ARRAY_TYPES[buffer.dtype]
+    wanted = BY_TOKEN[buffer.dtype].array
     if buffer.dtype == "bf16":
         bits = generator.standard_normal(buffer.shape, np.float32).reshape(buffer.shape).view(np.uint32)
         return (bits >> 16).astype(np.uint16)

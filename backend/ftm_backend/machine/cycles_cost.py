@@ -18,7 +18,7 @@ import numpy as np
 from ftm_backend.instructions import costs
 from ftm_backend.instructions.expansions.unit import Unit
 from ftm_backend.instructions.table import ACCESSES, BY_NAME, INSTRUCTIONS
-from ftm_backend.instructions.types import BY_NUMBER, FLOATS
+from ftm_backend.instructions.types import BY_NUMBER, BY_TOKEN, FLOATS
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import MachineParameters
 
@@ -115,9 +115,9 @@ def windows(machine: MachineParameters, dtype: str, rows: Sequence[int], n: int,
 @lru_cache(maxsize=4096)
 def scan(machine: MachineParameters, dtype: str, rows: int, columns: int, operation: str, down: bool) -> float:
     """Cycles of ``SCAN`` over rows x columns of ``dtype``, in f64 or i64."""
-    carried = "f64" if dtype in _ARRAYS and _ARRAYS[dtype].kind == "f" else "i64"
-    x = np.zeros((rows, columns), _ARRAYS[dtype])
-    carry = np.zeros(columns if down else rows, _ARRAYS[carried])
+    carried = "f64" if BY_TOKEN[dtype].kind == "float" else "i64"
+    x = np.zeros((rows, columns), _array(dtype))
+    carry = np.zeros(columns if down else rows, _array(carried))
     return _counted(machine, "SCAN", carried, operation, x, carry, x.copy(), down)
 
 
@@ -137,16 +137,13 @@ def merge(machine: MachineParameters, rows: int, a: int, b: int) -> float:
 @lru_cache(maxsize=4096)
 def combination(machine: MachineParameters, dtype: str, rows: int, columns: int, operation: str) -> float:
     """Cycles of the core for ``DST`` or ``DSC`` with arithmetic."""
-    x = np.zeros((rows, columns), _ARRAYS[dtype])
+    x = np.zeros((rows, columns), _array(dtype))
     return _counted(machine, "DSC", dtype, operation, x, x.ravel().copy(), np.zeros((rows, columns), np.int64))
 
 
-_ARRAYS: dict[str, np.dtype[Any]] = {
-    "f64": np.dtype(np.float64), "f32": np.dtype(np.float32), "f16": np.dtype(np.float16), "bf16": np.dtype(np.float16),
-    "i64": np.dtype(np.int64), "i32": np.dtype(np.int32), "i16": np.dtype(np.int16), "i8": np.dtype(np.int8),
-    "u8": np.dtype(np.uint8), "i1": np.dtype(np.bool_),
-}
-"""Arrays of a type's size and kind, whose values nothing depends on."""
+def _array(dtype: str) -> np.dtype[Any]:
+    """For arrays of a type's size and kind, whose values nothing depends on."""
+    return np.dtype(np.float16) if dtype == "bf16" else BY_TOKEN[dtype].array
 
 
 def _counted(machine: MachineParameters, name: str, dtype: str, *operands: Any) -> float:

@@ -14,23 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from ftm_backend.instructions.types import BY_NUMBER, BY_TOKEN
 from ftm_backend.machine.build import LIBRARY, build
 
 ABI_VERSION = 3
-
-DTYPES = tuple(
-    np.dtype(name)
-    for name in ("float64", "float32", "float16", "uint16", "int64", "int32", "int16", "int8", "uint8", "bool")
-)
-"""The numpy type of each element type, by its number in the interface."""
-
-TOKENS = ("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "i1")
 
 _MESSAGE_BYTES = 4096
 _TICK = 50  # milliseconds after which a waiting thread sees to Python's signals
 _INTERRUPTED = 3
 
-__all__ = ["DTYPES", "Interrupted", "Job", "Machine", "MachineError", "Program", "Stats", "Tensor"]
+__all__ = ["Interrupted", "Job", "Machine", "MachineError", "Program", "Stats", "Tensor"]
 
 
 class MachineError(RuntimeError):
@@ -53,7 +46,7 @@ class Tensor:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The numpy type of its elements."""
-        return DTYPES[TOKENS.index(self.token)]
+        return BY_TOKEN[self.token].array
 
 
 @dataclass(frozen=True)
@@ -200,7 +193,7 @@ class Program:
         for index in range(getattr(self._library, f"ftm_{kind}_count")(self._handle)):
             getattr(self._library, f"ftm_{kind}_info")(self._handle, index, ctypes.byref(info))
             shape = tuple(info.shape[k] for k in range(info.rank))
-            found.append(Tensor(info.name.decode(errors="replace"), TOKENS[info.dtype], shape, info.alias))
+            found.append(Tensor(info.name.decode(errors="replace"), BY_NUMBER[info.dtype].token, shape, info.alias))
         return tuple(found)
 
     def run(self, inputs: Sequence[np.ndarray[Any, Any]], scalars: Sequence[float | int] = (),

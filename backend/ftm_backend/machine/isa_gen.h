@@ -450,22 +450,24 @@ constexpr Strip kStripOf[] = {  // by opcode; Count: none
   Strip::Count,
 };
 
-enum Type : uint8_t {
-  FTM_TYPE_F64 = 0,  // f64, 8 bytes
-  FTM_TYPE_F32 = 1,  // f32, 4 bytes
-  FTM_TYPE_F16 = 2,  // f16, 2 bytes
-  FTM_TYPE_BF16 = 3,  // bf16, 2 bytes
-  FTM_TYPE_I64 = 4,  // i64, 8 bytes
-  FTM_TYPE_I32 = 5,  // i32, 4 bytes
-  FTM_TYPE_I16 = 6,  // i16, 2 bytes
-  FTM_TYPE_I8 = 7,  // i8, 1 bytes
-  FTM_TYPE_U8 = 8,  // u8, 1 bytes
-  FTM_TYPE_B1 = 9,  // i1, 1 bytes
-  FTM_TYPE_COUNT = 10,
+enum class Type : uint8_t {
+  F64 = 0,  // f64, 8 bytes
+  F32 = 1,  // f32, 4 bytes
+  F16 = 2,  // f16, 2 bytes
+  BF16 = 3,  // bf16, 2 bytes
+  I64 = 4,  // i64, 8 bytes
+  I32 = 5,  // i32, 4 bytes
+  I16 = 6,  // i16, 2 bytes
+  I8 = 7,  // i8, 1 bytes
+  U8 = 8,  // u8, 1 bytes
+  B1 = 9,  // i1, 1 bytes
 };
 
+constexpr int kTypes = 10;
 constexpr int kTypeBytes[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 1};
 constexpr const char* kTypeNames[] = {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "i1"};
+// In what the matrix unit sums products of a type's elements; -1: it does not take them.
+constexpr int kAccumulators[] = {0, 1, 1, 1, 4, 5, -1, 5, -1, -1};
 
 enum Space : uint8_t {
   FTM_SPACE_DDR = 0,
@@ -539,7 +541,7 @@ static_assert(sizeof(Value) == 16, "image layout");
 // A source or destination of a map operation.
 struct Operand {
   uint8_t kind;  // FTM_OPERAND_*
-  uint8_t type;  // FTM_TYPE_* that the operation reads or writes; SCALAR and REGISTER convert to it
+  uint8_t type;  // Type that the operation reads or writes; SCALAR and REGISTER convert to it
   uint16_t index;  // by kind: temporary, input or output of the map, immediate, scalar, register
 };
 static_assert(sizeof(Operand) == 4, "image layout");
@@ -561,7 +563,7 @@ static_assert(sizeof(Buffer) == 40, "image layout");
 // A runtime scalar argument of the program, 8 bytes each, or a scalar parameter of a function.
 struct Scalar {
   uint32_t name;  // string
-  uint32_t type;  // FTM_TYPE_F64 or FTM_TYPE_I64
+  uint32_t type;  // Type F64 or I64
 };
 static_assert(sizeof(Scalar) == 8, "image layout");
 
@@ -666,7 +668,7 @@ static_assert(sizeof(MapOutput) == 32, "image layout");
 // One operation of a map body.
 struct MapOp {
   uint16_t opcode;  // FTM_OP_V*
-  uint8_t type;  // FTM_TYPE_* of the suffix
+  uint8_t type;  // Type of the suffix
   uint8_t from_;  // VCVT, VBITC: type of the source
   uint32_t line;
   Operand dst;

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
+from ftm_backend.instructions.types import MEMORY_ALIGNMENT
 from ftm_backend.sizes import Size, always_equal, at_hand, ceildiv, never_negative
-
-ALIGNMENT = 64
-"""Bytes: every region starts at a multiple of this."""
 
 
 def region(count: int) -> int:
     """Bytes of the region of a buffer of ``count`` bytes."""
-    rounded = ceildiv(count, ALIGNMENT) * ALIGNMENT
-    return rounded if never_negative(rounded - ALIGNMENT) else max(ALIGNMENT, rounded)
+    rounded = ceildiv(count, MEMORY_ALIGNMENT) * MEMORY_ALIGNMENT
+    return rounded if never_negative(rounded - MEMORY_ALIGNMENT) else max(MEMORY_ALIGNMENT, rounded)
 
 
 class Arena:

@@ -14,17 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from ftm_backend.instructions.types import ACCUMULATORS
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Statement
 from ftm_backend.midend.tiling import Operand as TiledOperand
 from ftm_backend.sizes import at_hand
 
 __all__ = ["Contraction", "Form", "axes_of", "match", "merge_loops", "volume"]
-
-ACCUMULATORS = {
-    "f64": "f64", "f32": "f32", "f16": "f32", "bf16": "f32", "i64": "i64", "i32": "i32", "i8": "i32",
-}
-"""Operand type of the matrix unit -> type it accumulates in."""
 
 _WIDENING = {"arith.extf", "arith.extsi"}
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ftm_backend.instructions.types import SLOT_ALIGNMENT
 from ftm_backend.machine import rules
-from ftm_backend.midend.tiling import SLOT_ALIGNMENT, Cut, cuts
+from ftm_backend.midend.tiling import Cut, cuts
 
 __all__ = ["sizes", "slot_bytes", "taken"]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ftm_backend.dtypes import MACHINE
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand
 
@@ -19,7 +20,7 @@ Range = tuple[int, int]
 Bounds = dict[int, tuple[Node, Range]]
 """What is known of nodes, by their id."""
 
-_WIDTHS = {"i64": 64, "i32": 32, "i16": 16, "i8": 8}
+_WIDTHS = {facts.token: facts.bits for facts in MACHINE if facts.kind == "int" and facts.signed}
 _MOST_NODES = 400
 """Nodes looked at for one index: more than any index that is written by hand has."""
 

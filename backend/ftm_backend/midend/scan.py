@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ftm_backend.dtypes import FLOATS
 from ftm_backend.linalg.ir import Node, Statement
 from ftm_backend.linalg.nodes import constant, identity
 from ftm_backend.machine.presets import ELEMENT_BYTES
@@ -30,7 +31,6 @@ _PART_OF_AM = 4
 _TOGETHER = 4
 """Rows or columns that should be scanned side by side."""
 
-_FLOATS = ("f64", "f32", "f16", "bf16")
 _IDENTITY = {"add": 0, "mul": 1, "lse": "-inf"}
 
 
@@ -54,7 +54,7 @@ class _Scan:
         self.kernel, self.statement, self.b = kernel, statement, b
         self.source, self.result = statement.operands[0], statement.results[0]
         self.kind, self.dtype = statement.attributes["kind"], statement.results[0].value.dtype
-        self.carried = "f64" if self.dtype in _FLOATS else "i64"
+        self.carried = "f64" if self.dtype in FLOATS else "i64"
         self.blocks = Blocks(b, statement.loops)
         self.room = kernel.machine.am_bytes // _PART_OF_AM // ELEMENT_BYTES[self.carried]
 

@@ -25,13 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from ftm_backend.instructions.types import SLOT_ALIGNMENT
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.windows import Side
 
 __all__ = ["Cut", "Operand", "Plan", "Problem", "cuts", "pitch", "plan"]
-
-SLOT_ALIGNMENT = 64
-"""Bytes to which a slot of a tile ring is rounded up."""
 
 _SPLITS = ("batch", "outer", "inner")
 

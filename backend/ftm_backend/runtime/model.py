@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ftm_backend.frontend.dtypes import DTYPES
+from ftm_backend.dtypes import DTYPES
 from ftm_backend.machine import Machine, MachineError
 from ftm_backend.runtime.archive import PackageError, read, write
 

@@ -11,19 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ftm_backend.instructions.types import FLOATS, TYPES, VECTOR_REGISTERS
 from ftm_backend.linalg.ir import Node
 from ftm_backend.sizes import Real, Size, as_integer, real
 from ftm_backend.tile.tree import Use
 
 __all__ = ["BodyWriter", "ElementError", "Operand", "suffix"]
 
-REGISTERS = 1024
-"""Names of vector registers in a map body."""
-
-_SUFFIXES = {
-    "f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "i64": "I64", "i32": "I32", "i16": "I16",
-    "i8": "I8", "i1": "B1",
-}
+_SUFFIXES = {t.token: t.suffix for t in TYPES if t.kind != "uint"}  # linalg's integers have no sign
 
 
 class ElementError(ValueError):
@@ -46,9 +41,6 @@ def suffix(kind: str) -> str:
     if found is None:
         raise ElementError(f"map bodies have no elements of type {kind}: use {', '.join(_SUFFIXES)}")
     return found
-
-
-_FLOATS = ("F64", "F32", "F16", "BF16")
 
 
 def _shortest(value: float, kind: str) -> str:
@@ -80,8 +72,8 @@ class BodyWriter:
 
     def register(self) -> Operand:
         """A new vector register."""
-        if self._registers == REGISTERS:
-            raise ElementError(f"a map body needs more than {REGISTERS} values: split the kernel")
+        if self._registers == VECTOR_REGISTERS:
+            raise ElementError(f"a map body needs more than {VECTOR_REGISTERS} values: split the kernel")
         self._registers += 1
         return Operand(f"v{self._registers - 1}", "v")
 
@@ -113,9 +105,9 @@ class BodyWriter:
 
     def immediate(self, value: float | int, kind: str) -> Operand:
         """A constant of type suffix ``kind``."""
-        if isinstance(value, (Size, Real)) and kind in _FLOATS:
+        if isinstance(value, (Size, Real)) and kind in FLOATS:
             return Operand(repr(real(value)), "immediate")
-        text = _shortest(value, kind) if kind in _FLOATS else str(as_integer(value))
+        text = _shortest(value, kind) if kind in FLOATS else str(as_integer(value))
         return Operand(text, "immediate")
 
     def operand(self, node: Node) -> Operand:

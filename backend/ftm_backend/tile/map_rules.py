@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ftm_backend.instructions.table import STRIPS
+from ftm_backend.instructions.types import BY_SUFFIX
 from ftm_backend.linalg.ir import Node
 from ftm_backend.tile.map_body import BodyWriter, Operand, suffix
 from ftm_backend.tile.tree import Use
@@ -19,8 +20,6 @@ from ftm_backend.tile.tree import Use
 __all__ = ["RULES"]
 
 Rule = Callable[[BodyWriter, Node], Operand]
-FLOATS = ("F64", "F32", "F16", "BF16")
-BITS = {"I64": 64, "I32": 32, "I16": 16, "I8": 8, "B1": 1}
 
 _NAMES = {element: row.name for row in STRIPS for element in row.elements}
 """Element operation -> the map operation that it is, by the instruction table; the others have rules below."""
@@ -154,7 +153,7 @@ def _unsigned(w: BodyWriter, operand: Operand, kind: str) -> tuple[str, Operand]
         return kind, operand
     if kind == "I8":
         return "U8", w.emit("VBITC.U8.I8", operand)
-    return kind, w.emit(f"VXOR.{kind}", operand, str(-(2 ** (BITS[kind] - 1))))
+    return kind, w.emit(f"VXOR.{kind}", operand, str(-(2 ** (BY_SUFFIX[kind].bits - 1))))
 
 
 def _cmpi(w: BodyWriter, node: Node) -> Operand:
@@ -231,7 +230,7 @@ def extend_unsigned(w: BodyWriter, operand: Operand, source: str, target: str) -
         return convert(w, operand, source, target)
     if source == "I8":
         return convert(w, w.emit("VBITC.U8.I8", operand), "U8", target)
-    return w.emit(f"VAND.{target}", convert(w, operand, source, target), str(2 ** BITS[source] - 1))
+    return w.emit(f"VAND.{target}", convert(w, operand, source, target), str(2 ** BY_SUFFIX[source].bits - 1))
 
 
 def _types(node: Node) -> tuple[str, str]:

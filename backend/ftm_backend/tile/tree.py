@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
+from ftm_backend.instructions.types import SLOT_ALIGNMENT
 from ftm_backend.tile.index import Atom, Expr, Indices
 
 __all__ = [
     "Block", "Branch", "Instruction", "Kernel", "Loop", "Parameter", "Parts", "Slot", "Tile", "Transfer", "Use", "instructions",
 ]
-
-ALIGNMENT = 64
-"""Tiles and slots of a ring lie at multiples of this many bytes."""
 
 
 @dataclass(eq=False)
@@ -37,7 +35,7 @@ class Tile:
     @property
     def slot_bytes(self) -> int:
         """Distance of one slot of the ring from the next."""
-        return -(-self.rows * self.columns * self.item_bytes // ALIGNMENT) * ALIGNMENT
+        return -(-self.rows * self.columns * self.item_bytes // SLOT_ALIGNMENT) * SLOT_ALIGNMENT
 
     @property
     def bytes(self) -> int:

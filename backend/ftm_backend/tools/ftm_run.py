@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ftm_backend import isa
-from ftm_backend.isa.examples import ARRAY_TYPES
+from ftm_backend.instructions.types import BY_TOKEN
 from ftm_backend.isa.program import Buffer, Program, ScalarArgument
 from ftm_backend.machine import compare, cycles, presets
 from ftm_backend.tools.files import read_text
@@ -202,7 +202,7 @@ def _load(path: Path, buffer: Buffer) -> np.ndarray:
         raise UsageError(f"{path} is no .npy array: {error}") from None
     if not isinstance(array, np.ndarray):
         raise UsageError(f"{path} holds several arrays: give one, as .npy")
-    wanted = np.dtype(ARRAY_TYPES[buffer.dtype])
+    wanted = BY_TOKEN[buffer.dtype].array
     if array.dtype != wanted:
         hint = " (bf16 is given as its bits, in uint16)" if buffer.dtype == "bf16" else ""
         raise UsageError(f"{path}: input {buffer.name} is {wanted}, the file has {array.dtype}{hint}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ftm_backend import runtime
-from ftm_backend.frontend.dtypes import DTYPES
+from ftm_backend.dtypes import DTYPES
 from ftm_backend.machine import MachineError
 from ftm_backend.runtime.model import Tensor
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ftm_backend import mlir
+from ftm_backend.dtypes import DTYPES
 from ftm_backend.upstream import rewrite
 
 TO_MEMORY = """builtin.module(
@@ -25,13 +26,9 @@ TO_LLVM = """builtin.module(
   convert-arith-to-llvm, finalize-memref-to-llvm, convert-func-to-llvm, convert-index-to-llvm, convert-cf-to-llvm,
   reconcile-unrealized-casts)"""
 
-__all__ = ["STORAGE", "Program", "run_text"]
+__all__ = ["Program", "run_text"]
 
 ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)  # conversions of half types that LLVM calls by name
-
-STORAGE = {"bf16": "uint16", "f16": "float16", "f32": "float32", "f64": "float64", "i1": "bool", "i8": "int8",
-           "i16": "int16", "i32": "int32", "i64": "int64"}
-"""numpy type of the bytes of an MLIR element type."""
 
 
 class Program:
@@ -79,7 +76,7 @@ class Program:
 
     def run(self, name: str, inputs: Sequence[np.ndarray], scalars: Sequence[float | int]) -> list[np.ndarray]:
         """Calls ``name``; arrays have the element bytes of their dtype (bf16: uint16)."""
-        outputs = [np.zeros(shape, dtype=STORAGE[element]) for shape, element in self.results[name]]
+        outputs = [np.zeros(shape, dtype=DTYPES[element].numpy) for shape, element in self.results[name]]
         inputs = [np.ascontiguousarray(a).copy().reshape(a.shape) for a in inputs]
         numbers = [
             ctypes.c_double(v) if kind == "f64" else ctypes.c_int64(int(v))

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ftm_backend import mlir
+from ftm_backend.dtypes import FLOATS
 
 __all__ = ["PHILOX", "to_upstream"]
 
@@ -155,7 +156,7 @@ def _scatter(op: Any) -> Any:
     rows, width = _shape(updates)
     kind = ir.StringAttr(op.attributes["reduce"]).value
     element = ir.RankedTensorType(dest.type).element_type
-    is_float = str(element) in ("f32", "f64", "f16", "bf16")
+    is_float = str(element) in FLOATS
     names = {"add": ("addf", "addi"), "mul": ("mulf", "muli"), "min": ("minimumf", "minsi"), "max": ("maximumf", "maxsi")}
     if str(element) == "i1":
         names["max"] = ("", "ori")

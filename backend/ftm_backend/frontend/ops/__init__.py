@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 
 from ftm_backend import plugins
+from ftm_backend.dtypes import COMPLEX, FLOATS
 from ftm_backend.frontend import complex_fft, complex_index, complex_ops, complex_pairs  # noqa: F401  (registers the rewrites)
-from ftm_backend.frontend.dtypes import COMPLEX, FLOATS
 from ftm_backend.frontend.ops.record import RECORDS, OpRecord
 from ftm_backend.frontend.ops.recording import FACTS, recording_table
 

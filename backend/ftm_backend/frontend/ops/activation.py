@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.elementwise import sigmoid
 from ftm_backend.frontend.ops.layout import joined
 from ftm_backend.frontend.ops.pointwise import pointwise

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.places import inside, scatter_rows
 from ftm_backend.frontend.ops.pooling import average, average_backward, first_place, maximum_of_windows, place_found
 from ftm_backend.frontend.ops.record import EXACT, lowering

@@ -10,8 +10,8 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from ftm_backend.dtypes import ALL
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import ALL
 from ftm_backend.frontend.fit import Fit, integral
 from ftm_backend.frontend.ops.pointwise import pointwise
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ftm_backend.frontend.dtypes import FLOATS, INTS, compute_dtype
+from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.recording import recorded
 

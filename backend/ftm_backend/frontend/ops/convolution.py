@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ftm_backend.frontend.dtypes import FLOATS, INTS, compute_dtype
+from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend.ops.convolution_phases import interleaved_phases
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.recording import recorded

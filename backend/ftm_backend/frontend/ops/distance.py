@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ftm_backend.dtypes import NUMBERS, compute_dtype
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduce import reduce

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
+from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.ops.windows import Window, windows

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.layout import joined
 from ftm_backend.frontend.ops.places import scatter_rows
 from ftm_backend.frontend.ops.record import lowering

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend.ops.places import NOWHERE, scatter_rows, typed
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.recording import Domain, recorded

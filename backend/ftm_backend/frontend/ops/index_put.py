@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ftm_backend.dtypes import ALL
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import ALL
 from ftm_backend.frontend.ops.indexing import check_integers, common_shape, indexed
 from ftm_backend.frontend.ops.masks import flat_source, ranks_of
 from ftm_backend.frontend.ops.places import NOWHERE, combining, inside, scatter_rows, typed, wrapped

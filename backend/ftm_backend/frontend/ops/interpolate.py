@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
+from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.ops.taps import Taps, pick, resample_dims, transposed

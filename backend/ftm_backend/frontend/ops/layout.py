@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ftm_backend.dtypes import ALL, STORED
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import ALL, STORED
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.linalg.strided import Strided, contiguous_strides

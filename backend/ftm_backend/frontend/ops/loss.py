@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.places import inside
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.recording import Indices, recorded

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.loss import MEAN, NONE
 from ftm_backend.frontend.ops.places import inside
 from ftm_backend.frontend.ops.record import lowering

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduce import reduce

@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ftm_backend.dtypes import info
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import info
 from ftm_backend.frontend.trace import TensorType
 
 __all__ = ["Ordered", "order", "sort", "sort_indices"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ftm_backend.frontend.dtypes import FLOATS, NUMBERS, compute_dtype
+from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.taps import pick, resample_dims, transposed

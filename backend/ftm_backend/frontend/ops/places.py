@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ftm_backend.dtypes import compute_dtype, info
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import compute_dtype, info
 from ftm_backend.frontend.trace import TensorType
 
 __all__ = ["NOWHERE", "averaged", "combining", "from_rows", "inside", "scatter_rows", "to_rows", "typed", "wrapped"]

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ftm_backend.frontend.dtypes import HALVES, compute_dtype
+from ftm_backend.dtypes import HALVES, compute_dtype
 from ftm_backend.frontend.ops.record import TOLERANCE, OpRecord, register
 
 __all__ = ["OWN", "PROMOTED", "RESULT", "pointwise"]

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ftm_backend.dtypes import ALL
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import ALL
 from ftm_backend.frontend.ops.pointwise import pointwise
 
 _TOLERANCE = {"f64": (1e-9, 1e-9), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}

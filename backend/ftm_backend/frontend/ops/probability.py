@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ftm_backend.dtypes import ALL
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import ALL
 from ftm_backend.frontend.fit import Fit, polynomial
 from ftm_backend.frontend.ops.pointwise import pointwise
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.ops.contract import _PRODUCTS, product
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.reduce import reduce

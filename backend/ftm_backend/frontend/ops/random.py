@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ftm_backend.dtypes import ALL, BOOL, FLOATS, NUMBERS, compute_dtype, info
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import ALL, BOOL, FLOATS, NUMBERS, compute_dtype, info
 from ftm_backend.frontend.ops.places import inside, typed
 from ftm_backend.frontend.ops.record import EXACT, TOLERANCE, lowering
 from ftm_backend.frontend.ops.recording import recorded
@@ -162,8 +162,7 @@ def _integers(b: Any, number: Any, seed: Any, offset: Any, low: Any = 0, high: A
     high = high if to is None else to
     if high is None:
         facts = info(b.result.dtype)
-        exact = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "i1": 1}
-        high = 2 ** exact[facts.token] + (facts.kind == "float") if facts.token in exact else 2 ** (facts.bits - facts.signed)
+        high = 2**facts.digits + (facts.kind == "float")
     first = b.inline(low, "i64")
     span = b.inline(high, "i64") - first
     low_word = word(b, number * 2, seed, offset)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ftm_backend.frontend.dtypes import DTYPES
+from ftm_backend.dtypes import DTYPES
 
 __all__ = ["EXACT", "RECORDS", "TOLERANCE", "OpRecord", "lowering", "register"]
 

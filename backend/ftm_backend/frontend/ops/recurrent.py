@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ftm_backend.dtypes import FLOATS
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import FLOATS
 from ftm_backend.frontend.ops.contract import product
 from ftm_backend.frontend.ops.elementwise import sigmoid
 from ftm_backend.frontend.ops.record import lowering

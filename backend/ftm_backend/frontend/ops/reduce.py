@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ftm_backend.dtypes import compute_dtype
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import compute_dtype
 from ftm_backend.frontend.trace import TensorType
 
 __all__ = ["COMBINE", "extreme_index", "keep_dims", "mean_of", "normal_dims", "reduce", "sum_of"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ftm_backend.dtypes import FLOATS, INTS
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import FLOATS, INTS
 from ftm_backend.frontend.ops.order import order, sort_indices
 from ftm_backend.frontend.ops.places import inside, typed
 from ftm_backend.frontend.ops.random import element_number, open_unit, unit, word

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ftm_backend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.places import averaged, combining, from_rows, inside, scatter_rows, to_rows, typed, wrapped
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.recording import Indices, recorded

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ftm_backend.dtypes import NUMBERS, compute_dtype
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import NUMBERS, compute_dtype
 from ftm_backend.frontend.ops.places import inside, typed
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.recording import recorded

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ftm_backend.dtypes import ALL, NUMBERS, info
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.dtypes import ALL, NUMBERS, info
 from ftm_backend.frontend.ops.order import order, sort
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.recording import recorded

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ftm_backend.frontend.dtypes import STORED, info
+from ftm_backend.dtypes import STORED, info
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.trace import TensorType
 from ftm_backend.linalg.strided import Strided, contiguous_strides

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ftm_backend.instructions.instruction import DIMS, SLOT, Cost, Example, Instruction, Macro, Operand
+from ftm_backend.instructions.types import ACCUMULATORS
 
 _LOADS = "    DLD b0[0], 2@2 | 2@1, A\n    DLD b1[0], 2@2 | 2@1, B\n    DWAITALL\n"
 
@@ -11,7 +12,7 @@ INSTRUCTIONS = (
         "MM", "matrix", (Operand("A", SLOT), Operand("B", SLOT), Operand("C", SLOT)),
         "Matrix product of the tiles' current extents.  `.TA`: A is held as KxM; `.TB`: B is held as NxK; `.ACC` adds "
         "to C, whose extents must be MxN already; without it C's current extents become MxN.  Types (A and B to C): "
-        "f32 to f32, f64 to f64, bf16 or f16 to f32, i8 to i32, i32 to i32, i64 to i64.  The order of the sum over k "
+        f"{', '.join(f'{a} to {c}' for a, c in ACCUMULATORS.items())}.  The order of the sum over k "
         "is not specified; integers wrap.  K = 0 gives zeros.",
         "C[m][n] (+)= sum over k of A[m][k] * B[k][n]",
         Cost((), 0, "mm"),

@@ -30,7 +30,8 @@ typedef struct ftm_machine ftm_machine; /* cores, scratchpads, a queue of jobs  
 typedef struct ftm_program ftm_program; /* a loaded image                                         */
 typedef struct ftm_job ftm_job; /* one submitted run of a program                         */
 
-/* Element types, as coded in images and in ftm_tensor_info.dtype. */
+/* Element types, as coded in images and in ftm_tensor_info.dtype.  FTM_B1: one byte, 0 or 1. */
+/* generated: element types */
 enum ftm_dtype {
   FTM_F64 = 0,
   FTM_F32 = 1,
@@ -41,8 +42,9 @@ enum ftm_dtype {
   FTM_I16 = 6,
   FTM_I8 = 7,
   FTM_U8 = 8,
-  FTM_B1 = 9 /* one byte, 0 or 1 */
+  FTM_B1 = 9,
 };
+/* end */
 
 FTM_API int ftm_abi_version(void);
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ELEMENT_BYTES = {
-    "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "i1": 1,
-}
+from ftm_backend.dtypes import MACHINE
+
+ELEMENT_BYTES = {facts.token: facts.bytes for facts in MACHINE}
 """Bytes of one element of each type token in DDR and in scratchpad."""
 
 

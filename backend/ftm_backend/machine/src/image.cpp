@@ -49,7 +49,7 @@ class Loader : Sections {
     for (uint64_t i = 0; i < buffers_.count; ++i) {
       const isa::Buffer& b = buffers_[i];
       BufferDecl d{};
-      require(b.type < isa::FTM_TYPE_COUNT, "a buffer's type");
+      require(b.type < kTypes, "a buffer's type");
       d.name = string(b.name);
       d.kind = b.kind;
       d.type = Type(b.type);
@@ -91,7 +91,7 @@ class Loader : Sections {
     require(header_.scalars <= scalars_.count, "signature");
     p.scalars = int32_t(header_.scalars);
     for (const isa::Scalar& s : scalars_) {
-      require(s.type == isa::FTM_TYPE_F64 || s.type == isa::FTM_TYPE_I64, "a scalar's type");
+      require(s.type < kTypes && (Type(s.type) == Type::F64 || Type(s.type) == Type::I64), "a scalar's type");
       p.scalar_names.push_back(string(s.name));
       p.scalar_types.push_back(Type(s.type));
     }
@@ -99,11 +99,11 @@ class Loader : Sections {
 
   void read_tiles() {
     for (const isa::Tile& t : tiles_) {
+      require(t.type < kTypes && t.space >= 1 && t.space <= 3 && t.depth >= 1 && t.slot_bytes > 0, "a tile");
       require(
-          t.type < isa::FTM_TYPE_COUNT && t.space >= 1 && t.space <= 3 && t.depth >= 1 && t.slot_bytes > 0, "a tile");
-      require(
-          t.offset < uint64_t(kMostBytes) && t.slot_bytes < uint64_t(kMostBytes) / 65536 && t.offset % 64 == 0 &&
-              t.slot_bytes % 64 == 0 && t.rows < (1u << 31) && t.columns < (1u << 31),
+          t.offset < uint64_t(kMostBytes) && t.slot_bytes < uint64_t(kMostBytes) / 65536 &&
+              t.offset % isa::kSlotAlignment == 0 && t.slot_bytes % isa::kSlotAlignment == 0 && t.rows < (1u << 31) &&
+              t.columns < (1u << 31),
           "a tile's place");
       TileDecl d{};
       d.name = string(t.name);
@@ -359,9 +359,7 @@ class Loader : Sections {
       require(in.opcode != isa::FTM_OP_SCAN || is_scan(in.flags, a), "what a scan does");
       return m;
     }
-    const Type wanted = is_half(a) ? Type::F32 : a == Type::I8 ? Type::I32 : a;
-    require(
-        c == wanted && (c == Type::F64 || c == Type::F32 || c == Type::I64 || c == Type::I32), "types of a product");
+    require(int(c) == isa::kAccumulators[int(a)], "types of a product");
     return m;
   }
 

@@ -74,7 +74,7 @@ class BodyCompiler {
   }
 
   int read(const isa::Operand& o) {
-    require(o.type < isa::FTM_TYPE_COUNT, "an operand's type");
+    require(o.type < kTypes, "an operand's type");
     int v = -1;
     switch (o.kind) {
       case isa::FTM_OPERAND_TEMPORARY:
@@ -199,7 +199,7 @@ class BodyCompiler {
 
   void compile_op(const isa::MapOp& in) {
     line_ = in.line;
-    require(in.type < isa::FTM_TYPE_COUNT && in.from_ < isa::FTM_TYPE_COUNT, "a map operation's type");
+    require(in.type < kTypes && in.from_ < kTypes, "a map operation's type");
     const Type type = Type(in.type);
     const Op op = in.opcode < isa::FTM_OP_COUNT ? isa::kStripOf[in.opcode] : Op::Count;
     if (op == Op::Mov) return write(in.dst, read(in.src[0]));

@@ -1,22 +1,21 @@
 // Element types and their sizes, as coded in images (see ftm_machine.h).
 #pragma once
 
+#include "isa_gen.h"
+
 #include <cstdint>
 
 namespace ftm {
 
-enum class Type : uint8_t { F64, F32, F16, BF16, I64, I32, I16, I8, U8, B1 };
-
-constexpr int kTypes = 10;
+using isa::kTypes;
+using isa::Type;
 
 constexpr int64_t type_bytes(Type type) {
-  constexpr int64_t bytes[kTypes] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 1};
-  return bytes[static_cast<int>(type)];
+  return isa::kTypeBytes[static_cast<int>(type)];
 }
 
 constexpr const char* type_name(Type type) {
-  constexpr const char* names[kTypes] = {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "i1"};
-  return names[static_cast<int>(type)];
+  return isa::kTypeNames[static_cast<int>(type)];
 }
 
 constexpr bool is_float(Type type) {

@@ -1,7 +1,8 @@
-"""The element types of a program: their tokens, what PyTorch and MLIR call them, and PyTorch's promotion.
+"""The element types of programs and of the machine, in one table, and PyTorch's promotion.
 
-A dtype is its token everywhere in the compiler: a plain string such as ``"f32"``.  Nothing here imports
-torch or MLIR.
+A dtype is its token everywhere in the compiler: a plain string such as ``"f32"``.  Whatever else is said of dtypes follows
+from this table: what PyTorch, MLIR, numpy and the assembly call them, the recorder's table (``csrc/graph/dtypes_gen.h``) and
+the machine's (``ftm_machine.h``, ``isa_gen.h``).  Nothing here imports torch or MLIR.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["ALL", "BOOL", "COMPLEX", "DTYPES", "FLOATS", "HALVES", "INTS", "NUMBERS", "STORED", "DTypeInfo", "by_number",
+__all__ = ["ALL", "BOOL", "COMPLEX", "DTYPES", "FLOATS", "HALVES", "INTS", "MACHINE", "NUMBERS", "PART", "STORED", "DTypeInfo", "by_number",
            "compute_dtype", "info", "memory", "promote", "promote_operands"]
 
 
@@ -17,49 +18,64 @@ __all__ = ["ALL", "BOOL", "COMPLEX", "DTYPES", "FLOATS", "HALVES", "INTS", "NUMB
 class DTypeInfo:
     """Facts about one dtype.
 
-    number: PyTorch's ``ScalarType`` number, which the torch dialect uses for dtype arguments.
+    number: PyTorch's ``ScalarType`` number, which the torch dialect uses for dtype arguments.  name: PyTorch's in Python.
     torch: element type in the torch dialect.  builtin: element type from linalg on.
     kind: ``float``, ``float8``, ``int``, ``bool`` or ``complex``.  signed: False for unsigned integers and i1.
+    digits: binary digits of integers that it counts exactly (without the sign); of a complex dtype those of its parts.
     numpy: the numpy type with the same bytes (bf16: uint16, c32: uint32, float8: uint8).
+    code, suffix: of the machine's element types, their number in images and in its interface, and what map operations
+    call them; None and empty for what the machine holds as another type.
     """
 
     token: str
     number: int
+    name: str
     torch: str
     builtin: str
     kind: str
     bits: int
     signed: bool
+    digits: int
     numpy: str
+    code: int | None = None
+    suffix: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """Of one element in memory."""
+        return max(8, self.bits) // 8
 
 
 DTYPES = {
     row[0]: DTypeInfo(*row)
     for row in (
-        ("f64", 7, "f64", "f64", "float", 64, True, "float64"),
-        ("f32", 6, "f32", "f32", "float", 32, True, "float32"),
-        ("f16", 5, "f16", "f16", "float", 16, True, "float16"),
-        ("bf16", 15, "bf16", "bf16", "float", 16, True, "uint16"),
-        ("i64", 4, "si64", "i64", "int", 64, True, "int64"),
-        ("i32", 3, "si32", "i32", "int", 32, True, "int32"),
-        ("i16", 2, "si16", "i16", "int", 16, True, "int16"),
-        ("i8", 1, "si8", "i8", "int", 8, True, "int8"),
-        ("u8", 0, "ui8", "i8", "int", 8, False, "uint8"),
-        ("u16", 27, "ui16", "i16", "int", 16, False, "uint16"),
-        ("u32", 28, "ui32", "i32", "int", 32, False, "uint32"),
-        ("u64", 29, "ui64", "i64", "int", 64, False, "uint64"),
-        ("f8e5m2", 23, "f8E5M2", "i8", "float8", 8, True, "uint8"),
-        ("f8e4m3fn", 24, "f8E4M3FN", "i8", "float8", 8, True, "uint8"),
-        ("f8e5m2fnuz", 25, "f8E5M2FNUZ", "i8", "float8", 8, True, "uint8"),
-        ("f8e4m3fnuz", 26, "f8E4M3FNUZ", "i8", "float8", 8, True, "uint8"),
-        ("f8e8m0fnu", 44, "f8E8M0FNU", "i8", "float8", 8, True, "uint8"),
-        ("i1", 11, "i1", "i1", "bool", 1, False, "bool"),
-        ("c32", 8, "complex<f16>", "complex<f16>", "complex", 32, True, "uint32"),
-        ("c64", 9, "complex<f32>", "complex<f32>", "complex", 64, True, "complex64"),
-        ("c128", 10, "complex<f64>", "complex<f64>", "complex", 128, True, "complex128"),
+        ("f64", 7, "float64", "f64", "f64", "float", 64, True, 53, "float64", 0, "F64"),
+        ("f32", 6, "float32", "f32", "f32", "float", 32, True, 24, "float32", 1, "F32"),
+        ("f16", 5, "float16", "f16", "f16", "float", 16, True, 11, "float16", 2, "F16"),
+        ("bf16", 15, "bfloat16", "bf16", "bf16", "float", 16, True, 8, "uint16", 3, "BF16"),
+        ("i64", 4, "int64", "si64", "i64", "int", 64, True, 63, "int64", 4, "I64"),
+        ("i32", 3, "int32", "si32", "i32", "int", 32, True, 31, "int32", 5, "I32"),
+        ("i16", 2, "int16", "si16", "i16", "int", 16, True, 15, "int16", 6, "I16"),
+        ("i8", 1, "int8", "si8", "i8", "int", 8, True, 7, "int8", 7, "I8"),
+        ("u8", 0, "uint8", "ui8", "i8", "int", 8, False, 8, "uint8", 8, "U8"),
+        ("u16", 27, "uint16", "ui16", "i16", "int", 16, False, 16, "uint16"),
+        ("u32", 28, "uint32", "ui32", "i32", "int", 32, False, 32, "uint32"),
+        ("u64", 29, "uint64", "ui64", "i64", "int", 64, False, 64, "uint64"),
+        ("f8e5m2", 23, "float8_e5m2", "f8E5M2", "i8", "float8", 8, True, 3, "uint8"),
+        ("f8e4m3fn", 24, "float8_e4m3fn", "f8E4M3FN", "i8", "float8", 8, True, 4, "uint8"),
+        ("f8e5m2fnuz", 25, "float8_e5m2fnuz", "f8E5M2FNUZ", "i8", "float8", 8, True, 3, "uint8"),
+        ("f8e4m3fnuz", 26, "float8_e4m3fnuz", "f8E4M3FNUZ", "i8", "float8", 8, True, 4, "uint8"),
+        ("f8e8m0fnu", 44, "float8_e8m0fnu", "f8E8M0FNU", "i8", "float8", 8, True, 1, "uint8"),
+        ("i1", 11, "bool", "i1", "i1", "bool", 1, False, 1, "bool", 9, "B1"),
+        ("c32", 8, "complex32", "complex<f16>", "complex<f16>", "complex", 32, True, 11, "uint32"),
+        ("c64", 9, "complex64", "complex<f32>", "complex<f32>", "complex", 64, True, 24, "complex64"),
+        ("c128", 10, "complex128", "complex<f64>", "complex<f64>", "complex", 128, True, 53, "complex128"),
     )
 }
 """Every dtype token with its facts."""
+
+MACHINE = tuple(sorted((facts for facts in DTYPES.values() if facts.code is not None), key=lambda facts: facts.code or 0))
+"""The machine's element types, by their numbers."""
 
 FLOATS = ("f32", "f64", "f16", "bf16")
 HALVES = ("f16", "bf16")
@@ -68,6 +84,8 @@ BOOL = ("i1",)
 COMPLEX = ("c32", "c64", "c128")
 NUMBERS = FLOATS + INTS
 ALL = NUMBERS + BOOL
+PART = {"c32": "f16", "c64": "f32", "c128": "f64"}
+"""The dtype of the parts of a complex dtype."""
 STORED = (*ALL, "u16", "u32", "u64", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0fnu")
 """What is moved and converted; the rest of arithmetic knows no more than ALL."""
 

@@ -1,0 +1,63 @@
+// Generated from backend/ftm_backend/dtypes.py by `python csrc/generate.py`; do not edit.
+// clang-format off
+#pragma once
+
+namespace ftm {
+
+// What the recorder knows of a dtype.
+struct DtypeFacts {
+  const char* token; // in the trace; null: no dtype of a trace
+  int held; // the machine's element type (enum ftm_dtype) that programs hold it as: of complex numbers their parts'
+  int digits; // binary digits of integers that it counts exactly
+  bool common; // computed with by most ops; of the others only some ops know more than how to move and convert them
+};
+
+constexpr DtypeFacts kDtypes[] = { // by at::ScalarType
+    {"u8", 8, 8, true},
+    {"i8", 7, 7, true},
+    {"i16", 6, 15, true},
+    {"i32", 5, 31, true},
+    {"i64", 4, 63, true},
+    {"f16", 2, 11, true},
+    {"f32", 1, 24, true},
+    {"f64", 0, 53, true},
+    {"c32", 2, 11, false},
+    {"c64", 1, 24, false},
+    {"c128", 0, 53, false},
+    {"i1", 9, 1, true},
+    {},
+    {},
+    {},
+    {"bf16", 3, 8, true},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {"f8e5m2", 8, 3, false},
+    {"f8e4m3fn", 8, 4, false},
+    {"f8e5m2fnuz", 8, 3, false},
+    {"f8e4m3fnuz", 8, 4, false},
+    {"u16", 6, 16, false},
+    {"u32", 5, 32, false},
+    {"u64", 4, 64, false},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {"f8e8m0fnu", 8, 1, false},
+};
+
+} // namespace ftm
