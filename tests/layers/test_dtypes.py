@@ -95,7 +95,7 @@ def test_the_table_is_right_about_torch_and_numpy() -> None:
         dtype = getattr(torch, facts.name)
         assert dtype.itemsize == facts.bytes == np.dtype(facts.numpy).itemsize, facts
         assert (dtype.is_complex, dtype.is_floating_point) == (facts.kind == "complex", facts.kind.startswith("float")), facts
-        assert facts.signed == (dtype.is_signed if facts.kind != "complex" else True), facts
+        assert facts.signed == (dtype.is_signed if facts.kind in ("int", "bool") else True), facts
         assert _by_number(facts.number) == dtype, facts
         if facts.kind in ("float", "float8"):
             counted = torch.tensor([2**facts.digits - 1, 2**facts.digits + 1])

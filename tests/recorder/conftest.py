@@ -34,4 +34,12 @@ def executor(request: pytest.FixtureRequest) -> Iterator[str]:
     _C._set_native_ops(COMPILED)
     _C._set_strict(False)
     _C._set_trace_limit(20000)
+    _C._set_loop_length(700)
     _C._set_executor(before)
+
+
+@pytest.fixture
+def forgotten(executor: str) -> None:
+    """No program is known yet, and nothing is known of loops."""
+    _C._sync(True)
+    _C._clear_programs()

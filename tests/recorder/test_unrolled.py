@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -16,14 +16,7 @@ COUNTS = (6, 9, 14, 4, 9, 33, 1, 2, 20)
 
 Result = list[Tensor]
 
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    _C._sync(True)
-    _C._clear_programs()
-    yield
-    _C._sync(True)
-    _C._set_loop_length(700)
+pytestmark = pytest.mark.usefixtures("forgotten")
 
 
 def cells(device: str, count: int) -> Result:

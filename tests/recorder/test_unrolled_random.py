@@ -7,7 +7,7 @@ and on a log with a row for each iteration.  Steps write in place, replace, and 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from ftm_lazy import _C
+
+pytestmark = pytest.mark.usefixtures("forgotten")
 
 ROWS, COLUMNS, MOST = 3, 4, 24
 COUNTS = (5, 7, 3, 12, 1, 24, 8)
@@ -112,14 +114,6 @@ def run(device: str, steps: list[tuple[Step, int, int]], count: int) -> list[Ten
         for step, i, j in steps:
             step(state, k, i, j)
     return [tensor.cpu() for tensor in (*state.matrices, state.row, state.part, state.log, *state.kept)]
-
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    _C._sync(True)
-    _C._clear_programs()
-    yield
-    _C._sync(True)
 
 
 @pytest.mark.parametrize("seed", range(24))

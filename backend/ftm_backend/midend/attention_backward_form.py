@@ -20,7 +20,7 @@ from math import inf
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Statement, Value, walk
 from ftm_backend.linalg.nodes import constant
-from ftm_backend.midend.attention_elements import LINEAR, OEQ, REDUCTIONS, Elements, Unfit, replaced
+from ftm_backend.midend.attention_elements import LINEAR, OEQ, REDUCTIONS, Axes, Elements, Unfit, replaced
 from ftm_backend.midend.attention_form import Last
 from ftm_backend.midend.contraction_epilogue import Epilogue
 from ftm_backend.midend.contraction_form import match
@@ -37,10 +37,10 @@ class Gradient:
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionBackward:
+class AttentionBackward(Axes):
     """What the lowering needs to know.
 
-    extents: of all axes; the last four are m, n, d and v.  q, k, v, grad: elements of the factors.  scores, products: stand for S and T,
+    q, k, v, grad: elements of the factors.  scores, products: stand for S and T,
     of type ``accumulator``.
 
     Of a row whose largest score and sum of exponentials are not known yet: ``score``, ``exponential``, and, in terms of this and not yet
@@ -51,7 +51,6 @@ class AttentionBackward:
     Of a row that is known: ``weight`` and ``slope``, W and D, in terms of ``known``: the largest score, 1 / the sum, and dot.
     """
 
-    extents: tuple[int, ...]
     q: Node
     k: Node
     v: Node
@@ -71,12 +70,6 @@ class AttentionBackward:
     of_q: Gradient
     of_k: Gradient
     of_v: Gradient
-
-    @property
-    def axes(self) -> tuple[tuple[int, ...], int, int, int, int]:
-        """Numbers of the axes: of the batch, m, n, d, v."""
-        m = len(self.extents) - 4
-        return tuple(range(m)), m, m + 1, m + 2, m + 3
 
 
 def read_attention_backward(statements: Sequence[Statement]) -> AttentionBackward | None:

@@ -6,6 +6,7 @@ read as it lies; what is summed has the columns of what is held still.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
@@ -21,7 +22,7 @@ from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.tile.builder import Index, TileBuilder
 from ftm_backend.tile.tree import Tile
 
-__all__ = ["Phase", "Sizes", "Step", "Stored"]
+__all__ = ["Factors", "Phase", "Sizes", "Step", "Stored"]
 
 
 class Sizes(NamedTuple):
@@ -41,15 +42,19 @@ class Step(NamedTuple):
     places: Places
 
 
-class Phase:
-    """What both phases do: fetch a step ahead, turn what is held still, multiply.
+Factors = tuple[Node, Node]
+"""What is multiplied to make the scores, and what to make their gradients."""
+
+
+class Phase(ABC):
+    """What all phases do: fetch a step ahead, turn what is held still, multiply.
 
     axes: of what is held still and of what is walked; factors: those of the two products, held still and walked.  The products are
     walked x still; ``sums`` are d or v x still.
     """
 
     def __init__(self, form: AttentionBackward, b: TileBuilder, sizes: Sizes, axes: tuple[int, int],
-                 factors: tuple[tuple[Node, Node], tuple[Node, Node]]) -> None:
+                 factors: tuple[Factors, Factors]) -> None:
         self.form, self.b, self.sizes, self.axes = form, b, sizes, axes
         self.blocks = Blocks(b, form.extents)
         self.batch, self.m, self.n, self.d, self.v = form.axes
@@ -163,17 +168,17 @@ class Phase:
         kind = self.form.accumulator
         self.b.map(sums.rows, self.columns(step), [], [(sums, 0, "full")], lambda _: [constant(0, kind)])
 
+    @abstractmethod
     def start(self, step: Step) -> None:
         """Begins with a block of what is held still."""
-        raise NotImplementedError
 
+    @abstractmethod
     def block(self, step: Step) -> None:
         """What a block of products adds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self, step: Step) -> None:
         """Ends with a block of what is held still."""
-        raise NotImplementedError
 
     def row_access(self) -> Affine:
         """The elements of a tensor that has a number for each row of scores."""

@@ -13,8 +13,8 @@ from math import inf
 
 from ftm_backend.linalg.ir import Node, Value
 from ftm_backend.linalg.nodes import constant, identity
-from ftm_backend.midend.attention_backward_form import AttentionBackward
-from ftm_backend.midend.attention_backward_phase import Phase, Sizes, Step, Stored
+from ftm_backend.midend.attention_backward_form import AttentionBackward, Gradient
+from ftm_backend.midend.attention_backward_phase import Factors, Phase, Sizes, Step, Stored
 from ftm_backend.midend.attention_blocks import Made
 from ftm_backend.midend.attention_elements import OEQ, replaced
 from ftm_backend.tile.builder import TileBuilder
@@ -127,63 +127,39 @@ class Queries(Phase):
         self.stored.build(step)
 
 
-class Slopes(Phase):
-    """The phase between, where the first did not see to it: the gradient of the queries, of rows that are ``known``."""
+class OfKnownRows(Phase):
+    """A phase whose rows are known: sums of elements that are computed from both products, each sum a gradient.
 
-    def __init__(self, form: AttentionBackward, b: TileBuilder, sizes: Sizes, known: Sequence[Value]) -> None:
-        _, m, n, d, _ = form.axes
-        super().__init__(form, b, sizes, (m, n), ((form.q, form.grad), (form.k, form.v)))
+    axes, factors: as of `Phase`; of the axes one is that of the rows.  made: for each gradient its elements, itself, and the
+    number of its inner axis.
+    """
+
+    def __init__(self, form: AttentionBackward, b: TileBuilder, sizes: Sizes, known: Sequence[Value], axes: tuple[int, int],
+                 factors: tuple[Factors, Factors], made: Sequence[tuple[Node, Gradient, int]]) -> None:
+        super().__init__(form, b, sizes, axes, factors)
         self.known, kind, still = known, form.accumulator, sizes.still
-        self.parts = Made(self.blocks, form.slope, [form.scores, form.products, *form.known], (n, m), (sizes.walked, still))
-        self.slope = self.element_tile(form.slope, self.products[0])
-        self.rows = [b.tile(kind, 1, still, depth=2) for _ in known]
-        self.sums = b.tile(kind, form.extents[d], still)
-        self.stored = Stored(self, form.of_q, self.sums, m, d)
+        self.rows_walked = axes[1] == self.m
+        element, *self.others = [node for node, _, _ in made]
+        self.parts = Made(self.blocks, element, [form.scores, form.products, *form.known], axes[::-1], (sizes.walked, still),
+                          also=self.others)
+        self.elements = [self.element_tile(node, product) for (node, _, _), product in zip(made, self.products, strict=False)]
+        extents = (sizes.walked, 1) if self.rows_walked else (1, still)
+        self.rows = [b.tile(kind, *extents, depth=2) for _ in known]
+        self.sums = [b.tile(kind, form.extents[axis], still) for _, _, axis in made]
+        self.stored = [Stored(self, gradient, sums, axes[0], axis)
+                       for (_, gradient, axis), sums in zip(made, self.sums, strict=True)]
 
     def fetch_still(self, step: Step) -> None:
-        """Queries, gradients, what is known of rows."""
+        """Its factors, and what is known of rows where these are held still."""
         super().fetch_still(step)
-        self.fetch_known(self.known, self.rows, step.unit, step.places, down=False)
+        if not self.rows_walked:
+            self.fetch_known(self.known, self.rows, step.unit, step.places, down=False)
 
     def fetch_walked(self, step: Step) -> None:
-        """Keys, values, masks."""
+        """Its factors, masks, and what is known of rows where these are walked."""
         super().fetch_walked(step)
-        self.parts.fetch(step.places, step.number)
-
-    def start(self, step: Step) -> None:
-        """Nothing has been summed."""
-        self.zero(step, self.sums)
-
-    def block(self, step: Step) -> None:
-        """What one block of keys adds."""
-        given = [*((t, 0, "full") for t in self.products), *((t, step.unit, "row") for t in self.rows)]
-        self.parts.map(step.places, step.number, given, [(self.slope, 0, "full")])
-        self.sum_up(step, self.walked[0], self.slope, self.sums)
-
-    def finish(self, step: Step) -> None:
-        """Stores the gradient."""
-        self.stored.build(step)
-
-
-class Keys(Phase):
-    """The last phase: the gradients of keys and values, of rows that are ``known``."""
-
-    def __init__(self, form: AttentionBackward, b: TileBuilder, sizes: Sizes, known: Sequence[Value]) -> None:
-        _, m, n, d, v = form.axes
-        super().__init__(form, b, sizes, (n, m), ((form.k, form.v), (form.q, form.grad)))
-        self.known, kind, still = known, form.accumulator, sizes.still
-        self.parts = Made(self.blocks, form.slope, [form.scores, form.products, *form.known], (m, n), (sizes.walked, still),
-                          also=[form.weight])
-        self.slope, self.weight = self.element_tile(form.slope, self.products[0]), self.element_tile(form.weight, self.products[1])
-        self.rows = [b.tile(kind, sizes.walked, 1, depth=2) for _ in known]
-        self.sums = [b.tile(kind, form.extents[axis], still) for axis in (d, v)]
-        self.stored = [Stored(self, gradient, sums, n, axis)
-                       for gradient, sums, axis in zip((form.of_k, form.of_v), self.sums, (d, v), strict=True)]
-
-    def fetch_walked(self, step: Step) -> None:
-        """Queries, gradients, what is known of rows, masks."""
-        super().fetch_walked(step)
-        self.fetch_known(self.known, self.rows, step.number, step.places, down=True)
+        if self.rows_walked:
+            self.fetch_known(self.known, self.rows, step.number, step.places, down=True)
         self.parts.fetch(step.places, step.number)
 
     def start(self, step: Step) -> None:
@@ -192,17 +168,34 @@ class Keys(Phase):
             self.zero(step, sums)
 
     def block(self, step: Step) -> None:
-        """What one block of queries adds."""
-        given = [*((t, 0, "full") for t in self.products), *((t, step.number, "col") for t in self.rows)]
-        outs = [(self.slope, 0, "full"), (self.weight, 0, "full")]
-        self.parts.map(step.places, step.number, given, outs, [self.form.weight])
-        for walked, elements, sums in zip(self.walked, (self.slope, self.weight), self.sums, strict=True):
+        """What one block of what is walked adds."""
+        slot, access = (step.number, "col") if self.rows_walked else (step.unit, "row")
+        given = [*((t, 0, "full") for t in self.products), *((t, slot, access) for t in self.rows)]
+        self.parts.map(step.places, step.number, given, [(t, 0, "full") for t in self.elements], self.others)
+        for walked, elements, sums in zip(self.walked, self.elements, self.sums, strict=False):
             self.sum_up(step, walked, elements, sums)
 
     def finish(self, step: Step) -> None:
-        """Stores both gradients."""
+        """Stores the gradients."""
         for stored in self.stored:
             stored.build(step)
+
+
+class Slopes(OfKnownRows):
+    """The phase between, where the first did not see to it: the gradient of the queries."""
+
+    def __init__(self, form: AttentionBackward, b: TileBuilder, sizes: Sizes, known: Sequence[Value]) -> None:
+        _, m, n, d, _ = form.axes
+        super().__init__(form, b, sizes, known, (m, n), ((form.q, form.grad), (form.k, form.v)), [(form.slope, form.of_q, d)])
+
+
+class Keys(OfKnownRows):
+    """The last phase: the gradients of keys and values."""
+
+    def __init__(self, form: AttentionBackward, b: TileBuilder, sizes: Sizes, known: Sequence[Value]) -> None:
+        _, m, n, d, v = form.axes
+        super().__init__(form, b, sizes, known, (n, m), ((form.k, form.v), (form.q, form.grad)),
+                         [(form.slope, form.of_k, d), (form.weight, form.of_v, v)])
 
 
 def phases_of(form: AttentionBackward) -> tuple[type[Queries] | type[Slopes] | type[Keys], ...]:

@@ -8,6 +8,7 @@ parts are one node, so that a softmax is recognised whatever statements it is sp
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -16,7 +17,7 @@ from ftm_backend.linalg.ir import Node, Operand, Statement, Value, walk
 from ftm_backend.linalg.nodes import operation
 from ftm_backend.midend.contraction_form import match
 
-__all__ = ["LINEAR", "OEQ", "REDUCTIONS", "Elements", "Loops", "Unfit", "replaced"]
+__all__ = ["LINEAR", "OEQ", "REDUCTIONS", "Axes", "Elements", "Loops", "Unfit", "replaced"]
 
 OEQ = 1
 """The predicate of a comparison of floats for equality."""
@@ -33,6 +34,19 @@ Loops = dict[int, tuple[int, ...]]
 
 class Unfit(Exception):
     """The statements are no attention."""
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """Of scores and what is multiplied to make them and with them.  extents: of all axes; the last four are m, n, d and v."""
+
+    extents: tuple[int, ...]
+
+    @property
+    def axes(self) -> tuple[tuple[int, ...], int, int, int, int]:
+        """Numbers of the axes: of the batch, m, n, d, v."""
+        m = len(self.extents) - 4
+        return tuple(range(m)), m, m + 1, m + 2, m + 3
 
 
 class Elements:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Statement
-from ftm_backend.midend.attention_elements import Elements, Loops, Unfit
+from ftm_backend.midend.attention_elements import Axes, Elements, Loops, Unfit
 from ftm_backend.midend.contraction_epilogue import Epilogue, read_epilogue
 from ftm_backend.midend.contraction_form import Contraction, match
 from ftm_backend.midend.reloop import align_all
@@ -20,17 +20,16 @@ __all__ = ["Attention", "Last", "read_attention"]
 
 
 @dataclass(frozen=True, eq=False)
-class Attention:
+class Attention(Axes):
     """What the lowering needs to know.
 
-    extents: of all axes; the last four are m, n, d and v.  q, k, v: elements of the factors, as the matrix unit takes them.
+    q, k, v: elements of the factors, as the matrix unit takes them.
     product: stands for the element of Q K', of type ``accumulator``; score: what the softmax is taken of.
     exponential, weight: ``exp(score - largest of its row)``, and what is multiplied by V, in terms of it and not yet divided by
     the sum of its row.  empty: stands for whether all scores of a row are -inf; given: whether ``weight`` says what such a row has.
     epilogue: what follows the second product; its indices are over loops that ``access`` knows.
     """
 
-    extents: tuple[int, ...]
     q: Node
     k: Node
     v: Node
@@ -43,12 +42,6 @@ class Attention:
     accumulator: str
     epilogue: Epilogue
     access: Callable[[Affine], Affine]
-
-    @property
-    def axes(self) -> tuple[tuple[int, ...], int, int, int, int]:
-        """Numbers of the axes: of the batch, m, n, d, v."""
-        m = len(self.extents) - 4
-        return tuple(range(m)), m, m + 1, m + 2, m + 3
 
 
 def read_attention(statements: Sequence[Statement]) -> Attention | None:
