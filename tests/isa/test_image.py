@@ -1,4 +1,4 @@
-"""The image: sections, strips by liveness, direct outputs; random map bodies against numpy."""
+"""The image: sections, operands of map bodies; random map bodies against numpy."""
 
 import numpy as np
 import pytest
@@ -72,27 +72,23 @@ def test_lines_and_labels_survive():
     assert sections["instructions"][2][5] == 0
 
 
-def test_chain_needs_no_strip():
-    record, _, outputs, operations = last_map(body_program(
-        "4 x 40, X:v0 -> Q:v3", "      VNEG.F32 v0, v1\n      VEXP.F32 v1, v2\n      VABS.F32 v2, v3\n"))
-    assert record[6] == 1, "one strip: each result takes over the strip of its dying source"
-    assert operations[-1][4] == KIND["OUTPUT"] and outputs[0][5:8] == (KIND["OUTPUT"], 1, 0)
+def test_operands_are_operations_by_number():
+    _, _, outputs, operations = last_map(body_program(
+        "4 x 40, X:v0 -> Q:v1, Y:v0", "      VNEG.F32 v0, v1\n      VADD.F32 v1, v0, v1\n"))
+    assert [operation[5:8] for operation in operations] == [(KIND["INPUT"], 1, 0), (KIND["RESULT"], 1, 0)]
+    assert operations[1][8:11] == (KIND["INPUT"], 1, 0)
+    assert [out[5:8] for out in outputs] == [(KIND["RESULT"], 1, 1), (KIND["INPUT"], 1, 0)]
 
 
-def test_strip_is_not_shared_by_types_of_different_size():
+def test_operands_of_different_sizes(data):
     body = "      VNEG.F32 v0, v1\n      VCVT.F64.F32 v1, v2\n      VNEG.F64 v2, v3\n      VCVT.F32.F64 v3, v4\n"
-    record, _, _, operations = last_map(body_program("4 x 40, X:v0 -> Q:v4", body))
-    places = [operation[4:7] for operation in operations]
-    assert places[0][2] != places[1][2] and places[1][2] == places[2][2]
-    assert record[6] == 2
+    *_, q = run(body_program("4 x 40, X:v0 -> Q:v4", body), *data)
+    np.testing.assert_array_equal(q, data[0])
 
 
 def test_input_is_written_in_place_only_after_its_last_read(data):
     body = "      VADD.F32 v0, 1.0, v1\n      VMUL.F32 v0, v1, v2\n"
-    text = body_program("4 x 40, X:v0 -> X:v1, Q:v2", body)
-    _, _, outputs, _ = last_map(text)
-    assert outputs[0][5] == KIND["TEMPORARY"]
-    x, _, _, q = run(text, *data)
+    x, _, _, q = run(body_program("4 x 40, X:v0 -> X:v1, Q:v2", body), *data)
     np.testing.assert_array_equal(x, data[0] + np.float32(1))
     np.testing.assert_array_equal(q, data[0] * (data[0] + np.float32(1)))
 

@@ -58,7 +58,7 @@ SCALAR_REGISTERS = 64
 """r0 to r63: 64-bit two's complement integers, zero when a program starts, one set per core."""
 
 VECTOR_REGISTERS = 1024
-"""v0 to v1023: names for values in a map body; the image renumbers them by liveness."""
+"""v0 to v1023: names for values in a map body."""
 
 SLOT_ALIGNMENT = 64
 """Tiles start, and slots of a ring follow each other, at multiples of this many bytes."""

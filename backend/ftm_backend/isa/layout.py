@@ -2,7 +2,7 @@
 
 An image is a header, a directory of sections, and the sections: arrays of the records below, each at a
 multiple of 64 bytes.  Nothing in it needs parsing: names are resolved to indices, labels to instruction
-numbers, map operands to strip temporaries, immediates to the bits of their operand's type.
+numbers, map operands to the operations that they come from, immediates to the bits of their operand's type.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 MAGIC = b"FTMIMAGE"
-VERSION = 2
+VERSION = 3
 NONE = -1
 """An absent index or register."""
 MOST_DIMS = 16
@@ -72,10 +72,10 @@ VALUE = Record("Value", "A scalar operand: immediate + R[reg], or only the immed
                "is not -1, + the program's i64 scalar of that number.", [
     Field("immediate", "q"), Field("reg", "i"), Field("scalar", "i"),
 ])
-OPERAND = Record("Operand", "A source or destination of a map operation.", [
+OPERAND = Record("Operand", "A source of a map operation or output.", [
     Field("kind", "B", "FTM_OPERAND_*"),
     Field("type", "B", "Type that the operation reads or writes; SCALAR and REGISTER convert to it"),
-    Field("index", "H", "by kind: temporary, input or output of the map, immediate, scalar, register"),
+    Field("index", "H", "by kind: operation of the map before this one, input of the map, immediate, scalar, register"),
 ])
 BUFFER = Record("Buffer", "A DDR buffer: an input, output, constant or arena region, or a parameter of a function.", [
     Field("name", "I", "string"), Field("kind", "B", "FTM_BUFFER_*"), Field("type", "B"), Field("ndim", "H"),
@@ -120,14 +120,13 @@ INSTRUCTION = Record("Instruction", "One instruction outside maps; fields that i
 MAP = Record("Map", "The body of a @map.", [
     Field("first_input", "I"), Field("inputs", "I"), Field("first_output", "I"), Field("outputs", "I"),
     Field("first_op", "I"), Field("ops", "I"),
-    Field("temporaries", "I", "strips that the body needs"), Field("line", "I"),
+    Field("line", "I"),
 ])
 MAP_INPUT = Record("MapInput", "A tile read by a map.", [
     Field("tile", "i"), Field("access", "B", "FTM_ACCESS_*"), Field("type", "B"), Field("reserved", "H"),
     Field("slot", "Value"),
 ])
-MAP_OUTPUT = Record("MapOutput", "A tile written by a map.  A full output whose source is OUTPUT of its own number "
-                    "is written by the body itself; every other one is stored from its source after the body.", [
+MAP_OUTPUT = Record("MapOutput", "A tile written by a map, as if after all operations of the body and all reads of its inputs.", [
     Field("tile", "i"), Field("scope", "B", "FTM_SCOPE_*"), Field("reduction", "B", "FTM_REDUCE_*, 0 for full"),
     Field("accumulate", "B"), Field("type", "B"), Field("source", "Operand"), Field("reserved", "I"),
     Field("slot", "Value"),
@@ -135,7 +134,7 @@ MAP_OUTPUT = Record("MapOutput", "A tile written by a map.  A full output whose 
 MAP_OP = Record("MapOp", "One operation of a map body.", [
     Field("opcode", "H", "FTM_OP_V*"), Field("type", "B", "Type of the suffix"),
     Field("from", "B", "VCVT, VBITC: type of the source"), Field("line", "I"),
-    Field("dst", "Operand"), Field("src", "Operand", "", 3),
+    Field("result", "I", "its Type"), Field("src", "Operand", "", 3),
     Field("buffer", "i", "VGA: buffer, else -1"), Field("reserved", "I"),
     Field("address", "Value", "VGA: element offset in the buffer"),
 ])
@@ -166,7 +165,7 @@ Buffers come in the order inputs, outputs, constants, arena regions, parameters;
 ``text`` is the assembly text, or empty.
 """
 
-OPERAND_KINDS = ("NONE", "TEMPORARY", "INPUT", "OUTPUT", "IMMEDIATE", "SCALAR", "REGISTER")
+OPERAND_KINDS = ("NONE", "RESULT", "INPUT", "IMMEDIATE", "SCALAR", "REGISTER")
 BUFFER_KINDS = ("INPUT", "OUTPUT", "CONST", "ARENA", "PARAMETER")
 FLAGS = ("TA", "TB", "ACC", "ADD", "MUL", "MIN", "MAX", "LSE", "DOWN")
 """Instruction flags, bit by bit from 0; ``ADD`` to ``MAX`` are suffixes of DST, DSC and SCAN."""

@@ -17,13 +17,13 @@ from ftm_backend.isa.layout import NONE, OPERAND_KINDS
 from ftm_backend.isa.numbers import to_bits
 
 KIND = {name: number for number, name in enumerate(OPERAND_KINDS)}
-_TEMPORARY, _INPUT, _IMMEDIATE = KIND["TEMPORARY"], KIND["INPUT"], KIND["IMMEDIATE"]
+_RESULT, _INPUT, _IMMEDIATE = KIND["RESULT"], KIND["INPUT"], KIND["IMMEDIATE"]
 _SCALAR, _REGISTER = KIND["SCALAR"], KIND["REGISTER"]
 
 
 @dataclass(slots=True)
 class Source:
-    """A source operand: kind (of layout.OPERAND_KINDS; TEMPORARY means value ``index``), type, index."""
+    """A source operand: kind (of layout.OPERAND_KINDS; RESULT means value ``index``), type, index."""
 
     kind: int
     type: ElementType
@@ -155,7 +155,7 @@ class Typer:
                         f"v{operand.number} is {body.types[value].suffix} where {item.name} reads {rule.suffix}: convert "
                         f"with VCVT.{rule.suffix}.{body.types[value].suffix}", line, number,
                     )
-                operation.sources.append(Source(_INPUT if value < inputs else _TEMPORARY, rule, value))
+                operation.sources.append(Source(_INPUT if value < inputs else _RESULT, rule, value))
             else:
                 operation.sources.append(self._uniform(operand, rule, line, number))
         last = item.operands[-1]

@@ -73,3 +73,17 @@ def dot(indices: Sequence[Affine], strides: Sequence[int], offset: int, rank: in
             if c:
                 coeffs[k] += c * stride
     return Affine(const, tuple(coeffs))
+
+
+def digits(loops: Sequence[int], index: Affine) -> list[int] | None:
+    """Loops, outer first, of which ``index`` is the row-major number; None when it is not one."""
+    if index.const:
+        return None
+    order = [k for k, c in enumerate(index.coeffs) if c and loops[k] > 1]
+    order.sort(key=lambda k: index.coeffs[k])
+    expected = 1
+    for k in order:
+        if index.coeffs[k] != expected:
+            return None
+        expected *= loops[k]
+    return order[::-1]

@@ -19,6 +19,7 @@ from ftm_backend.instructions import costs
 from ftm_backend.instructions.expansions.unit import Unit
 from ftm_backend.instructions.table import ACCESSES, BY_NAME, INSTRUCTIONS
 from ftm_backend.instructions.types import BY_NUMBER, BY_TOKEN, FLOATS
+from ftm_backend.isa.layout import OPERAND_KINDS
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import MachineParameters
 
@@ -184,8 +185,10 @@ class MapCost:
         return Work(cycles, flops, flops / self.peak)
 
 
-_BUFFER = 16
-"""Where the record of a map operation holds the buffer of a gather."""
+_SOURCES, _BUFFER = 5, 14
+"""Where the record of a map operation holds its sources, three fields each, and the buffer of a gather."""
+
+_INPUT, _RESULT = OPERAND_KINDS.index("INPUT"), OPERAND_KINDS.index("RESULT")
 
 
 def map_cost(machine: MachineParameters, record: Sequence[int], sections: dict[str, list[Any]]) -> MapCost:
@@ -201,9 +204,9 @@ def map_cost(machine: MachineParameters, record: Sequence[int], sections: dict[s
         widest = max(widest, BY_NUMBER[entry[2]].bytes)
         if ACCESSES[entry[1]] in ("full", "row"):
             taken["VLDST"] += 1
-    for operation in operations:
+    for number, operation in enumerate(operations):
         row = INSTRUCTIONS[operation[0]]
-        sources = [operation[7 + 3 * s : 10 + 3 * s] for s in range(3)]
+        sources = [operation[_SOURCES + 3 * s : _SOURCES + 3 * s + 3] for s in range(3)]
         element = BY_NUMBER[operation[1]]
         widest = max(widest, element.bytes)
         cost = costs.cost(row.name, element.suffix if row.types else "")
@@ -211,9 +214,9 @@ def map_cost(machine: MachineParameters, record: Sequence[int], sections: dict[s
             taken[unit] += count
         if cost.model == "gather":
             gathers.append((operation[_BUFFER], element.bytes))
-        start = max((ready.get((kind, index), machine.vector_load_latency if kind == 2 else 0)
+        start = max((ready.get((kind, index), machine.vector_load_latency if kind == _INPUT else 0)
                      for kind, _, index in sources), default=0)
-        ready[operation[4], operation[6]] = start + cost.latency
+        ready[_RESULT, number] = start + cost.latency
         longest = max(longest, start + cost.latency)
         if row.family in ("map arithmetic", "map math") and row.name != "VMOV":
             if element.suffix in FLOATS:

@@ -7,7 +7,7 @@
 namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr uint64_t kFingerprint = 0x3eef4c09a9e835eeull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
@@ -502,12 +502,11 @@ enum Reduce : uint8_t {
 
 enum OperandKind : uint8_t {
   FTM_OPERAND_NONE = 0,
-  FTM_OPERAND_TEMPORARY = 1,
+  FTM_OPERAND_RESULT = 1,
   FTM_OPERAND_INPUT = 2,
-  FTM_OPERAND_OUTPUT = 3,
-  FTM_OPERAND_IMMEDIATE = 4,
-  FTM_OPERAND_SCALAR = 5,
-  FTM_OPERAND_REGISTER = 6,
+  FTM_OPERAND_IMMEDIATE = 3,
+  FTM_OPERAND_SCALAR = 4,
+  FTM_OPERAND_REGISTER = 5,
 };
 
 enum BufferKind : uint8_t {
@@ -538,11 +537,11 @@ struct Value {
 };
 static_assert(sizeof(Value) == 16, "image layout");
 
-// A source or destination of a map operation.
+// A source of a map operation or output.
 struct Operand {
   uint8_t kind;  // FTM_OPERAND_*
   uint8_t type;  // Type that the operation reads or writes; SCALAR and REGISTER convert to it
-  uint16_t index;  // by kind: temporary, input or output of the map, immediate, scalar, register
+  uint16_t index;  // by kind: operation of the map before this one, input of the map, immediate, scalar, register
 };
 static_assert(sizeof(Operand) == 4, "image layout");
 
@@ -637,10 +636,9 @@ struct Map {
   uint32_t outputs;
   uint32_t first_op;
   uint32_t ops;
-  uint32_t temporaries;  // strips that the body needs
   uint32_t line;
 };
-static_assert(sizeof(Map) == 32, "image layout");
+static_assert(sizeof(Map) == 28, "image layout");
 
 // A tile read by a map.
 struct MapInput {
@@ -652,7 +650,7 @@ struct MapInput {
 };
 static_assert(sizeof(MapInput) == 24, "image layout");
 
-// A tile written by a map.  A full output whose source is OUTPUT of its own number is written by the body itself; every other one is stored from its source after the body.
+// A tile written by a map, as if after all operations of the body and all reads of its inputs.
 struct MapOutput {
   int32_t tile;
   uint8_t scope;  // FTM_SCOPE_*
@@ -671,7 +669,7 @@ struct MapOp {
   uint8_t type;  // Type of the suffix
   uint8_t from_;  // VCVT, VBITC: type of the source
   uint32_t line;
-  Operand dst;
+  uint32_t result;  // its Type
   Operand src[3];
   int32_t buffer;  // VGA: buffer, else -1
   uint32_t reserved;

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ftm_backend.linalg.affine import Affine, volume
+from ftm_backend.linalg.affine import Affine, digits, volume
 from ftm_backend.linalg.ir import Operand, Statement, Value
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.sizes import always_equal, at_hand
@@ -128,8 +128,8 @@ class Domain:
     ) -> bool:
         """Binds through a value computed in the domain: it must be read whole, each element once."""
         result = next(r for r in producer.results if r.value is operand.value)
-        written = _digits(producer.loops, result.index)
-        read = _digits(statement.loops, operand.index)
+        written = digits(producer.loops, result.index)
+        read = digits(statement.loops, operand.index)
         if written is None or read is None:
             return False
         if volume([producer.loops[k] for k in written]) != volume([statement.loops[k] for k in read]):
@@ -242,20 +242,6 @@ def _held(
         if all(s in (candidate, every - candidate, every) for s in sets) and candidate != every:
             return candidate
     return None
-
-
-def _digits(loops: Sequence[int], index: Affine) -> list[int] | None:
-    """Loops, outer first, of which ``index`` is the row-major number; None when it is not one."""
-    if index.const:
-        return None
-    order = [k for k, c in enumerate(index.coeffs) if c and loops[k] > 1]
-    order.sort(key=lambda k: index.coeffs[k])
-    expected = 1
-    for k in order:
-        if index.coeffs[k] != expected:
-            return None
-        expected *= loops[k]
-    return order[::-1]
 
 
 def _align(extents: Sequence[int], leaves: Sequence[Dim]) -> list[list[Dim]] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from ftm_backend.linalg.affine import Affine
+from ftm_backend.linalg.affine import Affine, digits
 from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Store, walk
 
 Piece = tuple[int, int]
@@ -59,9 +59,9 @@ def align_all(statements: Sequence[Statement]) -> list[Statement]:
 
 def _cut_like(product: Statement, statement: Statement) -> list[Statement] | None:
     """The contraction alone, its loops cut at least as finely as those of ``statement``."""
-    target = _digits(product.loops, product.results[0].index)
+    target = digits(product.loops, product.results[0].index)
     for operand in statement.operands:
-        source = _digits(statement.loops, operand.index)
+        source = digits(statement.loops, operand.index)
         if target is None or source is None:
             continue
         cuts = _common([product.loops[k] for k in target], [statement.loops[k] for k in source])
@@ -76,7 +76,7 @@ def _cut_like(product: Statement, statement: Statement) -> list[Statement] | Non
 def _align(
     chain: list[Statement], producer: Statement, written: Affine, statement: Statement, read: Affine
 ) -> list[Statement] | None:
-    target, source = _digits(producer.loops, written), _digits(statement.loops, read)
+    target, source = digits(producer.loops, written), digits(statement.loops, read)
     if target is None or source is None:
         return None
     cuts = _common([producer.loops[k] for k in target], [statement.loops[k] for k in source])
@@ -121,17 +121,6 @@ def _over_extents(
         return [*chain, _rewritten(statement, splits, [*groups, *rest])]
     except _Mismatch:
         return None
-
-
-def _digits(loops: Sequence[int], index: Affine) -> list[int] | None:
-    """Loops, outer first, of which ``index`` is the row-major number."""
-    order = sorted((k for k, c in enumerate(index.coeffs) if c and loops[k] > 1), key=lambda k: -index.coeffs[k])
-    expected = 1
-    for k in reversed(order):
-        if index.coeffs[k] != expected:
-            return None
-        expected *= loops[k]
-    return None if index.const else order
 
 
 def _common(first: Sequence[int], second: Sequence[int]) -> tuple[list[list[int]], list[list[int]]] | None:

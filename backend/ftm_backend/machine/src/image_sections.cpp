@@ -10,7 +10,7 @@ void require(bool condition, const char* what) {
   if (!condition) throw Error(std::string("the program image is damaged: ") + what);
 }
 
-template <class T> View<T> Sections::section(int index) const {
+template <class T> Records<T> Sections::section(int index) const {
   const isa::Section& s = directory_[index];
   require(s.offset % 8 == 0 && s.offset <= size_ && s.count <= (size_ - s.offset) / sizeof(T), "a section is cut off");
   return {reinterpret_cast<const T*>(base() + s.offset), s.count};

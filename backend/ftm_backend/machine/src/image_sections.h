@@ -12,8 +12,9 @@ namespace ftm {
 // Refuses an image as damaged, unless `condition`; `what` says which part of it.
 void require(bool condition, const char* what);
 
+// A section: records of one kind, in the image.
 template <class T>
-struct View {
+struct Records {
   const T* data = nullptr;
   uint64_t count = 0;
   const T& operator[](uint64_t i) const { return data[i]; }
@@ -29,26 +30,26 @@ class Sections {
   std::string string(uint32_t at) const;
 
   isa::Header header_;
-  View<isa::Buffer> buffers_;
-  View<isa::Scalar> scalars_;
-  View<int64_t> shapes_;
-  View<isa::Tile> tiles_;
-  View<isa::Function> functions_;
-  View<isa::Instruction> instructions_;
-  View<isa::Argument> arguments_;
-  View<isa::Dim> dims_;
-  View<isa::Map> maps_;
-  View<isa::MapInput> map_inputs_;
-  View<isa::MapOutput> map_outputs_;
-  View<isa::MapOp> map_ops_;
-  View<uint64_t> immediates_;
-  View<char> strings_;
-  View<uint8_t> constants_;
-  View<char> text_;
+  Records<isa::Buffer> buffers_;
+  Records<isa::Scalar> scalars_;
+  Records<int64_t> shapes_;
+  Records<isa::Tile> tiles_;
+  Records<isa::Function> functions_;
+  Records<isa::Instruction> instructions_;
+  Records<isa::Argument> arguments_;
+  Records<isa::Dim> dims_;
+  Records<isa::Map> maps_;
+  Records<isa::MapInput> map_inputs_;
+  Records<isa::MapOutput> map_outputs_;
+  Records<isa::MapOp> map_ops_;
+  Records<uint64_t> immediates_;
+  Records<char> strings_;
+  Records<uint8_t> constants_;
+  Records<char> text_;
 
  private:
   const uint8_t* base() const { return reinterpret_cast<const uint8_t*>(bytes_.data()); }
-  template <class T> View<T> section(int index) const;
+  template <class T> Records<T> section(int index) const;
 
   std::vector<uint64_t> bytes_;
   size_t size_;

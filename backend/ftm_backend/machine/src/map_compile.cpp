@@ -22,12 +22,16 @@ class BodyCompiler {
         plan_(plan),
         along_(along),
         table_(kernels()),
-        temporaries_(map.temporaries, -1),
-        outputs_(map.outputs, -1),
+        results_(map.ops, -1),
         inputs_(map.inputs, -1) {}
 
   ValueCode compile() {
-    for (uint32_t i = 0; i < map_.ops; ++i) compile_op(image_.ops[map_.first_op + i]);
+    for (uint32_t i = 0; i < map_.ops; ++i) {
+      const isa::MapOp& in = image_.ops[map_.first_op + i];
+      const int v = compile_op(in);
+      require(in.result < kTypes && code_.values[v].type == Type(in.result), "a result of another type");
+      results_[i] = v;
+    }
     for (uint32_t i = 0; i < map_.outputs; ++i) {
       const isa::MapOutput& out = image_.outputs[map_.first_output + i];
       int v = read(out.source);
@@ -77,15 +81,11 @@ class BodyCompiler {
     require(o.type < kTypes, "an operand's type");
     int v = -1;
     switch (o.kind) {
-      case isa::FTM_OPERAND_TEMPORARY:
-        require(o.index < temporaries_.size(), "a temporary");
-        v = temporaries_[o.index];
+      case isa::FTM_OPERAND_RESULT:
+        require(o.index < results_.size(), "an operation of a map");
+        v = results_[o.index];
         break;
       case isa::FTM_OPERAND_INPUT: v = input(o.index); break;
-      case isa::FTM_OPERAND_OUTPUT:
-        require(o.index < outputs_.size(), "an output of a map");
-        v = outputs_[o.index];
-        break;
       case isa::FTM_OPERAND_IMMEDIATE:
         require(o.index < image_.immediate_count, "an immediate");
         v = cell(Cell::From::Bits, Type(o.type), o.index, image_.immediates[o.index]);
@@ -99,16 +99,9 @@ class BodyCompiler {
         v = cell(Cell::From::Register, Type(o.type), o.index, 0);
         break;
     }
-    require(v >= 0, "an operand that nothing has written");
+    require(v >= 0, "an operand that is not computed yet");
     require(code_.values[v].type == Type(o.type), "an operand of another type");
     return v;
-  }
-
-  void write(const isa::Operand& o, int v) {
-    require(Type(o.type) == code_.values[v].type, "a result of another type");
-    if (o.kind == isa::FTM_OPERAND_TEMPORARY && o.index < temporaries_.size()) temporaries_[o.index] = v;
-    else if (o.kind == isa::FTM_OPERAND_OUTPUT && o.index < outputs_.size()) outputs_[o.index] = v;
-    else require(false, "a destination");
   }
 
   // Whether storing another result may overwrite an input before result `self` has been taken from it.
@@ -197,12 +190,13 @@ class BodyCompiler {
     return from == to ? v : retyped(v, to);
   }
 
-  void compile_op(const isa::MapOp& in) {
+  // The value that it computes.
+  int compile_op(const isa::MapOp& in) {
     line_ = in.line;
     require(in.type < kTypes && in.from_ < kTypes, "a map operation's type");
     const Type type = Type(in.type);
     const Op op = in.opcode < isa::FTM_OP_COUNT ? isa::kStripOf[in.opcode] : Op::Count;
-    if (op == Op::Mov) return write(in.dst, read(in.src[0]));
+    if (op == Op::Mov) return read(in.src[0]);
     if (op != Op::Count) {
       const isa::StripFacts& facts = isa::kStrips[int(op)];
       std::array<int, 3> src{-1, -1, -1};
@@ -214,7 +208,7 @@ class BodyCompiler {
       const Type result = facts.mask ? Type::B1 : type;
       int v = emit(op, strip_type(type), result, src);
       if (is_half(type) && !facts.exact) v = emit_convert(table_.convert[int(Type::F32)][int(type)], type, v);
-      return write(in.dst, v);
+      return v;
     }
     StripOp s{};
     s.line = in.line;
@@ -224,21 +218,21 @@ class BodyCompiler {
         const int v = read(in.src[0]);
         require(code_.values[v].type == Type(in.from_), "an operand of another type");
         const bool convert_it = in.opcode == isa::FTM_OP_VCVT;
-        return write(in.dst, convert_it ? convert(v, Type(in.from_), type) : bitcast(v, Type(in.from_), type));
+        return convert_it ? convert(v, Type(in.from_), type) : bitcast(v, Type(in.from_), type);
       }
       case isa::FTM_OP_VIDX: {
         s.kind = Kind::Index;
         const std::array<int, 3> src{read(in.src[0]), read(in.src[1]), read(in.src[2])};
         for (int v : src) require(is_cell(v) && code_.values[v].type == Type::I64, "an operand of VIDX");
         plan_.positions = true;
-        return write(in.dst, emit(s, Type::I64, src, 7));
+        return emit(s, Type::I64, src, 7);
       }
       case isa::FTM_OP_VPHILOX: {
         s.kind = Kind::Philox;
         const std::array<int, 3> src{read(in.src[0]), read(in.src[1]), read(in.src[2])};
         for (int v : src) require(code_.values[v].type == Type::I64, "an operand of VPHILOX");
         const bool same = is_cell(src[1]) && is_cell(src[2]);
-        return write(in.dst, emit(s, Type::I32, src, same ? 6 : 0));
+        return emit(s, Type::I32, src, same ? 6 : 0);
       }
       case isa::FTM_OP_VGA: {
         require(in.buffer >= 0 && size_t(in.buffer) < program_.buffers.size(), "a buffer operand");
@@ -251,10 +245,11 @@ class BodyCompiler {
         s.address_register = in.address.reg >= 0 ? in.address.reg : program_.zero_register();
         const int index = read(in.src[0]);
         require(code_.values[index].type == Type::I64, "an index");
-        return write(in.dst, emit(s, type, {index, -1, -1}, 0));
+        return emit(s, type, {index, -1, -1}, 0);
       }
     }
     require(false, "an opcode in a map");
+    return -1;
   }
 
   const Program& program_;
@@ -264,7 +259,7 @@ class BodyCompiler {
   const bool along_;
   const KernelTable& table_;
   ValueCode code_;
-  std::vector<int> temporaries_, outputs_, inputs_;
+  std::vector<int> results_, inputs_;
   std::map<std::tuple<int, int, uint16_t, uint64_t>, int> cells_;
   uint32_t line_ = 0;
 };
@@ -314,7 +309,7 @@ std::unique_ptr<MapPlan> compile_map(const Program& program, const ImageMaps& im
   require(
       inside(map.first_input, map.inputs, image.input_count) &&
           inside(map.first_output, map.outputs, image.output_count) && inside(map.first_op, map.ops, image.op_count) &&
-          map.temporaries <= 65536 && map.inputs < 4096 && map.outputs < 4096,
+          map.ops <= 65536 && map.inputs < 4096 && map.outputs < 4096,
       "a map");
   auto plan = std::make_unique<MapPlan>();
   plan->line = map.line;
