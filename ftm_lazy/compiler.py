@@ -249,6 +249,7 @@ class Bridge:
         return executable.texts
 
     def _dump(self, text: str, executable: Executable) -> None:
+        assert self._settings.dump is not None
         try:
             texts = self._texts(text, executable)
         except CompileError as error:  # the program itself came from the cache and is good

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -55,7 +55,7 @@ __all__ = [
     "synchronize",
 ]
 
-Device = torch.device | str | int | None
+Device: TypeAlias = torch.device | str | int | None
 """How functions take a device: None means the current one."""
 
 
@@ -73,15 +73,16 @@ def _index(device: Device) -> int:
     """The index of `device`; raises for another kind of device and for an index that does not exist."""
     if device is None:
         return 0
-    if isinstance(device, str):
-        device = torch.device(device)
-    if isinstance(device, torch.device):
-        if device.type != NAME:
-            raise ValueError(f"expected an {NAME} device, but got: {device}")
-        device = 0 if device.index is None else device.index
-    if not 0 <= device < device_count():
-        raise RuntimeError(f"{NAME} has {device_count()} device, with index 0; there is no device {device}")
-    return device
+    if isinstance(device, int):
+        index = device
+    else:
+        named = torch.device(device)
+        if named.type != NAME:
+            raise ValueError(f"expected an {NAME} device, but got: {named}")
+        index = 0 if named.index is None else int(named.index)
+    if not 0 <= index < device_count():
+        raise RuntimeError(f"{NAME} has {device_count()} device, with index 0; there is no device {index}")
+    return index
 
 
 # --- the device -------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def _half_precision(accelerate: ModuleType) -> None:
     accelerate.Accelerator.__init__ = initialize
 
 
-def _brain_floats(training_args: ModuleType) -> None:
+def _brain_floats(training_args: Any) -> None:
     """``TrainingArguments(bf16=True)``."""
     original = training_args.is_torch_bf16_gpu_available
     training_args.is_torch_bf16_gpu_available = lambda: _is_chosen() or original()

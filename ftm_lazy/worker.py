@@ -189,6 +189,7 @@ class Worker:
 
     def _compile(self, text: str, request: dict[str, Any], why: str) -> tuple[bytes, float]:
         self._start()
+        assert self._process is not None
         self._requests += 1
         header = {"id": self._requests, "timeout": self._timeout, **request}
         with _Watch(self._process.pid, self._notice(text, why)) as watch:
@@ -228,6 +229,7 @@ class Worker:
         return frame
 
     def _ending(self) -> str:
+        assert self._process is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=2)
         code = self._process.returncode

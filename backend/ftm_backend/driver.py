@@ -170,7 +170,7 @@ def compile(trace_text: str, options: Options | None = None) -> Executable:
             if current.name == "share-kernels" and not (options.keep_texts or options.dump):
                 value.known = Recent(_KNOWN_SIZE) if symbols else _KNOWN  # guards belong to one program
             if options.keep_texts and current.name in TEXT_STAGES:
-                texts[current.name] = current.write(value)
+                texts[current.name] = str(current.write(value))
             if current.name == "asm":
                 asm = value
             if current.name == "image":

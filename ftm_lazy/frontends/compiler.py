@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from ftm_lazy.frontends.validate import Report, validate
 
 __all__ = ["FTMCompiler"]
 
-Model = torch.nn.Module | ExportedProgram | Any
+Model: TypeAlias = torch.nn.Module | ExportedProgram | Any
 
 
 class FTMCompiler:
@@ -123,7 +123,7 @@ def _held(program: ArrayProgram) -> list[np.ndarray | None]:
 
 def _write_weights(path: Path, arrays: dict[str, np.ndarray], kind: str) -> None:
     if kind == "npz":
-        np.savez(path.with_suffix(".npz"), **arrays)
+        np.savez(path.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]  # names of arrays, not of its own argument
         return
     try:
         from safetensors.numpy import save_file

@@ -174,6 +174,7 @@ class _Variant:
         inputs = [environment[node] if leaf is None else pytree.tree_leaves(environment[node])[leaf] for node, leaf in self._inputs]
         for node in last:
             environment.pop(node, None)
+        assert self.captured is not None
         outputs = self.captured.launch(inputs)
         for node, structure, described in self._results:
             if len(described) == 1 and structure.is_leaf():

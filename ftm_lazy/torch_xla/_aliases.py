@@ -27,6 +27,13 @@ def _real(name: str) -> str | None:
     return _HEADS[head] if name == _ITSELF else _HEADS[head] + dot + rest
 
 
+def _loader(fullname: str) -> tuple[str, importlib.abc.InspectLoader]:
+    """The real name of a module that has been found, and what loads it."""
+    found = importlib.util.find_spec(_real(fullname) or fullname)
+    assert found is not None and isinstance(found.loader, importlib.abc.InspectLoader)
+    return found.name, found.loader
+
+
 class _Aliases(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """Finds the modules by their real names."""
 
@@ -46,23 +53,25 @@ class _Aliases(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         """The real module, so that both names are one."""
-        module = importlib.import_module(_real(spec.name))
+        module = importlib.import_module(_real(spec.name) or spec.name)
+        assert module.__spec__ is not None
         self._specs[spec.name] = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         """Gives the module its own description back, which the import by another name has written over."""
+        assert module.__spec__ is not None
         module.__spec__ = self._specs.pop(module.__spec__.name)
 
     def get_code(self, fullname: str) -> CodeType | None:
         """For ``python -m torch_xla.X``."""
-        real = importlib.util.find_spec(_real(fullname))
-        return real.loader.get_code(real.name)
+        name, loader = _loader(fullname)
+        return loader.get_code(name)
 
     def get_source(self, fullname: str) -> str | None:
         """For tracebacks."""
-        real = importlib.util.find_spec(_real(fullname))
-        return real.loader.get_source(real.name)
+        name, loader = _loader(fullname)
+        return loader.get_source(name)
 
 
 def install() -> None:

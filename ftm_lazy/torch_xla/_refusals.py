@@ -181,8 +181,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Gives it its names."""
         below = module.__name__.removeprefix(HERE + ".")
         module.__doc__ = _message(below)
-        module._refusal = module.__doc__  # type: ignore[attr-defined]
-        module.__getattr__ = getter(module.__name__)  # type: ignore[attr-defined]
+        module.__dict__["_refusal"] = module.__doc__
+        module.__dict__["__getattr__"] = getter(module.__name__)
 
 
 def install() -> None:

@@ -46,7 +46,7 @@ def set_device_type(pjrt_device: str) -> None:
     os.environ["PJRT_DEVICE"] = pjrt_device
 
 
-def device_type() -> str | None:
+def device_type() -> str:
     """``PJRT_DEVICE`` if it is set, as programs and libraries ask for it; else FTM.  The device is the same."""
     return os.environ.get("PJRT_DEVICE", "FTM").partition("_")[0]
 

@@ -126,9 +126,9 @@ def _prefetchable(kernel: Kernel, loop: Loop, load: Instruction, places: Places)
     earlier = True
     for other in instructions(loop.body):
         earlier = earlier and other is not load
-        writes = other.kind in ("store", "scatter") and other.transfer is not None
-        if writes and places.may_meet(other.transfer.buffer, load.transfer.buffer):
-            if earlier or not _steps_aside(load.transfer, other.transfer, loop, places):
+        written = other.transfer if other.kind in ("store", "scatter") else None
+        if written is not None and places.may_meet(written.buffer, load.transfer.buffer):
+            if earlier or not _steps_aside(load.transfer, written, loop, places):
                 return False
     return True
 
@@ -150,7 +150,7 @@ def _steps_aside(load: Transfer, store: Transfer, loop: Loop, places: Places) ->
     """Whether a store of one iteration cannot touch what another iteration loads: both walk the same blocks."""
     same = load.offset is store.offset and load.extents == store.extents and load.strides == store.strides
     growth = load.offset.coefficient(loop.variable)
-    return same and places.same(load.buffer, store.buffer) and bool(growth) and growth >= load.span
+    return same and places.same(load.buffer, store.buffer) and growth is not None and bool(growth) and growth >= load.span
 
 
 def _stored(kernel: Kernel, loop: Loop) -> list[Tile]:
@@ -209,9 +209,10 @@ def _renamed(indices: Indices, load: Instruction, variable: Atom, value: Expr) -
     def new(part: str | Use | Slot) -> str | Use | Slot:
         if isinstance(part, Use):
             return Use(indices.substitute(part.expr, variable, value), part.address)
-        if isinstance(part, Slot):
-            return Slot(part.tile, indices.substitute(part.index, variable, value))
-        return part
+        return moved_slot(part) if isinstance(part, Slot) else part
+
+    def moved_slot(slot: Slot) -> Slot:
+        return Slot(slot.tile, indices.substitute(slot.index, variable, value))
 
     parts = [new(part) for part in load.parts]
     transfer = load.transfer
@@ -219,7 +220,7 @@ def _renamed(indices: Indices, load: Instruction, variable: Atom, value: Expr) -
     moved = replace(
         transfer, offset=indices.substitute(transfer.offset, variable, value),
         extents=tuple(indices.substitute(e, variable, value) for e in transfer.extents))
-    return replace(load, parts=parts, writes=[new(slot) for slot in load.writes], transfer=moved)
+    return replace(load, parts=parts, writes=[moved_slot(slot) for slot in load.writes], transfer=moved)
 
 
 def _ring(loop: Loop, tile: Tile, depth: int, counter: Expr) -> None:
@@ -229,15 +230,15 @@ def _ring(loop: Loop, tile: Tile, depth: int, counter: Expr) -> None:
 
 
 def _with_slot(block: Block, tile: Tile, index: Expr) -> Block:
-    def new(part: str | Use | Slot) -> str | Use | Slot:
-        return Slot(tile, index) if isinstance(part, Slot) and part.tile is tile else part
+    def new(slot: Slot) -> Slot:
+        return Slot(tile, index) if slot.tile is tile else slot
 
     result: Block = []
     for statement in block:
         if isinstance(statement, Instruction):
             if any(slot.tile is tile for slot in statement.slots()):
                 statement = replace(
-                    statement, parts=[new(part) for part in statement.parts],
+                    statement, parts=[new(part) if isinstance(part, Slot) else part for part in statement.parts],
                     reads=[new(slot) for slot in statement.reads], writes=[new(slot) for slot in statement.writes],
                 )
         elif isinstance(statement, Loop):

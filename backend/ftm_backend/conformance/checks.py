@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import resources
 
 import numpy as np
@@ -41,11 +42,11 @@ def _checks(machine: Machine, preset: str) -> Iterator[tuple[str, Callable[[], O
     for row in INSTRUCTIONS:
         if row.example is not None:
             name = f"instruction {row.name}"
-            yield name, lambda name=name, row=row: _instruction(machine, name, row)
+            yield name, partial(_instruction, machine, name, row)
     for kind, programs in (("op", traces()), ("model", models())):
         for label, text in programs.items():
             name = f"{kind} {label}"
-            yield name, lambda name=name, text=text: _program(machine, preset, name, text)
+            yield name, partial(_program, machine, preset, name, text)
 
 
 def models() -> dict[str, str]:
@@ -86,7 +87,9 @@ def _program(machine: Machine, preset: str, name: str, text: str) -> Outcome:
         return Outcome(name, False, str(error))
     types = trace.types()
     for index, array, reference in zip(trace.results, found, expected, strict=True):
-        dtype = types[index].dtype
+        type_ = types[index]
+        assert type_ is not None
+        dtype = type_.dtype
         tolerance = _TOLERANCE.get(dtype, 1e-4)
         difference = compare.difference(array, reference.reshape(array.shape), dtype, tolerance, tolerance)
         if difference:

@@ -100,8 +100,9 @@ class Encoder:
         found = self.parameters.scalars.get(name)
         return found if found is not None else self.symbols.scalars.get(name, (-1, ""))
 
-    def index(self, item: p.Reference, line: int, operand: int) -> Value:
-        """What stands in the brackets of a slot or an address."""
+    def index(self, item: p.Operand, line: int, operand: int) -> Value:
+        """What stands in the brackets of what `tile` or `buffer` has found."""
+        assert isinstance(item, p.Reference)
         known = self._values.get(item)
         if known is None:
             register = NONE if item.index < 0 else self.register(item.index, line, operand)
@@ -144,7 +145,7 @@ class Encoder:
                     total *= value[0]
         return total
 
-    def fits(self, tile: TileSymbol, rows: int, columns: int, line: int, operand: int) -> None:
+    def fits(self, tile: TileSymbol, rows: int | float, columns: int | float, line: int, operand: int) -> None:
         """Refuses static extents above those of the tile."""
         t = tile.tile
         if rows > t.rows or columns > t.columns:
@@ -155,7 +156,8 @@ class Encoder:
         """Refuses a transfer with static address, extents and strides that leaves the buffer."""
         if address[1] != NONE or dims.row_stride is not None or buffer.buffer.kind == "param":
             return
-        low = high = address[0]
+        low: int | float = address[0]
+        high = low
         for extent, stride in (*dims.rows, *dims.columns):
             if not isinstance(extent, p.Immediate) or not isinstance(stride, p.Immediate):
                 return
@@ -278,13 +280,13 @@ class Encoder:
     def _call(self, item: p.Instruction) -> bytes:
         line = item.line
         called, *arguments = item.operands
-        name = getattr(called, "name", called)
+        name = called.name if isinstance(called, p.Name) else ""
         target = self.symbols.functions.get(name)
         if target is None:
-            raise self.error(f"no function {name!r}", line, 0)
+            raise self.error(f"no function {name or called!r}", line, 0)
         self.calls.append((self.function, target))
         parameters = self.symbols.parameters[target]
-        wanted = [*parameters.buffers.values(), *parameters.scalars.values()]
+        wanted: list[BufferSymbol | tuple[int, str]] = [*parameters.buffers.values(), *parameters.scalars.values()]
         if len(arguments) != len(wanted):
             names = ", ".join((*parameters.buffers, *parameters.scalars)) or "none"
             raise self.error(f"{name} has {len(wanted)} parameters ({names}), found {len(arguments)} arguments", line)
@@ -330,10 +332,10 @@ def _check_transfer(e: Encoder, item: p.Instruction, values: list[Value]) -> Non
     tile_at, address_at = {"DLD": (2, 0), "DST": (0, 1), "DGA": (3, 0), "DSC": (0, 2)}[item.name]
     tile = e.tile(item.operands[tile_at], item.line, tile_at)
     buffer = e.buffer(item.operands[address_at], item.line, address_at)
-    dims_at = next(n for n, operand in enumerate(item.operands) if isinstance(operand, p.Dims))
+    dims_at, dims = next((n, operand) for n, operand in enumerate(item.operands) if isinstance(operand, p.Dims))
     e.same_type(tile, buffer, item.line, tile_at)
     e.fits(tile, e._rows, e._columns, item.line, dims_at)
-    e.reach(buffer, values[3], item.operands[dims_at], item.line, dims_at)
+    e.reach(buffer, values[3], dims, item.line, dims_at)
     if store:
         e.writable(buffer, item.line, address_at)
     if indexed:

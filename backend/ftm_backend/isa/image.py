@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 from ftm_backend.instructions import table
 from ftm_backend.instructions.table import OPCODES
@@ -78,7 +79,7 @@ class _Assembler:
              if s.buffer.kind == "arena"), default=0,
         )
         buffers, shapes, data = self._buffers()
-        sections = {
+        sections: dict[str, bytes | bytearray] = {
             "buffers": buffers, "scalars": self._scalars(), "shapes": shapes, "tiles": self.tiles,
             "functions": self.functions, "instructions": self.code, "arguments": self.encoder.arguments,
             "dims": self.encoder.dims, "maps": self.maps.maps,
@@ -224,9 +225,9 @@ def _join(sections: dict[str, bytes | bytearray], header: Sequence[int]) -> byte
     return head + bytes(directory) + bytes(body)
 
 
-def read_sections(image: bytes) -> dict[str, list]:
+def read_sections(image: bytes) -> dict[str, Any]:
     """The records of every section of an image, as flat tuples (integers and bytes for the plain sections)."""
-    found: dict[str, list] = {}
+    found: dict[str, Any] = {}
     for number, (name, kind) in enumerate(layout.SECTIONS):
         at = layout.HEADER.size + number * layout.SECTION.size
         offset, count = layout.SECTION.struct.unpack_from(image, at)

@@ -229,6 +229,7 @@ class _Parser:
             end = self.lines.index("@ret", self.number)
         except ValueError:
             return
+        assert self.program is not None
         function.object = OBJECTS.get((self.program.machine, "\n".join(self.lines[self.number : end])))
         if function.object is not None:
             function.items += [replace(parameter) for parameter in function.object.parameters]
@@ -239,6 +240,7 @@ class _Parser:
     def ret(self, rest: str) -> None:
         if self.function is None or self.map is not None or rest:
             raise self.fail("@ret stands alone, at the end of a function and outside of @map")
+        assert self.program is not None
         self.function.end, self.function.end_comment = self.number, self.comment
         self.program.functions.append(self.function)
         self.function = None
@@ -264,10 +266,9 @@ class _Parser:
             self.program.header.append(self.header(head, words))
 
     def header(self, head: str, words: list[str]) -> p.Buffer | p.ScalarArgument:
-        at = {"line": self.number, "comment": self.comment}
         if head == "@scalar":
             self.arity(head, words, 2, "name, type")
-            return p.ScalarArgument(scanner.name(words[0], "a scalar's name"), words[1], **at)
+            return p.ScalarArgument(scanner.name(words[0], "a scalar's name"), words[1], line=self.number, comment=self.comment)
         if head == "@in":
             self.arity(head, words, 3, "name, type, shape")
         elif head == "@out":
@@ -281,7 +282,7 @@ class _Parser:
                             "@map @endmap @call @ret")
         offset = scanner.integer(words.pop(1), "a byte offset") if head == "@arena" else 0
         buffer = p.Buffer(head[1:], scanner.name(words[0], "a buffer's name"), words[1], scanner.shape(words[2]),
-                          offset=offset, **at)
+                          offset=offset, line=self.number, comment=self.comment)
         if head == "@out" and len(words) == 4:
             buffer.alias = scanner.name(words[3], "an input")
         if head == "@const" and len(words) == 4:
@@ -303,6 +304,7 @@ class _Parser:
             self.arity(head, words, 2, "name, type [, out [, parameter]]", 4)
             if words[2:] and words[2] != "out":
                 raise self.fail(f"expected `out` for a parameter that the function writes, found {words[2]!r}")
+        assert self.function is not None
         if any(not isinstance(item, (p.Parameter, p.Comment)) for item in self.function.items):
             raise self.fail("parameters come first in their function")
         if not scalar and any(item.scalar for item in self.function.parameters):
@@ -339,20 +341,21 @@ class _Parser:
             raise self.fail(f"expected `rows x columns` after @map, found {extents.strip()!r}")
         outputs = right.split(",")
         index = 1
-        parsed: list[p.MapInput | p.MapOutput] = []
+        read: list[p.MapInput] = []
+        written: list[p.MapOutput] = []
         try:
             for word in inputs:
-                parsed.append(self.map_input(word.strip()))
+                read.append(self.map_input(word.strip()))
                 index += 1
             for word in outputs:
-                parsed.append(self.map_output(word.strip()))
+                written.append(self.map_output(word.strip()))
                 index += 1
         except OperandError as error:
             column = scanner.operand_column(self.lines[self.number - 1], index)
             raise self.fail(str(error), column + error.offset) from None
         self.map = p.Map(
-            scanner.scalar(rows.strip()), scanner.scalar(columns.strip()), tuple(parsed[: len(inputs)]),
-            tuple(parsed[len(inputs):]), [], predicate, self.number, self.comment,
+            scanner.scalar(rows.strip()), scanner.scalar(columns.strip()), tuple(read), tuple(written), [], predicate,
+            self.number, self.comment,
         )
         self.function.items.append(self.map)
 

@@ -144,7 +144,7 @@ class Operands:
             found = self._plain[text] = _plain(text)
         return found
 
-    def reference(self, text: str) -> p.Operand:
+    def reference(self, text: str) -> p.Reference:
         """An operand in the place of a slot or an address: a bare name becomes a ``Reference``."""
         found = self._references.get(text)
         if found is None:

@@ -21,6 +21,10 @@ _RESULT, _INPUT, _IMMEDIATE = KIND["RESULT"], KIND["INPUT"], KIND["IMMEDIATE"]
 _SCALAR, _REGISTER = KIND["SCALAR"], KIND["REGISTER"]
 
 
+_Row = tuple[int, int, int, list[ElementType | None], ElementType]
+"""Opcode, type and from-type numbers, type of each operand (None: an address), result type."""
+
+
 @dataclass(slots=True)
 class Source:
     """A source operand: kind (of layout.OPERAND_KINDS; RESULT means value ``index``), type, index."""
@@ -60,7 +64,7 @@ class Typer:
         self.encoder = encoder
         self.error = encoder.error
         self.immediates = immediates
-        self._rows: dict[tuple[str, tuple[str, ...]], tuple] = {}
+        self._rows: dict[tuple[str, tuple[str, ...]], _Row] = {}
 
     def run(self, item: p.Map) -> Body:
         """The typed body of ``item``; raises AsmError."""
@@ -73,9 +77,9 @@ class Typer:
             registers[entry.register] = len(body.types)
             body.types.append(self.encoder.tile(entry.tile, item.line, number).type)
         inputs = len(body.types)
-        for entry in item.body:
-            if isinstance(entry, p.Instruction):
-                self._operation(entry, body, registers, inputs)
+        for line in item.body:
+            if isinstance(line, p.Instruction):
+                self._operation(line, body, registers, inputs)
         if not item.outputs:
             raise self.error("@map needs at least one output", item.line)
         for number, out in enumerate(item.outputs, inputs + 1):
@@ -95,7 +99,7 @@ class Typer:
         if not 0 <= number < VECTOR_REGISTERS:
             raise self.error(f"v{number} does not exist: registers are v0 to v{VECTOR_REGISTERS - 1}", line, operand)
 
-    def _row(self, item: p.Instruction) -> tuple:
+    def _row(self, item: p.Instruction) -> _Row:
         """Opcode, type and from-type numbers, type of each operand (None: an address), result type."""
         known = self._rows.get((item.name, item.suffixes))
         if known is not None:
@@ -117,6 +121,7 @@ class Typer:
             raise self.error(f"VBITC needs types of one size; {own.suffix} and {source.suffix} differ", item.line)
         rules = [self._rule(o.kind, own, source) for o in row.operands[:-1]]
         result = self._rule(row.result if row.name != "VGA" else i.SAME, own, source)
+        assert result is not None
         from_number = source.number if wanted == 2 else 0
         known = OPCODES[item.name], own.number, from_number, rules, result
         self._rows[item.name, item.suffixes] = known

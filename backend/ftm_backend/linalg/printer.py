@@ -7,6 +7,7 @@ everywhere is a ``linalg.fill``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ftm_backend.linalg.affine import Affine, row_major, volume
 from ftm_backend.linalg.ir import Function, Node, Operand, Repeat, Result, Statement, Tensor, Update, Value, Window
@@ -44,7 +45,7 @@ class FunctionPrinter:
     def text(self) -> str:
         """The whole module."""
         function = self.function
-        arguments = []
+        arguments: list[str] = []
         for value in function.inputs:
             self._names[value] = f"%arg{len(arguments)}"
             arguments.append(f"{self._names[value]}: {tensor_type(value.shape, value.dtype)}")
@@ -71,12 +72,16 @@ class FunctionPrinter:
         for item in self.function.body:
             self.operation(item)
 
+    def _operations(self, function: Function) -> None:
+        for item in function.body:
+            self.operation(item)
+
     def operation(self, item: Statement | Update | Repeat) -> None:
         """One operation."""
         if isinstance(item, Update):
             self._update(item)
         elif isinstance(item, Repeat):
-            self.repeat(item, lambda: [self.operation(inner) for inner in item.body.body])
+            self.repeat(item, partial(self._operations, item.body))
         elif item.op.startswith("ftm."):
             self._whole(item)
         elif item.op == "linalg.fill":
@@ -233,7 +238,7 @@ class FunctionPrinter:
         hidden = [k for k in range(rank) if k not in seen]
         if hidden:  # linalg takes a loop's extent from an operand that it indexes alone
             shape = [statement.loops[k] for k in hidden]
-            reads.append((self.once(f"tensor.empty() : {tensor_type(shape, 'i8')}"), tensor_type(shape, "i8"), hidden))
+            reads.append((self.once(f"tensor.empty() : {tensor_type(shape, 'i8')}"), tensor_type(shape, "i8"), [*hidden]))
         starts = [self._start(r) for r in statement.results]
         kinds = [tensor_type(r.value.shape, r.value.dtype) for r in statement.results]
         loops = ", ".join(f"d{k}" for k in range(rank))

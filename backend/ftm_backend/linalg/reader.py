@@ -277,9 +277,9 @@ class FunctionReader:
         operands: list[Operand] = []
         arguments: list[Node] = []
         for number, (tensor, indices) in enumerate(zip(tensors, maps, strict=True)):
-            result = number - (len(tensors) - count)
-            if result >= 0 and carried:
-                arguments.append(Node("carry", tensor.value.dtype, payload=result))
+            started = number - (len(tensors) - count)
+            if started >= 0 and carried:
+                arguments.append(Node("carry", tensor.value.dtype, payload=started))
             elif tensor.value.splat is not None:
                 arguments.append(tensor.value.splat)
             else:
@@ -288,7 +288,7 @@ class FunctionReader:
         gathers: list[Value] = []
         reader = BodyReader(self.scalars, self.tensors, rank, gathers, self._copy)
         yields = reader.block(op.regions[0].blocks[0], arguments)
-        results = []
+        results: list[Result] = []
         for number, (ssa, node) in enumerate(zip(op.results, yields, strict=True)):
             indices, start = maps[len(maps) - count + number], tensors[len(tensors) - count + number]
             value = Value(*tensor_type(ssa.type))

@@ -47,7 +47,7 @@ class Repeat(NamedTuple):
     """The same events ``count`` times."""
 
     events: tuple[Event, ...]
-    count: int
+    count: int  # type: ignore[assignment]  # instead of tuple's method of that name
 
 
 Event = Compute | Dma | Wait | Enter | Repeat

@@ -129,8 +129,7 @@ class Timeline:
         return self.totals.copy()
 
     def _step(self, event: Event) -> None:
-        kind = type(event)
-        if kind is Compute:
+        if isinstance(event, Compute):
             if self.recorder is not None:
                 self.recorder.note("core", event.what, self.clock, self.clock + event.cycles)
             self.clock += event.cycles
@@ -139,14 +138,14 @@ class Timeline:
             self.totals.compute += event.cycles
             self.totals.flops += event.flops
             self.totals.ideal += event.ideal
-        elif kind is Dma:
+        elif isinstance(event, Dma):
             self._transfer(event)
-        elif kind is Wait:
+        elif isinstance(event, Wait):
             if event.slot is None:
                 self._wait_all()
             else:
                 self._wait_until(self.slots.get(event.slot, 0.0))
-        elif kind is Repeat:
+        elif isinstance(event, Repeat):
             self._repeat(event)
 
     def _wait_all(self) -> None:
@@ -199,7 +198,7 @@ class Timeline:
                 return
             before = state
 
-    def _relation(self) -> tuple:
+    def _relation(self) -> tuple[object, ...]:
         """Everything in the future that depends on the past, relative to the clock."""
         ends = tuple(sorted((slot, round(end - self.clock, 3)) for slot, end in self.slots.items() if end > self.clock))
         return round(max(self.engine - self.clock, 0.0), 3), ends

@@ -6,8 +6,9 @@ default.  ``cycles_jump`` shortens long loops.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 from ftm_backend.instructions.table import INSTRUCTIONS, OPCODES
 from ftm_backend.instructions.types import BY_NUMBER, SCALAR_REGISTERS, SPACES
@@ -84,8 +85,8 @@ class Walk:
         self._steps = 0
         self._busy = 0
         self._jumper = Jumper(self)
-        self._products: dict[tuple, cost.Work] = {}
-        self._transfers: dict[tuple, cost.Transfer] = {}
+        self._products: dict[tuple[Any, ...], cost.Work] = {}
+        self._transfers: dict[tuple[Any, ...], cost.Transfer] = {}
 
     def value(self, item: tuple[int, ...], at: int) -> int:
         """Scalar operand number ``at`` of an instruction record."""
@@ -223,9 +224,9 @@ class Walk:
             self.decisions.append((a > b) - (a < b))
         return result
 
-    def _dims(self, item: tuple[int, ...]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    def _dims(self, item: tuple[int, ...]) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
         """Extents and strides of a transfer, rows and columns."""
-        found = []
+        found: list[tuple[int, float]] = []
         for record in self.decoded.sections["dims"][item[11] : item[11] + item[12] + item[13]]:
             pair = []
             for at in (0, 3):
@@ -234,6 +235,7 @@ class Walk:
         return found[: item[12]], found[item[12] :]
 
     def _transfer(self, item: tuple[int, ...]) -> None:
+        rows: list[tuple[int, float]]
         rows, columns = self._dims(item)
         slot = self._slot(item, 0)
         slots: tuple[Slot, ...] = (slot,)
@@ -352,7 +354,7 @@ def _count(dims: Sequence[tuple[int, float]]) -> int:
     return total
 
 
-_SCALAR = {
+_SCALAR: dict[str, Callable[[int, int], int]] = {
     "SADD": lambda a, b: a + b, "SSUB": lambda a, b: a - b, "SMUL": lambda a, b: a * b,
     "SDIV": lambda a, b: a // b if b else 0, "SREM": lambda a, b: a % b if b else 0,
     "SMIN": min, "SMAX": max, "SLT": lambda a, b: int(a < b), "SLE": lambda a, b: int(a <= b),
@@ -360,7 +362,7 @@ _SCALAR = {
     "SAND": lambda a, b: a & b, "SOR": lambda a, b: a | b,
 }
 
-_TILE = {
+_TILE: dict[str, Callable[[Walk, tuple[int, ...]], None]] = {
     "DLD": Walk._transfer, "DST": Walk._transfer, "DGA": Walk._transfer, "DSC": Walk._transfer, "DCP": Walk._copy,
     "MM": Walk._product, "MMW": Walk._windows, "TRANS": Walk._transpose, "SCAN": Walk._scan, "SORT": Walk._sort, "MERGE": Walk._merge,
     "@map": Walk._map,

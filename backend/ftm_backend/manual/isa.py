@@ -9,13 +9,16 @@ from __future__ import annotations
 import argparse
 import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ftm_backend.instructions import instruction as i
 from ftm_backend.instructions import table, types
 from ftm_backend.isa import layout, parser
 from ftm_backend.isa.examples import case
 from ftm_backend.machine import presets
+from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.manual import macros
 
 PATH = Path(__file__).resolve().parents[3] / "docs" / "isa.md"
@@ -89,11 +92,11 @@ def _instruction(row: i.Instruction) -> list[str]:
         return lines
     arrays = "; ".join(f"{n} = {_values(v)}" for n, v in shown.inputs.items())
     result = "; ".join(f"{n} = {_values(v)}" for n, v in shown.outputs.items())
-    text = case(row).text.rstrip("\n").split("\n")
-    return lines + [f"- Example: {arrays + ' gives ' if arrays else ''}{result}", "", "```", *text, "```", ""]
+    program = case(row).text.rstrip("\n").split("\n")
+    return lines + [f"- Example: {arrays + ' gives ' if arrays else ''}{result}", "", "```", *program, "```", ""]
 
 
-def _values(value: tuple[str, tuple[int, ...], list]) -> str:
+def _values(value: tuple[str, tuple[int, ...], list[Any]]) -> str:
     token, extents, values = value
     words = ", ".join(f"{x:.6g}" if isinstance(x, float) else str(int(x) if isinstance(x, bool) else x) for x in values)
     size = "x".join(map(str, extents)) + " " if len(extents) > 1 else ""
@@ -112,7 +115,7 @@ def _type_table() -> list[str]:
 def _preset_table() -> list[str]:
     loaded = [presets.load(name) for name in presets.NAMES]
     lines = ["| | " + " | ".join(f"`{m.name}`" for m in loaded) + " |", "|---" * (len(loaded) + 1) + "|"]
-    rows = (
+    rows: tuple[tuple[str, Callable[[MachineParameters], float]], ...] = (
         ("cores of a cluster", lambda m: m.cores), ("clock, GHz", lambda m: m.clock_hz / 1e9),
         ("AM, KB a core", lambda m: m.am_bytes // 1024), ("SM, KB a core", lambda m: m.sm_bytes // 1024),
         ("GSM, KB a cluster", lambda m: m.gsm_bytes // 1024), ("f32 lanes", lambda m: m.lanes("f32")),
@@ -136,7 +139,7 @@ def _summary() -> list[str]:
 
 def render() -> str:
     """The text of the manual."""
-    grammar = inspect.getdoc(parser).split("\n\n")[1]
+    grammar = (inspect.getdoc(parser) or "").split("\n\n")[1]
     blocks = {
         "GRAMMAR": ["```", *(line for line in grammar.split("\n")), "```"], "TYPES": _type_table(),
         "PRESETS": _preset_table(), "SUMMARY": _summary(),
@@ -151,7 +154,7 @@ def render() -> str:
     for module in table.FAMILIES:
         rows = module.INSTRUCTIONS
         title = "DMA" if rows[0].family == "dma" else rows[0].family.capitalize()
-        lines += ["", f"## {title} instructions", "", _first_paragraph(inspect.getdoc(module)), ""]
+        lines += ["", f"## {title} instructions", "", _first_paragraph(inspect.getdoc(module) or ""), ""]
         for row in rows:
             lines += _instruction(row)
     return "\n".join(lines).rstrip("\n") + "\n"

@@ -204,11 +204,12 @@ class Fuser:
                 self._merge(user, cluster, domain)
 
     def _append_epilogue(self, home: Cluster, user: Cluster) -> None:
-        chain: list[Statement] | None = home.chain
+        chain = home.chain
         for s in user.statements:
-            chain = _with_epilogue(chain, s)
-            if chain is None:
+            longer = _with_epilogue(chain, s)
+            if longer is None:
                 return
+            chain = longer
         home.chain = chain
         home.statements += user.statements
         home.needs |= user.needs

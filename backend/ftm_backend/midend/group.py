@@ -155,4 +155,4 @@ def _makers(value: Value) -> set[Statement]:
         return {maker}
     if maker is None or isinstance(maker, Repeat):
         return set()
-    return {p.value.value.producer for p in maker.parts} | _makers(maker.base.value)
+    return _makers(maker.base.value).union(*(_makers(p.value.value) for p in maker.parts))

@@ -179,11 +179,13 @@ class MapWriter:
             for r in s.results:
                 tile = nest.accumulators[r] = nest.tile(r.value.dtype, form.rows, form.columns)
                 if r.combine != "general":
+                    assert r.combine is not None
                     self.fill(tile, rows, columns, Node("constant", r.value.dtype, payload=identity(r.combine, r.value.dtype)))
                 elif isinstance(r.init, Operand):
                     place = nest.axes.place(s, r.init.index)
                     nest.load(r.init, place, form.rows, form.columns, tile)
                 else:
+                    assert r.init is not None
                     self.fill(tile, rows, columns, r.init)
 
     def finish_accumulators(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from functools import partial
 
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Value
@@ -146,14 +147,16 @@ class _Planner:
                 for position, buffer in enumerate(step.outputs) if buffer.first == number and not buffer.repeated}
         taken: set[Buffer] = set()
         late = [buffer for buffer in made if buffer.symbol in outputs and buffer.first > last_fault]
+
+        def fits(out: Buffer, given: Buffer) -> bool:
+            return (given.symbol in inputs and given not in taken and given.last <= out.first
+                    and always_equal(given.count, out.count) and inputs[given.symbol] == outputs[out.symbol][1])
+
         for kernels in (1, _MOST_KERNELS):  # what one kernel updates goes first: it is sure to be replaced
             for buffer in late:
                 if outputs[buffer.symbol][3]:
                     continue
-                found = donated_input(
-                    made[buffer], made.get,
-                    lambda b, out=buffer: b.symbol in inputs and b not in taken and b.last <= out.first
-                    and always_equal(b.count, out.count) and inputs[b.symbol] == outputs[out.symbol][1], kernels)
+                found = donated_input(made[buffer], made.get, partial(fits, buffer), kernels)
                 if found is not None:
                     taken.add(found)
                     outputs[buffer.symbol][3] = found.symbol

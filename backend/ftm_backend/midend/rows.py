@@ -126,7 +126,8 @@ class _Gather:
         extents, axes, over = merge_loops(statement.loops, groups, accesses)
         self.access = dict(zip(accesses, over, strict=True))
         self.run = over[0]
-        self.outside, self.rows, self.columns = (), axes["rows"], axes["columns"]
+        self.outside: tuple[int, ...] = ()
+        self.rows, self.columns = axes["rows"], axes["columns"]
         if found.positions:  # a position is linear in a tile's row and column: these may not span two axes
             self.outside = self.rows[:-1] + self.columns[:-1]
             self.rows, self.columns = self.rows[-1:], self.columns[-1:]

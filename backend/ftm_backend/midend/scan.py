@@ -7,6 +7,7 @@ share what is independent, never the length of a scan.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from ftm_backend.dtypes import FLOATS
@@ -31,7 +32,7 @@ _PART_OF_AM = 4
 _TOGETHER = 4
 """Rows or columns that should be scanned side by side."""
 
-_IDENTITY = {"add": 0, "mul": 1, "lse": "-inf"}
+_IDENTITY = {"add": 0.0, "mul": 1.0, "lse": -inf}
 
 
 def one_core(statement: Statement) -> bool:
@@ -109,5 +110,5 @@ class _Scan:
     def _identity(self) -> Node:
         if self.kind in ("min", "max"):
             return constant(identity(self.kind, self.carried), self.carried)
-        number = float(_IDENTITY[self.kind]) if self.carried == "f64" else int(_IDENTITY[self.kind])
-        return constant(number, self.carried)
+        number = _IDENTITY[self.kind]
+        return constant(number if self.carried == "f64" else int(number), self.carried)

@@ -42,7 +42,7 @@ def write(path: str | Path, sections: Mapping[str, bytes | np.ndarray]) -> None:
     names = [name.encode("ascii") for name in sections]
     if any(len(name) > 48 for name in names):
         raise PackageError("a section's name has at most 48 characters")
-    contents = [memoryview(np.ascontiguousarray(c).reshape(-1).view(np.uint8)) if isinstance(c, np.ndarray) else memoryview(c)
+    contents = [np.ascontiguousarray(c).reshape(-1).view(np.uint8).data if isinstance(c, np.ndarray) else memoryview(c)
                 for c in sections.values()]
     offset = _aligned(_HEAD.size + _ENTRY.size * len(names))
     table, starts = [], []
@@ -100,7 +100,7 @@ def read(path: str | Path) -> dict[str, np.ndarray]:
         if name in sections:
             raise PackageError(f"{path} is damaged: it has two sections {name!r}")
         content = data[offset : offset + length]
-        if _digest(memoryview(content)) != digest:
+        if _digest(content.data) != digest:
             raise PackageError(f"{path} is damaged: the checksum of section {name!r} does not fit")
         sections[name] = content
     return sections

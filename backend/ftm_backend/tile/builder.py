@@ -158,10 +158,10 @@ class TileBuilder:
 
         step: at least 1.
         """
-        known = not any(isinstance(bound, Expr) for bound in (lower, upper, step))
-        if known and never_negative(upper - lower - 1) and never_negative(lower + step - upper):
-            yield lower
-            return
+        if not isinstance(lower, Expr) and not isinstance(upper, Expr) and not isinstance(step, Expr):
+            if never_negative(upper - lower - 1) and never_negative(lower + step - upper):
+                yield lower
+                return
         first, end = self.expr(lower), self.expr(upper)
         if step != 1:  # counters count iterations, so that their bounds are exact
             end = self.expr(self.div(self.add(self.sub(upper, lower), self.sub(step, 1)), step))

@@ -231,7 +231,7 @@ class _Function:
         unknown = [s for s in suffixes if s not in legal]
         if unknown:
             raise ValueError(f"{word} does not take .{unknown[0]}")
-        made = build(self, given, suffixes)
+        made: Instruction | Loop | Branch | None = build(self, given, suffixes)
         if made is None:
             made = self._kernel.body.pop()  # where the builder has put it
         assert isinstance(made, Instruction)
@@ -245,11 +245,12 @@ class _Function:
         return operand if match is None else (match[1], self._expr(match[2]))
 
     def _load(self, operands: list[str], suffixes: list[str]) -> None:
-        self._builder.load(*self._address(operands[0]), *self._slot(operands[2]), *self._dims(operands[1]))
+        extents, strides, rows = self._dims(operands[1])
+        self._builder.load(*self._address(operands[0]), *self._slot(operands[2]), extents, strides, rows)
 
     def _store(self, operands: list[str], suffixes: list[str]) -> None:
-        self._builder.store(*self._slot(operands[0]), *self._address(operands[1]), *self._dims(operands[2]),
-                            accumulate="ADD" in suffixes)
+        extents, strides, rows = self._dims(operands[2])
+        self._builder.store(*self._slot(operands[0]), *self._address(operands[1]), extents, strides, rows, accumulate="ADD" in suffixes)
 
     def _gather(self, operands: list[str], suffixes: list[str]) -> None:
         self._builder.load_rows(*self._address(operands[0]), *self._slot(operands[1]), *self._slot(operands[3]),

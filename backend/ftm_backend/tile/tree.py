@@ -47,7 +47,7 @@ class Slot(NamedTuple):
     """One element of a tile's ring: ``index`` modulo the depth."""
 
     tile: Tile
-    index: Expr
+    index: Expr  # type: ignore[assignment]  # instead of tuple's method of that name
 
 
 class Use(NamedTuple):

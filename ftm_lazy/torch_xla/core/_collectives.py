@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.distributed as dist
@@ -52,8 +52,8 @@ _OPERATORS = {
     REDUCE_MAX: dist.ReduceOp.MAX,
 }
 
-Tensors = torch.Tensor | list[torch.Tensor]
-Groups = Sequence[Sequence[int]] | None
+Tensors: TypeAlias = torch.Tensor | list[torch.Tensor]
+Groups: TypeAlias = Sequence[Sequence[int]] | None
 
 
 def _options(reduce_type: str) -> dist.AllreduceOptions:

@@ -93,7 +93,7 @@ def _on_cpu(data: Any, moved: dict[tuple[int, torch.dtype], torch.Tensor]) -> An
     if isinstance(data, torch.Tensor) and data.device.type == NAME:
         return _tensor_on_cpu(data, moved)
     if isinstance(data, Mapping):
-        result = copy.copy(data)  # keeps the metadata of a state_dict
+        result: Any = copy.copy(data)  # keeps the metadata of a state_dict
         for key, value in data.items():
             result[key] = _on_cpu(value, moved)
         return result

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO, TypedDict
+from typing import Any, TextIO, TypeAlias, TypedDict
 
 import torch
 from typing_extensions import deprecated
@@ -100,7 +100,7 @@ __all__ = [
 
 __getattr__ = _refusals.getter(__name__)
 
-Device = torch.device | str | None
+Device: TypeAlias = torch.device | str | None
 
 XLA_LIB = torch.library.Library("xla", "DEF")
 """Where programs define operations ``torch.ops.xla.NAME``; implemented for CompositeExplicitAutograd they run on any device."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -33,7 +33,7 @@ def assume_pure(fn: F, *, add_rng_seed_argument: bool = False) -> F:
             set_rng_state(int(rng_seed))
             return fn(*args, **kwargs)
 
-    return seeded
+    return cast(F, seeded)
 
 
 @inert(_WHY)

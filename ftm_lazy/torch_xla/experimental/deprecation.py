@@ -7,7 +7,7 @@ import importlib
 import warnings
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 __all__ = ["deprecated", "mark_deprecated", "register_deprecated"]
 
@@ -23,7 +23,7 @@ def deprecated(module: ModuleType, new: F, old_name: str | None = None, extra_ms
         warnings.warn(f"{text} {extra_msg}" if extra_msg else text, DeprecationWarning, stacklevel=2)
         return new(*args, **kwargs)
 
-    return warned
+    return cast(F, warned)
 
 
 def mark_deprecated(new: F, extra_msg: str | None = None) -> Callable[[Callable[..., Any]], F]:

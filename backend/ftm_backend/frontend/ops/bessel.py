@@ -7,7 +7,9 @@ what runs are Chebyshev fits of the two (`frontend/fit.py`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from ftm_backend.dtypes import ALL
@@ -61,15 +63,20 @@ def _growth(order: int, x: float) -> float:
     return total / math.sqrt(2 * math.pi)
 
 
-_I_NEAR = [Fit(lambda x, n=n: _series(n, x * x, 1) * math.exp(-x), 0, _FAR, 36) for n in (0, 1)]
-_I_FAR = [Fit(lambda t, n=n: _growth(n, _FAR / t), 1e-9, 1, 32) for n in (0, 1)]
-_J_NEAR = [Fit(lambda y, n=n: _series(n, y, -1), 0, _FAR * _FAR, 28) for n in (0, 1)]
-_Y_NEAR = [Fit(lambda y, n=n: _series(n, y, -1, True), 0, _FAR * _FAR, 28) for n in (0, 1)]
-_P_FAR = [Fit(lambda t, n=n: _far(n, _FAR / t, 1j).real, 1e-9, 1, 24) for n in (0, 1)]
-_Q_FAR = [Fit(lambda t, n=n: _far(n, _FAR / t, 1j).imag / t, 1e-6, 1, 24) for n in (0, 1)]
-_I_SMALL = [Fit(lambda y, n=n: _series(n, y, 1), 0, 4, 16) for n in (0, 1)]
-_K_NEAR = [Fit(lambda y, n=n: _series(n, y, 1, True), 0, 4, 16) for n in (0, 1)]
-_K_FAR = [Fit(lambda t, n=n: _far(n, 2 / t, 1).real, 1e-9, 1, 30) for n in (0, 1)]
+def _orders(function: Callable[[int, float], float], low: float, high: float, terms: int) -> list[Fit]:
+    """The fits of a function of (order, variable) for orders 0 and 1."""
+    return [Fit(partial(function, order), low, high, terms) for order in (0, 1)]
+
+
+_I_NEAR = _orders(lambda n, x: _series(n, x * x, 1) * math.exp(-x), 0, _FAR, 36)
+_I_FAR = _orders(lambda n, t: _growth(n, _FAR / t), 1e-9, 1, 32)
+_J_NEAR = _orders(lambda n, y: _series(n, y, -1), 0, _FAR * _FAR, 28)
+_Y_NEAR = _orders(lambda n, y: _series(n, y, -1, True), 0, _FAR * _FAR, 28)
+_P_FAR = _orders(lambda n, t: _far(n, _FAR / t, 1j).real, 1e-9, 1, 24)
+_Q_FAR = _orders(lambda n, t: _far(n, _FAR / t, 1j).imag / t, 1e-6, 1, 24)
+_I_SMALL = _orders(lambda n, y: _series(n, y, 1), 0, 4, 16)
+_K_NEAR = _orders(lambda n, y: _series(n, y, 1, True), 0, 4, 16)
+_K_FAR = _orders(lambda n, t: _far(n, 2 / t, 1).real, 1e-9, 1, 30)
 
 
 def scaled_i(order: int, x: Any) -> Any:

@@ -95,7 +95,8 @@ class _Grid:
 
         def body(*values: Any) -> tuple[Any, ...]:
             number = b.index(2)
-            flat, inside = None, None
+            flat: Any = None
+            inside: Any = None
             weights, rates = [], []
             for k, value in enumerate(values):
                 size, divisor = self.size[dims - 1 - k], self.reach**k

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
@@ -99,6 +100,9 @@ def _histogram(b: Any, x: Any, dims: Sequence[_Edges], weight: Any, density: boo
     bins, strides = math.prod(shape), contiguous_strides(shape)
     bounds = [x for edges in dims for x in edges.bounds]
 
+    def at(edges: _Edges, own: list[Any], number: Any) -> Any:
+        return edges.at(number, *own)
+
     def place(*values: Any) -> Any:
         columns, ends = values[: len(dims)], iter(values[len(dims) :])
         row, hit = b.constant(0, "i64"), b.constant(1, "i1")
@@ -106,7 +110,7 @@ def _histogram(b: Any, x: Any, dims: Sequence[_Edges], weight: Any, density: boo
             own = [next(ends) for _ in edges.bounds]
             last = b.constant(edges.count - 1, "i64")
             first_edge, last_edge = edges.at(b.constant(0, "i64"), *own), edges.at(last, *own)
-            found = count_before(b, edges.count, lambda k, own=own, edges=edges: edges.at(k, *own), value, right=True) - 1
+            found = count_before(b, edges.count, partial(at, edges, own), value, right=True) - 1
             row = row + e.minimum(e.maximum(found, 0), edges.count - 2) * stride
             hit = hit & (value >= first_edge) & (value <= last_edge)
             if own:  # bounds that the data gives must be finite

@@ -12,7 +12,7 @@ from ftm_lazy import registration
 __all__ = ["Skipping"]
 
 
-class Skipping:
+class Skipping(torch.optim.Optimizer):
     """Mixed into an optimizer of PyTorch's: `step` with `found_inf` changes nothing where that is not 0.
 
     The step is computed, and what it changed is chosen between before and after, all in one program.

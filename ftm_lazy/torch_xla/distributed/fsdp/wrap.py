@@ -56,14 +56,13 @@ def size_based_auto_wrap_policy(
         force_leaf_modules: classes whose children are left alone.
         exclude_wrap_modules: classes that are not wrapped.
     """
-    policy = size_based_auto_wrap_policy
+    policy: Any = size_based_auto_wrap_policy
     leaves = policy.FORCE_LEAF_MODULES if force_leaf_modules is None else force_leaf_modules
     excluded = policy.EXCLUDE_WRAP_MODULES if exclude_wrap_modules is None else exclude_wrap_modules
     return unwrapped_params >= min_num_params and not isinstance(module, tuple(leaves if recurse else excluded))
 
 
-size_based_auto_wrap_policy.EXCLUDE_WRAP_MODULES = {nn.ModuleList, nn.ModuleDict}
-size_based_auto_wrap_policy.FORCE_LEAF_MODULES = {nn.MultiheadAttention}
+vars(size_based_auto_wrap_policy).update(EXCLUDE_WRAP_MODULES={nn.ModuleList, nn.ModuleDict}, FORCE_LEAF_MODULES={nn.MultiheadAttention})
 
 
 def recursive_wrap(
