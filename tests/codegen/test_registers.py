@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from ftm_backend.codegen import registers
-from ftm_backend.codegen.registers import Line, Value, allocate
+from ftm_backend.codegen.allocation import Line, Value, allocate
 
 
 def copies(count):

@@ -41,10 +41,13 @@ from ftm_lazy.frontends.validate import run_assembly
 from ops import (  # the others register more samplers
     capture,
     samples,
+    samples_elementwise,  # noqa: F401
     samples_index,  # noqa: F401
+    samples_layout,  # noqa: F401
     samples_math,  # noqa: F401
     samples_nn,  # noqa: F401
     samples_order,  # noqa: F401
+    samples_reductions,  # noqa: F401
     samples_scores,  # noqa: F401
     samples_windows,  # noqa: F401
 )

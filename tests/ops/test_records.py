@@ -16,10 +16,13 @@ from ftm_backend.upstream import engine as oracle
 from ops import (
     capture,
     samples,
+    samples_elementwise,  # noqa: F401
     samples_index,  # noqa: F401  (more samplers)
+    samples_layout,  # noqa: F401
     samples_math,  # noqa: F401  (more samplers)
     samples_nn,  # noqa: F401  (more samplers)
     samples_order,  # noqa: F401  (more samplers)
+    samples_reductions,  # noqa: F401
     samples_scores,  # noqa: F401  (more samplers)
     samples_windows,  # noqa: F401  (more samplers)
 )

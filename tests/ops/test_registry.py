@@ -16,10 +16,13 @@ from ftm_backend.frontend.ops.recording import FACTS
 from ftm_backend.linalg.printer import print_function
 from ops import (
     samples,
+    samples_elementwise,  # noqa: F401
     samples_index,  # noqa: F401  (registers samplers)
+    samples_layout,  # noqa: F401
     samples_math,  # noqa: F401  (registers samplers)
     samples_nn,  # noqa: F401  (registers samplers)
     samples_order,  # noqa: F401  (registers samplers)
+    samples_reductions,  # noqa: F401
     samples_scores,  # noqa: F401  (registers samplers)
     samples_windows,  # noqa: F401  (registers samplers)
     test_records,

@@ -1,13 +1,10 @@
-"""Writes a kernel's tree as lines of assembly: places index arithmetic and allocates r0..r63.
+"""Writes a kernel's tree as lines of assembly: places index arithmetic, for which ``allocation`` finds registers.
 
-*Placement.*  An expression belongs to the outermost scope in which everything it depends on is known, and is
+An expression belongs to the outermost scope in which everything it depends on is known, and is
 computed there right before the first statement that needs it: loop-invariant parts of sums leave their loops,
 and equal parts are computed once.  When registers run out, computed values stay closer to their uses instead:
 first within the loop that uses them, then within the single statement.  Index arithmetic is cheap, so that
 recomputing takes the place of spilling, for which the machine has no memory.
-
-*Allocation.*  A linear scan over the lines.  A value that is defined outside of a loop and used inside lives to
-the loop's end.
 """
 
 from __future__ import annotations
@@ -16,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ftm_backend.codegen.allocation import Line, OutOfRegisters, Value, allocate, moves_nothing, text
 from ftm_backend.codegen.errors import CodegenError
 from ftm_backend.sizes import always_equal, as_integer, never_negative
 from ftm_backend.tile.index import Atom, Expr
@@ -32,33 +30,6 @@ PLACEMENTS = ("scope", "loop", "statement")
 
 _BINARY = {"mul": "SMUL", "div": "SDIV", "rem": "SREM", "min": "SMIN", "max": "SMAX", "lt": "SLT", "le": "SLE",
            "eq": "SEQ", "ne": "SNE", "and": "SAND", "or": "SOR"}
-
-
-class _OutOfRegisters(Exception):
-    pass
-
-
-class Value:
-    """A virtual register: ``first`` and ``last`` line in which it is alive, and the register it gets."""
-
-    __slots__ = ("first", "last", "register")
-
-    def __init__(self) -> None:
-        self.first, self.last, self.register = -1, -1, -1
-
-
-@dataclass
-class Line:
-    """A line of text with open registers.
-
-    predicate: value and whether it is negated.  opens, closes: a loop begins after, or ends with, this line.
-    """
-
-    parts: list[Any]
-    predicate: tuple[Value, bool] | None = None
-    opens: bool = False
-    closes: bool = False
-    indent: str = "    "
 
 
 @dataclass
@@ -81,16 +52,13 @@ def write(kernel: Kernel, calls: bool) -> list[str]:
         lines = _Writer(kernel, placement).lines
         try:
             allocate(lines, registers)
-        except _OutOfRegisters:
+        except OutOfRegisters:
             continue
-        return [_text(line) for line in lines if not _moves_nothing(line)]
+        return [text(line) for line in lines if not moves_nothing(line)]
     raise CodegenError(
         f"@{kernel.name} needs more than {len(registers)} registers at one point even when every address is computed "
         f"where it is used: its loops are nested too deeply, or one instruction has too many operands"
     )
-
-
-# --- placement ------------------------------------------------------------------------------------------
 
 
 class _Writer:
@@ -333,61 +301,3 @@ class _Writer:
     def label(self) -> str:
         self.labels += 1
         return f"BB_{self.labels - 1}"
-
-
-# --- allocation -----------------------------------------------------------------------------------------
-
-
-def allocate(lines: list[Line], registers: range) -> None:
-    """Gives every value of ``lines`` a register.  Raises _OutOfRegisters."""
-    values = _live_ranges(lines)
-    free = list(reversed(registers))
-    active: list[Value] = []
-    for value in values:
-        still = [other for other in active if other.last > value.first]
-        # A source may give its register to the destination of the instruction that uses it last.
-        free += sorted((other.register for other in active if other.last <= value.first), reverse=True)
-        active = still
-        if not free:
-            raise _OutOfRegisters
-        value.register = free.pop()
-        active.append(value)
-
-
-def _live_ranges(lines: list[Line]) -> list[Value]:
-    """All values in order of definition, with ``first`` and ``last`` set."""
-    values: list[Value] = []
-    open_loops: list[tuple[int, list[Value]]] = []
-    for number, line in enumerate(lines):
-        operands = [part for part in line.parts if isinstance(part, Value)]
-        if line.predicate:
-            operands.append(line.predicate[0])
-        for value in operands:
-            if value.first < 0:
-                value.first = number
-                values.append(value)
-            value.last = number
-            for start, used in open_loops:
-                if value.first < start:
-                    used.append(value)
-        if line.opens:
-            open_loops.append((number, []))
-        if line.closes:
-            for value in open_loops.pop()[1]:
-                value.last = number
-    return values
-
-
-def _moves_nothing(line: Line) -> bool:
-    """Whether the line copies a register to itself, as when a loop starts at a value that nothing else needs."""
-    if len(line.parts) != 4 or line.parts[0] != "SMOV " or not isinstance(line.parts[1], Value):
-        return False
-    return line.parts[1].register == line.parts[3].register
-
-
-def _text(line: Line) -> str:
-    body = "".join(f"r{part.register}" if isinstance(part, Value) else part for part in line.parts)
-    if line.predicate:
-        value, negated = line.predicate
-        return f"  [{'!' if negated else ''}r{value.register}] {body}"
-    return line.indent + body

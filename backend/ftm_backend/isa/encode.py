@@ -1,4 +1,4 @@
-"""Instructions outside maps to image records, with every check that needs no execution.
+"""Instructions outside maps to image records; what their operands must agree in is said in ``operand_checks``.
 
 One method for each operand kind; an instruction's row in the table says which are called.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from ftm_backend.instructions import instruction as i
 from ftm_backend.instructions.table import BY_NAME, OPCODES
-from ftm_backend.instructions.types import ACCUMULATORS, SCALAR_REGISTERS, ElementType
+from ftm_backend.instructions.types import SCALAR_REGISTERS, same_elements
 from ftm_backend.isa import program as p
 from ftm_backend.isa.layout import ARGUMENT, DIM, FLAGS, INSTRUCTION, MOST_DIMS, NONE
+from ftm_backend.isa.operand_checks import CHECKS
 from ftm_backend.isa.symbols import BufferSymbol, Parameters, Symbols, TileSymbol
 from ftm_backend.sizes import is_integer
 
@@ -19,11 +20,6 @@ Value = tuple[int, int, int]
 _ZERO: Value = (0, NONE, NONE)
 _FLAG = {name: 1 << bit for bit, name in enumerate(FLAGS)}
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
-
-
-def same_bits(a: ElementType, b: ElementType) -> bool:
-    """Whether data of one type may be moved as the other: equal types, or i8 and u8."""
-    return a is b or {a.token, b.token} == {"i8", "u8"}
 
 
 def flags_of(item: p.Instruction) -> int:
@@ -184,7 +180,7 @@ class Encoder:
 
     def same_type(self, tile: TileSymbol, buffer: BufferSymbol, line: int, operand: int) -> None:
         """Refuses a transfer between different types."""
-        if not same_bits(tile.type, buffer.type):
+        if not same_elements(tile.type, buffer.type):
             raise self.error(
                 f"tile {tile.tile.name} is {tile.type.token}, buffer {buffer.buffer.name} is {buffer.type.token}: "
                 "a transfer does not convert", line, operand,
@@ -233,7 +229,9 @@ class Encoder:
             elif kind == i.LABEL:
                 target = self._label(operand, line, number)
         if row.family != "scalar":
-            self._check(item, values)
+            check = CHECKS.get(item.name)
+            if check is not None:
+                check(self, item, values)
         elif name == "SLDI" and self.buffer(item.operands[0], line, 0).type.kind == "float":
             raise self.error("SLDI loads from a buffer of an integer type", line, 0)
         predicate, negated = item.predicate or (NONE, False)
@@ -264,8 +262,8 @@ class Encoder:
             raise self.error(f"expected dimensions of the form {form}", line, number)
         if operand.row_stride is not None:
             values[2] = self.value(operand.row_stride, line, number)
-        self._rows = self.side(operand.rows, line, number) if operand.rows else -1
-        self._columns = self.side(operand.columns, line, number)
+        self.rows = self.side(operand.rows, line, number) if operand.rows else -1
+        self.columns = self.side(operand.columns, line, number)
         if len(operand.rows) + len(operand.columns) > MOST_DIMS:
             raise self.error(f"a transfer has at most {MOST_DIMS} dimensions, found {len(operand.rows) + len(operand.columns)}",
                              line, number)
@@ -305,7 +303,7 @@ class Encoder:
 
     def _bound(self, argument: p.Operand, parameter: BufferSymbol, line: int, number: int) -> BufferSymbol:
         buffer = self.buffer(argument, line, number)
-        if not same_bits(buffer.type, parameter.type):
+        if not same_elements(buffer.type, parameter.type):
             raise self.error(f"{buffer.buffer.name} is {buffer.type.token}, parameter {parameter.buffer.name} is "
                              f"{parameter.type.token}", line, number)
         if parameter.buffer.offset:
@@ -319,78 +317,3 @@ class Encoder:
         if found[1] != dtype:
             raise self.error(f"expected the name of an {dtype} scalar", line, number)
         return 0, NONE, found[0]
-
-    def _check(self, item: p.Instruction, values: list[Value]) -> None:
-        check = _CHECKS.get(item.name)
-        if check is not None:
-            check(self, item, values)
-
-
-def _check_transfer(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
-    store = item.name in ("DST", "DSC")
-    indexed = item.name in ("DGA", "DSC")
-    tile_at, address_at = {"DLD": (2, 0), "DST": (0, 1), "DGA": (3, 0), "DSC": (0, 2)}[item.name]
-    tile = e.tile(item.operands[tile_at], item.line, tile_at)
-    buffer = e.buffer(item.operands[address_at], item.line, address_at)
-    dims_at, dims = next((n, operand) for n, operand in enumerate(item.operands) if isinstance(operand, p.Dims))
-    e.same_type(tile, buffer, item.line, tile_at)
-    e.fits(tile, e._rows, e._columns, item.line, dims_at)
-    e.reach(buffer, values[3], dims, item.line, dims_at)
-    if store:
-        e.writable(buffer, item.line, address_at)
-    if indexed:
-        index = e.tile(item.operands[1], item.line, 1)
-        if index.type.token not in ("i64", "i32"):
-            raise e.error(f"row indices are i64 or i32; tile {index.tile.name} is {index.type.token}", item.line, 1)
-
-
-def _check_mm(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
-    a, b, c = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands) if not isinstance(operand, p.Dims))
-    if a.type is not b.type or ACCUMULATORS.get(a.type.token) != c.type.token:
-        raise e.error(
-            f"{item.name} does not take {a.type.token} x {b.type.token} -> {c.type.token}; it takes "
-            + ", ".join(f"{x} -> {y}" for x, y in sorted(ACCUMULATORS.items())), item.line, 0,
-        )
-    if c.number in (a.number, b.number) and values[2] in (values[0], values[1]):
-        raise e.error("C must not be A or B", item.line, len(item.operands) - 1)
-
-
-def _check_pair(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
-    x, y = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands))
-    if x.type is not y.type:
-        raise e.error(f"{item.name} does not convert: {x.type.token} to {y.type.token}", item.line, 1)
-    if x.number == y.number and values[0] == values[1]:
-        raise e.error(f"{item.name} needs two different slots", item.line, 1)
-
-
-def _check_scan(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
-    x, c, y = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands))
-    if not item.suffixes or item.suffixes[0] == "DOWN":
-        raise e.error("SCAN needs to know what it does: .ADD, .MUL, .MIN, .MAX or .LSE", item.line)
-    if x.type is not y.type:
-        raise e.error(f"SCAN does not convert: {x.type.token} to {y.type.token}", item.line, 2)
-    wanted = "f64" if x.type.kind == "float" else "i64"
-    if c.type.token != wanted:
-        raise e.error(f"the carry of a scan of {x.type.token} is {wanted}, not {c.type.token}", item.line, 1)
-    if "LSE" in item.suffixes and x.type.kind != "float":
-        raise e.error(f"SCAN.LSE takes floats, not {x.type.token}", item.line, 0)
-    if c.number in (x.number, y.number):
-        raise e.error("the carry must not be X or Y", item.line, 1)
-
-
-def _check_order(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
-    for n, operand in enumerate(item.operands):
-        tile = e.tile(operand, item.line, n)
-        if tile.type.token != "i64":
-            raise e.error(f"{item.name} takes tiles of i64; {tile.tile.name} is {tile.type.token}", item.line, n)
-    if item.name == "MERGE":
-        a, b, y = (e.tile(operand, item.line, n).number for n, operand in enumerate(item.operands))
-        if y in (a, b) and values[2] in (values[0], values[1]):
-            raise e.error("Y must not be A or B", item.line, 2)
-
-
-_CHECKS = {
-    "DLD": _check_transfer, "DST": _check_transfer, "DGA": _check_transfer, "DSC": _check_transfer,
-    "MM": _check_mm, "MMW": _check_mm, "TRANS": _check_pair, "DCP": _check_pair, "SCAN": _check_scan,
-    "SORT": _check_order, "MERGE": _check_order,
-}

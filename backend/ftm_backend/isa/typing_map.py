@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from ftm_backend.instructions import instruction as i
 from ftm_backend.instructions.table import BY_NAME, OPCODES
-from ftm_backend.instructions.types import BY_SUFFIX, SCALAR_REGISTERS, VECTOR_REGISTERS, ElementType
+from ftm_backend.instructions.types import BY_SUFFIX, SCALAR_REGISTERS, VECTOR_REGISTERS, ElementType, same_elements
 from ftm_backend.isa import program as p
-from ftm_backend.isa.encode import Encoder, Value, same_bits
+from ftm_backend.isa.encode import Encoder, Value
 from ftm_backend.isa.layout import NONE, OPERAND_KINDS
 from ftm_backend.isa.numbers import to_bits
 
@@ -145,7 +145,7 @@ class Typer:
             operand = item.operands[number]
             if rule is None:
                 buffer = self.encoder.buffer(operand, line, number)
-                if not same_bits(buffer.type, result):
+                if not same_elements(buffer.type, result):
                     raise self.error(f"buffer {buffer.buffer.name} is {buffer.type.suffix}, not {result.suffix}", line, number)
                 operation.buffer, operation.address = buffer.number, self.encoder.index(operand, line, number)
             elif type(operand) is p.Vector:
