@@ -1,1 +1,1 @@
-"""The instructions, one file for each family; ``isa.table`` joins them."""
+"""The instructions, one file for each family; ``instructions.table`` joins them."""
