@@ -268,10 +268,15 @@ class CpuCall:
         else:
             counted = _fallbacks()
             environment[self._node] = self._node.target(*args, **kwargs)
-            if _fallbacks() == counted:  # else the device has: it was called with tensors on ftm, and is made of its ops
+            if _fallbacks() == counted and not self._is_the_devices(args, kwargs):
                 self._count()
         for node in last:
             environment.pop(node, None)
+
+    def _is_the_devices(self, args: Any, kwargs: Any) -> bool:
+        """Whether the device has run it, and would have counted: PyTorch's own op on tensors on ftm."""
+        custom = isinstance(self._node.target, torch._ops.OpOverload) and self._node.target.namespace not in ("aten", "prims")
+        return not custom and any(isinstance(x, torch.Tensor) and x.device == DEVICE for x in pytree.tree_leaves((args, kwargs)))
 
     def _count(self) -> None:
         target = self._node.args[0] if str(self._node.target) in _FUNCTIONAL_CALLS else self._node.target

@@ -297,6 +297,14 @@ def test_custom_ops(device: str) -> None:
     assert fallbacks() == {"fallback::ftm_test::by_numpy": 1}
 
 
+def test_what_the_device_itself_does_between_programs_is_no_fallback() -> None:
+    """It reads how many there are, and goes on."""
+    x = torch.randn(4, 4)
+    call = torch.compile(lambda x: x.masked_select(x > 0).sum(), backend="ftm")
+    torch.testing.assert_close(call(x.to("ftm")).cpu(), x[x > 0].sum())
+    assert not fallbacks()
+
+
 def test_logs_name_the_stages(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "ftm_lazy"):
         torch.compile(lambda x: x * 2, backend="ftm")(torch.randn(3))
