@@ -47,6 +47,17 @@ class Update(FTM.Operation, name="update"):
     strides: Any = _INTEGERS
 
 
+class Border(FTM.Operation, name="border"):
+    """``inside`` with zeros around it: ``low`` of them before it in each dimension, and as many after it as the result has more.
+
+    It is nowhere in memory: what reads it fetches elements of ``inside``, which are all of a tensor, in order.
+    """
+
+    result: ext.Result[Any]
+    inside: ext.Operand[Any]
+    low: Any = _INTEGERS
+
+
 class Window(FTM.Operation, name="window"):
     """``flat(base)[start + iteration * step ...]``, dense, in the shape of the result; in a loop, whose counter is ``iteration``."""
 

@@ -18,6 +18,7 @@ ADDRESS = "address"          # b0[r3+12]
 SLOT = "slot"                # X[r5]
 DIMS = "dims"                # 2@512 r7@64 | 8@1
 ROW_DIMS = "row_dims"        # 1024 | 64@1
+SIDES = "sides"              # 28@1 28@1 | 30@30 30@1: extents and what is before them, extents and strides with the border
 LABEL = "label"              # BB_end
 FUNCTION = "function"        # kernel_0
 ARGUMENTS = "arguments"      # b0[128], t5[r3], s2: any number, as the function's parameters say

@@ -9,7 +9,7 @@ from ftm_backend.instructions import instruction as i
 from ftm_backend.instructions.table import BY_NAME, OPCODES
 from ftm_backend.instructions.types import SCALAR_REGISTERS, same_elements
 from ftm_backend.isa import program as p
-from ftm_backend.isa.layout import ARGUMENT, DIM, FLAGS, INSTRUCTION, MOST_DIMS, NONE
+from ftm_backend.isa.layout import ARGUMENT, DIM, FLAGS, INSTRUCTION, MOST_DIMS, MOST_SIDES, NONE
 from ftm_backend.isa.operand_checks import CHECKS
 from ftm_backend.isa.symbols import BufferSymbol, Parameters, Symbols, TileSymbol
 from ftm_backend.sizes import is_integer
@@ -148,9 +148,9 @@ class Encoder:
             shown = f"{rows if rows >= 0 else '?'}x{columns if columns >= 0 else '?'}"
             raise self.error(f"extents {shown} exceed tile {t.name}, which is {t.rows}x{t.columns}", line, operand)
 
-    def reach(self, buffer: BufferSymbol, address: Value, dims: p.Dims, line: int, operand: int) -> None:
-        """Refuses a transfer with static address, extents and strides that leaves the buffer."""
-        if address[1] != NONE or dims.row_stride is not None or buffer.buffer.kind == "param":
+    def reach(self, buffer: BufferSymbol, address: Value, dims: p.Dims, bordered: bool, line: int, operand: int) -> None:
+        """Refuses a transfer with static address, extents and strides that leaves the buffer, if that has no border."""
+        if bordered or address[1] != NONE or dims.row_stride is not None or buffer.buffer.kind == "param":
             return
         low: int | float = address[0]
         high = low
@@ -206,7 +206,7 @@ class Encoder:
         tiles = [NONE, NONE, NONE]
         values = [_ZERO, _ZERO, _ZERO, _ZERO]
         first = len(self.dims) // DIM.size
-        rows = columns = place = scalars = 0
+        rows = columns = place = scalars = sides = 0
         for number, (operand, wanted) in enumerate(zip(item.operands, row.operands, strict=True)):
             kind = wanted.kind
             if kind == i.SCALAR:
@@ -226,6 +226,8 @@ class Encoder:
                 values[3] = self.index(operand, line, number)
             elif kind in (i.DIMS, i.ROW_DIMS):
                 rows, columns = self._dims(operand, kind, values, line, number)
+            elif kind == i.SIDES:
+                sides = self._sides(operand, line, number)
             elif kind == i.LABEL:
                 target = self._label(operand, line, number)
         if row.family != "scalar":
@@ -238,7 +240,7 @@ class Encoder:
         if predicate != NONE:
             self.register(predicate, line, None)
         return INSTRUCTION.pack(
-            OPCODES[name], flags, predicate, negated, line, target, dst, buffer, *tiles, first, rows, columns, 0,
+            OPCODES[name], flags, predicate, negated, line, target, dst, buffer, *tiles, first, rows, columns, sides,
             *values[0], *values[1], *values[2], *values[3],
         )
 
@@ -268,6 +270,25 @@ class Encoder:
             raise self.error(f"a transfer has at most {MOST_DIMS} dimensions, found {len(operand.rows) + len(operand.columns)}",
                              line, number)
         return len(operand.rows), len(operand.columns)
+
+    def _sides(self, operand: p.Operand, line: int, number: int) -> int:
+        """Appends the records of a border; gives how many dimensions have one."""
+        pairs = (*operand.rows, *operand.columns) if isinstance(operand, p.Dims) else ()
+        if not isinstance(operand, p.Dims) or not operand.rows or not all(isinstance(x, p.Immediate) for pair in pairs for x in pair):
+            raise self.error("expected a border of the form 28@1 28@1 | 30@30 30@1, of numbers", line, number)
+        inside, whole = ([(x.value, y.value) for x, y in side] for side in (operand.rows, operand.columns))
+        if len(inside) != len(whole) or len(inside) > MOST_SIDES:
+            raise self.error(f"a border has as many dimensions left of the bar as right of it, and at most {MOST_SIDES}", line, number)
+        stride = 1
+        for (extent, before), (total, step) in zip(reversed(inside), reversed(whole), strict=True):
+            if extent < 1 or before < 0 or before + extent > total:
+                raise self.error(f"{extent} elements with {before} before them are not inside of {total}", line, number)
+            if step != stride:
+                raise self.error(f"with its border a buffer is dense: expected {total}@{stride}, found {total}@{step}", line, number)
+            stride *= total
+        self.side(operand.rows, line, number)
+        self.side(operand.columns, line, number)
+        return len(inside)
 
     def _label(self, operand: p.Operand, line: int, number: int) -> int:
         target = self.labels.get(operand.name) if isinstance(operand, p.Name) else None

@@ -18,6 +18,7 @@ VERSION = 3
 NONE = -1
 """An absent index or register."""
 MOST_DIMS = 16
+MOST_SIDES = 4
 """Of one transfer, both sides together."""
 MOST_BYTES = 1 << 46
 """Buffers and the arena are smaller."""
@@ -113,7 +114,7 @@ INSTRUCTION = Record("Instruction", "One instruction outside maps; fields that i
     Field("buffer", "i"),
     Field("tile", "i", "in operand order, but data before index: DGA and DSC: X, I; MM and MERGE: A, B, C", 3),
     Field("first_dim", "I", "into dims; @call: into arguments"), Field("row_dims", "H"), Field("column_dims", "H"),
-    Field("reserved", "I"),
+    Field("sides", "I", "DLB: dimensions with a border; behind the transfer's dims are as many left of the bar, then those right of it"),
     Field("v", "Value", "v[k]: slot of tile[k], or the scalar sources, or rows and columns of a map; "
           "v[2]: row stride of DGA and DSC; v[3]: element offset in buffer", 4),
 ])

@@ -17,13 +17,13 @@ __all__ = ["CHECKS"]
 def _transfer(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
     store = item.name in ("DST", "DSC")
     indexed = item.name in ("DGA", "DSC")
-    tile_at, address_at = {"DLD": (2, 0), "DST": (0, 1), "DGA": (3, 0), "DSC": (0, 2)}[item.name]
+    tile_at, address_at = {"DLD": (2, 0), "DLB": (3, 0), "DST": (0, 1), "DGA": (3, 0), "DSC": (0, 2)}[item.name]
     tile = e.tile(item.operands[tile_at], item.line, tile_at)
     buffer = e.buffer(item.operands[address_at], item.line, address_at)
     dims_at, dims = next((n, operand) for n, operand in enumerate(item.operands) if isinstance(operand, p.Dims))
     e.same_type(tile, buffer, item.line, tile_at)
     e.fits(tile, e.rows, e.columns, item.line, dims_at)
-    e.reach(buffer, values[3], dims, item.line, dims_at)
+    e.reach(buffer, values[3], dims, item.name == "DLB", item.line, dims_at)
     if store:
         e.writable(buffer, item.line, address_at)
     if indexed:
@@ -78,7 +78,7 @@ def _order(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
 
 
 CHECKS: dict[str, Callable[[Encoder, p.Instruction, list[Value]], None]] = {
-    "DLD": _transfer, "DST": _transfer, "DGA": _transfer, "DSC": _transfer,
+    "DLD": _transfer, "DLB": _transfer, "DST": _transfer, "DGA": _transfer, "DSC": _transfer,
     "MM": _mm, "MMW": _mm, "TRANS": _pair, "DCP": _pair, "SCAN": _scan,
     "SORT": _order, "MERGE": _order,
 }

@@ -25,6 +25,7 @@ class Value:
 
     dtype: builtin token, in which i8 and u8 are one.  producer: what computes it; None for inputs and constants.
     splat: the one number that every element has, for tensors that need no memory.  data: little-endian bytes of a constant.
+    border: what it is with zeros around, for tensors that are nowhere in memory as a whole.
     symbol: the buffer that holds it, once it has one.  window: where it lies, for a value of one iteration of a `Repeat`.
     """
 
@@ -35,6 +36,21 @@ class Value:
     data: bytes | None = None
     symbol: str | None = None
     window: Window | None = None
+    border: Border | None = None
+
+    @property
+    def in_memory(self) -> Value:
+        """What kernels that read it fetch: what is inside its border, or itself."""
+        return self if self.border is None else self.border.inside
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Border:
+    """The tensor ``inside``, in the shape ``sizes``, with zeros around it: ``low`` of them before it in each dimension."""
+
+    inside: Value
+    sizes: tuple[int, ...]
+    low: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +190,8 @@ class Statement:
         return Tensor(operand.value, Strided(result.value.shape, strides, operand.index.const))
 
     def reads(self) -> list[Value]:
-        """Every value that it reads, some of them repeatedly."""
-        found = [o.value for o in self.operands]
+        """Every value that it reads, some of them repeatedly; of one with a border what is inside."""
+        found = [o.value.in_memory for o in self.operands]
         found += self.gathers
         found += [r.init.value for r in self.results if isinstance(r.init, Operand)]
         return found

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ftm_backend.linalg.affine import Affine, row_major, volume
-from ftm_backend.linalg.ir import Function, Node, Operand, Repeat, Result, Statement, Tensor, Update, Value, Window
+from ftm_backend.linalg.ir import Border, Function, Node, Operand, Repeat, Result, Statement, Tensor, Update, Value, Window
 from ftm_backend.linalg.nodes import combined
 from ftm_backend.linalg.print_body import BodyPrinter, constant_text, data_text
 from ftm_backend.linalg.strided import Strided
@@ -119,12 +119,20 @@ class FunctionPrinter:
         if name is None:
             if value.splat is not None:
                 name = self.filled(value.splat, value)
+            elif value.border is not None:
+                name = self._bordered(value, value.border)
             elif value.data is not None:
                 name = self.define(f"arith.constant {data_text(value)} : {tensor_type(value.shape, value.dtype)}")
             else:
                 name = self.empty(value.shape, value.dtype)
             self._names[value] = name
         return name
+
+    def _bordered(self, value: Value, border: Border) -> str:
+        inside = self.tensor(Tensor(border.inside, Strided.whole(border.sizes)))
+        low = ", ".join(map(str, border.low))
+        return self.define(f'"ftm.border"({inside}) {{low = array<i64: {low}>}} : ({tensor_type(border.sizes, value.dtype)}) -> '
+                           f"{tensor_type(value.shape, value.dtype)}")
 
     def empty(self, shape: Sequence[int], dtype: str) -> str:
         """A tensor to be written."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from ftm_backend.linalg.affine import Affine, dot, row_major, volume
 from ftm_backend.linalg.ir import (
+    Border,
     Function,
     Node,
     Operand,
@@ -205,6 +206,10 @@ class FunctionReader:
         part, base = self.tensors[op.operands[0]], self.tensors[op.operands[1]]
         self._place(op, base, part, _slice(op, Strided.whole(base.view.sizes), part.view.sizes))
 
+    def _border(self, op: Any) -> None:
+        inside = self.tensors[op.operands[0]]
+        self.bind(op.results[0]).border = Border(inside.value, inside.view.sizes, tuple(op.attributes["low"]))
+
     def _pad(self, op: Any) -> None:
         part, (dtype, shape) = self.tensors[op.operands[0]], tensor_type(op.results[0].type)
         fill = list(op.regions[0].blocks[0].operations)[-1]
@@ -393,6 +398,7 @@ _HANDLERS: dict[str, Handler] = {
     "ftm.place": FunctionReader._stored,
     "tensor.insert_slice": FunctionReader._insert_slice,
     "tensor.pad": FunctionReader._pad,
+    "ftm.border": FunctionReader._border,
     "ftm.scatter": FunctionReader._whole,
     "ftm.scan": FunctionReader._whole,
     "ftm.sort": FunctionReader._whole,

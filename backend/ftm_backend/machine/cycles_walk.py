@@ -249,7 +249,7 @@ class Walk:
         moved = self._transfers.get(key)
         if moved is None:
             moved = self._transfers[key] = cost.transfer(self.machine, BY_NUMBER[key[0]].bytes, rows, columns, key[1])
-        if item[0] in (_OP["DLD"], _OP["DGA"]):
+        if item[0] in (_OP["DLD"], _OP["DLB"], _OP["DGA"]):
             self._fill(slot, _count(rows), _count(columns))
         operation = _combination(item)
         buffer = self._bound.get(item[7], item[7])
@@ -363,7 +363,8 @@ _SCALAR: dict[str, Callable[[int, int], int]] = {
 }
 
 _TILE: dict[str, Callable[[Walk, tuple[int, ...]], None]] = {
-    "DLD": Walk._transfer, "DST": Walk._transfer, "DGA": Walk._transfer, "DSC": Walk._transfer, "DCP": Walk._copy,
+    "DLD": Walk._transfer, "DLB": Walk._transfer, "DST": Walk._transfer, "DGA": Walk._transfer, "DSC": Walk._transfer,
+    "DCP": Walk._copy,
     "MM": Walk._product, "MMW": Walk._windows, "TRANS": Walk._transpose, "SCAN": Walk._scan, "SORT": Walk._sort, "MERGE": Walk._merge,
     "@map": Walk._map,
     "DWAIT": lambda walk, item: walk.events.append(Wait(walk._slot(item, 0))),

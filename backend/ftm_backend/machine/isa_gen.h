@@ -8,7 +8,7 @@ namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
 constexpr uint32_t kVersion = 3;
-constexpr uint64_t kFingerprint = 0x3eef4c09a9e835eeull;
+constexpr uint64_t kFingerprint = 0x5668e55c4fbc6bcbull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
 
@@ -36,83 +36,84 @@ enum Opcode : uint16_t {
   FTM_OP_BARRIER = 20,  // for all cores: DWAITALL; wait
   FTM_OP_MAP = 21,  // for i in 0..R-1, j in 0..C-1: inputs; body; outputs
   FTM_OP_DLD = 22,  // X[i][j] = a[sum(row index * stride) + sum(column index * stride)], i and j row-major over their extents
-  FTM_OP_DST = 23,  // a[sum(row index * stride) + sum(column index * stride)] (+)= X[i][j], in row-major order
-  FTM_OP_DGA = 24,  // X[i][j] = a[I[i] * stride + sum(column index * column stride)]
-  FTM_OP_DSC = 25,  // a[I[i] * stride + sum(column index * column stride)] (op)= X[i][j]
-  FTM_OP_DCP = 26,  // Y = X
-  FTM_OP_DWAIT = 27,  // wait for X
-  FTM_OP_DWAITALL = 28,  // wait for all slots
-  FTM_OP_MM = 29,  // C[m][n] (+)= sum over k of A[m][k] * B[k][n]
-  FTM_OP_MMW = 30,  // C[m][n] (+)= sum over k of A[sum(row index * stride) + sum(column index * stride)] * B[k][n]
-  FTM_OP_TRANS = 31,  // Y[j][i] = X[i][j]
-  FTM_OP_SCAN = 32,  // C[i] = Y[i][j] = C[i] (+) X[i][j], j ascending
-  FTM_OP_SORT = 33,  // Y[i] = the least elements of X[i], ascending
-  FTM_OP_MERGE = 34,  // Y[i] = the elements of A[i] and B[i], ascending
-  FTM_OP_VMOV = 35,  // d = a
-  FTM_OP_VADD = 36,  // d = a + b
-  FTM_OP_VSUB = 37,  // d = a - b
-  FTM_OP_VMUL = 38,  // d = a * b
-  FTM_OP_VFMA = 39,  // d = a * b + c
-  FTM_OP_VDIV = 40,  // d = a / b, for integers trunc(a / b)
-  FTM_OP_VREM = 41,  // d = a - b * trunc(a / b)
-  FTM_OP_VNEG = 42,  // d = -a
-  FTM_OP_VABS = 43,  // d = |a|
-  FTM_OP_VMIN = 44,  // d = min(a, b)
-  FTM_OP_VMAX = 45,  // d = max(a, b)
-  FTM_OP_VMINN = 46,  // d = b if a is NaN, a if b is NaN, else min(a, b)
-  FTM_OP_VMAXN = 47,  // d = b if a is NaN, a if b is NaN, else max(a, b)
-  FTM_OP_VCOPYSIGN = 48,  // d = |a| * sign(b)
-  FTM_OP_VAND = 49,  // d = a & b
-  FTM_OP_VOR = 50,  // d = a | b
-  FTM_OP_VXOR = 51,  // d = a ^ b
-  FTM_OP_VNOT = 52,  // d = ~a
-  FTM_OP_VSHL = 53,  // d = a << b
-  FTM_OP_VSHR = 54,  // d = a >> b
-  FTM_OP_VSHRU = 55,  // d = a >>> b
-  FTM_OP_VCMPEQ = 56,  // d = a == b
-  FTM_OP_VCMPNE = 57,  // d = a != b
-  FTM_OP_VCMPLT = 58,  // d = a < b
-  FTM_OP_VCMPLE = 59,  // d = a <= b
-  FTM_OP_VCMPGT = 60,  // d = a > b
-  FTM_OP_VCMPGE = 61,  // d = a >= b
-  FTM_OP_VSEL = 62,  // d = a if m else b
-  FTM_OP_VEXP = 63,  // d = e^a
-  FTM_OP_VEXP2 = 64,  // d = 2^a
-  FTM_OP_VEXPM1 = 65,  // d = e^a - 1
-  FTM_OP_VLOG = 66,  // d = ln(a)
-  FTM_OP_VLOG1P = 67,  // d = ln(1 + a)
-  FTM_OP_VLOG2 = 68,  // d = log2(a)
-  FTM_OP_VLOG10 = 69,  // d = log10(a)
-  FTM_OP_VSQRT = 70,  // d = sqrt(a)
-  FTM_OP_VRSQRT = 71,  // d = 1 / sqrt(a)
-  FTM_OP_VRCP = 72,  // d = 1 / a
-  FTM_OP_VCBRT = 73,  // d = a^(1/3)
-  FTM_OP_VSIN = 74,  // d = sin(a)
-  FTM_OP_VCOS = 75,  // d = cos(a)
-  FTM_OP_VTAN = 76,  // d = tan(a)
-  FTM_OP_VASIN = 77,  // d = asin(a)
-  FTM_OP_VACOS = 78,  // d = acos(a)
-  FTM_OP_VATAN = 79,  // d = atan(a)
-  FTM_OP_VATAN2 = 80,  // d = atan2(a, b)
-  FTM_OP_VSINH = 81,  // d = sinh(a)
-  FTM_OP_VCOSH = 82,  // d = cosh(a)
-  FTM_OP_VTANH = 83,  // d = tanh(a)
-  FTM_OP_VASINH = 84,  // d = asinh(a)
-  FTM_OP_VACOSH = 85,  // d = acosh(a)
-  FTM_OP_VATANH = 86,  // d = atanh(a)
-  FTM_OP_VERF = 87,  // d = 2/sqrt(pi) * integral of e^(-t^2) over t = 0..a
-  FTM_OP_VERFC = 88,  // d = 1 - erf(a)
-  FTM_OP_VPOW = 89,  // d = a^b
-  FTM_OP_VFLOOR = 90,  // d = floor(a)
-  FTM_OP_VCEIL = 91,  // d = ceil(a)
-  FTM_OP_VROUND = 92,  // d = round(a)
-  FTM_OP_VTRUNC = 93,  // d = trunc(a)
-  FTM_OP_VCVT = 94,  // d = to(a)
-  FTM_OP_VBITC = 95,  // bits of d = bits of a
-  FTM_OP_VIDX = 96,  // d = b + i * r + j * c, for element (i, j) of the map
-  FTM_OP_VPHILOX = 97,  // d = philox4x32_10(counter = (i >> 2, o), key = s)[i & 3]
-  FTM_OP_VGA = 98,  // d = a[i]
-  FTM_OP_COUNT = 99,
+  FTM_OP_DLB = 23,  // X[i][j] = 0 in the border, else a without it, at sum(row index * stride) + sum(column index * stride)
+  FTM_OP_DST = 24,  // a[sum(row index * stride) + sum(column index * stride)] (+)= X[i][j], in row-major order
+  FTM_OP_DGA = 25,  // X[i][j] = a[I[i] * stride + sum(column index * column stride)]
+  FTM_OP_DSC = 26,  // a[I[i] * stride + sum(column index * column stride)] (op)= X[i][j]
+  FTM_OP_DCP = 27,  // Y = X
+  FTM_OP_DWAIT = 28,  // wait for X
+  FTM_OP_DWAITALL = 29,  // wait for all slots
+  FTM_OP_MM = 30,  // C[m][n] (+)= sum over k of A[m][k] * B[k][n]
+  FTM_OP_MMW = 31,  // C[m][n] (+)= sum over k of A[sum(row index * stride) + sum(column index * stride)] * B[k][n]
+  FTM_OP_TRANS = 32,  // Y[j][i] = X[i][j]
+  FTM_OP_SCAN = 33,  // C[i] = Y[i][j] = C[i] (+) X[i][j], j ascending
+  FTM_OP_SORT = 34,  // Y[i] = the least elements of X[i], ascending
+  FTM_OP_MERGE = 35,  // Y[i] = the elements of A[i] and B[i], ascending
+  FTM_OP_VMOV = 36,  // d = a
+  FTM_OP_VADD = 37,  // d = a + b
+  FTM_OP_VSUB = 38,  // d = a - b
+  FTM_OP_VMUL = 39,  // d = a * b
+  FTM_OP_VFMA = 40,  // d = a * b + c
+  FTM_OP_VDIV = 41,  // d = a / b, for integers trunc(a / b)
+  FTM_OP_VREM = 42,  // d = a - b * trunc(a / b)
+  FTM_OP_VNEG = 43,  // d = -a
+  FTM_OP_VABS = 44,  // d = |a|
+  FTM_OP_VMIN = 45,  // d = min(a, b)
+  FTM_OP_VMAX = 46,  // d = max(a, b)
+  FTM_OP_VMINN = 47,  // d = b if a is NaN, a if b is NaN, else min(a, b)
+  FTM_OP_VMAXN = 48,  // d = b if a is NaN, a if b is NaN, else max(a, b)
+  FTM_OP_VCOPYSIGN = 49,  // d = |a| * sign(b)
+  FTM_OP_VAND = 50,  // d = a & b
+  FTM_OP_VOR = 51,  // d = a | b
+  FTM_OP_VXOR = 52,  // d = a ^ b
+  FTM_OP_VNOT = 53,  // d = ~a
+  FTM_OP_VSHL = 54,  // d = a << b
+  FTM_OP_VSHR = 55,  // d = a >> b
+  FTM_OP_VSHRU = 56,  // d = a >>> b
+  FTM_OP_VCMPEQ = 57,  // d = a == b
+  FTM_OP_VCMPNE = 58,  // d = a != b
+  FTM_OP_VCMPLT = 59,  // d = a < b
+  FTM_OP_VCMPLE = 60,  // d = a <= b
+  FTM_OP_VCMPGT = 61,  // d = a > b
+  FTM_OP_VCMPGE = 62,  // d = a >= b
+  FTM_OP_VSEL = 63,  // d = a if m else b
+  FTM_OP_VEXP = 64,  // d = e^a
+  FTM_OP_VEXP2 = 65,  // d = 2^a
+  FTM_OP_VEXPM1 = 66,  // d = e^a - 1
+  FTM_OP_VLOG = 67,  // d = ln(a)
+  FTM_OP_VLOG1P = 68,  // d = ln(1 + a)
+  FTM_OP_VLOG2 = 69,  // d = log2(a)
+  FTM_OP_VLOG10 = 70,  // d = log10(a)
+  FTM_OP_VSQRT = 71,  // d = sqrt(a)
+  FTM_OP_VRSQRT = 72,  // d = 1 / sqrt(a)
+  FTM_OP_VRCP = 73,  // d = 1 / a
+  FTM_OP_VCBRT = 74,  // d = a^(1/3)
+  FTM_OP_VSIN = 75,  // d = sin(a)
+  FTM_OP_VCOS = 76,  // d = cos(a)
+  FTM_OP_VTAN = 77,  // d = tan(a)
+  FTM_OP_VASIN = 78,  // d = asin(a)
+  FTM_OP_VACOS = 79,  // d = acos(a)
+  FTM_OP_VATAN = 80,  // d = atan(a)
+  FTM_OP_VATAN2 = 81,  // d = atan2(a, b)
+  FTM_OP_VSINH = 82,  // d = sinh(a)
+  FTM_OP_VCOSH = 83,  // d = cosh(a)
+  FTM_OP_VTANH = 84,  // d = tanh(a)
+  FTM_OP_VASINH = 85,  // d = asinh(a)
+  FTM_OP_VACOSH = 86,  // d = acosh(a)
+  FTM_OP_VATANH = 87,  // d = atanh(a)
+  FTM_OP_VERF = 88,  // d = 2/sqrt(pi) * integral of e^(-t^2) over t = 0..a
+  FTM_OP_VERFC = 89,  // d = 1 - erf(a)
+  FTM_OP_VPOW = 90,  // d = a^b
+  FTM_OP_VFLOOR = 91,  // d = floor(a)
+  FTM_OP_VCEIL = 92,  // d = ceil(a)
+  FTM_OP_VROUND = 93,  // d = round(a)
+  FTM_OP_VTRUNC = 94,  // d = trunc(a)
+  FTM_OP_VCVT = 95,  // d = to(a)
+  FTM_OP_VBITC = 96,  // bits of d = bits of a
+  FTM_OP_VIDX = 97,  // d = b + i * r + j * c, for element (i, j) of the map
+  FTM_OP_VPHILOX = 98,  // d = philox4x32_10(counter = (i >> 2, o), key = s)[i & 3]
+  FTM_OP_VGA = 99,  // d = a[i]
+  FTM_OP_COUNT = 100,
 };
 
 constexpr const char* kOpcodeNames[] = {
@@ -139,6 +140,7 @@ constexpr const char* kOpcodeNames[] = {
   "BARRIER",
   "@map",
   "DLD",
+  "DLB",
   "DST",
   "DGA",
   "DSC",
@@ -349,6 +351,7 @@ constexpr StripFacts kStrips[] = {
   {1, false, false, true, Strip::Trunc},
 };
 constexpr Strip kStripOf[] = {  // by opcode; Count: none
+  Strip::Count,
   Strip::Count,
   Strip::Count,
   Strip::Count,
@@ -623,7 +626,7 @@ struct Instruction {
   uint32_t first_dim;  // into dims; @call: into arguments
   uint16_t row_dims;
   uint16_t column_dims;
-  uint32_t reserved;
+  uint32_t sides;  // DLB: dimensions with a border; behind the transfer's dims are as many left of the bar, then those right of it
   Value v[4];  // v[k]: slot of tile[k], or the scalar sources, or rows and columns of a map; v[2]: row stride of DGA and DSC; v[3]: element offset in buffer
 };
 static_assert(sizeof(Instruction) == 112, "image layout");

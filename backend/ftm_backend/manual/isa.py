@@ -27,7 +27,7 @@ _FRAME = Path(__file__).resolve().with_name("frame.md")
 
 _FORMS = {
     i.REGISTER: "`rN`, written", i.SCALAR: "`rN`, an integer, or an `i64` program scalar", i.ADDRESS: "`b0[r3+12]`",
-    i.SLOT: "`X[r5]`", i.DIMS: "`2@512 r7@64 | 8@1`", i.ROW_DIMS: "`1024 | 64@1`", i.LABEL: "a label",
+    i.SLOT: "`X[r5]`", i.DIMS: "`2@512 r7@64 | 8@1`", i.ROW_DIMS: "`1024 | 64@1`", i.SIDES: "`28@1 28@1 | 30@30 30@1`", i.LABEL: "a label",
     i.FUNCTION: "a function", i.ARGUMENTS: "addresses and scalars, one for each parameter",
     i.MAP_HEADER: "`R x C, slot:vN... -> slot:vN...`",
 }

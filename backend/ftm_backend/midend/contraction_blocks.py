@@ -15,10 +15,10 @@ from ftm_backend.linalg.ir import Node, Operand, Store, Value
 from ftm_backend.midend.bodies import mapped
 from ftm_backend.midend.tiling import Cut
 from ftm_backend.sizes import ceildiv, divides
-from ftm_backend.tile.builder import Index, TileBuilder
+from ftm_backend.tile.builder import Bordered, Index, TileBuilder
 from ftm_backend.tile.index import Expr
 
-__all__ = ["Blocks", "Places", "TileBody", "nodes_above"]
+__all__ = ["Blocks", "Places", "TileBody", "nodes_above", "sides"]
 
 Places = dict[int, tuple[Index, Index]]
 """For each axis where a block starts and how many steps it takes."""
@@ -95,11 +95,12 @@ class Blocks:
         }
 
     def buffer(self, value: Value) -> Any:
-        """The DDR buffer that holds ``value``.
+        """The DDR buffer that holds ``value``, or what is inside its border.
 
         Raises:
             ValueError: the value has none, because it is computed inside the kernel.
         """
+        value = value.in_memory
         if value.symbol is None:
             raise ValueError(f"a {value.dtype} tensor of shape {value.shape} is read from DDR but has no buffer")
         return self.b.buffer(value.symbol, value.dtype, elements_of(value.shape))
@@ -107,13 +108,23 @@ class Blocks:
     def load(self, value: Value, access: Affine, tile: Any, slot: Index, places: Places, rows: Group,
              columns: Group) -> None:
         """DMA of the block of a DDR tensor at ``places`` into a tile."""
-        self.b.load(self.buffer(value), tile=tile, slot=slot, **self.block(access, places, rows, columns))
+        self.b.load(self.buffer(value), tile=tile, slot=slot, border=sides(value), **self.block(access, places, rows, columns))
 
     def store(self, tile: Any, slot: Index, dtype: str, store: Store, access: Affine, places: Places, rows: Group,
               columns: Group) -> None:
         """DMA of a tile to where ``store`` puts its block; ``access`` is its index over the axes."""
         buffer = self.b.buffer(store.symbol, dtype, store.elements)
         self.b.store(tile, slot, buffer, **self.block(access, places, rows, columns))
+
+
+def sides(value: Value) -> list[Bordered]:
+    """The dimensions of ``value`` with a border, and those inside of them; none if it lies in memory as it is."""
+    border = value.border
+    if border is None:
+        return []
+    every = [Bordered(*side) for side in zip(border.sizes, border.low, value.shape, strict=True)]
+    first = next(k for k, side in enumerate(every) if side.inside != side.whole)
+    return every[first:]
 
 
 def nodes_above(nodes: Iterable[Node], leaves: Container[int]) -> list[Node]:

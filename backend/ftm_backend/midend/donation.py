@@ -55,7 +55,7 @@ def _epilogue_may_overwrite(view: Kernel, result: Result, overwritten: set[Value
     if contraction is None or result.value is product.results[0].value:
         return False
     start = getattr(product.results[0].init, "value", None)
-    if overwritten.intersection((contraction.a.value, contraction.b.value, start)):
+    if overwritten.intersection((contraction.a.value.in_memory, contraction.b.value.in_memory, start)):
         return False
     epilogue = read_epilogue(contraction, others)
     stored = [r.value for s in view.aligned for r in s.results if r.stores]

@@ -52,7 +52,8 @@ class Fuser:
             soft: set[Statement] = set()
             hard: set[Statement] = set()
             for o in s.operands:
-                (hard if isinstance(o.value.producer, Update) else soft).update(_makers(o.value))
+                whole = isinstance(o.value.producer, Update) or o.value.border is not None
+                (hard if whole else soft).update(_makers(o.value.in_memory))
             for value in (*s.gathers, *(r.init.value for r in s.results if isinstance(r.init, Operand)), *bases.get(s, ())):
                 hard |= _makers(value)
             self._hard[s] = hard & self._position.keys()  # what comes before a repeat is complete

@@ -15,6 +15,7 @@ from ftm_backend.midend.join_attention import join_attention
 from ftm_backend.midend.lower_kernels import lower_kernels
 from ftm_backend.midend.order_kernels import order_kernels
 from ftm_backend.midend.own_buffers import own_buffers
+from ftm_backend.midend.pad_by_dma import pad_by_dma
 from ftm_backend.midend.plan_buffers import plan_buffers
 from ftm_backend.midend.share_kernels import share_kernels
 from ftm_backend.midend.turn_copies import turn_copies
@@ -50,6 +51,7 @@ TILES = Form(print_tiles, lambda content, machine: read_tiles(content), ".tiles"
 """Kernels on tiles."""
 
 PASSES: tuple[Pass, ...] = (
+    Pass("pad-by-dma", pad_by_dma, FUNCTION, "leave the zeros around what products read to DMA, where it works beside the core"),
     Pass("own-buffers", own_buffers, FUNCTION,
          "give what is written in place memory that nobody else needs; drop what no result needs"),
     Pass("group-kernels", group_kernels, GROUPED, "put operations that share a loop nest into one kernel"),

@@ -56,6 +56,7 @@ def _lowest(kernel: Kernel) -> dict[str, int]:
     for statement in kernel.statements:
         whole.update(v.symbol for v in statement.gathers)
         whole.update(t.value.symbol for t in statement.tensors if statement.op.startswith("ftm."))
+        whole.update(o.value.in_memory.symbol for o in statement.operands if o.value.border is not None)
         for operand in statement.operands:
             touch(operand.value, operand.index, statement.loops)
         for result in statement.results:
@@ -100,6 +101,9 @@ class _Writer:
         if self._first(value):
             number = -1 if value.symbol is None else self._arguments.buffers[value.symbol][0]
             self.words += (value.dtype, value.shape, number)
+            if value.border is not None:
+                self.words += ("border", value.border.sizes, value.border.low)
+                self.value(value.border.inside)
             if value.splat is not None:
                 self.words.append("splat")
                 self.nodes(walk([value.splat]))

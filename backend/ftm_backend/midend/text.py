@@ -88,6 +88,9 @@ class _Printer(FunctionPrinter):
             for value in statement.reads():
                 if value.producer not in members:
                     self.value(value)
+            for operand in statement.operands:
+                if operand.value.border is not None:
+                    self.value(operand.value)
         first = [s for s in kernel.statements if self._holders[s][0] == members]  # what several kernels compute, the first one stores
         known = {r.value: self._names[r.value] for s in kernel.statements if s not in first for r in s.results}
         yielded = [r.value for s in first for r in s.results

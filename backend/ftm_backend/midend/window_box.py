@@ -7,7 +7,7 @@ from math import prod
 
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Value
-from ftm_backend.midend.contraction_blocks import Blocks, Places
+from ftm_backend.midend.contraction_blocks import Blocks, Places, sides
 from ftm_backend.midend.windows import Side
 from ftm_backend.tile.builder import Index
 from ftm_backend.tile.tree import Tile
@@ -51,7 +51,7 @@ class Box:
             for at, step in side.steps:
                 if step < 0:  # the block starts at the box's far end
                     first = b.add(first, b.mul(b.sub(places[self.axes[at]][1], 1), step * side.unit))
-        b.load(self.blocks.buffer(value), first, tile, slot, extents, strides, max(self.row_sides, 1))
+        b.load(self.blocks.buffer(value), first, tile, slot, extents, strides, max(self.row_sides, 1), sides(value))
 
     def reads(self, tile: Tile, places: Places, rows: int) -> tuple[list[Index], list[Index], int]:
         """Extents and strides in the slot of the axes of the block at ``places``, of which ``rows`` make the product's rows;

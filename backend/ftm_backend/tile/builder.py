@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import inf
+from math import inf, prod
 from typing import NamedTuple
 
 from ftm_backend.linalg.ir import Node
@@ -19,7 +19,7 @@ from ftm_backend.tile.map_body import BodyWriter, ElementError
 from ftm_backend.tile.map_rules import RULES
 from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Parts, Slot, Tile, Transfer, Use
 
-__all__ = ["Buffer", "Index", "Mapped", "TileBuilder"]
+__all__ = ["Bordered", "Buffer", "Index", "Mapped", "TileBuilder"]
 
 Index = int | Expr
 """A Python integer, or an expression of loop counters."""
@@ -39,6 +39,14 @@ class Buffer(NamedTuple):
     dtype: str
     elements: int
     start: int = 0
+
+
+class Bordered(NamedTuple):
+    """A dimension of a buffer that is read with a border of zeros: its own extent, how much is before it, the extent with both."""
+
+    inside: int
+    before: int
+    whole: int
 
 
 Mapped = tuple[Tile, Index, str]
@@ -207,14 +215,22 @@ class TileBuilder:
     # --- data movement ----------------------------------------------------------------------------------
 
     def load(self, buffer: Buffer, offset: Index, tile: Tile, slot: Index, extents: Sequence[Index],
-             strides: Sequence[int], row_dims: int) -> None:
+             strides: Sequence[int], row_dims: int, border: Sequence[Bordered] = ()) -> None:
         """DMA of a strided block into ``tile[slot]``.
 
         offset, strides: in elements of the buffer.  The first ``row_dims`` extents make the tile's rows, the
-        others its columns; a stride of 0 repeats.
+        others its columns; a stride of 0 repeats.  With a ``border`` around the buffer's innermost dimensions, outermost first,
+        offset and strides are those of a buffer that has it.
         """
         target = self._slot(tile, slot)
         dims, transfer = self._dims(buffer, offset, extents, strides, row_dims)
+        if border:
+            steps = [prod(side.whole for side in border[k + 1 :]) for k in range(len(border))]
+            sides = " | ".join((" ".join(f"{side.inside}@{side.before}" for side in border),
+                                " ".join(f"{side.whole}@{step}" for side, step in zip(border, steps, strict=True))))
+            parts = ["DLB ", *self._address(buffer, offset), ", ", *dims, f", {sides}, ", target]
+            self._block.append(Instruction("load", parts, writes=[target], transfer=self._anywhere(buffer)))
+            return
         parts = ["DLD ", *self._address(buffer, offset), ", ", *dims, ", ", target]
         self._block.append(Instruction("load", parts, writes=[target], transfer=transfer))
 

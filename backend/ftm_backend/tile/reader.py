@@ -9,7 +9,7 @@ from math import inf
 from typing import Any
 
 from ftm_backend.machine.presets import ELEMENT_BYTES
-from ftm_backend.tile.builder import Buffer, TileBuilder
+from ftm_backend.tile.builder import Bordered, Buffer, TileBuilder
 from ftm_backend.tile.expressions import read_expression, split
 from ftm_backend.tile.index import Atom, Expr
 from ftm_backend.tile.program import TileProgram
@@ -248,6 +248,11 @@ class _Function:
         extents, strides, rows = self._dims(operands[1])
         self._builder.load(*self._address(operands[0]), *self._slot(operands[2]), extents, strides, rows)
 
+    def _load_bordered(self, operands: list[str], suffixes: list[str]) -> None:
+        inside, whole = ([word.split("@") for word in words.split()] for words in operands[2].split(" | "))
+        border = [Bordered(int(extent), int(before), int(total)) for (extent, before), (total, _) in zip(inside, whole, strict=True)]
+        self._builder.load(*self._address(operands[0]), *self._slot(operands[3]), *self._dims(operands[1]), border)
+
     def _store(self, operands: list[str], suffixes: list[str]) -> None:
         extents, strides, rows = self._dims(operands[2])
         self._builder.store(*self._slot(operands[0]), *self._address(operands[1]), extents, strides, rows, accumulate="ADD" in suffixes)
@@ -328,6 +333,7 @@ Build = Callable[[_Function, list[str], list[str]], "Instruction | None"]
 _INSTRUCTIONS: dict[str, tuple[int, tuple[str, ...], Build]] = {
     # operands (-1: any number), suffixes, how it is built; what gives None is built by the builder
     "DLD": (3, (), _Function._load),
+    "DLB": (4, (), _Function._load_bordered),
     "DST": (3, ("ADD",), _Function._store),
     "DGA": (4, (), _Function._gather),
     "DSC": (4, ("ADD", "MUL", "MIN", "MAX"), _Function._scatter),

@@ -13,7 +13,7 @@ LANES = ("core", "DMA")
 WIDTH, LANE_HEIGHT, LEFT, TOP = 1200, 34, 60, 56
 COLOURS = {
     "MM": "#3b6ea8", "MMW": "#3b6ea8", "@map": "#5a9a5a", "TRANS": "#8a6fb0", "scalar": "#b9b9b9", "wait": "#f0e2d0",
-    "DLD": "#d08a3c", "DST": "#b5533c", "DGA": "#c7a23c", "DSC": "#97423c", "DCP": "#6fa8a8",
+    "DLD": "#d08a3c", "DLB": "#d08a3c", "DST": "#b5533c", "DGA": "#c7a23c", "DSC": "#97423c", "DCP": "#6fa8a8",
 }
 OTHER = "#777777"
 

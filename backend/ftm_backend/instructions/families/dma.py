@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ftm_backend.instructions.instruction import ADDRESS, DIMS, ROW_DIMS, SLOT, Cost, Example, Instruction, Macro, Operand
+from ftm_backend.instructions.instruction import ADDRESS, DIMS, ROW_DIMS, SIDES, SLOT, Cost, Example, Instruction, Macro, Operand
 
 _DMA = Cost((("DMA", 1),), 62, "dma")
 _WAIT = Cost((("SBR", 1),), 1, "wait")
@@ -34,6 +34,21 @@ INSTRUCTIONS = (
             _TILE + "    DLD b0[1], 2@1 | 3@2, X\n    DWAIT X\n    DST X, o0[0], 2@3 | 3@1\n",
             {"b0": ("f32", (8,), [0, 1, 2, 3, 4, 5, 6, 7])},
             {"o0": ("f32", (2, 3), [1, 3, 5, 2, 4, 6])},
+        ),
+    ),
+    Instruction(
+        "DLB", "dma", (Operand("a", ADDRESS), Operand("dims", DIMS), Operand("sides", SIDES), Operand("X", SLOT)),
+        "`DLD` from a buffer that is seen with a border of zeros.  Left of the bar stand the extents of the buffer's innermost dimensions, "
+        "each with how much border is before it; right of it what they are with the border, and the strides of that, dense.  Further "
+        "dimensions have none.  The address and the strides of `dims` count elements as if the border were in memory; nothing is read "
+        "for those that lie in it, and they take the time of others.",
+        "X[i][j] = 0 in the border, else a without it, at sum(row index * stride) + sum(column index * stride)",
+        _DMA,
+        Example(
+            "  @tile X, am, f32, 4x4, 1, 0\n    DLB b0[0], 4@4 | 4@1, 2@1 2@1 | 4@4 4@1, X\n    DWAIT X\n"
+            "    DST X, o0[0], 4@4 | 4@1\n",
+            {"b0": ("f32", (2, 2), [1, 2, 3, 4])},
+            {"o0": ("f32", (4, 4), [0, 0, 0, 0, 0, 1, 2, 0, 0, 3, 4, 0, 0, 0, 0, 0])},
         ),
     ),
     Instruction(

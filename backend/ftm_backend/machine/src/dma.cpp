@@ -1,5 +1,6 @@
 // DMA instructions.  A transfer is carried out when it is issued: a program that waits as it must cannot tell.
 // Every transfer is checked against its buffer and its tile, in fast mode too.
+#include <algorithm>
 #include <cstring>
 
 #include "checker.h"
@@ -66,9 +67,33 @@ Shape shape_of(const Core& core, const Dma& dma) {
 }
 
 void check_inside(const Core& core, const Dma& dma, Wide offset, const Shape& shape) {
-  const int64_t elements = core.views[dma.buffer].elements;
+  const Wide elements = dma.border.elements(core.views[dma.buffer].elements);
   if (offset + shape.least < 0 || offset + shape.most >= elements)
     outside(core, dma, offset + shape.least, offset + shape.most);
+}
+
+// As copy_elements from element `at` of a buffer with a border; dims: from counts elements as if that were in memory.
+void copy_bordered(
+    uint8_t* to, const uint8_t* from, const CopyDim* dims, int count, int64_t bytes, const Border& border, int64_t at) {
+  if (count > 1) {
+    for (int64_t i = 0; i < dims[0].extent; ++i)
+      copy_bordered(to + i * dims[0].to * bytes, from, dims + 1, count - 1, bytes, border, at + i * dims[0].from);
+    return;
+  }
+  const CopyDim d = count == 1 ? dims[0] : CopyDim{1, 1, 1};
+  const int last = border.sides - 1;
+  const int64_t first = border.before[last], end = first + border.inside[last];
+  for (int64_t i = 0; i < d.extent;) {
+    const int64_t e = at + i * d.from, x = e % border.whole[last];
+    int64_t n = 1; // neighbours that are all of the border, or all of the buffer
+    if (d.from == 1 && d.to == 1)
+      n = std::min(d.extent - i, (x < first ? first : x < end ? end : border.whole[last]) - x);
+    const int64_t found = border.place(e);
+    uint8_t* out = to + i * d.to * bytes;
+    if (found < 0) std::memset(out, 0, size_t(n * bytes));
+    else std::memcpy(out, from + found * bytes, size_t(n * bytes));
+    i += n;
+  }
 }
 
 // to[i] = op(to[i], from[i]) for adjacent elements.
@@ -168,7 +193,9 @@ void run_load(Core& core, const Dma& dma) {
   if (empty) return;
   core.counters.dma_bytes += uint64_t(shape.rows * shape.columns * bytes);
   const int count = simplify(shape.dims, shape.count);
-  copy_elements(slot.base, core.views[dma.buffer].base + offset * bytes, shape.dims, count, bytes, false);
+  const uint8_t* from = core.views[dma.buffer].base;
+  if (dma.border.sides) copy_bordered(slot.base, from, shape.dims, count, bytes, dma.border, offset);
+  else copy_elements(slot.base, from + offset * bytes, shape.dims, count, bytes, false);
 }
 
 void run_store(Core& core, const Dma& dma, bool add) {

@@ -229,6 +229,7 @@ class Loader : Sections {
         s.b = source(in.v[1]);
         break;
       case isa::FTM_OP_DLD:
+      case isa::FTM_OP_DLB:
       case isa::FTM_OP_DST:
       case isa::FTM_OP_DGA:
       case isa::FTM_OP_DSC:
@@ -320,7 +321,31 @@ class Loader : Sections {
     d.row_dims = in.row_dims;
     d.column_dims = in.column_dims;
     d.dims = dims(in);
+    if (in.opcode == isa::FTM_OP_DLB) d.border = border(in);
     return d;
+  }
+
+  // Sizes are bounded, so that products of them and of extents are no overflow.
+  Border border(const isa::Instruction& in) const {
+    Border found;
+    const uint64_t first = uint64_t(in.first_dim) + in.row_dims + in.column_dims;
+    require(in.sides >= 1 && in.sides <= kMostSides, "a border");
+    require(first <= dims_.count && 2 * uint64_t(in.sides) <= dims_.count - first, "a border");
+    found.sides = int32_t(in.sides);
+    int64_t stride = 1;
+    for (int k = found.sides - 1; k >= 0; --k) {
+      const isa::Dim &own = dims_[first + k], &all = dims_[first + in.sides + k];
+      for (const isa::Value* v : {&own.extent, &own.stride, &all.extent, &all.stride})
+        require(v->reg < 0 && v->scalar < 0 && v->immediate >= 0, "a border");
+      found.inside[k] = own.extent.immediate;
+      found.before[k] = own.stride.immediate;
+      found.whole[k] = all.extent.immediate;
+      require(found.whole[k] < kMostBytes && found.inside[k] >= 1 && found.before[k] < kMostBytes, "a border");
+      require(found.before[k] + found.inside[k] <= found.whole[k] && all.stride.immediate == stride, "a border");
+      require(stride <= kMostBytes / found.whole[k], "a border");
+      stride *= found.whole[k];
+    }
+    return found;
   }
 
   std::vector<DmaDim> dims(const isa::Instruction& in) const {

@@ -75,6 +75,34 @@ constexpr int kMostDims = 16;
 
 struct DmaDim { Source extent, stride; };
 
+constexpr int kMostSides = 4;
+
+// A border of zeros around a buffer's innermost dimensions, outermost first; none if there are no sides.
+struct Border {
+  int32_t sides = 0;
+  int64_t inside[kMostSides], before[kMostSides], whole[kMostSides];
+
+  // Where the element that is number `at` with the border lies without it; -1 in the border.
+  int64_t place(int64_t at) const {
+    int64_t found = 0, unit = 1;
+    for (int k = sides - 1; k >= 0; --k) {
+      const int64_t i = at % whole[k] - before[k];
+      if (i < 0 || i >= inside[k]) return -1;
+      found += i * unit;
+      unit *= inside[k];
+      at /= whole[k];
+    }
+    return found + at * unit;
+  }
+
+  // How many elements so many are with the border, whole ones of its planes alone.
+  __int128 elements(int64_t without) const {
+    int64_t own = 1, all = 1; // as loaded, neither product overflows
+    for (int k = 0; k < sides; ++k) own *= inside[k], all *= whole[k];
+    return __int128(without / own) * all;
+  }
+};
+
 struct Dma {
   int32_t buffer;
   Source offset;
@@ -82,6 +110,7 @@ struct Dma {
   Source row_stride; // of DGA and DSC
   int32_t row_dims, column_dims;
   std::vector<DmaDim> dims;
+  Border border; // of DLB
 };
 
 struct Matrix { TileRef a, b, c; };
