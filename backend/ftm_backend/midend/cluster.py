@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Statement
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend import contraction, rows, scan, sort
+from ftm_backend.midend import contraction, rows, scan, sort, turn
 from ftm_backend.midend.nest_domain import Domain, Shape
 from ftm_backend.sizes import at_hand
 
@@ -23,6 +23,7 @@ _MOST_OPERANDS = 24
 class Cluster:
     """Statements in program order.  ``depth`` grows along dependences; ``consumed`` bounds it from above.
 
+    ``apart``: a copy that will be turned on chip, and is a kernel of its own.
     ``domain`` is that of a nest, which may be split as statements want that were ``tried`` and are not in it; ``chain``
     has the statements of a contraction over loops that are cut alike.
     """
@@ -30,6 +31,7 @@ class Cluster:
     kind: str
     statements: list[Statement]
     one_core: bool = False
+    apart: bool = False
     domain: Domain | None = None
     tried: bool = False
     depth: int = 0
@@ -48,7 +50,8 @@ def single(statement: Statement, machine: MachineParameters) -> Cluster:
         return Cluster("contraction", [statement], chain=[statement])
     domain = Domain()
     domain.add(statement)
-    return Cluster("nest", [statement], domain=domain)
+    apart = turn.match_turn(statement, machine, [result.index for result in statement.results]) is not None
+    return Cluster("nest", [statement], apart=apart, domain=domain)
 
 
 def place_on_cores(cluster: Cluster, machine: MachineParameters) -> None:

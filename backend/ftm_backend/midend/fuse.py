@@ -80,7 +80,7 @@ class Fuser:
         alone = single(s, self._machine)
         needs = self._soft[s] | self._hard[s]
         alone.needs = needs
-        home = self._join(s) if alone.kind == "nest" and s.volume else None
+        home = self._join(s, alone.apart) if alone.kind == "nest" and s.volume else None
         if home is None:
             home = alone
             home.depth = 1 + max((self._cluster[m].depth for m in needs), default=-1)
@@ -94,11 +94,14 @@ class Fuser:
             if other is not home:
                 other.consumed = min(other.consumed, home.depth)
 
-    def _join(self, s: Statement) -> Cluster | None:
-        """Puts ``s`` into the kernel of one of its producers, and gathers other producers' kernels there."""
+    def _join(self, s: Statement, apart: bool) -> Cluster | None:
+        """Puts ``s`` into the kernel of one of its producers, and gathers other producers' kernels there.
+
+        What stays apart joins no nest: it can only be what a contraction does with its result.
+        """
         hard = {self._cluster[m] for m in self._hard[s]}
         soft = [c for c in dict.fromkeys(self._cluster[m] for m in sorted(self._soft[s], key=self._position.__getitem__))
-                if c not in hard]
+                if c not in hard and not c.apart and (c.kind == "contraction" or not apart)]
         soft.sort(key=lambda c: (c.kind != "contraction", -c.depth))
         merged: set[Cluster] = set()
         for home in soft:
@@ -114,7 +117,7 @@ class Fuser:
                         merged.add(other)
             if self._enter(home, s):
                 return home
-        for home in self._siblings(s):
+        for home in () if apart else self._siblings(s):
             if home not in hard and self._enter(home, s):
                 return home
         return None
@@ -123,7 +126,7 @@ class Fuser:
         """Kernels that read the largest tensors that ``s`` reads: sharing one saves a pass over memory."""
         wide = [o.value for o in s.operands if 2 * volume(o.value.shape) >= s.volume]
         found = [self._cluster[self._reader[v]] for v in wide if v in self._reader]
-        return [c for c in dict.fromkeys(found) if c.kind == "nest"]
+        return [c for c in dict.fromkeys(found) if c.kind == "nest" and not c.apart]
 
     def _enter(self, home: Cluster, s: Statement) -> bool:
         """Adds ``s`` to a kernel if its loops fit and no circle arises."""
@@ -199,6 +202,8 @@ class Fuser:
                 continue
             if cluster.kind == "contraction":
                 self._append_epilogue(cluster, user)
+                continue
+            if cluster.apart or user.apart:
                 continue
             domain = self._joined(cluster, user)
             if domain is not None:

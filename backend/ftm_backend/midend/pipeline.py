@@ -19,6 +19,7 @@ from ftm_backend.midend.pad_by_dma import pad_by_dma
 from ftm_backend.midend.plan_buffers import plan_buffers
 from ftm_backend.midend.share_kernels import share_kernels
 from ftm_backend.midend.turn_copies import turn_copies
+from ftm_backend.midend.turn_factors import turn_factors
 from ftm_backend.stages import Form, Pass
 from ftm_backend.tile.program import TileProgram
 from ftm_backend.tile.reader import read_tiles
@@ -54,6 +55,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("pad-by-dma", pad_by_dma, FUNCTION, "leave the zeros around what products read to DMA, where it works beside the core"),
     Pass("own-buffers", own_buffers, FUNCTION,
          "give what is written in place memory that nobody else needs; drop what no result needs"),
+    Pass("turn-factors", turn_factors, FUNCTION, "copy factors of products whose short dimensions lie innermost, where that pays"),
     Pass("group-kernels", group_kernels, GROUPED, "put operations that share a loop nest into one kernel"),
     Pass("join-attention", join_attention, GROUPED,
          "put attention, or its gradients, into one kernel: scores stay on chip"),

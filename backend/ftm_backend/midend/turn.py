@@ -18,7 +18,7 @@ from ftm_backend.midend.contraction_form import merge_loops
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.rows import largest
 from ftm_backend.midend.tiling import Cut
-from ftm_backend.sizes import is_integer
+from ftm_backend.sizes import at_hand, is_integer
 from ftm_backend.tile.builder import Index, TileBuilder
 
 __all__ = ["lower", "match_turn"]
@@ -28,6 +28,9 @@ _PART_OF_AM = 6
 
 _ROWS = 256
 """Rows of a tile that leave enough columns for DMA's runs."""
+
+_LAUNCHES = 16
+"""Launches of a transfer that a copy element by element must take for turning to pay."""
 
 
 class Turn(NamedTuple):
@@ -48,6 +51,8 @@ def match_turn(statement: Statement, machine: MachineParameters, targets: Sequen
     targets: where its elements are stored; the first place decides.
     """
     if not machine.dma_overlaps or not targets or statement.gathers or statement.tensors or len(statement.operands) != 1:
+        return None
+    if at_hand(statement.volume) * machine.dma_element_cycles < _LAUNCHES * machine.dma_latency:
         return None
     if statement.moved() is None or not all(is_integer(n) and n > 0 for n in statement.loops):
         return None

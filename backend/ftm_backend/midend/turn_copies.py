@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.cluster import ONE_CORE_WORK
 from ftm_backend.midend.kernel import Grouped
 from ftm_backend.midend.turn import match_turn
-from ftm_backend.sizes import at_hand
 
 __all__ = ["turn_copies"]
 
@@ -18,6 +16,6 @@ def turn_copies(grouped: Grouped, machine: MachineParameters) -> Grouped:
             continue
         (statement,) = kernel.statements
         stores = [store.index for result in statement.results for store in result.stores]
-        if match_turn(statement, machine, stores) is not None and at_hand(statement.volume) >= ONE_CORE_WORK:
+        if match_turn(statement, machine, stores) is not None:
             kernel.kind, kernel.domain = "turn", None
     return grouped

@@ -5,7 +5,7 @@ module attributes {ftm.stage = "order-kernels"} {
       %1 = tensor.empty() : tensor<3x3x16x24xf32>
       %2 = linalg.copy ins(%0 : tensor<3x3x16x24xf32>) outs(%1 : tensor<3x3x16x24xf32>) -> tensor<3x3x16x24xf32>
       "ftm.yield"(%2) : (tensor<3x3x16x24xf32>) -> ()
-    }) {kind = "nest", one_core} : () -> (tensor<3x3x16x24xf32>)
+    }) {kind = "turn", one_core} : () -> (tensor<3x3x16x24xf32>)
     %4 = "ftm.border"(%arg0) {low = array<i64: 0, 0, 0, 0>} : (tensor<4x16x12x12xf32>) -> tensor<4x16x13x13xf32>
     %11 = "ftm.kernel"() ({
       %5 = "ftm.view"(%4) {offset = 0 : i64, strides = array<i64: 2704, 169, 13, 1>} : (tensor<4x16x13x13xf32>) -> tensor<4x16x12x12xf32>

@@ -1,0 +1,13 @@
+module {
+  func.func @main(%arg0: tensor<4x48x14x14xf32>, %arg1: tensor<4x40x14x14xf32>, %arg2: tensor<48x40x3x3xf32>) -> tensor<4x40x14x14xf32> attributes {ftm.inputs = ["f32", "f32", "f32"], ftm.outputs = ["f32"]} {
+    %0 = arith.constant 0.0 : f32
+    %1 = tensor.empty() : tensor<4x48x16x16xf32>
+    %2 = linalg.fill ins(%0 : f32) outs(%1 : tensor<4x48x16x16xf32>) -> tensor<4x48x16x16xf32>
+    %3 = "ftm.update"(%2, %arg0) {offset = 17 : i64, strides = array<i64: 12288, 256, 16, 1>} : (tensor<4x48x16x16xf32>, tensor<4x48x14x14xf32>) -> tensor<4x48x16x16xf32>
+    %4 = "ftm.view"(%arg2) {offset = 8 : i64, strides = array<i64: 9, 360, -3, -1>} : (tensor<48x40x3x3xf32>) -> tensor<40x48x3x3xf32>
+    %5 = tensor.empty() : tensor<4x40x14x14xf32>
+    %6 = linalg.fill ins(%0 : f32) outs(%5 : tensor<4x40x14x14xf32>) -> tensor<4x40x14x14xf32>
+    %7 = linalg.conv_2d_nchw_fchw {strides = dense<[1, 1]> : tensor<2xi64>, dilations = dense<[1, 1]> : tensor<2xi64>} ins(%3, %4 : tensor<4x48x16x16xf32>, tensor<40x48x3x3xf32>) outs(%6 : tensor<4x40x14x14xf32>) -> tensor<4x40x14x14xf32>
+    return %7 : tensor<4x40x14x14xf32>
+  }
+}
