@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["STAGES", "profile", "text"]
 
-STAGES = ("trace", "torch", "linalg", "pad-by-dma", "own-buffers", "turn-factors", "group-kernels", "join-attention", "turn-copies",
-          "order-kernels", "plan-buffers", "share-kernels", "ftm", "overlap-transfers", "plan-scratchpad", "insert-waits", "asm")
+STAGES = ("trace", "torch", "linalg", "pad-by-dma", "set-apart", "own-buffers", "turn-factors", "group-kernels", "join-attention",
+          "turn-copies", "order-kernels", "plan-buffers", "share-kernels", "ftm", "overlap-transfers", "plan-scratchpad",
+          "insert-waits", "asm")
 """From what was recorded to what runs: every form that the compiler gives a program."""
 
 

@@ -17,6 +17,7 @@ from ftm_backend.midend.order_kernels import order_kernels
 from ftm_backend.midend.own_buffers import own_buffers
 from ftm_backend.midend.pad_by_dma import pad_by_dma
 from ftm_backend.midend.plan_buffers import plan_buffers
+from ftm_backend.midend.set_apart import set_apart
 from ftm_backend.midend.share_kernels import share_kernels
 from ftm_backend.midend.turn_copies import turn_copies
 from ftm_backend.midend.turn_factors import turn_factors
@@ -53,6 +54,7 @@ TILES = Form(print_tiles, lambda content, machine: read_tiles(content), ".tiles"
 
 PASSES: tuple[Pass, ...] = (
     Pass("pad-by-dma", pad_by_dma, FUNCTION, "leave the zeros around what products read to DMA, where it works beside the core"),
+    Pass("set-apart", set_apart, FUNCTION, "write elements with gaps of one number together with these, where DMA works beside the core"),
     Pass("own-buffers", own_buffers, FUNCTION,
          "give what is written in place memory that nobody else needs; drop what no result needs"),
     Pass("turn-factors", turn_factors, FUNCTION, "copy factors of products whose short dimensions lie innermost, where that pays"),

@@ -41,10 +41,12 @@ def _turned(statement: Statement, machine: MachineParameters) -> list[Statement]
         return [statement]
     least, best = _cycles(statement, machine), [statement]
     for operand, order in candidates:
-        copy, turned = _through_copy(statement, operand, order)
         moved = 2 * volume(operand.value.shape) * ELEMENT_BYTES[operand.value.dtype]
-        rate = rules.bytes_per_cycle(machine, machine.cores) * machine.cores
-        cycles = _cycles(turned, machine) + moved / rate + 2 * machine.barrier_cycles
+        copying = moved / (rules.bytes_per_cycle(machine, machine.cores) * machine.cores) + 2 * machine.barrier_cycles
+        if least <= copying + statement.volume / (machine.cores * machine.fma_units * machine.lanes(found.accumulator)):
+            continue  # not even at peak
+        copy, turned = _through_copy(statement, operand, order)
+        cycles = _cycles(turned, machine) + copying
         if cycles < least:
             least, best = cycles, [copy, turned]
     for result in best[-1].results:

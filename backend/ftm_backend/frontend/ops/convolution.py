@@ -105,8 +105,6 @@ def _transposed_weight(b: Any, weight: Any, groups: int) -> Any:
 def _tap_by_tap(b: Any, weight: Any) -> Any:
     """The weight in memory such that one tap of all filters and channels lies together."""
     last = weight.rank - 2
-    if all(n == 1 for n in weight.shape[2:]):
-        return weight
     return b.copy(weight.permute((*range(2, weight.rank), 0, 1))).permute((last, last + 1, *range(last)))
 
 
@@ -132,6 +130,8 @@ def _set_apart(b: Any, x: Any, g: _Geometry, size: Sequence[int]) -> Any:
 def _scatter_windows(b: Any, x: Any, weight: Any, g: _Geometry, size: Sequence[int]) -> Any:
     """The transpose of ``correlate``: x[N,F,...] back to spatial extents ``size`` (a transposed convolution)."""
     ones = [1] * g.dims
+    if all(n == 1 for n in weight.shape[2:]):
+        return _set_apart(b, correlate(b, x, _transposed_weight(b, weight, g.groups), ones, ones, g.groups), g, size)
     if any(s != 1 for s in g.stride):
         return interleaved_phases(b, x, _transposed_weight(b, _tap_by_tap(b, weight), g.groups), g.stride, g.padding, g.dilation,
                                   size, lambda part, taps, apart: correlate(b, part, taps, ones, apart, g.groups))
