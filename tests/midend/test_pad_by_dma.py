@@ -82,7 +82,7 @@ def test_in_f64(name: str, direction: str) -> None:
 def test_no_copy_is_made(direction: str) -> None:
     made = compiled(program("3x3", direction)[0], M7032)
     assert "DLB" in made
-    assert made.count("@call") == 1
+    assert made.count("@call") == (2 if direction == "input" else 1)  # one that turns the weights
 
 
 def _after(text: str, machine: presets.MachineParameters = M7032) -> list[Update]:

@@ -46,6 +46,8 @@ def _turned(statement: Statement, machine: MachineParameters) -> list[Statement]
         if least <= copying + statement.volume / (machine.cores * machine.fma_units * machine.lanes(found.accumulator)):
             continue  # not even at peak
         copy, turned = _through_copy(statement, operand, order)
+        if match(turned) is None:
+            continue  # a row of a matrix that lies along its sum by now
         cycles = _cycles(turned, machine) + copying
         if cycles < least:
             least, best = cycles, [copy, turned]
