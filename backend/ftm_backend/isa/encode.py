@@ -273,13 +273,15 @@ class Encoder:
 
     def _sides(self, operand: p.Operand, line: int, number: int) -> int:
         """Appends the records of a border; gives how many dimensions have one."""
-        pairs = (*operand.rows, *operand.columns) if isinstance(operand, p.Dims) else ()
-        if not isinstance(operand, p.Dims) or not operand.rows or not all(isinstance(x, p.Immediate) for pair in pairs for x in pair):
-            raise self.error("expected a border of the form 28@1 28@1 | 30@30 30@1, of numbers", line, number)
-        inside, whole = ([(x.value, y.value) for x, y in side] for side in (operand.rows, operand.columns))
+        if not isinstance(operand, p.Dims) or not operand.rows:
+            raise self.error("expected a border of the form 28@1 28@1 | 30@30 30@1", line, number)
+        inside, whole = ([(x.value, y.value) for x, y in side if isinstance(x, p.Immediate) and isinstance(y, p.Immediate)]
+                         for side in (operand.rows, operand.columns))
+        if (len(inside), len(whole)) != (len(operand.rows), len(operand.columns)):
+            raise self.error("the extents of a border are numbers", line, number)
         if len(inside) != len(whole) or len(inside) > MOST_SIDES:
             raise self.error(f"a border has as many dimensions left of the bar as right of it, and at most {MOST_SIDES}", line, number)
-        stride = 1
+        stride: int | float = 1
         for (extent, before), (total, step) in zip(reversed(inside), reversed(whole), strict=True):
             if extent < 1 or before < 0 or before + extent > total:
                 raise self.error(f"{extent} elements with {before} before them are not inside of {total}", line, number)

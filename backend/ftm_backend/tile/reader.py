@@ -251,7 +251,8 @@ class _Function:
     def _load_bordered(self, operands: list[str], suffixes: list[str]) -> None:
         inside, whole = ([word.split("@") for word in words.split()] for words in operands[2].split(" | "))
         border = [Bordered(int(extent), int(before), int(total)) for (extent, before), (total, _) in zip(inside, whole, strict=True)]
-        self._builder.load(*self._address(operands[0]), *self._slot(operands[3]), *self._dims(operands[1]), border)
+        extents, strides, rows = self._dims(operands[1])
+        self._builder.load(*self._address(operands[0]), *self._slot(operands[3]), extents, strides, rows, border)
 
     def _store(self, operands: list[str], suffixes: list[str]) -> None:
         extents, strides, rows = self._dims(operands[2])
