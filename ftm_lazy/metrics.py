@@ -4,7 +4,7 @@
 |---|---|
 | ops_traced | operations recorded |
 | syncs | cuts of the trace |
-| unrolled | cuts of loops whose number of iterations varies, of which each becomes runs of a few programs |
+| unrolled | cuts of loops whose number of iterations varies, and of equal layers: each becomes runs of a few programs |
 | executions | programs run |
 | compiles | programs compiled, here or by another process while this one waited |
 | recompiles | compiles of a program that an earlier one nearly fits; `report` says what differs |

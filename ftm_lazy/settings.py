@@ -48,6 +48,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _count_or_none(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError("valid values: whole numbers; 0 for never")
+    return int(text)
+
+
 def _seconds(text: str) -> float:
     try:
         value = float(text)
@@ -172,7 +178,7 @@ class Settings:
         "FTM_PROGRESS", _switch, True, "1", "a line on stderr, where that is a terminal, while a program compiles for more than 2 s"
     )
     loop_length: int = _setting(
-        "FTM_LOOP_LENGTH", _count, 700, "700",
+        "FTM_LOOP_LENGTH", _count_or_none, 700, "700",
         "recorded operations after which a trace that repeats itself is cut where it does: a loop becomes runs of one program; "
         "0: no loop is cut"
     )

@@ -89,12 +89,12 @@ void note_before(const PendingValues& values, const PiecedGraph& made, std::vect
 PiecedGraph pieces_of(Graph graph, ProgramPtr& program) {
   static auto& unrolled = counter("unrolled");
   program = find_program(graph.hash, graph);
-  const auto positions = program ? std::vector<size_t>() : iterations_of(graph);
-  if (positions.empty()) {
+  auto iterations = program ? std::nullopt : iterations_of(graph);
+  if (!iterations) {
     return one_piece(std::move(graph));
   }
   unrolled.fetch_add(1);
-  return cut_graph(graph, positions);
+  return std::move(*iterations);
 }
 
 } // namespace

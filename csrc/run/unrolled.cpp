@@ -2,20 +2,24 @@
 
 #include "graph/call_log.h"
 #include "graph/lock.h"
-#include "graph/repetition.h"
+#include "graph/loop_cuts.h"
+#include "graph/order.h"
+#include "run/program.h"
 
 #include <algorithm>
-#include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace ftm {
 namespace {
 
 constexpr size_t kLeastCalls = 16; // of a loop that is worth a look
-constexpr size_t kPieceCalls = 96; // about as many make a piece
-constexpr size_t kPieceIterations = 8; // but not more of these
 constexpr int kOften = 32; // launches after which a trace gets a program of its own
 constexpr size_t kRemembered = 4096; // loops, and traces
+
+// Of layers: below that a compile is short, and a piece is not worth a launch.
+constexpr size_t kLeastSaved = 400; // calls
+constexpr size_t kLeastLayer = 16; // calls
 
 // Under the recorder's lock.
 struct Known {
@@ -32,94 +36,6 @@ Known& known() {
   return *instance;
 }
 
-// What is the same of two calls that do the same in two iterations: all but which window they read or write.
-uint64_t likeness(const Form& form) {
-  if (form.kind != Form::Kind::view && form.kind != Form::Kind::update) {
-    return form.hash.low;
-  }
-  Hash128 hash;
-  hash.add(static_cast<uint64_t>(form.kind));
-  hash.add(static_cast<uint64_t>(form.results[0].type.dtype));
-  for (const auto extents : {c10::IntArrayRef(form.sizes), c10::IntArrayRef(form.strides)}) {
-    for (const int64_t extent : extents) {
-      hash.add(static_cast<uint64_t>(extent));
-    }
-  }
-  return hash.low;
-}
-
-// One number for an iteration, wherever it is said to begin.
-uint64_t iteration_key(c10::ArrayRef<uint64_t> iteration) {
-  const size_t period = iteration.size();
-  uint64_t key = period;
-  for (size_t i = 0; i < period; ++i) {
-    const uint64_t calls[] = {iteration[i], iteration[(i + 1) % period], iteration[(i + 2) % period]};
-    key += hash_words(calls, 3);
-  }
-  return key;
-}
-
-// For each call, and the end: how many results that were made before are used from there on.
-std::vector<int64_t> results_held(const Graph& graph) {
-  std::vector<int64_t> held(graph.calls.size() + 1);
-  std::vector<size_t> made, last;
-  size_t operand = 0;
-  for (size_t i = 0; i < graph.calls.size(); ++i) {
-    for (size_t k = 0; k < graph.calls[i]->values.size(); ++k, ++operand) {
-      const int64_t value = graph.operands[operand];
-      if (value % 2 != 0) {
-        last[value / 2] = i;
-      }
-    }
-    made.insert(made.end(), graph.calls[i]->form().results.size(), i);
-    last.resize(made.size(), i);
-  }
-  for (size_t r = 0; r < made.size(); ++r) {
-    held[made[r] + 1] += 1;
-    held[last[r] + 1] -= 1;
-  }
-  for (size_t i = 1; i < held.size(); ++i) {
-    held[i] += held[i - 1];
-  }
-  return held;
-}
-
-// Where the loop's iterations begin best: where the least is held, and of such places the same one for every loop of this
-// iteration. What each iteration leaves behind counts the same everywhere.
-size_t best_begin(const Loop& loop, c10::ArrayRef<uint64_t> alike, c10::ArrayRef<int64_t> held) {
-  const size_t first = loop.begin;
-  const int64_t left = held[first + 2 * loop.period] - held[first + loop.period];
-  auto best = std::make_tuple(INT64_MAX, uint64_t{0}, first);
-  for (size_t i = first; i < first + loop.period; ++i) {
-    const int64_t cost =
-        held[i + loop.period] * static_cast<int64_t>(loop.period) - left * static_cast<int64_t>(i - first);
-    const uint64_t order = hash_words(alike.data() + i, std::min<size_t>(loop.period, 8));
-    best = std::min(best, std::make_tuple(cost, order, i));
-  }
-  return std::get<2>(best);
-}
-
-void add_cuts(const Loop& loop, c10::ArrayRef<uint64_t> alike, c10::ArrayRef<int64_t> held, std::vector<size_t>& cuts) {
-  const size_t begin = best_begin(loop, alike, held);
-  const size_t count = (loop.begin + loop.length - begin) / loop.period;
-  const size_t many = std::clamp<size_t>(kPieceCalls / loop.period, 1, kPieceIterations);
-  // The first and the last iteration are seldom like the others: what they read comes from elsewhere, or nobody reads
-  // what they leave.
-  size_t i = 0;
-  const auto take = [&](size_t iterations) {
-    cuts.push_back(begin + i * loop.period);
-    i += iterations;
-  };
-  take(1);
-  while (i + many < count) {
-    take(many);
-  }
-  while (i < count) {
-    take(1);
-  }
-  cuts.push_back(begin + count * loop.period);
-}
-
 bool is_frequent(const Hash128& trace) {
   auto& launches = known().launches;
   if (launches.size() >= kRemembered) {
@@ -128,16 +44,8 @@ bool is_frequent(const Hash128& trace) {
   return ++launches[trace] > kOften;
 }
 
-} // namespace
-
-std::vector<size_t> iterations_of(const Graph& graph) {
-  if (!cuts_loops() || graph.calls.size() < kLeastCalls) {
-    return {};
-  }
-  std::vector<uint64_t> alike;
-  for (const auto* call : graph.calls) {
-    alike.push_back(likeness(call->form()));
-  }
+// Of the loops in a graph those that have come with another number of iterations.
+std::vector<Loop> varying_loops(c10::ArrayRef<uint64_t> alike) {
   auto& loops = known().loops;
   if (loops.size() >= kRemembered) {
     loops.clear();
@@ -147,26 +55,63 @@ std::vector<size_t> iterations_of(const Graph& graph) {
     if (loop.count() * loop.period < kLeastCalls) {
       continue;
     }
-    const auto iteration = c10::ArrayRef<uint64_t>(alike).slice(loop.begin, loop.period);
-    auto& seen = loops.emplace(iteration_key(iteration), Known::Counted{loop.count(), false}).first->second;
+    auto& seen = loops.emplace(iteration_key(alike.slice(loop.begin, loop.period)), Known::Counted{loop.count(), false})
+                     .first->second;
     seen.varies = seen.varies || seen.count != loop.count();
     if (seen.varies) {
       varying.push_back(loop);
     }
   }
-  if (varying.empty() || is_frequent(graph.hash)) {
-    return {};
+  return varying;
+}
+
+// The number of calls in programs that are still to be built.
+size_t calls_to_compile(const PiecedGraph& cut) {
+  std::unordered_set<Hash128, Hash128Hasher> seen;
+  size_t calls = 0;
+  for (const auto& piece : cut.pieces) {
+    if (seen.insert(piece.graph.hash).second && !find_program(piece.graph.hash, piece.graph)) {
+      calls += piece.graph.calls.size();
+    }
   }
-  const auto held = results_held(graph);
-  std::vector<size_t> cuts;
-  for (const auto& loop : varying) {
-    add_cuts(loop, alike, held, cuts);
+  return calls;
+}
+
+// A long graph, in the order of its loops, cut into layers if they are worth it.
+std::optional<PiecedGraph> layers_of(const Graph& graph, c10::ArrayRef<uint64_t> alike) {
+  if (graph.calls.size() < 2 * kLeastSaved) {
+    return std::nullopt;
   }
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  while (!cuts.empty() && cuts.back() == graph.calls.size()) {
-    cuts.pop_back();
+  auto loops = find_loops(alike);
+  loops.erase(
+      std::remove_if(loops.begin(), loops.end(), [](const Loop& loop) { return loop.period < kLeastLayer; }),
+      loops.end());
+  if (loops.empty()) {
+    return std::nullopt;
   }
-  return cuts;
+  auto cut = cut_graph(graph, cuts_of(graph, loops, alike));
+  const size_t calls = calls_to_compile(cut);
+  const bool is_worth_it = 2 * calls <= graph.calls.size() && calls + kLeastSaved <= graph.calls.size();
+  return is_worth_it ? std::make_optional(std::move(cut)) : std::nullopt;
+}
+
+} // namespace
+
+std::optional<PiecedGraph> iterations_of(const Graph& graph) {
+  if (!cuts_loops() || graph.calls.size() < kLeastCalls) {
+    return std::nullopt;
+  }
+  const Graph ordered = in_order_of_loops(graph);
+  const auto alike = likenesses(ordered);
+  const auto varying = varying_loops(alike);
+  if (varying.empty()) {
+    return layers_of(ordered, alike);
+  }
+  if (is_frequent(graph.hash)) {
+    return std::nullopt;
+  }
+  const auto positions = cuts_of(ordered, varying, alike);
+  return positions.empty() ? std::nullopt : std::make_optional(cut_graph(ordered, positions));
 }
 
 void forget_loops() {

@@ -79,10 +79,9 @@ def through_the_part(s: State, k: int, i: int, j: int) -> None:
     s.part.copy_(torch.tanh(s.part + s.matrices[2][:, 1:3] + k))
 
 
-STEPS: list[Step] = [
+ALIKE: list[Step] = [  # in every iteration
     replace(lambda x, y, k: torch.tanh(x @ y.t() @ y)),
     replace(lambda x, y, k: torch.cat([x[1:], y[:1]]).sin()),
-    replace(lambda x, y, k: torch.softmax(x + y.flip(1), dim=k % 2)),
     replace(lambda x, y, k: (x * 0.5 + y.sum(0, keepdim=True) / (k + 1)).clamp(-2, 2)),
     replace(lambda x, y, k: torch.where(x > y, x, y * 0.25).cos()),
     replace(lambda x, y, k: x.t().reshape(ROWS, COLUMNS).sigmoid()),
@@ -90,17 +89,22 @@ STEPS: list[Step] = [
     replace(lambda x, y, k: x.t().contiguous().t().exp().clamp(max=3)),
     write(lambda x, y, k: x.mul_(0.5).add_(y.tanh())),
     write(lambda x, y, k: x[1:].copy_(y[:-1].cos())),
-    write(lambda x, y, k: x[:, k % COLUMNS].fill_(0.5 * (k % 5))),
     write(lambda x, y, k: x.t()[2].sub_(y[:, 1]).clamp_(-1, 1)),
-    write(lambda x, y, k: x.as_strided((3,), (4,), x.storage_offset() + k % 4).zero_()),
     write(lambda x, y, k: x.as_strided((2, 4), (6, 1), x.storage_offset() + 1).add_(y[2], alpha=0.125).sin_()),
-    logged,
     through_the_row,
     through_the_part,
     keep(lambda x, y: x[1:] + y[:2]),
     keep(lambda x, y: x.max(dim=1).indices),
     keep(lambda x, y: x.clone()[:, 1]),
     keep(lambda x, y: (x > y).sum()),
+]
+
+STEPS: list[Step] = [
+    *ALIKE,
+    replace(lambda x, y, k: torch.softmax(x + y.flip(1), dim=k % 2)),
+    write(lambda x, y, k: x[:, k % COLUMNS].fill_(0.5 * (k % 5))),
+    write(lambda x, y, k: x.as_strided((3,), (4,), x.storage_offset() + k % 4).zero_()),
+    logged,
 ]
 
 
@@ -124,3 +128,18 @@ def test_a_random_body_computes_what_it_does_on_the_cpu(seed: int) -> None:
         torch.testing.assert_close(run("ftm", steps, count), run("cpu", steps, count), rtol=1e-4, atol=1e-5)
     cut = _C._counters().get("unrolled", 0) - before
     assert cut >= 1, "no loop was cut"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_long_bodies_are_cut_at_once_and_in_another_order(seed: int) -> None:
+    """What is cut into layers is put in order before (`csrc/graph/order.h`)."""
+    rng = random.Random(seed)
+    steps = [(rng.choice(ALIKE), rng.randrange(3), rng.randrange(3)) for _ in range(rng.randint(30, 40))]
+    _C._set_loop_length(0)
+    whole = run("ftm", steps, MOST)
+    _C._clear_programs()
+    _C._set_loop_length(100_000)  # the trace is not cut while it grows
+    run("ftm", steps[:2], 1)  # that holds for the trace after this one
+    before = _C._counters().get("unrolled", 0)
+    torch.testing.assert_close(run("ftm", steps, MOST), whole, rtol=1e-5, atol=1e-6)
+    assert _C._counters().get("unrolled", 0) == before + 1
