@@ -91,7 +91,7 @@ std::optional<PiecedGraph> layers_of(const Graph& graph, c10::ArrayRef<uint64_t>
   }
   auto cut = cut_graph(graph, cuts_of(graph, loops, alike));
   const size_t calls = calls_to_compile(cut);
-  const bool is_worth_it = 2 * calls <= graph.calls.size() && calls + kLeastSaved <= graph.calls.size();
+  const bool is_worth_it = 5 * calls <= 2 * graph.calls.size() && calls + kLeastSaved <= graph.calls.size();
   return is_worth_it ? std::make_optional(std::move(cut)) : std::nullopt;
 }
 

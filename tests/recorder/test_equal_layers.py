@@ -74,21 +74,21 @@ def counted(name: str) -> int:
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_layers_compute_what_the_whole_step_does(name: str, clips: bool) -> None:
     before = counted("unrolled")
-    cut = trained("ftm", 10, OPTIMIZERS[name], clips)
+    cut = trained("ftm", 14, OPTIMIZERS[name], clips)
     assert counted("unrolled") - before == 3
     _C._set_loop_length(0)
-    whole = trained("ftm", 10, OPTIMIZERS[name], clips)
+    whole = trained("ftm", 14, OPTIMIZERS[name], clips)
     assert counted("unrolled") - before == 3
     torch.testing.assert_close(cut, whole, rtol=1e-5, atol=1e-6)
-    losses = trained("cpu", 10, OPTIMIZERS[name], clips)[:3]
+    losses = trained("cpu", 14, OPTIMIZERS[name], clips)[:3]
     torch.testing.assert_close(cut[:3], losses, rtol=1e-3, atol=1e-4)
 
 
 def test_depth_makes_no_programs() -> None:
-    trained("ftm", 10, OPTIMIZERS["AdamW"])
+    trained("ftm", 14, OPTIMIZERS["AdamW"])
     programs = _C._program_count()
     assert programs <= 14
-    for depth in (12, 17, 24):
+    for depth in (16, 19, 24):
         trained("ftm", depth, OPTIMIZERS["AdamW"])
     assert _C._program_count() == programs
 
