@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -11,14 +11,7 @@ from torch import Tensor, nn
 
 from ftm_lazy import _C
 
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    _C._sync(True)
-    _C._clear_programs()
-    yield
-    _C._sync(True)
-    _C._set_loop_length(700)
+pytestmark = pytest.mark.usefixtures("forgotten")
 
 
 class Block(nn.Module):
