@@ -167,7 +167,7 @@ at::Tensor& set_storage(
   impl->set_storage_offset(offset);
   if (strides.data() != nullptr) {
     impl->set_sizes_and_strides(sizes, strides);
-  } else if (self.sizes() != sizes) {  // as eager's: equal sizes keep their strides
+  } else if (self.sizes() != sizes) { // as eager's: equal sizes keep their strides
     impl->set_sizes_contiguous(sizes);
   }
   fit_storage(self);
