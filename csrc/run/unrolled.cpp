@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace ftm {
 namespace {
@@ -44,14 +45,14 @@ bool is_frequent(const Hash128& trace) {
   return ++launches[trace] > kOften;
 }
 
-// Of the loops in a graph those that have come with another number of iterations.
-std::vector<Loop> varying_loops(c10::ArrayRef<uint64_t> alike) {
+// Those that have come with another number of iterations.
+std::vector<Loop> varying_loops(c10::ArrayRef<Loop> found, c10::ArrayRef<uint64_t> alike) {
   auto& loops = known().loops;
   if (loops.size() >= kRemembered) {
     loops.clear();
   }
   std::vector<Loop> varying;
-  for (const auto& loop : find_loops(alike)) {
+  for (const auto& loop : found) {
     if (loop.count() * loop.period < kLeastCalls) {
       continue;
     }
@@ -78,11 +79,10 @@ size_t calls_to_compile(const PiecedGraph& cut) {
 }
 
 // A long graph, in the order of its loops, cut into layers if they are worth it.
-std::optional<PiecedGraph> layers_of(const Graph& graph, c10::ArrayRef<uint64_t> alike) {
+std::optional<PiecedGraph> layers_of(const Graph& graph, std::vector<Loop> loops, c10::ArrayRef<uint64_t> alike) {
   if (graph.calls.size() < 2 * kLeastSaved) {
     return std::nullopt;
   }
-  auto loops = find_loops(alike);
   loops.erase(
       std::remove_if(loops.begin(), loops.end(), [](const Loop& loop) { return loop.period < kLeastLayer; }),
       loops.end());
@@ -103,9 +103,10 @@ std::optional<PiecedGraph> iterations_of(const Graph& graph) {
   }
   const Graph ordered = in_order_of_loops(graph);
   const auto alike = likenesses(ordered);
-  const auto varying = varying_loops(alike);
+  auto loops = find_loops(alike);
+  const auto varying = varying_loops(loops, alike);
   if (varying.empty()) {
-    return layers_of(ordered, alike);
+    return layers_of(ordered, std::move(loops), alike);
   }
   if (is_frequent(graph.hash)) {
     return std::nullopt;

@@ -3,8 +3,8 @@
 //
 // A trace with a loop is a program as others are, with two exceptions. When a trace comes with the same iteration another number of times,
 // that number is data: from there on, traces with this loop are cut into a piece for each iteration, or for a few, which are the same few
-// programs for every number. And a long trace is cut so where that leaves less than two fifths of its calls to compile, since most of its
-// pieces are one program. A trace that comes often gets a program of its own then, which runs faster.
+// programs for every number; one that comes often gets a program of its own then, which runs faster. And a long trace is cut so, and stays
+// so, where that leaves at most two fifths of its calls to compile, since most of its pieces are one program.
 #pragma once
 
 #include "graph/pieces.h"
