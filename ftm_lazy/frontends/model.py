@@ -136,8 +136,9 @@ def _capture_module(model: nn.Module, inputs: Sequence[Any], keywords: dict[str,
         return _capture_call(_tensors_of(model), lambda tensors: _with_tensors(model, tensors), inputs, keywords)
     except ValueAsked as asked:
         try:
-            with redirect_stderr(io.StringIO()):  # it prints the graph that it did not finish, of which the error says nothing
+            with redirect_stderr(io.StringIO()) as printed:  # the graph, if it did not finish it: the error says nothing of that
                 exported = torch.export.export(model, tuple(inputs), keywords)
+            print(printed.getvalue(), end="", file=sys.stderr)  # warnings
         except Exception:  # it depends on its data in any case: the first error says so at its place
             raise asked from None
         return _capture_exported(exported)
