@@ -85,7 +85,10 @@ def test_order_instructions_set_extents():
 
 
 def test_matrix_time():
-    assert product(M7032, "f64", 7, 49, 10, False).cycles == 2 * 2 * (26 + 60)
+    assert product(M7032, "f64", 7, 48, 10, False).cycles == 2 * (26 + 60)
+    assert product(M7032, "f64", 7, 49, 10, False).cycles == 2 * (29 + 80)
+    assert product(M7032, "f64", 6, 16 * 5, 10, False).cycles == 2 * (26 + 60)
+    assert product(M7032, "f64", 6, 16 * 11, 10, False).cycles == 26 + 60 + 2 * (29 + 80)
     assert product(M7032, "f32", 6, 96, 10, False).cycles == 86
     assert product(M7032, "f32", 6, 96, 0, False).cycles == 0
     tiles = "  @tile X, am, f32, 64x64, 2, 0\n  @tile Y, am, f32, 64x64, 1, 32768\n"

@@ -4,7 +4,7 @@ Figures: Yu, Qi, Zhang, Fang, Dong et al., "Optimizing GEMM on Modern Multi-core
 which the model's free numbers (DDR bandwidth of a cluster and of a core, DMA granule) were chosen: agreement is
 calibration.  *Held-out* rows did not enter those fits, yet they are not blind: the DMA granule was settled with the
 NN rows in view, and the blocking of the 8-core rows M=144 and M=192 was chosen knowing their figures.  Left out: M=13824 N=192, whose three schemes are not described
-closely enough to write down, and fp32 N=48, because the model has one micro-kernel, of 96 columns in fp32.
+closely enough to write down, and fp32 N=48, because the model has no micro-kernel of fewer than 96 columns in fp32.
 """
 
 import pytest

@@ -179,7 +179,7 @@ def test_gather():
 
 
 @pytest.mark.parametrize("machine", FAMILY, ids=lambda machine: machine.name)
-@pytest.mark.parametrize(("m", "n", "k"), [(6, 48, 1), (6, 48, 512), (13, 100, 64), (200, 300, 77)])
+@pytest.mark.parametrize(("m", "n", "k"), [(6, 48, 1), (6, 48, 512), (6, 64, 9), (13, 100, 64), (7, 80, 5), (200, 300, 77)])
 def test_products_are_charged_what_their_expansion_takes(machine, m, n, k):
     """The closed forms are those of the published micro-kernels; see ``test_cycles_published``."""
     def counted(transposed: bool) -> float:

@@ -13,8 +13,8 @@ from typing import Any
 from ftm_backend.machine.presets import MachineParameters
 
 __all__ = [
-    "bytes_per_cycle", "dot_cycles", "even_runs", "granules", "outer_cycles", "pieces", "transfer_cycles", "transpose_cycles",
-    "windows_cycles",
+    "bytes_per_cycle", "columns_taken", "dot_cycles", "even_runs", "granules", "micro_kernels", "outer_cycles", "pieces",
+    "transfer_cycles", "transpose_cycles", "windows_cycles",
 ]
 
 DOT_COLUMNS = 8
@@ -26,19 +26,41 @@ def pieces(extent: Any, size: Any) -> Any:
     return -(-extent // size)
 
 
-def outer_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any) -> Any:
-    """``MM`` of M x N x K that accumulates in ``dtype``, by the micro-kernel of outer products.
+def micro_kernels(machine: MachineParameters, dtype: str, n: Any) -> tuple[Any, Any]:
+    """How many narrow and how many wide micro-kernels cover N columns: the fewest, and the fewest vectors.
 
-    It keeps ``mm_rows`` x ``mm_vectors`` vectors of C and takes its overhead and, for each step of K, their number
-    over the pipes.
+    One and two columns of vectors, and five where the widths are three and four, leave some of them empty.
     """
-    steps = machine.mm_rows * machine.mm_vectors / machine.fma_units
-    return pieces(m, machine.mm_rows) * pieces(n, machine.mm_columns(dtype)) * (machine.mm_overhead + steps * k)
+    vectors = pieces(n, machine.lanes(dtype))
+    if not machine.mm_wide_overhead:
+        return pieces(vectors, machine.mm_vectors), 0
+    calls = pieces(vectors, machine.mm_vectors + 1)
+    spare = calls * (machine.mm_vectors + 1) - vectors
+    narrow = spare + (calls - spare) * (spare > calls)
+    return narrow, calls - narrow
+
+
+def columns_taken(machine: MachineParameters, dtype: str, n: Any) -> Any:
+    """Columns of the micro-kernels that cover N, with those that are empty."""
+    narrow, wide = micro_kernels(machine, dtype, n)
+    return machine.lanes(dtype) * (narrow * machine.mm_vectors + wide * (machine.mm_vectors + 1))
+
+
+def outer_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any) -> Any:
+    """``MM`` of M x N x K that accumulates in ``dtype``, by the micro-kernels of outer products.
+
+    One keeps ``mm_rows`` x ``mm_vectors`` vectors of C and takes its overhead and, for each step of K, their number
+    over the pipes; the wide one keeps one vector more of each row.
+    """
+    narrow, wide = micro_kernels(machine, dtype, n)
+    step = machine.mm_rows / machine.fma_units * k
+    calls = narrow * (machine.mm_overhead + machine.mm_vectors * step)
+    return pieces(m, machine.mm_rows) * (calls + wide * (machine.mm_wide_overhead + (machine.mm_vectors + 1) * step))
 
 
 def windows_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, runs: Any, k: Any) -> Any:
     """``MMW``: as ``MM``; each of ``runs`` stretches of k through which the addresses of A step evenly ends in a branch."""
-    calls = pieces(m, machine.mm_rows) * pieces(n, machine.mm_columns(dtype))
+    calls = pieces(m, machine.mm_rows) * sum(micro_kernels(machine, dtype, n))
     return outer_cycles(machine, dtype, m, n, k) + calls * (runs - 1) * machine.branch_latency
 
 

@@ -57,18 +57,19 @@ def _cheapest(form: AttentionBackward, machine: MachineParameters, phase: Phases
 def _sizes(form: AttentionBackward, machine: MachineParameters, phase: Phases) -> Iterator[Sizes]:
     _, m, n, d, v = form.axes
     still, walked = (form.extents[a] for a in ((n, m) if phase is Keys else (m, n)))
-    width, height = machine.mm_columns(form.accumulator), machine.mm_rows
+    widths, height = machine.mm_widths(form.accumulator), machine.mm_rows
     blocks = [rules.pieces(walked, count) for count in (1, 2, 3, 4)]
     blocks += [min(walked, heights * height) for heights in (1, 4, 8, 12, 16, 24, 32)]
     factors = (form.q, form.grad) if phase is Keys else (form.k, form.v)
     plain = all(x.op == "in" for x in factors)
     moved = 2 * (form.extents[d] + form.extents[v]) * ELEMENT_BYTES[form.k.dtype]
-    counts = (1, 2, 3, rules.pieces(still, width), rules.pieces(still, 2 * width))
-    stills = (*(min(still, n) for n in (machine.lanes(form.accumulator), width, 2 * width)), *(rules.pieces(still, n) for n in counts))
+    counts = (1, 2, 3, *(rules.pieces(still, n * width) for width in widths for n in (1, 2)))
+    sizes = (machine.lanes(form.accumulator), *(n * width for width in widths for n in (1, 2)))
+    stills = (*(min(still, n) for n in sizes), *(rules.pieces(still, n) for n in counts))
     for block in dict.fromkeys(blocks):
         space = "sm" if plain and block * moved <= machine.sm_bytes else "am"
         for columns in dict.fromkeys(stills):
-            if columns <= 2 * width:
+            if columns <= 2 * widths[0]:
                 yield Sizes(columns, block, space)
 
 

@@ -47,13 +47,13 @@ def attention_plan(form: Attention, machine: MachineParameters) -> AttentionPlan
 
 def _sizes(form: Attention, machine: MachineParameters) -> Iterator[tuple[int, int, int]]:
     _, m, n, _, _ = form.axes
-    width, height = machine.mm_columns(form.accumulator), machine.mm_rows
+    widths, height = machine.mm_widths(form.accumulator), machine.mm_rows
     rows, columns = form.extents[m], form.extents[n]
     blocks = [rules.pieces(columns, count) for count in (1, 2, 3, 4)]
     blocks += [min(columns, heights * height) for heights in (4, 8, 12, 16, 24, 32)]
     for n_size in dict.fromkeys(blocks):
-        for m_size in dict.fromkeys((min(rows, width), *(rules.pieces(rows, count) for count in (1, 2, 3)))):
-            if m_size <= 2 * width:
+        for m_size in dict.fromkeys((*(min(rows, width) for width in widths), *(rules.pieces(rows, count) for count in (1, 2, 3)))):
+            if m_size <= 2 * widths[0]:
                 yield from ((m_size, n_size, parts) for parts in range(1, min(_MOST_PARTS, rules.pieces(rows, m_size)) + 1))
 
 

@@ -124,6 +124,15 @@ class Form:
             length *= self.extents[axis]
         return length if group else 0
 
+    def _beside(self, access: Affine, group: Sequence[int]) -> int:
+        """As ``run``, in either direction, of the sizes at hand."""
+        length = 1
+        for axis in reversed(group):
+            if abs(at_hand(access.coeffs[axis])) != length:
+                break
+            length *= at_hand(self.extents[axis])
+        return length
+
     def operand(self, access: Affine, dtype: str, outer: Sequence[int], inner: Sequence[int]) -> TiledOperand:
         """What the cost model must know of an operand that lies along the groups ``outer`` and ``inner``."""
         batched = any(access.coeffs[axis] for axis in self.batch)
@@ -131,7 +140,8 @@ class Form:
         sizes = prod(self.sizes(outer)), prod(self.sizes(inner))
         follows = [not group or access.coeffs[group[-1]] == size for group, size in ((inner, sizes[0]), (outer, sizes[1]))]
         whole = runs[0] == sizes[0] and follows[0], runs[1] == sizes[1] and follows[1]
-        return TiledOperand(dtype, runs, batched, whole)
+        beside = max(self._beside(access, outer), self._beside(access, inner))
+        return TiledOperand(dtype, runs, batched, whole, beside)
 
 
 def axes_of(contraction: Contraction, others: Sequence[Affine]) -> Form:

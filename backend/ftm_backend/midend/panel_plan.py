@@ -126,8 +126,8 @@ def panel_plan(problem: Problem, machine: MachineParameters) -> PanelPlan:
 
 def lies_well(problem: Problem, machine: MachineParameters) -> bool:
     """Whether B and C lie along n in memory, and n fills the micro-kernel's columns but for ``WASTE`` of them."""
-    columns, n = machine.mm_columns(problem.accumulator), prod(problem.n)
-    full = n >= (1 - WASTE) * columns * rules.pieces(n, columns)
+    n = prod(problem.n)
+    full = n >= (1 - WASTE) * rules.columns_taken(machine, problem.accumulator, n)
     return full and all(x.runs[1] >= machine.lanes(problem.accumulator) for x in (problem.b, problem.c))
 
 
@@ -203,10 +203,13 @@ class _Grid:
                  sampling: _Sampling) -> None:
         self.problem, self.machine, self.b_form = problem, machine, b_form
         self.batch = prod(problem.batch)
+        self.turn_c = problem.c.runs[1] == 0 and problem.c.runs[0] > 0
         rows, columns = groups
         accumulator = problem.accumulator
         shares = 1 if self.batch >= rows else rows
-        n_quantum = rules.DOT_COLUMNS if b_form == "dot" else machine.mm_columns(accumulator)
+        share = rules.pieces(prod(problem.n), columns)
+        n_quantum = rules.DOT_COLUMNS if b_form == "dot" else min(
+            machine.mm_widths(accumulator), key=lambda width: rules.pieces(share, width) * width)
         quanta = (machine.mm_rows, n_quantum, 16) if sampling.quanta else (1, 1, 1)
         groups_of = ((problem.m, "m", shares), (problem.n, "n", columns), (problem.k, "k", 1))
         self.cuts = tuple(
@@ -251,18 +254,22 @@ class _Grid:
 
     # --- transfers ------------------------------------------------------------------------------------
 
-    def _moving_windows(self, gsm: bool) -> Any:
-        """Cycles of the engine for the box below a block of A."""
+    def _windows_moved(self) -> tuple[Any, Any]:
+        """Bytes that DDR moves for the box below a block of A, and cycles that the engine takes for its elements."""
         p, item = self.problem, ELEMENT_BYTES[self.problem.a.dtype]
         unit, run, joined = p.a_windows[-1].unit, self.lengths[-1], np.True_
         for side, length in zip(p.a_windows[-2::-1], self.lengths[-2::-1], strict=True):
             joined = joined & (run * unit == side.unit)
             run = np.where(joined, run * length, run)
         if unit != 1:
-            moved, elements = self.block * rules.granules(self.machine, item), self.block * self.machine.dma_element_cycles
-        else:
-            moved, elements = self.block / run * rules.granules(self.machine, run * item), 0.0
-        return rules.transfer_cycles(self.machine, moved / self.rate, self.block * item / self.gsm_rate if gsm else 0.0, elements)
+            return self.block * rules.granules(self.machine, item), self.block * self.machine.dma_element_cycles
+        return self.block / run * rules.granules(self.machine, run * item), 0.0
+
+    def _moving_windows(self, gsm: bool) -> Any:
+        """Cycles of the engine for the box below a block of A."""
+        moved, elements = self._windows_moved()
+        gsm_cycles = self.block * ELEMENT_BYTES[self.problem.a.dtype] / self.gsm_rate if gsm else 0.0
+        return rules.transfer_cycles(self.machine, moved / self.rate, gsm_cycles, elements)
 
     def _share_bandwidth(self, choice: _Choice) -> None:
         """Sets each core's part of DDR and GSM: all of the traffic over that of the busiest core."""
@@ -271,31 +278,37 @@ class _Grid:
         height = self.chunks * self.mc
         even_rows = np.maximum(np.minimum(self.batch * prod(p.m) / (self.row_trips * height), rows), 1.0)
         even_columns = np.maximum(np.minimum(prod(p.n) / (self.column_trips * self.nt), columns), 1.0)
-        k, item = prod(p.k), ELEMENT_BYTES[p.a.dtype]
-        read = self.k_blocks * self.chunks * self.block if p.a_windows else k * height
-        a = read * item / (columns if choice.share == "a" else 1)
-        b = k * self.nt * item
+        if p.a_windows:
+            block = self._windows_moved()[0]
+        else:
+            block = np.minimum(*(self._moved(p.a, self.mc, self.kt, turned)[0] for turned in (False, True)))
+        a = self.k_blocks * self.chunks * block / (columns if choice.share == "a" else 1)
+        b = self.k_blocks * self._moved(p.b, self.kt, self.nt, choice.b_form != "plain")[0]
         if choice.keep:
             a, b = (a / self.column_trips, b) if choice.m_outer else (a, b / self.row_trips)
-        c = height * self.nt * (ELEMENT_BYTES[p.c.dtype] + p.epilogue_bytes)
+        c = self.chunks * self._moved(p.c, self.mc, self.nt, self.turn_c)[0] + height * self.nt * p.epilogue_bytes
         total = a * even_rows * columns + b * (1 if choice.share == "b" else rows) * even_columns + c * even_rows * even_columns
         active = total / (a + b + c)
         self.rate = np.minimum(mc.ddr_bandwidth / active, mc.core_bandwidth) / mc.clock_hz
         self.gsm_rate = mc.gsm_bytes_per_cycle / active
 
-    def _moving(self, x: Operand, first: Any, second: Any, turned: bool, gsm: bool = False) -> Any:
-        """Cycles of the engine for a block of first x second elements of an operand, rows along its other group."""
+    def _moved(self, x: Operand, first: Any, second: Any, turned: bool) -> tuple[Any, Any]:
+        """As ``_windows_moved``, for a block of first x second elements of an operand; turned: rows along its other group."""
         item = ELEMENT_BYTES[x.dtype]
-        inner, run = (first, x.runs[0]) if turned else (second, x.runs[1])
+        (inner, run), (across, beside) = ((first, x.runs[0]), (second, x.runs[1]))[:: 1 if turned else -1]
         elements = first * second
-        if run == 0:
-            each = rules.granules(self.machine, item)
-            return rules.transfer_cycles(
-                self.machine, elements * min(each, item * 4) / self.rate, 0.0, elements * self.machine.dma_element_cycles)
+        if run == 0:  # elements that are taken one by one share what DDR moves for those beside them
+            length = np.minimum(across, beside) if beside > 1 else x.beside
+            return elements / length * rules.granules(self.machine, length * item), elements * self.machine.dma_element_cycles
         whole = x.whole[0 if turned else 1]
         length = np.where(inner >= run, elements if whole else np.minimum(inner, run), np.minimum(inner, run))
-        moved = elements / length * rules.granules(self.machine, length * item)
-        return rules.transfer_cycles(self.machine, moved / self.rate, elements * item / self.gsm_rate if gsm else 0.0, 0.0)
+        return elements / length * rules.granules(self.machine, length * item), 0.0
+
+    def _moving(self, x: Operand, first: Any, second: Any, turned: bool, gsm: bool = False) -> Any:
+        """Cycles of the engine for such a block."""
+        moved, elements = self._moved(x, first, second, turned)
+        gsm_cycles = first * second * ELEMENT_BYTES[x.dtype] / self.gsm_rate if gsm and x.runs[0 if turned else 1] else 0.0
+        return rules.transfer_cycles(self.machine, moved / self.rate, gsm_cycles, elements)
 
     # --- one choice -----------------------------------------------------------------------------------
 
@@ -321,7 +334,7 @@ class _Grid:
             size = self.kt * self.nt * ELEMENT_BYTES[p.b.dtype]
             load_b = load_b + rules.transfer_cycles(mc, 0.0, size * np.minimum(self.rows, choice.row_groups)
                                                     / mc.gsm_bytes_per_cycle, 0.0)
-        turn_c = p.c.runs[1] == 0 and p.c.runs[0] > 0
+        turn_c = self.turn_c
         store = self._moving(p.c, self.mc, self.nt, turn_c) + self.mc * self.nt * p.epilogue_bytes / self.rate
         store = store + mc.dma_latency * p.epilogue_tiles
 
@@ -400,7 +413,7 @@ class _Grid:
         p, mc = self.problem, self.machine
         item = ELEMENT_BYTES[p.a.dtype]
         c_tile = slot_bytes(self.mc, self.nt, ELEMENT_BYTES[p.accumulator])
-        turned = 2 if p.c.runs[1] == 0 and p.c.runs[0] > 0 else 0
+        turned = 2 if self.turn_c else 0
         kept = np.where(self.k_blocks == 1, 2, self.k_blocks)
         b_slots = kept if choice.keep and not choice.m_outer else 2
         if choice.b_form == "turned":

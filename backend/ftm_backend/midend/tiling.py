@@ -48,6 +48,8 @@ class Operand:
     """Whether it changes with the batch dimensions."""
     whole: tuple[bool, bool] = (False, False)
     """For each group: whether a block that takes all of it is contiguous from one step of the other group to the next."""
+    beside: int = 1
+    """Elements that lie beside each other along one of its groups, in either direction."""
 
 
 @dataclass(frozen=True)

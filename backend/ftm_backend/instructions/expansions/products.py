@@ -32,22 +32,34 @@ def windows(u: Unit, a: np.ndarray, offsets: np.ndarray, runs: int, b: np.ndarra
 
 
 def _outer(u: Unit, m: int, element_of_a: Callable[[int, int], Vector], runs: int, b: np.ndarray, c: np.ndarray) -> None:
-    """A block of C stays in registers; for each k a row of B is loaded and elements of A are broadcast."""
-    machine = u.machine
+    """A block of C stays in registers; for each k a row of B is loaded and elements of A are broadcast.
+
+    Blocks of two widths cover the columns, the narrow ones first.
+    """
+    rows, first = u.machine.mm_rows, 0
     k, n = b.shape
-    rows, columns = machine.mm_rows, machine.mm_vectors * u.lanes
-    for block in u.loop(-(-m // rows) * -(-n // columns)):
-        top, left = (block // -(-n // columns)) * rows, (block % -(-n // columns)) * columns
-        places = [(i, left + j * u.lanes) for i in range(top, top + rows) for j in range(machine.mm_vectors)]
-        sums = [_load(u, c, i, j) for i, j in places]
-        for step in u.loop(k):
-            parts = [u.load(b[step], left + j * u.lanes) for j in range(machine.mm_vectors)]
-            wide = [u.broadcast(element_of_a(i, step)) for i in range(top, top + rows)]
-            sums = [u.fma(wide[number // machine.mm_vectors], parts[number % machine.mm_vectors], total)
-                    for number, total in enumerate(sums)]
-        u.branches(runs - 1)
-        for (i, j), total in zip(places, sums, strict=True):
-            _store(u, total, c, i, j)
+    for vectors, count in _widths(u, n):
+        for block in u.loop(-(-m // rows) * count):
+            top, left = (block // count) * rows, first + (block % count) * vectors * u.lanes
+            places = [(i, left + j * u.lanes) for i in range(top, top + rows) for j in range(vectors)]
+            sums = [_load(u, c, i, j) for i, j in places]
+            for step in u.loop(k):
+                parts = [u.load(b[step], left + j * u.lanes) for j in range(vectors)]
+                wide = [u.broadcast(element_of_a(i, step)) for i in range(top, top + rows)]
+                sums = [u.fma(wide[number // vectors], parts[number % vectors], total) for number, total in enumerate(sums)]
+            u.branches(runs - 1)
+            for (i, j), total in zip(places, sums, strict=True):
+                _store(u, total, c, i, j)
+        first += count * vectors * u.lanes
+
+
+def _widths(u: Unit, n: int) -> list[tuple[int, int]]:
+    """Vectors of each row that a block has, and how many such blocks cover n columns."""
+    vectors, narrow = -(-n // u.lanes), u.machine.mm_vectors
+    wide = narrow + bool(u.machine.mm_wide_overhead)
+    calls = -(-vectors // wide)
+    spare = min(calls * wide - vectors, calls) if wide > narrow else calls
+    return [(narrow, spare), (wide, calls - spare)]
 
 
 def dot_products(u: Unit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:

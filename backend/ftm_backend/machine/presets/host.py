@@ -21,6 +21,7 @@ PARAMETERS = MachineParameters(
     mm_rows=14,                    # the emulator's 14x32 fp32 micro-kernel
     mm_vectors=2,
     mm_overhead=40,                # [I]
+    mm_wide_overhead=0,
     mm_transpose_cycles=1.3,       # measured: packing a transposed B
     ddr_bandwidth=60e9,            # measured, two cores
     core_bandwidth=35e9,           # measured: 30 GB/s from DDR to 50 from L3

@@ -49,6 +49,8 @@ class MachineParameters:
     """Vectors of each row of C that the micro-kernel holds."""
     mm_overhead: int
     """Cycles of a micro-kernel call that do not depend on K (fill, drain, write back)."""
+    mm_wide_overhead: int
+    """As ``mm_overhead``, of a second micro-kernel that holds one vector more of each row; 0: there is none."""
     mm_transpose_cycles: float
     """Cycles for each element that TRANS moves; tiling also takes it for each element of B that MM.TB reads, which
     the cycle model knows better."""
@@ -87,8 +89,13 @@ class MachineParameters:
         return self.vector_bytes // ELEMENT_BYTES[dtype]
 
     def mm_columns(self, dtype: str) -> int:
-        """Columns of C that the matrix micro-kernel computes at once, accumulating in ``dtype``."""
+        """Columns of C that the matrix micro-kernel, the narrower one, computes at once, accumulating in ``dtype``."""
         return self.mm_vectors * self.lanes(dtype)
+
+    def mm_widths(self, dtype: str) -> tuple[int, ...]:
+        """Columns of each of the micro-kernels, the widest first."""
+        narrow = self.mm_columns(dtype)
+        return (narrow + self.lanes(dtype), narrow) if self.mm_wide_overhead else (narrow,)
 
     def peak_flops(self, dtype: str, cores: int = 1) -> float:
         """Floating-point operations per second of ``cores`` cores when every FMA pipe is busy."""
