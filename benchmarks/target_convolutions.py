@@ -77,7 +77,8 @@ class Convolution:
         machine = presets.load(self.machine)
         pixels = self.images * self.out**2
         weights = self.filters * self.channels * self.window**2
-        read = self.side if self.window >= self.stride else self.out  # pixels between the windows need not move
+        whole = self.window >= self.stride or self.direction == "input"
+        read = self.side if whole else self.out  # pixels between the windows need not be read; a gradient has zeros there
         least = 4 * (self.images * self.channels * read**2 + weights + self.filters * pixels)
         bandwidth = min(machine.ddr_bandwidth, self.cores * machine.core_bandwidth)
         return max(2 * pixels * weights / machine.peak_flops("f32", self.cores), least / bandwidth)

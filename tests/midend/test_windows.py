@@ -13,7 +13,9 @@ from torch.nn import functional
 
 from ftm_backend import isa
 from ftm_backend.linalg.affine import Affine
+from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Value
 from ftm_backend.machine import Machine, presets
+from ftm_backend.midend.contraction_form import axes_of, match
 from ftm_backend.midend.windows import Side, windows
 from midend.contraction_programs import assembly, product, tensor, zeros
 from midend.test_conv import SHAPES, forward, tensors
@@ -95,3 +97,21 @@ def test_gradients_of_a_convolution(cores: int) -> None:
         with Machine(cores=cores, checked=True) as emulator:
             (got,) = emulator.load(isa.assemble(target_convolutions.compiled(row))).run(inputs, [])
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_taps_of_overlapping_windows_stay_in_one_block() -> None:
+    """Beside weights whose taps lie outermost, k is still walked channel by channel: a box then serves all taps of a window."""
+    shape = Statement("linalg.generic", (4, 8, 6, 6, 16, 3, 3), (False,) * 4 + (True,) * 3, [], [], [])
+    image, weight = Value("f32", (4, 16, 8, 8)), Value("f32", (3, 3, 16, 8))
+    a = Operand(image, Affine(0, (1024, 0, 8, 1, 64, 8, 1)))
+    b = Operand(weight, Affine(0, (0, 1, 0, 0, 8, 384, 128)))
+    made = Value("f32", (4, 8, 6, 6))
+    factors = Node("in", "f32", (), a), Node("in", "f32", (), b)
+    index = Affine(0, (288, 36, 6, 1, 0, 0, 0))
+    shape.operands[:] = [a, b]
+    shape.results[:] = [Result(made, index, (), Node("arith.mulf", "f32", factors), "sum", Node("constant", "f32", (), 0))]
+    found = match(shape)
+    assert found is not None
+    taps_last, taps_first = (axes_of(found, [], boxes=boxes) for boxes in (True, False))
+    assert [taps_last.accesses[0].coeffs[axis] for axis in taps_last.k] == [64, 8, 1]
+    assert [taps_first.accesses[1].coeffs[axis] for axis in taps_first.k] == [384, 128, 8]

@@ -144,12 +144,13 @@ class Form:
         return TiledOperand(dtype, runs, batched, whole, beside)
 
 
-def axes_of(contraction: Contraction, others: Sequence[Affine]) -> Form:
+def axes_of(contraction: Contraction, others: Sequence[Affine], boxes: bool = False) -> Form:
     """Sorts the loops into groups, outermost first, and merges neighbours that every access walks as one.
 
     Args:
         contraction: gives the accesses of A, B and C.
         others: further accesses over the same loops (stores, epilogue operands).
+        boxes: whether windows that overlap are read where they lie together: the taps of one then stay in one block of k.
     """
     loops = contraction.statement.loops
     accesses = [contraction.a.index, contraction.b.index, contraction.statement.results[0].index, *others]
@@ -158,15 +159,30 @@ def axes_of(contraction: Contraction, others: Sequence[Affine]) -> Form:
         if extent != 1:
             groups[contraction.group_of(loop)].append(loop)
 
+    overlapping = [x for x in accesses[:2] if boxes and _overlaps(x, loops)]
+    sums = overlapping if len(overlapping) == 1 else accesses[:2]
+
     def far(loop: int) -> int:
-        # Results are walked in their own order; reduced loops in the order of the operand they stride most.
+        # Results are walked in their own order; reduced loops in the order of the operand they stride most, or of
+        # that whose windows overlap.
         reduced = contraction.statement.reduced[loop]
-        return max(abs(at_hand(x.coeffs[loop])) for x in accesses[:2]) if reduced else abs(at_hand(accesses[2].coeffs[loop]))
+        return max(abs(at_hand(x.coeffs[loop])) for x in sums) if reduced else abs(at_hand(accesses[2].coeffs[loop]))
 
     for members in groups.values():
         members.sort(key=far, reverse=True)
     extents, axes, over_axes = merge_loops(loops, groups, accesses)
     return Form(extents, **axes, accesses=over_axes)
+
+
+def _overlaps(access: Affine, loops: Sequence[int]) -> bool:
+    """Whether different places of the loops are one element."""
+    walked = sorted((abs(at_hand(c)), at_hand(n)) for c, n in zip(access.coeffs, loops, strict=True) if at_hand(c) and at_hand(n) > 1)
+    reach = 0
+    for stride, extent in walked:
+        if stride <= reach:
+            return True
+        reach += stride * (extent - 1)
+    return False
 
 
 def merge_loops(

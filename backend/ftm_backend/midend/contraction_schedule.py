@@ -71,7 +71,7 @@ def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Sch
     if contraction is None:
         raise ValueError(f"{statements[0].op} over {statements[0].loops} is not a contraction of the matrix unit")
     epilogue = read_epilogue(contraction, statements[1:])
-    form = axes_of(contraction, _others(contraction, epilogue))
+    form = axes_of(contraction, _others(contraction, epilogue), boxes=machine.dma_overlaps)
     if epilogue.positions:
         form = _single_axes(form)
     straight = (form, contraction.a, contraction.b)
