@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
 
 from ftm_backend.instructions import costs
 from ftm_backend.instructions.expansions import moving, products
-from ftm_backend.instructions.expansions.unit import Unit
+from ftm_backend.instructions.expansions.unit import Unit, Vector
 from ftm_backend.instructions.table import BY_NAME
 from ftm_backend.machine import Machine, cycles_cost, presets, rules
 from machine.machine_programs import run_text
@@ -111,11 +112,11 @@ def test_merge(a, b):
 
 
 @pytest.mark.parametrize("token", ["f64", "f32", "f16", "i64", "u8"])
-@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (16, 16), (33, 7), (5, 130)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (16, 16), (33, 7), (5, 130), (70, 129)])
 def test_transpose(token, rows, columns):
     x = numbers(token, rows, columns, edges=True)
     text = programs(f"@in b0, {token}, {rows}x{columns}\n@out o0, {token}, {columns}x{rows}\n",
-                    tile("X", token, rows, columns, 0) + tile("Y", token, columns, rows, 65536) + load("X", "b0", rows, columns)
+                    tile("X", token, rows, columns, 0) + tile("Y", token, columns, rows, 131072) + load("X", "b0", rows, columns)
                     + "    TRANS X, Y\n" + store("Y", "o0", columns, rows))
     y = np.empty((columns, rows), x.dtype)
     BY_NAME["TRANS"].macro.function(unit(token), x, y)
@@ -164,6 +165,26 @@ def test_scatter_with_arithmetic(token, operation):
     places = index * columns + np.arange(columns)
     BY_NAME["DSC"].macro.function(unit(token), operation, x, flat := a.ravel().copy(), places)
     np.testing.assert_array_equal(flat.reshape(a.shape), run_text(MACHINE, text, [x, index, a])[0])
+
+
+@pytest.mark.parametrize(("dims", "sides"), [
+    ("5@7 7@1 | 3@35", "5@0 4@2 | 5@7 7@1"), ("4@9 3@2 | 2@1 3@36", "3@1 7@1 | 4@9 9@1"), ("9@1 | 4@9", "3@0 7@1 | 4@9 9@1"),
+    ("2@20 | 10@-1", "2@1 3@1 | 4@5 5@1"),
+])
+def test_load_with_a_border(dims, sides):
+    sizes = [[tuple(map(int, pair.split("@"))) for pair in side.split()] for side in (*dims.split("|"), *sides.split("|"))]
+    (rows, columns), inside, whole = [prod(n for n, _ in side) for side in sizes[:2]], *([n for n, _ in side] for side in sizes[2:])
+    first = 9 if "-" in dims else 0
+    places = np.full((1,), first)
+    for extent, stride in (*sizes[0], *sizes[1]):
+        places = (places[..., None] + np.arange(extent) * stride).reshape(*places.shape, extent)
+    a = numbers("f32", 3 * prod(inside))
+    text = programs(f"@in b0, f32, {a.size}\n@out o0, f32, {rows}x{columns}\n", tile("Y", "f32", rows, columns, 0)
+                    + f"    DLB b0[{first}], {dims}, {sides}, Y\n    DWAIT Y\n" + store("Y", "o0", rows, columns))
+    y = np.empty((rows, columns), np.float32)
+    BY_NAME["DLB"].macro.function(unit("f32"), a, places.reshape(rows, columns), inside, [b for _, b in sizes[2]], whole, y)
+    np.testing.assert_array_equal(y, run_text(MACHINE, text, [a])[0])
+    assert (y == 0).any()
 
 
 def test_gather():
@@ -235,6 +256,44 @@ def test_what_is_counted_dry_is_what_is_executed(name):
         BY_NAME[name].macro.function(u, *operands)
         taken.append(u.cycles)
     assert taken[0] == taken[1] > 0
+
+
+class Watched(Unit):
+    """Counts the registers of what it executes: vectors that were computed and will be read."""
+
+    def __init__(self, dtype: str) -> None:
+        super().__init__(M7032, dtype, costs.cost, dry=True)
+        self._events: list[tuple[Vector, tuple[Vector, ...]]] = []
+
+    def _do(self, unit, latency, value, *sources, count=1):
+        self._events.append((super()._do(unit, latency, value, *sources, count=count), sources))
+        return self._events[-1][0]
+
+    def constant(self, value):
+        self._events.append((super().constant(value), ()))
+        return self._events[-1][0]
+
+    def registers(self) -> int:
+        last = {id(source): at for at, (_, sources) in enumerate(self._events) for source in sources}
+        alive = most = 0
+        for at, (result, sources) in enumerate(self._events):
+            alive -= sum(last[source] == at for source in {id(source) for source in sources})
+            alive += id(result) in last
+            most = max(most, alive)
+        return most
+
+
+@pytest.mark.parametrize(("name", "dtype", "operands"), [
+    ("MM", "f64", ((12, 9), (9, 96), (12, 96), False)), ("MM", "f64", ((12, 40), (16, 40), (12, 16), True)),
+    ("TRANS", "f64", ((32, 32), (32, 32))), ("TRANS", "f32", ((64, 64), (64, 64))), ("TRANS", "f16", ((128, 64), (64, 128))),
+    ("TRANS", "i8", ((128, 128), (128, 128))), ("SCAN", "f64", ("LSE", (4, 64), (4,), (4, 64), False)),
+    ("SCAN", "f64", ("LSE", (4, 64), (64,), (4, 64), True)), ("SORT", "i64", ((3, 512), (3, 512))), ("SORT", "i64", ((3, 512), (3, 20))),
+    ("MERGE", "i64", ((3, 100), (3, 60), (3, 160))), ("DSC", "f64", ("MIN", (7, 90), (900,), np.arange(630).reshape(7, 90))),
+])
+def test_expansions_keep_to_the_registers(name, dtype, operands):
+    u = Watched(dtype)
+    BY_NAME[name].macro.function(u, *(np.zeros(o, TOKENS[dtype]) if isinstance(o, tuple) else o for o in operands))
+    assert 2 < u.registers() <= M7032.vector_registers
 
 
 def test_costs_grow_with_the_work():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 from ftm_backend.instructions import table
-from ftm_backend.instructions.expansions.body import SEEDS, Body, Value
+from ftm_backend.instructions.expansions.body import SEEDS, Body, Operation, Value
 from ftm_backend.instructions.instruction import SAME, Cost, Instruction
 from ftm_backend.instructions.types import BY_SUFFIX
 
@@ -33,6 +34,15 @@ def expansion(row: Instruction, suffix: str, whole: bool = False) -> Body:
     return body
 
 
+def steps(row: Instruction, suffix: str) -> Iterator[tuple[Operation, Cost, int]]:
+    """The operations of a macro for a vector of its own type: each with what it costs, and how many vectors it needs as its elements may
+    be wider."""
+    own = max(BY_SUFFIX[suffix if operand.kind == SAME else operand.kind].bytes for operand in row.operands)
+    for operation in expansion(row, suffix).operations:
+        each = _SEED if operation.name in SEEDS else cost(operation.name, operation.type)
+        yield operation, each, max(1, operation.bytes // own)
+
+
 @cache
 def cost(name: str, suffix: str) -> Cost:
     """The cost of map operation ``name`` on type ``suffix``, for each vector of as many lanes as elements of that type have.
@@ -45,12 +55,10 @@ def cost(name: str, suffix: str) -> Cost:
         return row.cost
     taken: dict[str, int] = {}
     ready: dict[int, int] = {}
-    own = max(BY_SUFFIX[suffix if operand.kind == SAME else operand.kind].bytes for operand in row.operands)
     longest = 0
-    for operation in expansion(row, suffix).operations:
-        each = _SEED if operation.name in SEEDS else cost(operation.name, operation.type)
+    for operation, each, vectors in steps(row, suffix):
         for unit, count in each.slots:
-            taken[unit] = taken.get(unit, 0) + count * max(1, operation.bytes // own)
+            taken[unit] = taken.get(unit, 0) + count * vectors
         start = max((ready.get(source.number, 0) for source in operation.sources if isinstance(source, Value)), default=0)
         ready[operation.result.number] = start + each.latency
         longest = max(longest, start + each.latency)

@@ -1,4 +1,4 @@
-"""What one tile instruction costs on a machine: transfers, matrix products, maps, and what else is a macro.
+"""What one tile instruction costs on a machine: transfers, matrix products, and what else is a macro; ``cycles_map`` knows maps.
 
 Pure functions of extents and ``MachineParameters``; the timelines are in ``cycles_timeline``.  All results
 are *modelled*.  Macros cost what their expansions do (``instructions.expansions``); matrix products and transposition are charged
@@ -17,9 +17,8 @@ import numpy as np
 
 from ftm_backend.instructions import costs
 from ftm_backend.instructions.expansions.unit import Unit
-from ftm_backend.instructions.table import ACCESSES, BY_NAME, INSTRUCTIONS
-from ftm_backend.instructions.types import BY_NUMBER, BY_TOKEN, FLOATS
-from ftm_backend.isa.layout import OPERAND_KINDS
+from ftm_backend.instructions.table import BY_NAME
+from ftm_backend.instructions.types import BY_TOKEN
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import MachineParameters
 
@@ -154,89 +153,3 @@ def _counted(machine: MachineParameters, name: str, dtype: str, *operands: Any) 
     unit = Unit(machine, dtype, costs.cost, dry=True)
     macro.function(unit, *operands)
     return unit.cycles
-
-
-@dataclass(frozen=True, slots=True)
-class MapCost:
-    """What a map body costs: cycles for each vector, once, for each row, and at the end.
-
-    flops: operations for each element.  peak: operations a cycle when every pipe is busy.  gathers: (buffer, bytes of
-    an element) of what DMA fetches for the map.
-    """
-
-    interval: float
-    prologue: int
-    row_cycles: float
-    final_cycles: float
-    lanes: int
-    flops: int
-    peak: int
-    gathers: tuple[tuple[int, int], ...] = ()
-
-    def work(self, rows: int, columns: int) -> Work:
-        """The cost over ``rows`` x ``columns`` elements."""
-        if rows == 0 or columns == 0:
-            return Work(0.0, 0, 0.0)
-        vectors = -(-rows // self.lanes) if columns == 1 else rows * -(-columns // self.lanes)
-        cycles = self.prologue + self.interval * vectors + self.final_cycles
-        if columns > 1:
-            cycles += self.row_cycles * rows
-        flops = self.flops * rows * columns
-        return Work(cycles, flops, flops / self.peak)
-
-
-_SOURCES, _BUFFER = 5, 14
-"""Where the record of a map operation holds its sources, three fields each, and the buffer of a gather."""
-
-_INPUT, _RESULT = OPERAND_KINDS.index("INPUT"), OPERAND_KINDS.index("RESULT")
-
-
-def map_cost(machine: MachineParameters, record: Sequence[int], sections: dict[str, list[Any]]) -> MapCost:
-    """Schedules a map body: the initiation interval from the slots, the prologue from the critical path."""
-    first_input, inputs, first_output, outputs, first_op, ops = record[:6]
-    operations = sections["map_ops"][first_op : first_op + ops]
-    taken = {"VMAC": 0, "VMAC1": 0, "VIEU": 0, "VLDST": 0}
-    gathers = []
-    widest, flops = 1, 0
-    ready: dict[tuple[int, int], int] = {}
-    longest = 0
-    for entry in sections["map_inputs"][first_input : first_input + inputs]:
-        widest = max(widest, BY_NUMBER[entry[2]].bytes)
-        if ACCESSES[entry[1]] in ("full", "row"):
-            taken["VLDST"] += 1
-    for number, operation in enumerate(operations):
-        row = INSTRUCTIONS[operation[0]]
-        sources = [operation[_SOURCES + 3 * s : _SOURCES + 3 * s + 3] for s in range(3)]
-        element = BY_NUMBER[operation[1]]
-        widest = max(widest, element.bytes)
-        cost = costs.cost(row.name, element.suffix if row.types else "")
-        for unit, count in cost.slots:
-            taken[unit] += count
-        if cost.model == "gather":
-            gathers.append((operation[_BUFFER], element.bytes))
-        start = max((ready.get((kind, index), machine.vector_load_latency if kind == _INPUT else 0)
-                     for kind, _, index in sources), default=0)
-        ready[_RESULT, number] = start + cost.latency
-        longest = max(longest, start + cost.latency)
-        if row.family in ("map arithmetic", "map math") and row.name != "VMOV":
-            if element.suffix in FLOATS:
-                flops += 2 if row.name == "VFMA" else 1
-    row_cycles = final_cycles = 0.0
-    for entry in sections["map_outputs"][first_output : first_output + outputs]:
-        widest = max(widest, BY_NUMBER[entry[4]].bytes)
-        scope = entry[1]
-        if scope == 0:
-            taken["VLDST"] += 1
-        else:
-            taken["VMAC"] += 1
-            row_cycles += machine.reduce_cycles if scope == 1 else 0.0
-            final_cycles += machine.reduce_cycles if scope == 3 else 0.0
-            flops += 1
-    interval = max(
-        (taken["VMAC"] + taken["VMAC1"]) / machine.fma_units, float(taken["VMAC1"]), float(taken["VIEU"]),
-        taken["VLDST"] / machine.vector_memory_ports, 1.0,
-    )
-    prologue = max(longest, machine.vector_load_latency) + machine.vector_store_latency
-    lanes = max(1, machine.vector_bytes // widest)
-    return MapCost(interval, prologue, row_cycles, final_cycles, lanes, flops, 2 * machine.fma_units * lanes,
-                   tuple(gathers))

@@ -18,6 +18,7 @@ from ftm_backend.machine import cycles_cost as cost
 from ftm_backend.machine import rules
 from ftm_backend.machine.cycles_events import Compute, Dma, Enter, Event, Slot, Wait
 from ftm_backend.machine.cycles_jump import Jumper, is_steady
+from ftm_backend.machine.cycles_map import map_cost
 from ftm_backend.machine.presets import MachineParameters
 
 _OP = OPCODES
@@ -43,7 +44,7 @@ class Decoded:
         self.functions = self.sections["functions"]
         self.names = [self.string(f[0]) for f in self.functions]
         self.code = self.sections["instructions"]
-        self.maps = [cost.map_cost(machine, record, self.sections) for record in self.sections["maps"]]
+        self.maps = [map_cost(machine, record, self.sections) for record in self.sections["maps"]]
         self.in_gsm = [tile[2] == SPACES["gsm"] for tile in self.sections["tiles"]]
         self.bounds = {label[1]: label[3] for label in self.sections["labels"]}
         self._steady: dict[int, bool] = {}

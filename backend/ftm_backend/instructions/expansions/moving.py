@@ -1,4 +1,4 @@
-"""TRANS, and what DMA engines that only copy need the core for: stores and scatters with arithmetic, gathers in maps."""
+"""TRANS; loads with a border; and what DMA engines that only copy need the core for: combining stores and scatters, gathers in maps."""
 
 from __future__ import annotations
 
@@ -9,35 +9,82 @@ import numpy as np
 from ftm_backend.instructions.expansions.rows import combine
 from ftm_backend.instructions.expansions.unit import Unit, Vector
 
+HELD = 5
+"""Rounds of exchanges that are done in registers, between 2 ** HELD vectors."""
+
 
 def transpose(u: Unit, x: np.ndarray, y: np.ndarray) -> None:
-    """Blocks of as many rows as a vector has lanes: neighbours at distance 1, 2, 4, ... swap halves of their lanes."""
+    """Blocks of as many rows as a vector has lanes: neighbours at distance 1, 2, 4, ... swap halves of their lanes.
+
+    Blocks of more rows than registers hold go through the scratchpad once more: first rows far apart exchange theirs.
+    """
     rows, columns = x.shape
     down, right = -(-rows // u.lanes), -(-columns // u.lanes)
+    near = min(u.lanes, 1 << HELD)
     for block in u.loop(down * right):
         top, left = block // right * u.lanes, block % right * u.lanes
-        group = [u.load(_line(x, top + i), left) for i in range(u.lanes)]
-        half = u.lanes // 2
-        while half:
-            group = _swapped(u, group, half)
-            half //= 2
-        for i, v in enumerate(group):
-            u.store(v, _line(y, left + i), top)
+        rows_of_x, rows_of_y = ([_line(m, first + i) for i in range(u.lanes)] for m, first in ((x, top), (y, left)))
+        if near == u.lanes:
+            _exchange(u, rows_of_x, left, rows_of_y, top, 1)
+            continue
+        between = list(np.empty((u.lanes, u.lanes), x.dtype))
+        for first in u.loop(near):
+            _exchange(u, rows_of_x[first::near], left, between[first::near], 0, near)
+        for part in u.loop(u.lanes // near):
+            lines = slice(part * near, (part + 1) * near)
+            _exchange(u, between[lines], 0, rows_of_y[lines], top, 1)
 
 
-def _swapped(u: Unit, group: Sequence[Vector], half: int) -> list[Vector]:
+def _exchange(u: Unit, sources: Sequence[np.ndarray], at: int, targets: Sequence[np.ndarray], to: int, apart: int) -> None:
+    """All rounds between rows that lie ``apart``: from element ``at`` of the sources to element ``to`` of the targets."""
+    group = [u.load(row, at) for row in sources]
+    half = len(group) // 2
+    while half:
+        group = _swapped(u, group, half, half * apart)
+        half //= 2
+    for v, row in zip(group, targets, strict=True):
+        u.store(v, row, to)
+
+
+def _swapped(u: Unit, group: Sequence[Vector], half: int, distance: int) -> list[Vector]:
     result = list(group)
-    low = (u.numbers & half) == 0
-    for i in range(u.lanes):
+    low = (u.numbers & distance) == 0
+    for i in range(len(group)):
         if not i & half:
             a, b = group[i], group[i + half]
-            result[i] = u.shuffle(np.where(low, u.numbers, u.lanes + u.numbers - half), a, b)
-            result[i + half] = u.shuffle(np.where(low, u.numbers + half, u.lanes + u.numbers), a, b)
+            result[i] = u.shuffle(np.where(low, u.numbers, u.lanes + u.numbers - distance), a, b)
+            result[i + half] = u.shuffle(np.where(low, u.numbers + distance, u.lanes + u.numbers), a, b)
     return result
 
 
 def _line(matrix: np.ndarray, i: int) -> np.ndarray:
     return matrix[i] if i < matrix.shape[0] else np.zeros(matrix.shape[1], matrix.dtype)
+
+
+def load_bordered(
+    u: Unit,
+    a: np.ndarray,
+    places: np.ndarray,
+    inside: Sequence[int],
+    before: Sequence[int],
+    whole: Sequence[int],
+    y: np.ndarray,
+) -> None:
+    """DLB, of the elements that ``places`` number in a buffer seen with its border: of the last dimensions ``inside`` are in memory,
+    ``before`` lie ahead of them and ``whole`` are all.
+
+    DMA alone does it, from two sources: what lies inside it takes from the buffer, the rest from one zero, by steps of 0.  Pieces of two
+    dimensions each are a chain of transfers, in which the next is fetched while one moves; so all elements take the same time.
+    """
+    source, within, rest, stride = np.zeros_like(places), np.full(places.shape, True), places, 1
+    for count, first, extent in zip(reversed(inside), reversed(before), reversed(whole), strict=True):
+        x, rest = rest % extent - first, rest // extent
+        within &= (x >= 0) & (x < count)
+        source += x * stride
+        stride *= count
+    source += rest * stride
+    y[within] = a[source[within]]
+    y[~within] = 0
 
 
 def store_combined(u: Unit, operation: str, x: np.ndarray, a: np.ndarray, places: np.ndarray) -> None:

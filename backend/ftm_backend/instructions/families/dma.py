@@ -50,6 +50,7 @@ INSTRUCTIONS = (
             {"b0": ("f32", (2, 2), [1, 2, 3, 4])},
             {"o0": ("f32", (4, 4), [0, 0, 0, 0, 0, 1, 2, 0, 0, 3, 4, 0, 0, 0, 0, 0])},
         ),
+        macro=Macro("moving.load_bordered"),
     ),
     Instruction(
         "DST", "dma", (Operand("X", SLOT), Operand("a", ADDRESS), Operand("dims", DIMS)),

@@ -16,6 +16,7 @@ PARAMETERS = MachineParameters(
     sm_bytes=256 * 1024,           # [I]
     gsm_bytes=4 * 1024 * 1024,     # [I] a share of the last-level cache
     vector_bytes=64,               # AVX-512; on AVX2 the same tiles run in smaller blocks
+    vector_registers=32,           # AVX-512
     fma_units=1,                   # one 512-bit pipe, or two of 256 bits
     vector_memory_ports=2,         # AVX2
     mm_rows=14,                    # the emulator's 14x32 fp32 micro-kernel

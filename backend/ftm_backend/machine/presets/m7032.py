@@ -15,6 +15,7 @@ PARAMETERS = MachineParameters(
     sm_bytes=64 * 1024,            # [S]
     gsm_bytes=6 * 1024 * 1024,     # [S]
     vector_bytes=128,              # [S] 16 lanes of 64 bits
+    vector_registers=64,           # [S]
     fma_units=3,                   # [S]
     vector_memory_ports=2,         # [S]
     mm_rows=6,                     # [S] 6x48 fp64 micro-kernel

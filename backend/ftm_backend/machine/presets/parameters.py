@@ -38,6 +38,8 @@ class MachineParameters:
 
     vector_bytes: int
     """Width of a vector register."""
+    vector_registers: int
+    """Vector registers: what a loop over vectors keeps beyond them is stored and loaded."""
     fma_units: int
     """Vector multiply-add pipes: slots VMAC1..n."""
     vector_memory_ports: int
