@@ -35,7 +35,7 @@ def loops(b):
         height = b.max(b.min(b.sub(40, b.mul(i, 4)), 4), 1)
         at = b.add(b.mul(i, b.rem(j, 5)), b.sub(b.div(b.mul(j, 7), b.num_cores()), b.mul(b.core_id(), 3)))
         b.load(b.buffer("b0", "f32", 64), b.rem(at, 8), X, 0, [height, 2, 4], [8, 4, 1], 1)
-        b.store(X, 0, b.buffer("o0", "f32", 64), b.div(at, 9), [height, 1, 8], [-8, 0, 1], 2, accumulate=True)
+        b.store(X, 0, b.buffer("o0", "f32", 64), b.div(at, 9), [height, 1, 8], [-8, 0, 1], 2)
 
 
 def branches(b):

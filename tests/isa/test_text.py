@@ -43,7 +43,7 @@ CANONICAL = """\
   [r7] @map 0 x 0 -> S:v0
       VMOV.F32 nan, v0
     @endmap
-    DST.ADD X[r5], o0[r3], 16@64 | 64@1
+    DST X[r5], o0[r3], 16@64 | 64@1
     DSC.MAX X, X, t0[0], 10 | 10@1
   [r7] SBR LOOP_kernel_0_0
   BB_end:

@@ -85,7 +85,7 @@ def test_the_text_is_right():
     ("    SCID r1", "    DLD b0[0], 1 | 64@1, X", "of the form 16@64", "1 |"),
     ("    SCID r1", "    DST X, b0[0], 1@1 | 64@1", "is an input and cannot be written", "b0"),
     ("    SCID r1", "    DST X, k0[0], 1@1 | 1@1", "is a constant", "k0"),
-    ("    SCID r1", "    DST.MAX X, o0[0], 1@1 | 1@1", "does not take .MAX there; its suffixes, in this order: .ADD", "DST"),
+    ("    SCID r1", "    DST.MAX X, o0[0], 1@1 | 1@1", "DST does not take .MAX there; its suffixes, in this order: none", "DST"),
     ("    SCID r1", "    DGA b0[0], S, 64 | 1@1, X", "row indices are i64 or i32", "S"),
     ("    SCID r1", "    DGA b0[0], I, 64@1 | 1@1, X", "of the form 1024", "64@1"),
     ("    SCID r1", "    DGA b0[0], I, 64 | 65@1, X", "exceed tile X", "64 |"),
@@ -146,7 +146,7 @@ def test_refused_with_reason_and_place(line, replacement, message, caret):
     "DLD u0[0], 64@1 | 1@1, J",                         # i8 and u8 are one type to transfers
     "DLD b0[0], 64@0 | 64@1, X", "DLD b0[4095], 1@0 | 64@-64, X", "DLD b0[r1], r2@r3 | s1@-1, X[r4-1]",
     "DLD b0[5000], 0@1 | 64@1, X",                      # nothing is transferred
-    "DST.ADD X, t0[0], 1@1 | 64@1", "DSC.MIN X, I, o0[r1], r2 | r3@1", "SADD 1, 2, r3", "SMOV s1, r63",
+    "DST X, t0[0], 1@1 | 64@1", "DSC.MIN X, I, o0[r1], r2 | r3@1", "SADD 1, 2, r3", "SMOV s1, r63",
     "MM.TA.TB.ACC X, X[1], Y", "DCP X, X[1]", "SLDI u0[r1+1], r2",
 ])
 def test_accepted(line):

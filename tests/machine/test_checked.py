@@ -19,6 +19,7 @@ HEADER = """@program t, host
 """
 LOAD = "DLD b0[0], 8@8 | 8@1, {}"
 STORE = "DST {}, o0[0], 8@8 | 8@1"
+INDEX = "@tile I, am, i64, 8x1, 1, 1024\n@map 8 x 1 -> I:v0\nVIDX 0, 1, 0, v0\n@endmap"
 DOUBLE = "@map 8 x 8, X[0]:v0 -> Y:v1\nVADD.F32 v0, v0, v1\n@endmap"
 DATA = np.arange(64, dtype=np.float32).reshape(8, 8)
 
@@ -40,7 +41,7 @@ FAULTS = {
     "written over by another tile": ([LOAD.format("X[0]"), "DWAITALL", "@map 4 x 4 -> Z:v0\nVMOV.F32 1.0, v0\n@endmap", DOUBLE], "element \\(4, 0\\) of X\\[0\\], where Z has been written since"),
     "a map output over another input": ([LOAD.format("X[0]"), "DWAITALL", "@map 4 x 4, X[0]:v0 -> Z:v0\n@endmap"], "output Z overlaps input X\\[0\\]"),
     "arena never written": (["DLD t0[0], 8@8 | 8@1, X[0]"], "reads element 0 of t0, which was never written"),
-    "output never written": (["@map 8 x 8 -> Y:v1\nVMOV.F32 1.0, v1\n@endmap", "DST.ADD Y, o0[0], 8@8 | 8@1"], "reads element 0 of o0, which was never written"),
+    "output never written": (["@map 8 x 8 -> Y:v1\nVMOV.F32 1.0, v1\n@endmap", INDEX, "DSC.ADD Y, I, o0[0], 8 | 8@1"], "reads element 0 of o0, which was never written"),
 }
 
 
@@ -102,7 +103,7 @@ def test_cores_that_write_at_the_same_time_are_found():
 
 
 def test_aliased_output_holds_its_input(checked):
-    text = HEADER.replace("@out o0, f32, 8x8", "@out o0, f32, 8x8, b0") + LOAD.format("Y") + "\nDWAIT Y\nDST.ADD Y, o0[0], 8@8 | 8@1\n@ret\n"
+    text = HEADER.replace("@out o0, f32, 8x8", "@out o0, f32, 8x8, b0") + LOAD.format("Y") + "\nDWAIT Y\n" + INDEX + "\nDSC.ADD Y, I, o0[0], 8 | 8@1\n@ret\n"
     np.testing.assert_array_equal(run_text(checked, text, [DATA.copy()], donate=(0,))[0], 2 * DATA)
 
 

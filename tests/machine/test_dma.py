@@ -7,7 +7,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 from ftm_backend.machine import MachineError
-from machine.machine_programs import NUMPY, from_bf16, run_text, to_bf16
+from machine.machine_programs import NUMPY, run_text, to_bf16
 
 
 def elements(token: str, count: int, seed: int = 0) -> np.ndarray:
@@ -86,10 +86,9 @@ def test_random_loads(fast):
         np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("add", [False, True])
 @pytest.mark.parametrize("token", ["f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8"])
 @pytest.mark.parametrize("name", ["dense", "rows", "transposed", "strided", "reversed", "channels last", "transposed blocks", "windows"])
-def test_stores(fast, name, token, add):
+def test_stores(fast, name, token):
     rows, row_strides, columns, column_strides = SHAPES[name]
     r, c = int(np.prod(rows)), int(np.prod(columns))
     offset, size = OFFSETS.get(name, 11), 2000
@@ -105,24 +104,20 @@ def test_stores(fast, name, token, add):
   @tile X, am, {token}, {r}x{c}, 1, 0
     DLD b1[0], {r}@{c} | {c}@1, X
     DWAIT X
-    DST{".ADD" if add else ""} X, o0[{offset}], {dims_text(rows, row_strides)} | {dims_text(columns, column_strides)}
+    DST X, o0[{offset}], {dims_text(rows, row_strides)} | {dims_text(columns, column_strides)}
 @ret
 """
     want = base.copy()
-    values = from_bf16(want).copy() if token == "bf16" else want
-    t = from_bf16(tile) if token == "bf16" else tile
     index = as_strided(np.arange(size)[offset:], (*rows, *columns), [8 * s for s in (*row_strides, *column_strides)]).reshape(-1)
-    for at, v in zip(index, t.reshape(-1), strict=True):
-        values[at] = values[at] + v if add else v
-    want = to_bf16(values) if token == "bf16" else values
+    for at, v in zip(index, tile.reshape(-1), strict=True):
+        want[at] = v
     got = run_text(fast, text, [base, tile], donate=(0,))[0]
     np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("add", [False, True])
-def test_overlapping_stores_keep_the_order_of_rows(fast, add):
+def test_overlapping_stores_keep_the_order_of_rows(fast):
     tile = np.arange(1, 41, dtype=np.float32).reshape(8, 5)
-    text = f"""@program t, host
+    text = """@program t, host
 @in b0, f32, 5
 @in b1, f32, 8x5
 @out o0, f32, 5, b0
@@ -130,11 +125,11 @@ def test_overlapping_stores_keep_the_order_of_rows(fast, add):
   @tile X, am, f32, 8x5, 1, 0
     DLD b1[0], 8@5 | 5@1, X
     DWAIT X
-    DST{".ADD" if add else ""} X, o0[0], 8@0 | 5@1
+    DST X, o0[0], 8@0 | 5@1
 @ret
 """
     got = run_text(fast, text, [np.ones(5, np.float32), tile], donate=(0,))[0]
-    np.testing.assert_array_equal(got, 1 + tile.sum(0) if add else tile[-1])
+    np.testing.assert_array_equal(got, tile[-1])
 
 
 @pytest.mark.parametrize("token", ["f32", "bf16", "i64"])

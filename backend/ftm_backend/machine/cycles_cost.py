@@ -136,7 +136,7 @@ def merge(machine: MachineParameters, rows: int, a: int, b: int) -> float:
 
 @lru_cache(maxsize=4096)
 def combination(machine: MachineParameters, dtype: str, rows: int, columns: int, operation: str) -> float:
-    """Cycles of the core for ``DST`` or ``DSC`` with arithmetic."""
+    """Cycles of the core for ``DSC`` with arithmetic."""
     x = np.zeros((rows, columns), _array(dtype))
     return _counted(machine, "DSC", dtype, operation, x, x.ravel().copy(), np.zeros((rows, columns), np.int64))
 

@@ -259,7 +259,7 @@ class Walk:
             return
         # Each row is fetched, combined by the core and stored before the next, which may be the same.
         counts = _count(rows), _count(columns)
-        launches = 2 * (counts[0] if item[0] == _OP["DSC"] else 1)
+        launches = 2 * counts[0]
         twice = cost.Transfer(2 * moved.bytes, 2 * moved.ddr_bytes, 2 * moved.gsm_bytes, 2 * moved.element_cycles, launches)
         self.events.append(Dma(slots, twice, _NAMES[item[0]], buffer))
         self.events.append(Wait(slot))

@@ -8,7 +8,7 @@ namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
 constexpr uint32_t kVersion = 3;
-constexpr uint64_t kFingerprint = 0x5668e55c4fbc6bcbull;
+constexpr uint64_t kFingerprint = 0x2cb380e06a7c8978ull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
 
@@ -37,7 +37,7 @@ enum Opcode : uint16_t {
   FTM_OP_MAP = 21,  // for i in 0..R-1, j in 0..C-1: inputs; body; outputs
   FTM_OP_DLD = 22,  // X[i][j] = a[sum(row index * stride) + sum(column index * stride)], i and j row-major over their extents
   FTM_OP_DLB = 23,  // X[i][j] = 0 in the border, else a without it, at sum(row index * stride) + sum(column index * stride)
-  FTM_OP_DST = 24,  // a[sum(row index * stride) + sum(column index * stride)] (+)= X[i][j], in row-major order
+  FTM_OP_DST = 24,  // a[sum(row index * stride) + sum(column index * stride)] = X[i][j], in row-major order
   FTM_OP_DGA = 25,  // X[i][j] = a[I[i] * stride + sum(column index * column stride)]
   FTM_OP_DSC = 26,  // a[I[i] * stride + sum(column index * column stride)] (op)= X[i][j]
   FTM_OP_DCP = 27,  // Y = X

@@ -235,12 +235,11 @@ class TileBuilder:
         self._block.append(Instruction("load", parts, writes=[target], transfer=transfer))
 
     def store(self, tile: Tile, slot: Index, buffer: Buffer, offset: Index, extents: Sequence[Index],
-              strides: Sequence[int], row_dims: int, accumulate: bool = False) -> None:
-        """DMA of ``tile[slot]`` into a strided block; ``accumulate`` adds to what the buffer holds."""
+              strides: Sequence[int], row_dims: int) -> None:
+        """DMA of ``tile[slot]`` into a strided block."""
         source = self._slot(tile, slot)
         dims, transfer = self._dims(buffer, offset, extents, strides, row_dims)
-        name = "DST.ADD " if accumulate else "DST "
-        parts = [name, source, ", ", *self._address(buffer, offset), ", ", *dims]
+        parts = ["DST ", source, ", ", *self._address(buffer, offset), ", ", *dims]
         self._block.append(Instruction("store", parts, reads=[source], transfer=transfer))
 
     def load_rows(self, buffer: Buffer, offset: Index, indices: Tile, indices_slot: Index, tile: Tile, slot: Index,

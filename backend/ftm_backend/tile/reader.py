@@ -256,7 +256,7 @@ class _Function:
 
     def _store(self, operands: list[str], suffixes: list[str]) -> None:
         extents, strides, rows = self._dims(operands[2])
-        self._builder.store(*self._slot(operands[0]), *self._address(operands[1]), extents, strides, rows, accumulate="ADD" in suffixes)
+        self._builder.store(*self._slot(operands[0]), *self._address(operands[1]), extents, strides, rows)
 
     def _gather(self, operands: list[str], suffixes: list[str]) -> None:
         self._builder.load_rows(*self._address(operands[0]), *self._slot(operands[1]), *self._slot(operands[3]),
@@ -335,7 +335,7 @@ _INSTRUCTIONS: dict[str, tuple[int, tuple[str, ...], Build]] = {
     # operands (-1: any number), suffixes, how it is built; what gives None is built by the builder
     "DLD": (3, (), _Function._load),
     "DLB": (4, (), _Function._load_bordered),
-    "DST": (3, ("ADD",), _Function._store),
+    "DST": (3, (), _Function._store),
     "DGA": (4, (), _Function._gather),
     "DSC": (4, ("ADD", "MUL", "MIN", "MAX"), _Function._scatter),
     "SLDI": (2, (), _Function._load_index),

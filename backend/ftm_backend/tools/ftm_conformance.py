@@ -19,8 +19,8 @@ from ftm_backend.tools.ftm_translate import write
 __all__ = ["main"]
 
 _EPILOG = """\
-The file of expected failures is JSON, the name of each check with the reason: {"instruction DST.ADD": "no accumulating
-store in our first silicon"}.  A check that fails and is named there does not count; one that is named and passes does,
+The file of expected failures is JSON, the name of each check with the reason: {"instruction MMW": "no windows in
+our first silicon"}.  A check that fails and is named there does not count; one that is named and passes does,
 so that the file stays true.  Exit status: 0 compatible, 1 not, 2 wrong usage.
 """
 

@@ -1,4 +1,4 @@
-"""TRANS; loads with a border; and what DMA engines that only copy need the core for: combining stores and scatters, gathers in maps."""
+"""TRANS; loads with a border; and what DMA engines that only copy need the core for: scatters with arithmetic, gathers in maps."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def load_bordered(
 
 
 def store_combined(u: Unit, operation: str, x: np.ndarray, a: np.ndarray, places: np.ndarray) -> None:
-    """DST and DSC with arithmetic, of rows ``x`` to elements ``places`` of ``a`` (both R x C): a row is fetched, combined and
-    stored before the next one, which may be the same; ``DST.ADD`` is one such row."""
+    """DSC with arithmetic, of rows ``x`` to elements ``places`` of ``a`` (both R x C): a row is fetched, combined and
+    stored before the next one, which may be the same."""
     rows, columns = x.shape
     for row in u.loop(rows):
         old = a[places[row]]

@@ -54,15 +54,12 @@ INSTRUCTIONS = (
     ),
     Instruction(
         "DST", "dma", (Operand("X", SLOT), Operand("a", ADDRESS), Operand("dims", DIMS)),
-        "Starts a transfer from a slot into a buffer; the extents must not exceed the slot's current ones.  "
-        "`.ADD` adds to what the buffer holds.",
-        "a[sum(row index * stride) + sum(column index * stride)] (+)= X[i][j], in row-major order", _DMA,
+        "Starts a transfer from a slot into a buffer; the extents must not exceed the slot's current ones.",
+        "a[sum(row index * stride) + sum(column index * stride)] = X[i][j], in row-major order", _DMA,
         Example(
-            _TILE + "    DLD b0[0], 3@2 | 2@1, X\n    DWAIT X\n    DST X, o0[0], 3@1 | 2@3\n"
-            "    DST.ADD X, o0[0], 1@1 | 1@3\n",
-            {"b0": _MATRIX}, {"o0": ("f32", (2, 3), [2, 3, 5, 2, 4, 6])},
+            _TILE + "    DLD b0[0], 3@2 | 2@1, X\n    DWAIT X\n    DST X, o0[0], 3@1 | 2@3\n",
+            {"b0": _MATRIX}, {"o0": ("f32", (2, 3), [1, 3, 5, 2, 4, 6])},
         ),
-        suffixes=("ADD",), macro=Macro("moving.store_combined"),
     ),
     Instruction(
         "DGA", "dma",

@@ -189,13 +189,9 @@ void Checker::load(
 }
 
 void Checker::store(
-    const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at,
-    bool add) {
+    const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at) {
   read_tile(dma.data.tile, number, rows, columns);
-  each(dims, count, at, false, [&](int64_t e) {
-    if (add) read_element(dma.buffer, e);
-    write_element(dma.buffer, e);
-  });
+  each(dims, count, at, false, [&](int64_t e) { write_element(dma.buffer, e); });
   fly(dma.data.tile, number, false);
 }
 

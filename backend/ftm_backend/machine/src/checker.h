@@ -41,9 +41,7 @@ class Checker {
   void next_epoch() { ++epoch_; }
   // dims: not yet simplified; to: in the tile, from: in the buffer.
   void load(const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at);
-  void store(
-      const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at,
-      bool add);
+  void store(const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at);
   void gather(const Dma& dma, int32_t index, int32_t number, int64_t rows, int64_t columns);
   void scatter(const Dma& dma, int32_t index, int32_t number, int64_t rows, int64_t columns);
   // One row of a row transfer; dims: `from` steps in the buffer for a read, `to` for a write.

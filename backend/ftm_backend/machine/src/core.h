@@ -153,7 +153,7 @@ struct Core {
 void run_core(Core& core);
 
 void run_load(Core& core, const Dma& dma);
-void run_store(Core& core, const Dma& dma, bool add);
+void run_store(Core& core, const Dma& dma);
 void run_gather(Core& core, const Dma& dma);
 void run_scatter(Core& core, const Dma& dma, uint16_t flags);
 void run_tile_copy(Core& core, const Matrix& operands);

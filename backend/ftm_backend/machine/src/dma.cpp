@@ -198,7 +198,7 @@ void run_load(Core& core, const Dma& dma) {
   else copy_elements(slot.base, from + offset * bytes, shape.dims, count, bytes, false);
 }
 
-void run_store(Core& core, const Dma& dma, bool add) {
+void run_store(Core& core, const Dma& dma) {
   Shape shape = shape_of(core, dma);
   const TileDecl& t = core.tile(dma.data.tile);
   const int32_t number = core.number(dma.data);
@@ -207,15 +207,14 @@ void run_store(Core& core, const Dma& dma, bool add) {
   const int64_t offset = core.value(dma.offset);
   const bool empty = shape.rows == 0 || shape.columns == 0;
   if (!empty) check_inside(core, dma, offset, shape);
-  if (core.checker) core.checker->store(dma, number, shape.rows, shape.columns, shape.dims, shape.count, offset, add);
+  if (core.checker) core.checker->store(dma, number, shape.rows, shape.columns, shape.dims, shape.count, offset);
   if (empty) return;
   core.counters.dma_bytes += uint64_t(shape.rows * shape.columns * bytes);
   const int count = simplify(shape.dims, shape.count);
   reverse(shape.dims, count);
   note_write(core, dma);
   uint8_t* to = core.views[dma.buffer].base + offset * bytes;
-  if (add) combine_elements(Op::Add, core.program->buffers[dma.buffer].type, to, slot.base, shape.dims, count);
-  else copy_elements(to, slot.base, shape.dims, count, bytes, shape.overlapping);
+  copy_elements(to, slot.base, shape.dims, count, bytes, shape.overlapping);
 }
 
 void run_gather(Core& core, const Dma& dma) {

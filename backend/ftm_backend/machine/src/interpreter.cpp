@@ -128,7 +128,7 @@ void run_core(Core& core) {
       case isa::FTM_OP_MAP: run_map(core, *program.maps[s.target], a(), b()); break;
       case isa::FTM_OP_DLD:
       case isa::FTM_OP_DLB: run_load(core, program.dmas[s.target]); break;
-      case isa::FTM_OP_DST: run_store(core, program.dmas[s.target], s.flags & isa::FTM_FLAG_ADD); break;
+      case isa::FTM_OP_DST: run_store(core, program.dmas[s.target]); break;
       case isa::FTM_OP_DGA: run_gather(core, program.dmas[s.target]); break;
       case isa::FTM_OP_DSC: run_scatter(core, program.dmas[s.target], s.flags); break;
       case isa::FTM_OP_DCP: run_tile_copy(core, program.matrices[s.target]); break;
