@@ -20,7 +20,7 @@ from ftm_backend.midend.hazards import Barriers, Storage
 from ftm_backend.midend.kernel import Grouped, Kernel, runs
 from ftm_backend.midend.lowerings import LOWERINGS
 from ftm_backend.midend.program import Program
-from ftm_backend.sizes import Size, always_equal, never_negative
+from ftm_backend.sizes import Size, always_equal, never_less
 
 __all__ = ["plan_buffers"]
 
@@ -279,9 +279,9 @@ class _Owners:
         self._general = True
         met, kept = [], []
         for begin, (stop, owner) in zip(self._starts, self._spans, strict=True):
-            if not (never_negative(start - stop) or never_negative(begin - end)):
+            if not (never_less(start, stop) or never_less(begin, end)):
                 met.append(owner)
-            if not (never_negative(begin - start) and never_negative(end - stop)):
+            if not (never_less(begin, start) and never_less(end, stop)):
                 kept.append((begin, (stop, owner)))
         self._starts, self._spans = [start, *(begin for begin, _ in kept)], [(end, buffer), *(span for _, span in kept)]
         return met

@@ -23,6 +23,7 @@ from ftm_backend.sizes.choices import (
     divides,
     is_integer,
     narrow,
+    never_less,
     never_negative,
     upper_bound,
 )
@@ -33,6 +34,6 @@ from ftm_backend.sizes.symbols import PLACEHOLDER, Guard, Symbols, current
 
 __all__ = [
     "PLACEHOLDER", "SPELLED", "Bits", "Guard", "Real", "Size", "SizeError", "Symbols", "always_equal", "as_integer", "at_hand", "ceildiv",
-    "current", "declared", "divides", "evaluator", "is_integer", "narrow", "never_negative", "read", "read_real", "real", "rounded",
-    "upper_bound",
+    "current", "declared", "divides", "evaluator", "is_integer", "narrow", "never_less", "never_negative", "read", "read_real",
+    "real", "rounded", "upper_bound",
 ]

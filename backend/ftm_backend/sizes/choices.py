@@ -7,7 +7,9 @@ from typing import TypeGuard
 from ftm_backend.sizes.expressions import SizeError
 from ftm_backend.sizes.size import Size
 
-__all__ = ["always_equal", "as_integer", "at_hand", "ceildiv", "divides", "is_integer", "narrow", "never_negative", "upper_bound"]
+__all__ = [
+    "always_equal", "as_integer", "at_hand", "ceildiv", "divides", "is_integer", "narrow", "never_less", "never_negative", "upper_bound",
+]
 
 
 def is_integer(value: object) -> TypeGuard[int]:
@@ -58,7 +60,12 @@ def never_negative(difference: float) -> bool:
     """Whether a number is not negative for all values of the symbols; without a guard."""
     if not isinstance(difference, Size):
         return difference >= 0
-    return difference.bounds[0] >= 0
+    return difference.value >= 0 and difference.bounds[0] >= 0
+
+
+def never_less(left: int, right: int) -> bool:
+    """``never_negative(left - right)``, for those who compare all with all: most of it the numbers at hand decide."""
+    return at_hand(left) >= at_hand(right) and never_negative(left - right)
 
 
 def narrow(size: int) -> int:

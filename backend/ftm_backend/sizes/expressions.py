@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
 __all__ = ["OPERATIONS", "SPELLED", "SizeError", "evaluator", "parse"]
@@ -21,48 +22,24 @@ OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv, ast.Mod: operator.mod,
 }
 
-
-class _Rounding(ast.NodeTransformer):
-    """Makes the quotients of sizes round down, and takes the sizes in floating numbers out of their brackets."""
-
-    def __init__(self, real: bool) -> None:
-        self._real = real
-
-    def visit_List(self, node: ast.List) -> ast.expr:
-        return cast(ast.expr, _Rounding(False).visit(node.elts[0]))
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        self.generic_visit(node)
-        if isinstance(node.op, ast.Div) and not self._real:
-            node.op = ast.FloorDiv()
-        return node
+# An image of a few hundred kernels has a thousand texts: they are checked and compiled by their characters and never become trees.
+_NAME = r"[A-Za-z_]\w*+"
+_WHOLE = r"[0-9]++"
+_FLOATING = _WHOLE + r"(?:\.[0-9]++)?(?:e[-+]?[0-9]++)?"
+_INTEGERS = re.compile(rf"(?:{_NAME}|{_WHOLE}(?![\w.])|[-+*/%() ])*+", re.ASCII)
+_REALS = re.compile(rf"(?:{_NAME}|{_FLOATING}(?![\w.])|[-+*/%() ])*+", re.ASCII)
+_POWER_OR_CALL = re.compile(r"\*\*|//|[\w)] *\(|\) *\w", re.ASCII)
+_NAMES = re.compile(rf"(?<![\w.]){_NAME}", re.ASCII)
+_BRACKETS = re.compile(r"\[([^][]*)\]")
 
 
-def parse(text: str, real: bool = False) -> ast.expr:
-    """The expression of a text, refused if there is more in it than sums, products, quotients and remainders."""
-    try:
-        tree = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise SizeError(f"{text!r} is no size: {error}") from None
-    for node in nodes(tree):
-        plain = isinstance(node, ast.Constant) and type(node.value) in ((int, float) if real else (int,))
-        plain = plain or (real and isinstance(node, ast.List) and len(node.elts) == 1)
-        known = isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS
-        if not (plain or known or isinstance(node, ast.Name) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub))):
-            raise SizeError(f"{text!r} is no size: {ast.unparse(node)!r} is neither a number, a symbol, nor one of + - * / %")
-    return tree
+def parse(text: str, symbols: Collection[str]) -> ast.expr:
+    """The expression of a text; SizeError if there is more in it than sums, products, quotients and remainders of symbols."""
+    _check(text, symbols, real=False)
+    return ast.parse(text, mode="eval").body
 
 
-def nodes(tree: ast.expr) -> Iterator[ast.expr]:
-    """All expressions within one, itself among them."""
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack += [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
-
-
-def evaluator(texts: list[str], symbols: tuple[str, ...], real: bool = False) -> Callable[..., tuple[Any, ...]]:
+def evaluator(texts: Sequence[str], symbols: tuple[str, ...], real: bool = False) -> Callable[..., tuple[Any, ...]]:
     """A function of the symbols' values, in this order, that gives the numbers of all ``texts``.
 
     real: the texts are floating numbers, in which sizes stand in brackets and ``/`` is not rounded.
@@ -70,13 +47,30 @@ def evaluator(texts: list[str], symbols: tuple[str, ...], real: bool = False) ->
     Raises:
         SizeError: a text is no size of these symbols.
     """
-    trees = [parse(text, real) for text in texts]
-    for tree in trees:
-        for node in nodes(tree):
-            if isinstance(node, ast.Name) and node.id not in symbols:
-                raise SizeError(f"there is no size {node.id!r}; there are {', '.join(symbols) or 'none'}")
-    trees = [_Rounding(real).visit(tree) for tree in trees]
-    arguments = ast.arguments([], [ast.arg(name) for name in symbols], None, [], [], None, [])
-    body = ast.Expression(ast.Lambda(arguments, ast.Tuple(trees, ast.Load())))
-    code = compile(ast.fix_missing_locations(body), "<sizes>", "eval")
-    return cast(Callable[..., tuple[int, ...]], eval(code, {"__builtins__": {}}))
+    for text in dict.fromkeys(texts):
+        _check(text, symbols, real)
+    rounded = [_BRACKETS.sub(_round, text) if real else text.replace("/", "//") for text in texts]
+    source = f"lambda {','.join(symbols)}: ({''.join(f'({text}),' for text in rounded)})"
+    try:
+        code = compile(source, "<sizes>", "eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise SizeError(f"these are no sizes of {', '.join(symbols)}: {error}") from None
+    return cast(Callable[..., tuple[Any, ...]], eval(code, {"__builtins__": {}}))
+
+
+def _check(text: str, symbols: Collection[str], real: bool) -> None:
+    """Refuses a text that is no expression of numbers, symbols, ``+ - * / %`` and groups."""
+    plain = _BRACKETS.sub(r"(\1)", text) if real else text
+    if not (_REALS if real else _INTEGERS).fullmatch(plain) or _POWER_OR_CALL.search(plain):
+        raise SizeError(f"{text!r} is no size: there is more in it than numbers, symbols, groups and + - * / %")
+    for name in _NAMES.findall(plain):
+        if name not in symbols:
+            raise SizeError(f"there is no size {name!r}; there are {', '.join(symbols) or 'none'}")
+    try:
+        compile(plain.strip(), "<size>", "eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise SizeError(f"{text!r} is no size: {error}") from None
+
+
+def _round(bracket: re.Match[str]) -> str:
+    return f"({bracket[1].replace('/', '//')})"

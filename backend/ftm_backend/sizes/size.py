@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any, cast
 
-from ftm_backend.sizes.expressions import OPERATIONS, SizeError, evaluator, parse
+from ftm_backend.sizes.expressions import OPERATIONS, SizeError, parse
 from ftm_backend.sizes.polynomial import Polynomial, add, exact, grouped, leads_negative, parts, spell
 from ftm_backend.sizes.symbols import Symbols, current
 
@@ -21,11 +21,12 @@ _MOST_TERMS = 48
 class Size:
     """An integer that remembers its polynomial; see the module.  Made by `Symbols` and by arithmetic."""
 
-    __slots__ = ("_polynomial", "_symbols", "_text", "value")
+    __slots__ = ("_bounds", "_polynomial", "_symbols", "_text", "value")
 
     def __init__(self, polynomial: Polynomial, value: int, symbols: Symbols) -> None:
         self._polynomial, self.value, self._symbols = polynomial, value, symbols
         self._text = ""
+        self._bounds: tuple[float, float] | None = None
 
     @property
     def text(self) -> str:
@@ -37,7 +38,9 @@ class Size:
     @property
     def bounds(self) -> tuple[float, float]:
         """Least and greatest number that it can be."""
-        return self._symbols.bounds(self._polynomial)
+        if self._bounds is None:
+            self._bounds = self._symbols.bounds(self._polynomial)
+        return self._bounds
 
     def __str__(self) -> str:
         return "{" + self.text + "}"
@@ -58,7 +61,7 @@ class Size:
         if isinstance(other, Size):
             return _make(add(self._polynomial, other._polynomial, 1), self.value + other.value, self._symbols)
         if isinstance(other, int):
-            return _make(add(self._polynomial, {(): other}, 1), self.value + other, self._symbols) if other else self
+            return self._moved(other)
         return NotImplemented
 
     __radd__ = __add__
@@ -69,14 +72,24 @@ class Size:
         if isinstance(other, Size):
             return _make(add(self._polynomial, other._polynomial, -1), self.value - other.value, self._symbols)
         if isinstance(other, int):
-            return _make(add(self._polynomial, {(): other}, -1), self.value - other, self._symbols) if other else self
+            return self._moved(-other)
         return NotImplemented
+
+    def _moved(self, by: int) -> Size:
+        """The sum with a number."""
+        if not by:
+            return self
+        polynomial = dict(self._polynomial)
+        constant = polynomial.pop((), 0) + by
+        if constant:
+            polynomial[()] = constant
+        return Size(polynomial, self.value + by, self._symbols)
 
     def __rsub__(self, other: object) -> Any:
         return -self + other if isinstance(other, (int, float)) else NotImplemented
 
     def __neg__(self) -> Any:
-        return _make({m: -c for m, c in self._polynomial.items()}, -self.value, self._symbols)
+        return Size({m: -c for m, c in self._polynomial.items()}, -self.value, self._symbols)
 
     def __pos__(self) -> Size:
         return self
@@ -94,7 +107,7 @@ class Size:
         if isinstance(other, int):
             if other == 1:
                 return self
-            return _make({m: c * other for m, c in self._polynomial.items()}, self.value * other, self._symbols)
+            return Size({m: c * other for m, c in self._polynomial.items()}, self.value * other, self._symbols) if other else 0
         if isinstance(other, float):
             return (other if self > 0 else -other) if math.isinf(other) and self != 0 else _real("*", self, other)
         return NotImplemented
@@ -148,10 +161,12 @@ class Size:
             if not isinstance(other, float) or not other.is_integer():
                 return False
             other = int(other)
+        if isinstance(other, int) and (other < self.bounds[0] or other > self.bounds[1]):
+            return False
         difference = self - other
         if not isinstance(difference, Size):
             return difference == 0
-        low, high = self._symbols.bounds(difference._polynomial)
+        low, high = difference.bounds
         if low > 0 or high < 0:
             return False
         equal = difference.value == 0
@@ -164,12 +179,14 @@ class Size:
     def __ge__(self, other: Any) -> bool:
         if isinstance(other, float):
             return other < 0 if math.isinf(other) else self >= math.ceil(other)
-        return _not_negative(self - other, self._symbols)
+        if isinstance(other, int) and (other <= self.bounds[0] or other > self.bounds[1]):
+            return other <= self.bounds[0]
+        return _not_negative(self - other)
 
     def __gt__(self, other: Any) -> bool:
         if isinstance(other, float):
             return other < 0 if math.isinf(other) else self > math.floor(other)
-        return _not_negative(self - other - 1, self._symbols)
+        return self >= other + 1
 
     def __le__(self, other: Any) -> bool:
         return not self > other
@@ -223,17 +240,12 @@ def _real(symbol: str, left: Any, right: Any) -> Any:
     return operation(symbol, left, right)
 
 
-def _symbol(name: str, symbols: Symbols) -> Any:
-    if name not in symbols.values:
-        raise SizeError(f"there is no size {name!r}; there are {', '.join(symbols.values) or 'none'}")
-    return _make({(name,): 1}, symbols.values[name], symbols)
-
-
 def _make(polynomial: Polynomial, value: int, symbols: Symbols) -> Any:
-    kept = {m: c for m, c in polynomial.items() if c}
-    if not kept or (len(kept) == 1 and () in kept):
+    if 0 in polynomial.values():
+        polynomial = {m: c for m, c in polynomial.items() if c}
+    if not polynomial or (len(polynomial) == 1 and () in polynomial):
         return value
-    return Size(kept, value, symbols)
+    return Size(polynomial, value, symbols)
 
 
 def _signed(size: Any) -> Size:
@@ -242,16 +254,16 @@ def _signed(size: Any) -> Size:
     return cast(Size, size if size._polynomial[first] > 0 else -size)
 
 
-def _not_negative(difference: Any, symbols: Symbols) -> bool:
+def _not_negative(difference: Any) -> bool:
     if not isinstance(difference, Size):
         return bool(difference >= 0)
-    low, high = symbols.bounds(difference._polynomial)
+    low, high = difference.bounds
     if low >= 0 or high < 0:
         return low >= 0
     if difference.value >= 0:
-        symbols.require(difference, ">=")
+        difference._symbols.require(difference, ">=")
         return True
-    symbols.require(-difference - 1, ">=")
+    difference._symbols.require(-difference - 1, ">=")
     return False
 
 
@@ -289,19 +301,14 @@ def _divide(top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: S
         low, high = (n if math.isinf(n) else n // by for n in (low, high))  # inf // by is no number
     else:
         low, high = 0 if low >= 0 else -math.inf, max(high, 0)
-    down = symbols.atom(f"({grouped(spelled)}/{grouped(divisor)})", low, high)
-    left = symbols.atom(f"({grouped(spelled)}%{grouped(divisor)})", 0, most)
+    down = symbols.atom(f"({grouped(spelled)}/{grouped(divisor)})", quotient, low, high)
+    left = symbols.atom(f"({grouped(spelled)}%{grouped(divisor)})", remainder, 0, most)
     return q + Size({(down,): 1}, quotient, symbols), Size({(left,): 1}, remainder, symbols)
 
 
 def _value(polynomial: Polynomial, symbols: Symbols) -> int:
     """The number at hand."""
-    return sum(c * math.prod(_atom_value(a, symbols) for a in m) for m, c in polynomial.items())
-
-
-def _atom_value(atom: str, symbols: Symbols) -> int:
-    found = symbols.values.get(atom)
-    return found if found is not None else evaluator([atom], tuple(symbols.values))(*symbols.values.values())[0]
+    return sum(c * math.prod(symbols.atoms[a] for a in m) for m, c in polynomial.items())
 
 
 _DECLARED = re.compile(r"^ *size (s\d+) = (-?\d{1,18}), (-?\d{1,19})$", re.MULTILINE)
@@ -321,11 +328,17 @@ def read(text: str) -> int:
     if symbols is None:
         raise SizeError(f"{text} is a size of a general program, but no sizes are declared")
 
-    def value(node: ast.expr) -> Any:
-        if isinstance(node, ast.BinOp):
-            return OPERATIONS[type(node.op)](value(node.left), value(node.right))
-        if isinstance(node, ast.UnaryOp):
-            return -value(node.operand)
-        return _symbol(node.id, symbols) if isinstance(node, ast.Name) else cast(ast.Constant, node).value
+    found = symbols.read.get(text)
+    if found is None:
+        found = symbols.read[text] = _evaluate(parse(text[1:-1], symbols.values), symbols)
+    return found
 
-    return cast(int, value(parse(text[1:-1])))
+
+def _evaluate(node: ast.expr, symbols: Symbols) -> Any:
+    if isinstance(node, ast.BinOp):
+        return OPERATIONS[type(node.op)](_evaluate(node.left, symbols), _evaluate(node.right, symbols))
+    if isinstance(node, ast.UnaryOp):
+        return -_evaluate(node.operand, symbols)
+    if isinstance(node, ast.Name):
+        return _make({(node.id,): 1}, symbols.values[node.id], symbols)
+    return cast(ast.Constant, node).value

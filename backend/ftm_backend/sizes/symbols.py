@@ -48,6 +48,11 @@ class Symbols:
     def __init__(self, values: Mapping[str, tuple[int, int]]) -> None:
         self.values = {name: value for name, (value, _) in values.items()}
         self.guards: dict[tuple[str, str], Guard] = {}
+        self.atoms = dict(self.values)
+        """For the symbols and the quotients and remainders of sizes that were met, their number at hand."""
+        self.read: dict[str, Any] = {}
+        """Sizes by the texts that they were read from."""
+        self._spans: dict[tuple[str, ...], tuple[float, float]] = {}
         self._bounds: dict[str, tuple[float, float]] = {}
         self._placed: list[str] | None = None
         for name, (_, least) in values.items():
@@ -80,19 +85,13 @@ class Symbols:
         low: float = 0
         high: float = 0  # integers unless infinite: numbers beyond 2**53 are exact
         for monomial, factor in polynomial.items():
-            least: float = 1
-            most: float = 1
-            for atom in monomial:
-                a, b = self._bounds[atom]
-                if a < 0:
-                    least, most = -math.inf, math.inf
-                    break
-                least, most = least * a, most * b if most and b else 0
+            least, most = self._spans.get(monomial) or self._span(monomial)
             if factor < 0:
                 least, most = most, least
             low, high = low + factor * least, high + factor * most
-        shared = set.intersection(*map(set, polynomial)) if len(polynomial) > 1 else set()
-        for atom in shared:  # s*s - s is s * (s - 1)
+        if len(polynomial) == 1 or () in polynomial:
+            return low, high
+        for atom in set.intersection(*map(set, polynomial)):  # s*s - s is s * (s - 1)
             a, b = self._bounds[atom]
             if a > 0:
                 inner_low, inner_high = self.bounds({without(m, atom): c for m, c in polynomial.items()})
@@ -101,8 +100,22 @@ class Symbols:
                 break
         return low, high
 
-    def atom(self, text: str, low: float, high: float) -> str:
-        """A quotient or a remainder, as an atom of polynomials."""
+    def _span(self, monomial: tuple[str, ...]) -> tuple[float, float]:
+        """The same of a product of atoms."""
+        least: float = 1
+        most: float = 1
+        for atom in monomial:
+            a, b = self._bounds[atom]
+            if a < 0:
+                least, most = -math.inf, math.inf
+                break
+            least, most = least * a, most * b if most and b else 0
+        self._spans[monomial] = least, most
+        return least, most
+
+    def atom(self, text: str, value: int, low: float, high: float) -> str:
+        """A quotient or a remainder, as an atom of polynomials: its text, its number at hand, and what it can be."""
+        self.atoms[text] = value
         self._bounds.setdefault(text, (low, high))
         return text
 
