@@ -44,7 +44,9 @@ def test_tiles_that_live_together_are_apart(given: list[tuple[Any, int, int]]) -
         lives = {t: set(range(begin, begin + length)) for t, (_, begin, length) in zip(tiles, given, strict=True)}
         intervals = {t: SimpleNamespace(meets=lambda other, mine=t: bool(lives[mine] & lives[other.tile]), tile=t) for t in tiles}
         patch.setattr(scratchpad, "live_intervals", lambda kernel: intervals)
-        assert scratchpad.fits(SimpleNamespace(tiles=tiles), presets.load("host"))  # type: ignore[arg-type]
+        kernel: Any = SimpleNamespace(tiles=tiles)
+        assert scratchpad.fits(kernel, presets.load("host"))
+        scratchpad.place(kernel)
         places = [(t.offset, t.offset + t.bytes) for t in tiles]
     for at in (_HAND, *_OTHERS):
         numbers = _numbers([n for place in places for n in place], symbols, at)

@@ -55,10 +55,8 @@ def single(statement: Statement, machine: MachineParameters) -> Cluster:
 
 
 def place_on_cores(cluster: Cluster, machine: MachineParameters) -> None:
-    """Decides whether the kernel is worth several cores."""
-    if cluster.kind == "contraction":
-        cluster.one_core = contraction.one_core(cluster.chain, machine)
-    elif cluster.kind == "scan":
+    """Decides whether the kernel is worth several cores; of a contraction that is known when it is known what it stores."""
+    if cluster.kind == "scan":
         cluster.one_core = scan.one_core(cluster.statements[0])
     elif cluster.kind == "sort":
         cluster.one_core = sort.one_core(cluster.statements[0], machine)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from ftm_backend.linalg.affine import dot
 from ftm_backend.linalg.ir import Function, Repeat, Result, Statement, Store, Update, Value
 from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend import contraction
 from ftm_backend.midend.cluster import Cluster
 from ftm_backend.midend.fuse import Fuser
 from ftm_backend.midend.kernel import Grouped, Kernel
@@ -28,7 +29,11 @@ def _kernels(function: Function, machine: MachineParameters, first: int, repeat:
 
     def close() -> None:
         clusters = Fuser(run, former.updates, machine).clusters()
-        kernels.extend(former.kernel(cluster) for cluster in clusters)
+        for cluster in clusters:
+            kernel = former.kernel(cluster)
+            if kernel.kind == "contraction":  # by what it stores, as it will be lowered: it is planned once
+                kernel.one_core = contraction.one_core(kernel.aligned, machine)
+            kernels.append(kernel)
         run.clear()
 
     for item in function.body:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from ftm_backend.instructions.types import SLOT_ALIGNMENT
@@ -12,15 +13,16 @@ from ftm_backend.midend.tiling import Cut, cuts
 __all__ = ["sizes", "slot_bytes", "taken"]
 
 
-def sizes(extents: Sequence[int], quantum: int, largest: int, shares: int, growth: float) -> list[Cut]:
+@lru_cache(maxsize=4096)
+def sizes(extents: tuple[int, ...], quantum: int, largest: int, shares: int, growth: float) -> tuple[Cut, ...]:
     """Cuts of a group, growing by ``growth``; those of a single dimension give each of ``shares`` sharers as many."""
-    extents = tuple(extents) or (1,)
+    extents = extents or (1,)
     if len(extents) > 1:
         kept: list[Cut] = []
         for each in cuts(extents, quantum, largest):
             if not kept or each.elements >= growth * kept[-1].elements:
                 kept.append(each)
-        return kept
+        return tuple(kept)
     found: dict[int, Cut] = {}
     target = float(quantum)
     while True:
@@ -34,7 +36,7 @@ def sizes(extents: Sequence[int], quantum: int, largest: int, shares: int, growt
         if target >= largest:
             break
         target = max(target * growth, target + 1)
-    return sorted((cut for cut in found.values() if cut.elements <= largest or len(found) == 1), key=lambda c: c.size)
+    return tuple(sorted((cut for cut in found.values() if cut.elements <= largest or len(found) == 1), key=lambda c: c.size))
 
 
 def taken(extents: Sequence[int], cut: Cut) -> tuple[int, ...]:

@@ -1,0 +1,71 @@
+"""The planner of panels leaves out what cannot be chosen, and nothing else."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf, prod
+from typing import Any
+
+import pytest
+
+from ftm_backend.machine import presets
+from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend import panel_plan
+from ftm_backend.midend.panel_cost import Choice, Grid, Priced
+from ftm_backend.midend.tiling import Operand, Problem
+
+M7032 = presets.load("m7032")
+
+
+class Whole(Grid):
+    """A grid of which everything is priced."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.least = self.least if self.least == inf else 0.0
+
+    def price(self, choices: Sequence[Choice], limit: float = inf) -> Priced:
+        return super().price(choices)
+
+
+def problem(draw: random.Random) -> Problem:
+    """A product of some shape whose operands lie somehow."""
+    dtype = draw.choice(["f32", "f64", "f16"])
+
+    def extents(most: int) -> tuple[int, ...]:
+        first = int(2 ** draw.uniform(0, most))
+        return (first,) if draw.random() < 0.6 else (first, draw.choice([2, 3, 8]))
+
+    def operand(rows: tuple[int, ...], columns: tuple[int, ...], kind: str) -> Operand:
+        turned = draw.random() < 0.5
+        runs = (prod(rows), 0) if turned else (0, prod(columns))
+        return Operand(kind, runs, draw.random() < 0.5, (turned, not turned))
+
+    m, n, k = extents(12), extents(12), extents(12)
+    accumulator = "f32" if dtype == "f16" else dtype
+    return Problem(() if draw.random() < 0.6 else extents(5), m, n, k, operand(m, k, dtype), operand(k, n, dtype),
+                   operand(m, n, accumulator), accumulator, draw.choice([0, 1, 3]), draw.choice([0, 4, 12]))
+
+
+def machine(draw: random.Random) -> MachineParameters:
+    """One with little room, or the target, with some cores."""
+    tight = replace(M7032, am_bytes=32768, sm_bytes=4096, gsm_bytes=65536)
+    return replace(draw.choice([M7032, M7032, tight]), cores=draw.choice([1, 3, 8]))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_cheapest_of_all_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(seed)
+    given = problem(draw), machine(draw)
+    found = panel_plan.panel_plan.__wrapped__(*given)
+    monkeypatch.setattr(panel_plan, "Grid", Whole)
+    assert found == panel_plan.panel_plan.__wrapped__(*given)
+
+
+def test_a_plan_is_a_line_for_people() -> None:
+    operands = Operand("f32", (0, 900)), Operand("f32", (0, 800)), Operand("f32", (0, 800))
+    plan = panel_plan.panel_plan(Problem((), (1000,), (800,), (900,), *operands, "f32"), M7032)
+    assert f"order {'m,n,k' if plan.m_outer else 'n,m,k'}" in str(plan)
+    assert f"{plan.cycles:.0f} cycles" in str(plan)
