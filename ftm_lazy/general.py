@@ -21,9 +21,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ftm_backend.executable import Executable
-from ftm_backend.families import Relation, relate, split
+from ftm_backend.families import Relation, relate
 from ftm_backend.isa.template import Template, TemplateError
 from ftm_backend.recent import Recent
+from ftm_lazy import _C
 
 __all__ = ["Families", "Proposal"]
 
@@ -162,7 +163,8 @@ class Families:
         family.note(numbers)
         if not others or family.failures >= _ATTEMPTS:
             return []
-        relation = relate([*others, numbers], text)
+        places = _C._family_numbers(text)
+        relation = relate([*others, numbers], places)
         values = relation.values(numbers)
         if values is None:
             return []
@@ -172,7 +174,7 @@ class Families:
             for value, (_, place, least) in zip(values, relation.symbols, strict=True)
         )
         return [
-            Proposal(relation.general(text, chosen), relation, family, values, chosen)
+            Proposal(relation.general(text, places, chosen), relation, family, values, chosen)
             for chosen in dict.fromkeys((ahead, values))
         ]
 
@@ -219,7 +221,7 @@ class Families:
         return had
 
     def _find(self, text: str) -> tuple[_Family, tuple[int, ...]]:
-        shared, numbers = split(text)
+        shared, numbers = _C._family(text)
         key = hashlib.blake2b(shared.encode(), digest_size=16).digest()
         family = self._families.get(key)
         if family is None:

@@ -1,71 +1,31 @@
 """Families: traces that are alike but for numbers, and how the numbers of their members are related.
 
-`split` takes a trace's text apart into what all members share and the numbers.  `relate` finds, from the numbers of some
-members, which of them vary, and writes each of these as a polynomial over as few symbols as it can: equal, a multiple, a
-product, a sum.  What it finds are guesses, which `Relation.values` proves for each new member: its numbers are those of the
-polynomials, or it has no values.
+`relate` finds, from the numbers of some members, which of them vary, and writes each of these as a polynomial over as few
+symbols as it can: equal, a multiple, a product, a sum.  What it finds are guesses, which `Relation.values` proves for each
+new member: its numbers are those of the polynomials, or it has no values.  Which numbers of a trace may vary the recorder
+knows (``csrc/graph/family.h``).
 """
 
 from __future__ import annotations
 
 import functools
-import re
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 from ftm_backend.sizes import evaluator
 
-__all__ = ["Relation", "relate", "split"]
+__all__ = ["Places", "Relation", "relate"]
 
-_ARGUMENTS = frozenset((
-    "C", "HxW", "N", "diagonal", "end", "index", "input_size", "input_sizes", "k", "length", "m", "n", "normalized_shape", "num_classes",
-    "num_samples", "num_weights", "offset", "output_size", "pad", "repeats", "self_sizes", "shifts", "size", "sizes", "split_size",
-    "split_sizes", "start", "steps", "storage_offset", "strides",
-))
-"""What counts elements or says where they are.  Others, such as dimensions, decide what is computed: members have them in common."""
-_PART = re.compile(r'"(?:[^"\\]|\\.)*+"|(?<![\w.])(\w++)(?:(\[)[\d,]+\]|=(?:\[[-\d,]+\]|-?\d+(?![\w.])))')
-"""A string, in which there are no numbers; what may be a type, ``f32[8,6]``; what may be an argument, ``sizes=[8,6]``."""
-_TYPE = re.compile(r"[a-z]+\d+")
-_NUMBER = re.compile(r"(?<![\w.])-?\d+")
+Places = Sequence[tuple[int, int, bool]]
+"""Where each number that may vary begins and ends in the text of a trace, and whether it is an extent of a tensor."""
+
+
 _FACTORS = 12
 _STEEP, _NEAR, _SURE = 4, 64, 3
 """A sum of a multiple of a symbol and a number is likely up to these; steeper ones are multiples of sums or beside one, as ``8*s0-8``
 and ``8*s0+7``. What so many different members agree on is no accident."""
-
-
-def split(text: str) -> tuple[str, tuple[int, ...]]:
-    """What a trace's text shares with its family, and its numbers in order."""
-    numbers: list[int] = []
-
-    def part(found: re.Match[str]) -> str:
-        words, here = _split_part(found[0])
-        numbers.extend(here)
-        return words
-
-    return _PART.sub(part, text), tuple(numbers)
-
-
-@functools.lru_cache(1 << 14)
-def _split_part(words: str) -> tuple[str, tuple[int, ...]]:
-    """The same of a part; a trace has few different ones."""
-    found = _PART.fullmatch(words)
-    assert found is not None
-    return (_NUMBER.sub("#", words), tuple(map(int, _NUMBER.findall(words)))) if _varies(found) else (words, ())
-
-
-def _spans(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Where each number that may vary begins and ends, and whether it is a size of a tensor."""
-    for part in _PART.finditer(text):
-        if _varies(part):
-            for number in _NUMBER.finditer(text, *part.span()):
-                yield (*number.span(), part[2] is not None)
-
-
-def _varies(part: re.Match[str]) -> bool:
-    """Whether it is a type or an argument whose numbers may vary."""
-    name = part[1]
-    return name is not None and (name in _ARGUMENTS if part[2] is None else _TYPE.fullmatch(name) is not None)
 
 
 @dataclass(frozen=True)
@@ -98,19 +58,27 @@ class Relation:
         values = tuple(numbers[place] for _, place, _ in self.symbols)
         if any(value < least for value, (_, _, least) in zip(values, self.symbols, strict=True)):
             return None
-        if any(numbers[place] != number for place, number in self.fixed):
+        fixed, varying = self._checks
+        if not fixed(numbers):
             return None
         try:
             found = self._numbers(*values)
         except ZeroDivisionError:
             return None
-        return values if all(numbers[place] == n for (place, _), n in zip(self.texts, found, strict=True)) else None
+        return values if varying(numbers, found) else None
 
-    def general(self, text: str, values: Sequence[int]) -> str:
+    @functools.cached_property
+    def _checks(self) -> tuple[Callable[[Sequence[int]], bool], Callable[[Sequence[int], tuple[int, ...]], bool]]:
+        """Whether the numbers that do not vary are those of all members, and whether others are what was found for them."""
+        numbers = tuple(number for _, number in self.fixed)
+        fixed, varying = _taken([place for place, _ in self.fixed]), _taken([place for place, _ in self.texts])
+        return lambda members: fixed(members) == numbers, lambda members, found: varying(members) == found
+
+    def general(self, text: str, places: Places, values: Sequence[int]) -> str:
         """The general trace: a member's text with polynomials for the numbers that vary, after a line for each symbol."""
         spelled = dict(self.texts)
         pieces, at = [], 0
-        for place, (start, end, _) in enumerate(_spans(text)):
+        for place, (start, end, _) in enumerate(places):
             if place in spelled:
                 pieces += [text[at:start], "{" + spelled[place] + "}"]
                 at = end
@@ -119,12 +87,19 @@ class Relation:
         return "\n".join([head, *declared, body])
 
 
-def relate(members: Sequence[tuple[int, ...]], trace: str) -> Relation:
-    """How the numbers of at least two members are related; ``trace`` is the text of one of them.
+def _taken(places: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...]]:
+    """A function that takes the numbers at these places."""
+    if len(places) < 2:  # for which there would be no tuple
+        return lambda numbers: tuple(numbers[place] for place in places)
+    return operator.itemgetter(*places)
+
+
+def relate(members: Sequence[tuple[int, ...]], places: Places) -> Relation:
+    """How the numbers of at least two members are related; ``places``: of the numbers in the text of one of them.
 
     A symbol that is a size of a tensor is general from 2 on: what is done with one element is often something else.
     """
-    extents = {place for place, (_, _, is_extent) in enumerate(_spans(trace)) if is_extent}
+    extents = {place for place, (_, _, is_extent) in enumerate(places) if is_extent}
     columns = list(zip(*members, strict=True))
     fixed = tuple((place, column[0]) for place, column in enumerate(columns) if len(set(column)) == 1)
     varying = [(place, column) for place, column in enumerate(columns) if len(set(column)) > 1]

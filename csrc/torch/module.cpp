@@ -1,6 +1,7 @@
 // The Python module `ftm_lazy._C`.
 #include "capture/bindings.h"
 #include "graph/call_log.h"
+#include "graph/family.h"
 #include "graph/location.h"
 #include "memory/pool.h"
 #include "ops/native_ops.h"
@@ -31,6 +32,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <cstring>
+#include <tuple>
 
 namespace py = pybind11;
 
@@ -87,6 +89,25 @@ std::string text_of_tensors(const std::vector<at::Tensor>& tensors) {
   return pending_text(values);
 }
 
+// What a trace shares with its family, and its numbers.
+py::tuple family_of(const std::string& text) {
+  const auto numbers = family_numbers(text);
+  py::tuple values(numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    values[i] = py::int_(numbers[i].value);
+  }
+  return py::make_tuple(family_text(text, numbers), values);
+}
+
+// First and last character of each of these numbers, and whether it is an extent.
+std::vector<std::tuple<size_t, size_t, bool>> places_of_numbers(const std::string& text) {
+  std::vector<std::tuple<size_t, size_t, bool>> places;
+  for (const auto& number : family_numbers(text)) {
+    places.emplace_back(number.begin, number.end, number.is_extent);
+  }
+  return places;
+}
+
 py::bytes rng_state() {
   auto generator = default_generator();
   const std::lock_guard<std::mutex> guard(generator.mutex());
@@ -123,6 +144,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_sync", torch::wrap_pybind_function_no_gil(&ftm::sync), py::arg("wait") = false);
   m.def("_wait", torch::wrap_pybind_function_no_gil(&wait_for_all));
   m.def("_shutdown", torch::wrap_pybind_function_no_gil(&stop_launcher));
+  m.def("_family", &family_of, py::arg("text"));
+  m.def("_family_numbers", &places_of_numbers, py::arg("text"));
   m.def("_trace_text", torch::wrap_pybind_function(&text_of_tensors), py::arg("tensors"));
 
   m.def("_counters", &counter_values);

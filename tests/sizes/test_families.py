@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
-from ftm_backend.families import Relation, relate, split
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ftm_backend.families import Relation, relate
+from ftm_lazy import _C
+
+split, places = _C._family, _C._family_numbers
 
 _TRACE = """trace
   %0 = param f32[{b},{t},8]
@@ -20,7 +27,7 @@ def _trace(b: int, t: int) -> str:
 
 
 def _relation(*members: tuple[int, int]) -> Relation:
-    return relate([split(_trace(*member))[1] for member in members], _trace(*members[-1]))
+    return relate([split(_trace(*member))[1] for member in members], places(_trace(*members[-1])))
 
 
 def test_what_is_shared_has_no_numbers() -> None:
@@ -31,6 +38,29 @@ def test_what_is_shared_has_no_numbers() -> None:
     assert "1e-05" in first[0]
     assert "x=1.5" in first[0]
     assert "%2" in first[0]
+
+
+_PARTS = st.sampled_from((
+    "f32", "i64", "F32", "f32x", "_f32", "2", "[8,6]", "[8,-6]", "[]", "[,]", "[8", "]", "=", "offset", "sizes", "dims", "dim", "k", "k2",
+    ".", ",", " ", "-", "-5", "17", "1e-05", '"', "\\", '\\"', "aten::x(", ")", "%12", "$3", "offset=", "sizes=[4,-2]", "start=-7", "=1.5",
+))
+_PART = re.compile(r'"(?:[^"\\]|\\.)*+"|(?<![\w.])(\w++)(?:(\[)[\d,]+\]|=(?:\[[-\d,]+\]|-?\d+(?![\w.])))')
+_NUMBER = re.compile(r"(?<![\w.])-?\d+")
+
+
+@given(st.lists(_PARTS, max_size=12).map("".join))
+def test_the_numbers_that_vary_are_those_of_types_and_of_what_counts_or_places(text: str) -> None:
+    expected = []
+    for part in _PART.finditer(text):
+        word, extents = part[1], part[2] is not None
+        if word is not None and (re.fullmatch(r"[a-z]+\d+", word) if extents else word in ("offset", "sizes", "k", "start")):
+            expected += [(*number.span(), extents) for number in _NUMBER.finditer(text, *part.span())]
+    assert places(text) == expected
+    shared, numbers = split(text)
+    assert numbers == tuple(int(text[begin:end]) for begin, end, _ in expected)
+    for begin, end, _ in reversed(expected):
+        text = text[:begin] + "#" + text[end:]
+    assert shared == text
 
 
 def test_what_decides_the_operation_is_shared() -> None:
@@ -63,13 +93,13 @@ def test_a_third_member_tells_squares_from_lines() -> None:
     def trace(n: int) -> str:
         return f"trace\n  %0 = param f32[{n}]\n  %1 = aten::x(self=%0) : f32[{n * n}]\n  return %1\n"
 
-    found = relate([split(trace(n))[1] for n in (36, 37, 40)], trace(40))
+    found = relate([split(trace(n))[1] for n in (36, 37, 40)], places(trace(40)))
     assert {text for _, text in found.texts} == {"s0", "s0*s0"}
 
 
 def test_the_general_trace_declares_its_sizes() -> None:
     found = _relation((2, 30), (3, 50))
-    text = found.general(_trace(3, 50), (3, 50))
+    text = found.general(_trace(3, 50), places(_trace(3, 50)), (3, 50))
     assert text.splitlines()[1:3] == ["  size s0 = 3, 2", "  size s1 = 50, 2"]
     assert "%0 = param f32[{s0},{s1},8]" in text
     assert 'text="f32[12]"' in text

@@ -50,8 +50,9 @@ class Template:
 
     def admits(self, values: Sequence[int]) -> bool:
         """Whether the program is right for these values of the symbols."""
+        equal, unequal, at_least = self._guards_by_relation
         try:
-            return all(test(number) for test, number in zip(self._tests, self._guard_values(*values), strict=True))
+            return not any(equal(*values)) and all(unequal(*values)) and min(at_least(*values), default=0) >= 0
         except ZeroDivisionError:  # of a number that the symbols' least values do not allow
             return False
 
@@ -62,14 +63,15 @@ class Template:
             numbers = self._guard_values(*values)
         except ZeroDivisionError:
             return f"a guard divides by 0 where {at}"
-        for (size, relation, place), test, number in zip(self.guards, self._tests, numbers, strict=True):
-            if not test(number):
+        for (size, relation, place), number in zip(self.guards, numbers, strict=True):
+            if not _HOLDS[relation](number):
                 return f"{size} {relation} 0 does not hold where {at} ({place})"
         return ""
 
     @functools.cached_property
-    def _tests(self) -> list[Callable[[int], bool]]:
-        return [_HOLDS[relation] for _, relation, _ in self.guards]
+    def _guards_by_relation(self) -> list[Callable[..., tuple[int, ...]]]:
+        """The numbers of the guards of each relation, in the order of `_HOLDS`."""
+        return [evaluator([size for size, asked, _ in self.guards if asked == relation], self.symbols) for relation in _HOLDS]
 
     def image(self, image: bytes, values: Sequence[int]) -> bytes:
         """The image for values that it admits, from that of any others.
@@ -82,13 +84,14 @@ class Template:
         except (ArithmeticError, ValueError) as error:
             raise TemplateError(f"a number of the program cannot be computed: {error}") from None
         made = np.frombuffer(image, np.uint8).copy()
-        for size, kind in ((8, np.uint64), (4, np.uint32)):
-            starts, which = self._of_size[size]
-            if len(starts):
-                wide = np.array([numbers[k] for k in which], dtype=object)
-                if any(not 0 <= n < 1 << 32 if size == 4 else not -_MOST < n < _MOST for n in wide):
-                    raise TemplateError("a size is too large for a program")
-                made[starts[:, None] + np.arange(size)] = (wide & _MASK).astype(np.uint64).astype(kind).view(np.uint8).reshape(-1, size)
+        if numbers and not -_MOST < min(numbers) <= max(numbers) < _MOST:
+            raise TemplateError("a size is too large for a program")
+        wide = np.array([number & _MASK for number in numbers], np.uint64)
+        for kind, where, which in self._writes:
+            chosen = wide[which]
+            if kind is np.uint32 and (chosen >> np.uint64(32)).any():
+                raise TemplateError("a size is too large for a program")
+            made[where] = chosen.astype(kind).view(np.uint8)
         return made.tobytes()
 
     @functools.cached_property
@@ -118,9 +121,14 @@ class Template:
                 evaluator([texts[k] for k in self._floating], self.symbols, real=True))
 
     @functools.cached_property
-    def _of_size(self) -> dict[int, tuple[np.ndarray, list[int]]]:
-        return {size: (np.array([at for at, n, _ in self.places if n == size], np.int64), [k for _, n, k in self.places if n == size])
-                for size in (4, 8)}
+    def _writes(self) -> list[tuple[type, np.ndarray, np.ndarray]]:
+        """For each size of places its type, all bytes of the image that are written, and the number that each place gets."""
+        writes: list[tuple[type, np.ndarray, np.ndarray]] = []
+        for size, kind in ((8, np.uint64), (4, np.uint32)):
+            starts = np.array([at for at, n, _ in self.places if n == size], np.int64)
+            which = np.array([k for _, n, k in self.places if n == size], np.int64)
+            writes.append((kind, (starts[:, None] + np.arange(size)).reshape(-1), which))
+        return writes
 
     def to_bytes(self) -> bytes:
         """As JSON."""
