@@ -24,8 +24,9 @@ Places = Sequence[tuple[int, int, bool]]
 
 _FACTORS = 12
 _STEEP, _NEAR, _SURE = 4, 64, 3
-"""A sum of a multiple of a symbol and a number is likely up to these; steeper ones are multiples of sums or beside one, as ``8*s0-8``
-and ``8*s0+7``. What so many different members agree on is no accident."""
+"""A sum of a multiple of a symbol and a number is likely if it is a multiple of a sum or beside one, as ``8*s0-8`` and ``8*s0+7``,
+and, among so many members, up to these: two differ by the same somewhere if there are a few sizes, as tokens of experts.  What so
+many different members agree on is no accident."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,6 @@ def _expressions(
             slope = slopes.pop()
             rest = column[0] - slope * values[0]
             near = abs(rest) <= 2 * abs(slope) and any((rest + off) % slope == 0 for off in (-1, 0, 1))
-            likely = (abs(slope) <= _STEEP and abs(rest) <= _NEAR) or near or len(set(values)) >= _SURE
+            likely = near or len(set(values)) >= _SURE or (len(values) >= _SURE and abs(slope) <= _STEEP and abs(rest) <= _NEAR)
             if likely and all(n == slope * v + rest for n, v in zip(column, values, strict=True)):
                 yield f"{'' if slope == 1 else f'{slope}*'}{name}{rest:+d}"

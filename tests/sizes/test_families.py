@@ -104,3 +104,15 @@ def test_the_general_trace_declares_its_sizes() -> None:
     assert "%0 = param f32[{s0},{s1},8]" in text
     assert 'text="f32[12]"' in text
     assert "offset={8*(s1-1)}" in text
+
+
+def test_two_members_that_differ_by_the_same_are_an_accident_and_three_are_none() -> None:
+    def trace(left: int, right: int) -> str:
+        return f"trace\n  %0 = param f32[{left},8]\n  %1 = param f32[{right},8]\n  return %0\n"
+
+    def symbols(*members: tuple[int, int]) -> int:
+        return len(relate([split(trace(*member))[1] for member in members], places(trace(*members[-1]))).symbols)
+
+    assert symbols((73, 87), (59, 73)) == 2
+    assert symbols((73, 87), (59, 73), (20, 34)) == 1
+    assert symbols((73, 74), (59, 60)) == 1
