@@ -1,6 +1,6 @@
-"""Compiled programs on disk: one file for each, shared by all processes of the user, and by nobody else.
+"""Compiled programs, and functions of programs, on disk: one file for each, shared by all processes of the user, and by nobody else.
 
-A file holds its whole key beside the program, and a checksum over both, so that a damaged file, or another key
+A file holds its whole key beside its content, and a checksum over both, so that a damaged file, or another key
 with the same digest, is a miss and never a wrong program.  Files appear whole or not at all (written aside,
 then renamed), so any number of processes may read and write at once.  The time of the last use is the file's
 modification time; when the directory outgrows its limit, the longest unused files go.  Files that another user may
@@ -16,14 +16,15 @@ import hashlib
 import json
 import os
 import struct
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from ftm_lazy import cache_total, own_files
-from ftm_lazy.cache_total import SUFFIX
 from ftm_lazy.notices import notice
 
-__all__ = ["DiskCache", "Key"]
+__all__ = ["DiskCache", "FunctionKey", "Functions", "Key"]
 
 _MAGIC = b"ftm cache 1\n"
 _CHECKSUM = 32
@@ -31,20 +32,10 @@ _LENGTH = struct.Struct("<Q")
 
 
 @dataclass(frozen=True)
-class Key:
-    """What a compiled program depends on, as named parts; nothing of the process is among them.
+class Named:
+    """Named parts that decide what a file holds; nothing of the process is among them."""
 
-    Args:
-        trace: canonical text of the trace.
-        compiler: hash of the compiler's own source (`ftm_backend.service.source_hash`).
-        machine: the preset that it is compiled for.
-        cores: of the machine.
-    """
-
-    trace: str
-    compiler: str
-    machine: str
-    cores: int
+    suffix: ClassVar[str]
 
     @functools.cached_property
     def text(self) -> bytes:
@@ -55,6 +46,38 @@ class Key:
     def digest(self) -> str:
         """Names the file."""
         return hashlib.blake2b(self.text, digest_size=20).hexdigest()
+
+
+@dataclass(frozen=True)
+class Key(Named):
+    """What a compiled program depends on.
+
+    Args:
+        trace: canonical text of the trace.
+        compiler: hash of the compiler's own source (`ftm_backend.service.source_hash`).
+        machine: the preset that it is compiled for.
+        cores: of the machine.
+    """
+
+    suffix = cache_total.PROGRAM
+    trace: str
+    compiler: str
+    machine: str
+    cores: int
+
+
+@dataclass(frozen=True)
+class FunctionKey(Named):
+    """What a function of programs depends on.
+
+    Args:
+        function: digest of what it is, which says the machine as well (`ftm_backend.known`).
+        compiler: hash of the compiler's own source.
+    """
+
+    suffix = cache_total.FUNCTION
+    function: str
+    compiler: str
 
 
 class DiskCache:
@@ -70,9 +93,9 @@ class DiskCache:
         self._limit = limit
         self._told = False
 
-    def path(self, key: Key) -> Path | None:
+    def path(self, key: Named) -> Path | None:
         """Where the program of `key` is, or would be."""
-        return self._directory / (key.digest + SUFFIX) if self._directory else None
+        return self._directory / (key.digest + key.suffix) if self._directory else None
 
     def is_empty(self) -> bool:
         """Whether there is no program at all in the directory."""
@@ -80,11 +103,11 @@ class DiskCache:
             return True
         try:
             with os.scandir(self._directory) as files:
-                return not any(file.name.endswith(SUFFIX) for file in files)
+                return not any(file.name.endswith(cache_total.PROGRAM) for file in files)
         except OSError:
             return True
 
-    def get(self, key: Key) -> bytes | None:
+    def get(self, key: Named) -> bytes | None:
         """The program that was stored under `key`; None if there is none, or none that is whole and this user's."""
         path = self.path(key)
         if path is None or not self._is_own(path.parent):
@@ -112,7 +135,7 @@ class DiskCache:
             os.utime(path)
         return program
 
-    def remove(self, key: Key, reason: str) -> None:
+    def remove(self, key: Named, reason: str) -> None:
         """Removes the file of `key`, which turned out to be no good; `reason` completes "is damaged"."""
         path = self.path(key)
         if path is None:
@@ -121,7 +144,7 @@ class DiskCache:
             path.unlink()
         notice(f"{path} is damaged ({reason}); the file is removed and the program compiled instead", 4)
 
-    def put(self, key: Key, program: bytes) -> None:
+    def put(self, key: Named, program: bytes) -> None:
         """Stores `program` under `key`, and removes what no longer fits."""
         path = self.path(key)
         if path is None:
@@ -153,6 +176,34 @@ class DiskCache:
         except OSError:
             pass  # there is none yet, or reading from it will tell
         return True
+
+
+class Functions:
+    """The functions of a disk cache, for the compiler (`ftm_backend.known.Shelf`).
+
+    Args:
+        cache: where their files are.
+        compiler: gives the hash of the compiler's source; None where its process runs other code, whose functions are nobody's.
+    """
+
+    def __init__(self, cache: DiskCache, compiler: Callable[[], str | None]) -> None:
+        self._cache, self._compiler = cache, compiler
+
+    def get(self, digests: Sequence[str]) -> dict[str, bytes]:
+        """Those that are there."""
+        compiler = self._compiler()
+        if compiler is None:
+            return {}
+        found = ((digest, self._cache.get(FunctionKey(digest, compiler))) for digest in digests)
+        return {digest: content for digest, content in found if content is not None}
+
+    def put(self, functions: Mapping[str, bytes]) -> None:
+        """Stores functions."""
+        compiler = self._compiler()
+        if compiler is None:
+            return
+        for digest, content in functions.items():
+            self._cache.put(FunctionKey(digest, compiler), content)
 
 
 def _parse(content: bytes) -> tuple[bytes, bytes] | None:

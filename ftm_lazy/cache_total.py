@@ -18,9 +18,9 @@ from pathlib import Path
 
 from ftm_lazy.own_files import PARTIAL
 
-__all__ = ["SUFFIX", "make_room"]
+__all__ = ["FUNCTION", "PROGRAM", "make_room"]
 
-SUFFIX = ".program"
+PROGRAM, FUNCTION = ".program", ".function"
 """What the names of the cache's files end with."""
 
 _NAME = ".total"
@@ -74,7 +74,7 @@ def _remove_oldest(directory: Path, room: int, spare: int) -> int:
         for file in files:
             with contextlib.suppress(FileNotFoundError):  # another process was faster
                 status = file.stat(follow_symlinks=False)
-                if file.name.endswith(SUFFIX):
+                if file.name.endswith((PROGRAM, FUNCTION)):
                     entries.append((status.st_mtime_ns, status.st_size, file.path))
                 elif file.name.startswith(PARTIAL) and status.st_mtime < abandoned:
                     os.unlink(file.path)

@@ -26,7 +26,7 @@ from ftm_backend.executable import Executable
 from ftm_backend.isa.template import TemplateError
 from ftm_backend.service import source_hash
 from ftm_lazy import _C, dump, settings
-from ftm_lazy.cache import DiskCache, Key
+from ftm_lazy.cache import DiskCache, Functions, Key
 from ftm_lazy.general import Families, Proposal
 from ftm_lazy.notices import notice
 from ftm_lazy.recompiles import CAUSES, Explanation, History, Trace, read
@@ -52,7 +52,8 @@ class Bridge:
         """Called with each trace that is new to this process, where it is cut."""
         self._found: set[str] = set()  # digests of the keys that the cache had
         self._worker = Worker(
-            values.compile_timeout, echo="worker" in values.debug, progress=values.progress
+            values.compile_timeout, echo="worker" in values.debug, progress=values.progress,
+            shelf=Functions(self._cache, self._compiler) if values.cache_dir else None,
         )
 
     def prepare(self) -> None:
@@ -238,9 +239,13 @@ class Bridge:
     def _compile(self, text: str, texts: bool, why: str = "", store: bool = True) -> Executable:
         request = {"machine": self._settings.preset, "cores": self._settings.cores, "texts": texts}
         program, _ = self._worker.compile(text, request, why)
-        if store and self._worker.source == source_hash():  # else the compiler was edited since this process began
+        if store and self._compiler() is not None:
             self._cache.put(self._key(text), program)
         return Executable.from_bytes(program)
+
+    def _compiler(self) -> str | None:
+        """The hash of the compiler's source; None where it was edited since this process began, and the compiler's runs the older."""
+        return source_hash() if self._worker.source == source_hash() else None
 
     def _texts(self, text: str, executable: Executable | None) -> dict[str, str]:
         """All stages; a program from the cache may have been stored without, and is compiled for them again."""

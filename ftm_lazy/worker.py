@@ -18,7 +18,8 @@ import time
 from collections.abc import Callable
 from typing import IO, Any
 
-from ftm_backend.service import pack, unpack
+from ftm_backend.known import Shelf
+from ftm_backend.service import join, pack, split, unpack
 from ftm_lazy.notices import notice
 
 __all__ = ["CompileError", "Worker", "WorkerError"]
@@ -52,6 +53,7 @@ class Worker:
         timeout: seconds that one compilation may take.
         echo: let the process write to this process's stderr; else its last lines are shown if it crashes.
         progress: tell a user who waits long, where stderr is a terminal.
+        shelf: where functions of programs are kept for other processes.
         command: how to start the process; the descriptors of its two pipes are appended, see `ftm_backend.service`.
     """
 
@@ -60,6 +62,7 @@ class Worker:
         timeout: float,
         echo: bool = False,
         progress: bool = True,
+        shelf: Shelf | None = None,
         command: tuple[str, ...] = (sys.executable, "-P", "-m", "ftm_backend.service"),
     ) -> None:
         self.source: str | None = None
@@ -67,6 +70,7 @@ class Worker:
         self._timeout = timeout
         self._echo = echo
         self._progress = progress
+        self._shelf = shelf
         self._command = command
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -191,7 +195,7 @@ class Worker:
         self._start()
         assert self._process is not None
         self._requests += 1
-        header = {"id": self._requests, "timeout": self._timeout, **request}
+        header = {"id": self._requests, "timeout": self._timeout, "shelf": self._shelf is not None, **request}
         with _Watch(self._process.pid, self._notice(text, why)) as watch:
             if self.source is not None:
                 watch.limit(self._timeout)
@@ -201,11 +205,18 @@ class Worker:
                 if "source" in answer:
                     self.source = answer["source"]
                     watch.limit(self._timeout)
+                elif "wanted" in answer:
+                    assert self._shelf is not None
+                    listed, functions = join(self._shelf.get(answer["wanted"]))
+                    self._send(pack({"id": header["id"], "functions": listed}, functions), watch)
                 elif answer["id"] == header["id"]:
                     break
         if not answer["ok"]:
             raise CompileError(answer["error"])
-        return body, answer["seconds"]
+        made = split(answer.get("functions", ()), body[answer.get("size", len(body)) :])
+        if made and self._shelf is not None:
+            self._shelf.put(made)
+        return body[: answer.get("size", len(body))], answer["seconds"]
 
     def _send(self, frame: bytes, watch: _Watch) -> None:
         rest = memoryview(frame)

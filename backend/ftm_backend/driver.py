@@ -25,7 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ftm_backend import codegen, mlir, sizes
+from ftm_backend import codegen, known, mlir, sizes
 from ftm_backend.executable import Executable
 from ftm_backend.frontend import Trace, import_trace, lower
 from ftm_backend.isa.template import assemble
@@ -35,7 +35,6 @@ from ftm_backend.midend import pipeline
 from ftm_backend.options import Options
 from ftm_backend.recent import Recent
 from ftm_backend.stages import Form
-from ftm_backend.tile.program import Written
 
 __all__ = ["STAGES", "TEXT_STAGES", "CompileError", "Stage", "compile", "forget", "guess_stage", "run_from", "stage"]
 
@@ -144,18 +143,15 @@ def guess_stage(text: str) -> str:
 # --- running --------------------------------------------------------------------------------------------
 
 
-_KNOWN_SIZE = 1 << 26
-_KNOWN: Recent[Written] = Recent(_KNOWN_SIZE)
-"""Functions that this process has compiled, for programs whose stages nobody looks at; at most so many characters."""
-
-
 def forget() -> None:
     """Forgets the functions that earlier programs have left."""
-    _KNOWN.clear()
+    known.KNOWN.clear()
 
 
-def compile(trace_text: str, options: Options | None = None) -> Executable:
+def compile(trace_text: str, options: Options | None = None, shelf: known.Shelf | None = None) -> Executable:
     """Compiles a trace.
+
+    Functions that this process or the shelf has are taken from there, where nobody looks at the stages that made them.
 
     Raises:
         CompileError: with the stage, the reason and the command that replays it.
@@ -164,17 +160,22 @@ def compile(trace_text: str, options: Options | None = None) -> Executable:
     texts: dict[str, str] = {}
     seconds: dict[str, float] = {}
     asm, image, template = "", b"", None
+    missing: dict[str, known.Signature] = {}
     symbols = sizes.declared(trace_text)
     with symbols or nullcontext():
         for current, value in _walk("trace", trace_text, "image", options, seconds):
             if current.name == "share-kernels" and not (options.keep_texts or options.dump):
-                value.known = Recent(_KNOWN_SIZE) if symbols else _KNOWN  # guards belong to one program
+                value.known = Recent(known.KNOWN_SIZE) if symbols else known.KNOWN  # guards belong to one program
+                if shelf is not None and not symbols:
+                    missing = known.fetch((function.key for function in value.functions), options.machine, shelf)
             if options.keep_texts and current.name in TEXT_STAGES:
                 texts[current.name] = str(current.write(value))
             if current.name == "asm":
                 asm = value
             if current.name == "image":
                 image, template = value
+    if shelf is not None:
+        known.store(missing, options.machine, shelf)
     return Executable(image, asm, options.machine, texts, template, seconds)
 
 

@@ -4,7 +4,11 @@ It reads requests from the first of these descriptors and writes answers to the 
 `unpack`): a JSON header and a body of bytes.  Standard input and output have no part in it.
 
     request   {"id": 7, "machine": "host", "cores": 2, "texts": false, "timeout": 300.0}, body: the trace's text
-    answer    {"id": 7, "ok": true, "seconds": 0.8}, body: the executable (`Executable.to_bytes`)
+              where the client keeps functions of programs (`known`), {..., "shelf": true}
+    question  {"id": 7, "wanted": ["3f0c...", ...]}: which of these functions does the client have?
+    reply     {"id": 7, "functions": [["3f0c...", 2100], ...]}, body: those, one after the other, of so many bytes
+    answer    {"id": 7, "ok": true, "seconds": 0.8, "size": 4711, "functions": [...]}, body: the executable (`Executable.to_bytes`)
+              of that size, then functions that the client has not
               {"id": 7, "ok": false, "error": "..."}, no body
     greeting  {"source": "..."}: `source_hash()` of the code that this process runs
 
@@ -25,13 +29,14 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ftm_backend import plugins
 
-__all__ = ["main", "pack", "source_hash", "unpack"]
+__all__ = ["join", "main", "pack", "source_hash", "split", "unpack"]
 
 _PREFIX = struct.Struct("<IQ")  # bytes of the header, bytes of the body
 _GRACE = 10.0  # seconds by which the client's own time limit comes first
@@ -54,6 +59,38 @@ def unpack(received: bytearray) -> tuple[dict[str, Any], bytes] | None:
     frame = json.loads(received[_PREFIX.size : begin]), bytes(received[begin:end])
     del received[:end]
     return frame
+
+
+def join(functions: Mapping[str, bytes]) -> tuple[list[list[Any]], bytes]:
+    """What a header says of functions, and the bytes of all."""
+    return [[digest, len(content)] for digest, content in functions.items()], b"".join(functions.values())
+
+
+def split(listed: Iterable[Sequence[Any]], body: bytes) -> dict[str, bytes]:
+    """The reverse of `join`."""
+    functions, at = {}, 0
+    for digest, size in listed:
+        functions[digest], at = body[at : at + size], at + size
+    return functions
+
+
+class _Shelf:
+    """Functions that the client keeps.  Between its request and the answer it sends nothing but what it is asked for."""
+
+    def __init__(self, number: int, requests: queue.SimpleQueue[Any], answers: BinaryIO) -> None:
+        self._number, self._requests, self._answers = number, requests, answers
+        self.made: dict[str, bytes] = {}
+
+    def get(self, digests: Sequence[str]) -> dict[str, bytes]:
+        """Asks the client."""
+        self._answers.write(pack({"id": self._number, "wanted": list(digests)}))
+        self._answers.flush()
+        header, body = self._requests.get()
+        return split(header["functions"], body)
+
+    def put(self, functions: Mapping[str, bytes]) -> None:
+        """Goes with the answer."""
+        self.made.update(functions)
 
 
 @functools.cache
@@ -81,27 +118,30 @@ def _read_requests(source: int, requests: queue.SimpleQueue[Any]) -> None:
     os._exit(0)
 
 
-def _compile(header: dict[str, Any], body: bytes) -> bytes:
+def _compile(header: dict[str, Any], body: bytes, shelf: _Shelf | None) -> bytes:
     from ftm_backend import driver
     from ftm_backend.options import Options
 
     options = Options(machine=header["machine"], cores=header["cores"], keep_texts=header["texts"])
-    return driver.compile(body.decode(), options).to_bytes()
+    return driver.compile(body.decode(), options, shelf).to_bytes()
 
 
-def _answer(header: dict[str, Any], body: bytes) -> bytes:
+def _answer(header: dict[str, Any], body: bytes, requests: queue.SimpleQueue[Any], answers: BinaryIO) -> bytes:
     """Compiles one request; an exception becomes the answer's error."""
     begin = time.perf_counter()
     # If the client is killed while MLIR holds the interpreter, nobody else would end a compilation that hangs.
     signal.setitimer(signal.ITIMER_REAL, header["timeout"] + _GRACE)
+    shelf = _Shelf(header["id"], requests, answers) if header.get("shelf") else None
     try:
-        executable = _compile(header, body)
+        executable = _compile(header, body, shelf)
     except Exception as error:
         message = str(error) if type(error).__name__ == "CompileError" else traceback.format_exc()
         return pack({"id": header["id"], "ok": False, "error": message})
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    return pack({"id": header["id"], "ok": True, "seconds": time.perf_counter() - begin}, executable)
+    listed, functions = join(shelf.made if shelf is not None else {})
+    said = {"id": header["id"], "ok": True, "seconds": time.perf_counter() - begin, "size": len(executable), "functions": listed}
+    return pack(said, executable + functions)
 
 
 def _warm_up() -> None:
@@ -125,7 +165,8 @@ def main(words: list[str]) -> None:
     gc.disable()
     gc.freeze()
     while True:
-        answers.write(_answer(*requests.get()))
+        header, body = requests.get()
+        answers.write(_answer(header, body, requests, answers))
         answers.flush()
         gc.collect()
 

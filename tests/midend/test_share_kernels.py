@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from ftm_backend.machine import presets
 from ftm_backend.midend import lower_kernels, pipeline
 from ftm_backend.midend.program import Program
 from ftm_backend.midend.share_kernels import Call, Function
+from ftm_backend.options import Options
 from ftm_backend.tile.program import TileProgram
 from ops import capture
 
@@ -147,3 +148,30 @@ def test_known_functions_give_the_same_program(name: str) -> None:
     driver.forget()
     OBJECTS.clear()
     assert driver.compile(trace).image == cold.image
+
+
+class Shelf(dict[str, bytes]):
+    """Functions as a cache on disk keeps them."""
+
+    def get(self, digests: Sequence[str]) -> dict[str, bytes]:  # type: ignore[override]
+        return {digest: self[digest] for digest in digests if digest in self}
+
+    def put(self, functions: Mapping[str, bytes]) -> None:
+        self.update(functions)
+
+
+@pytest.mark.parametrize("machine", ["host", "m7032"])
+@pytest.mark.parametrize("name", STEPS)
+def test_functions_of_another_process_give_the_same_program(name: str, machine: str) -> None:
+    step, tensors = STEPS[name]
+    trace, options, shelf = str(capture.function(step, *tensors).trace), Options(machine=machine), Shelf()
+    driver.forget()
+    OBJECTS.clear()
+    cold = driver.compile(trace, options, shelf)
+    stored = dict(shelf)
+    assert stored
+    driver.forget()
+    OBJECTS.clear()
+    read = driver.compile(trace, options, shelf)
+    assert (read.asm, read.image) == (cold.asm, cold.image)
+    assert shelf == stored

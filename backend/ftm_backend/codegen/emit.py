@@ -16,10 +16,6 @@ from ftm_backend.tile.tree import Kernel, Tile, instructions
 __all__ = ["CodegenError", "emit", "emit_function"]
 
 
-_WORD = 32
-"""Bytes that a word of a signature takes, about."""
-
-
 def emit(program: TileProgram, machine: MachineParameters) -> str:
     """The assembly text of a program.
 
@@ -34,7 +30,8 @@ def emit(program: TileProgram, machine: MachineParameters) -> str:
         if program.known is not None and function.name in program.keys:
             assert isinstance(function, Kernel)
             written = Written(function.name, tuple(body), function.parameters, can_fault(function))
-            program.known.put(program.keys[function.name], written, sum(map(len, body)) + _WORD * len(program.keys[function.name]))
+            key = program.keys[function.name]
+            program.known.put(key, written, written.size(key))
     return "\n".join(lines) + "\n"
 
 

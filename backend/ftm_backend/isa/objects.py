@@ -18,12 +18,13 @@ from ftm_backend.isa import layout
 from ftm_backend.isa import program as p
 from ftm_backend.recent import Recent
 
-__all__ = ["OBJECTS", "Bases", "FunctionObject", "make_object"]
+__all__ = ["OBJECTS", "TYPES", "Bases", "FunctionObject", "make_object"]
 
 Bases = dict[str, int]
 """Where records of a function begin, by section; ``function`` is its number, ``line`` the line of its ``@func``."""
 
-_TYPES = {name: record.dtype for name, record in layout.SECTIONS if isinstance(record, layout.Record)}
+TYPES = {name: record.dtype for name, record in layout.SECTIONS if isinstance(record, layout.Record)}
+"""Of the records of each section."""
 _SCALAR, _IMMEDIATE = layout.OPERAND_KINDS.index("SCALAR"), layout.OPERAND_KINDS.index("IMMEDIATE")
 _MAP, _RET, _CALL, _BRANCH = OPCODES["@map"], OPCODES["@ret"], OPCODES["@call"], OPCODES["SBR"]
 _MOST_BYTES = 1 << 27
@@ -100,7 +101,7 @@ def make_object(function: p.Function, parts: dict[str, bytes], bases: Bases, imm
 
     immediates: keys of the pool's entries by their numbers.
     """
-    records = {name: np.frombuffer(data, _TYPES[name]) for name, data in parts.items()}
+    records = {name: np.frombuffer(data, TYPES[name]) for name, data in parts.items()}
     code, operations = records["instructions"], records["map_ops"]
     scalars = [code["v"]["scalar"], records["dims"]["extent"]["scalar"], records["dims"]["stride"]["scalar"],
                records["map_inputs"]["slot"]["scalar"], records["map_outputs"]["slot"]["scalar"], operations["address"]["scalar"]]

@@ -23,6 +23,14 @@ class Written:
     parameters: list[Parameter]
     can_fault: bool
 
+    def size(self, key: tuple[Any, ...]) -> int:
+        """Bytes that it and its key take, about."""
+        return sum(map(len, self.lines)) + _WORD * len(key)
+
+
+_WORD = 32
+"""Bytes that a word of a key takes, about."""
+
 
 @dataclass(eq=False)
 class TileProgram:
