@@ -123,6 +123,27 @@ def test_transpose(token, rows, columns):
     np.testing.assert_array_equal(y, run_text(MACHINE, text, [x])[0])
 
 
+@pytest.mark.parametrize("token", ["f64", "f32", "f16", "i64", "u8"])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 2), (16, 32), (33, 14), (5, 130)])
+def test_transpose_of_two_halves(token, rows, columns):
+    x = numbers(token, rows, columns, edges=True)
+    text = programs(f"@in b0, {token}, {rows}x{columns}\n@out o0, {token}, {columns // 2}x{2 * rows}\n",
+                    tile("X", token, rows, columns, 0) + tile("Y", token, columns // 2, 2 * rows, 65536) + load("X", "b0", rows, columns)
+                    + "    TRANS.ZIP X, Y\n" + store("Y", "o0", columns // 2, 2 * rows))
+    y = np.empty((columns // 2, 2 * rows), x.dtype)
+    BY_NAME["TRANS"].macro.function(unit(token), x, y, True)
+    got = run_text(MACHINE, text, [x])[0]
+    np.testing.assert_array_equal(y, got)
+    np.testing.assert_array_equal(got.reshape(columns // 2, rows, 2), x.reshape(rows, 2, columns // 2).transpose(2, 0, 1))
+
+
+def test_halves_of_an_odd_number_of_columns_are_refused():
+    text = programs("@in b0, f32, 2x3\n@out o0, f32, 1x4\n", tile("X", "f32", 2, 3, 0) + tile("Y", "f32", 2, 4, 65536)
+                    + load("X", "b0", 2, 3) + "    TRANS.ZIP X, Y\n" + store("Y", "o0", 1, 4))
+    with pytest.raises(Exception, match="even number of columns, and X has 3"):
+        run_text(MACHINE, text, [np.zeros((2, 3), np.float32)])
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("transposed", [False, True], ids=["MM", "MM.TB"])
 @pytest.mark.parametrize("token", ["f64", "f32", "i32", "i64"])
@@ -232,6 +253,9 @@ def test_transposition_is_charged_what_its_expansion_takes(machine):
     u = Unit(machine, "f64", costs.cost, dry=True)
     moving.transpose(u, np.zeros((512, 512)), np.zeros((512, 512)))
     assert rules.transpose_cycles(machine, 512, 512) == pytest.approx(u.cycles, rel=0.01)
+    u = Unit(machine, "f64", costs.cost, dry=True)
+    moving.transpose(u, np.zeros((512, 512)), np.zeros((256, 1024)), True)
+    assert rules.transpose_cycles(machine, 512, 512, True) == pytest.approx(u.cycles, rel=0.01)
 
 
 CASES = {

@@ -59,9 +59,9 @@ def machine(draw: random.Random) -> MachineParameters:
 def test_the_cheapest_of_all_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
     given = problem(draw), machine(draw)
-    found = panel_plan.panel_plan.__wrapped__(*given)
+    found = panel_plan.fitting_plan.__wrapped__(*given)
     monkeypatch.setattr(panel_plan, "Grid", Whole)
-    assert found == panel_plan.panel_plan.__wrapped__(*given)
+    assert found == panel_plan.fitting_plan.__wrapped__(*given)
 
 
 def test_a_plan_is_a_line_for_people() -> None:

@@ -12,6 +12,7 @@ from torch.nn import functional
 from ftm_backend import driver, isa
 from ftm_backend.frontend.ops.convolution_phases import _phase
 from ftm_backend.machine import Machine
+from ftm_backend.midend import join_phases, set_apart
 from ftm_backend.options import Options
 
 SHAPES = {  # images, channels, filters, size of the result, window, stride, padding, dilation, groups
@@ -89,3 +90,56 @@ def test_phases_meet_each_tap_once(stride: int, dilation: int, taps: int, paddin
     common = math.gcd(stride, dilation)
     assert sorted(met) == sorted(tap for tap in range(taps) for r in range(stride) if (r + padding - dilation * tap) % stride == 0)
     assert common > 1 or sorted(met) == list(range(taps))
+
+
+JOINED = {  # as SHAPES; phases of a row are one product
+    "3x3 by 2": (2, 32, 24, (12, 16), (3, 3), (2, 2), (1, 1), (1, 1), 1),
+    "2x2 by 2: every phase has every tap": (2, 24, 8, (12, 12), (2, 2), (2, 2), (0, 0), (1, 1), 1),
+    "5x4 by 2": (1, 20, 8, (14, 18), (5, 4), (2, 2), (2, 1), (1, 1), 1),
+    "7x7 by 2, columns in blocks": (1, 96, 4, (10, 12), (7, 7), (2, 2), (3, 3), (1, 1), 1),
+    "1x1 by 2: zeros are of the product": (2, 32, 24, (12, 16), (1, 1), (2, 2), (0, 0), (1, 1), 1),
+    "1x1 by 3 and 2": (1, 64, 7, (15, 14), (1, 1), (3, 2), (0, 0), (1, 1), 1),
+    "1x1 by 2, the last line without": (2, 20, 9, (13, 16), (1, 1), (2, 2), (0, 0), (1, 1), 1),
+    "rows apart by 3": (2, 33, 7, (15, 14), (3, 3), (3, 2), (1, 1), (1, 1), 1),
+}
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
+@pytest.mark.parametrize("name", JOINED)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_phases_of_a_row_are_one_product(name: str, cores: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SHAPES, name, JOINED[name])
+    for module in (join_phases, set_apart):
+        monkeypatch.setattr(module, "cycles", lambda statement, machine: 1e9)  # it always pays
+    text, arrays, wanted = gradient(name, dtype)
+    assembly = driver.run_from("trace", text, "asm", Options(machine="m7032", cores=cores))
+    assert "TRANS.ZIP" in assembly
+    np.testing.assert_allclose(run(text, arrays, "m7032", cores), wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_halves_are_joined(dtype: str) -> None:
+    kind = {"bf16": torch.bfloat16, "f16": torch.float16}[dtype]
+    generator = torch.Generator().manual_seed(0)
+    x, grad, w = (torch.randn(shape, generator=generator).to(kind) for shape in ((2, 64, 28, 28), (2, 48, 14, 14), (48, 64, 3, 3)))
+    wanted = functional.conv_transpose2d(grad.float(), w.float(), stride=2, padding=1, output_padding=1)
+    types = [f"{dtype}[{','.join(map(str, t.shape))}]" for t in (grad, x, w)]
+    text = "trace\n" + "".join(f"  %{k} = param {t}\n" for k, t in enumerate(types)) + (
+        "  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, stride=[2,2], padding=[1,1], "
+        f"dilation=[1,1], transposed=false, output_padding=[0,0], groups=1, output_mask=[true,false,false]) : {types[1]}, none, none\n"
+        "  return %3\n")
+    assembly = driver.run_from("trace", text, "asm", Options(machine="m7032", cores=3))
+    assert "TRANS.ZIP" in assembly
+    with Machine(cores=3, checked=True) as emulator:
+        bits = np.uint16 if dtype == "bf16" else np.float16
+        (got,) = emulator.load(isa.assemble(assembly)).run([t.view(torch.int16).numpy().view(bits) for t in (grad, x, w)], [])
+    made = torch.from_numpy(got.view(np.int16).copy()).view(kind).float()
+    torch.testing.assert_close(made, wanted, rtol=2e-2, atol=1e-1)
+
+
+def test_what_does_not_pay_or_is_read_elsewhere_stays() -> None:
+    """On the host preset, whose cores move what they multiply; where an odd column reads a phase, too; with three phases."""
+    trace = gradient("3x3 by 2", "f32")[0]
+    assert "TRANS" not in driver.run_from("trace", trace, "asm", Options(machine="host"))
+    for name in ("odd sizes", "5x4 by 3"):
+        assert "TRANS.ZIP" not in driver.run_from("trace", gradient(name, "f32")[0], "asm", Options(machine="m7032"))

@@ -168,5 +168,5 @@ Buffers come in the order inputs, outputs, constants, arena regions, parameters;
 
 OPERAND_KINDS = ("NONE", "RESULT", "INPUT", "IMMEDIATE", "SCALAR", "REGISTER")
 BUFFER_KINDS = ("INPUT", "OUTPUT", "CONST", "ARENA", "PARAMETER")
-FLAGS = ("TA", "TB", "ACC", "ADD", "MUL", "MIN", "MAX", "LSE", "DOWN")
+FLAGS = ("TA", "TB", "ACC", "ADD", "MUL", "MIN", "MAX", "LSE", "DOWN", "ZIP")
 """Instruction flags, bit by bit from 0; ``ADD`` to ``MAX`` are suffixes of DST, DSC and SCAN."""

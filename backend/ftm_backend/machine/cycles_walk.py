@@ -23,7 +23,7 @@ from ftm_backend.machine.presets import MachineParameters
 
 _OP = OPCODES
 _NAMES = [row.name for row in INSTRUCTIONS]
-_TA, _TB, _DOWN = (1 << FLAGS.index(name) for name in ("TA", "TB", "DOWN"))
+_TA, _TB, _DOWN, _ZIP = (1 << FLAGS.index(name) for name in ("TA", "TB", "DOWN", "ZIP"))
 _COMBINATIONS = {1 << FLAGS.index(name): name for name in ("ADD", "MUL", "MIN", "MAX", "LSE")}
 _FETCHED = -1
 """In place of a tile: what a map gathers."""
@@ -319,8 +319,9 @@ class Walk:
 
     def _transpose(self, item: tuple[int, ...]) -> None:
         rows, columns = self._extents(self._slot(item, 0))
-        self._fill(self._slot(item, 1), columns, rows)
-        self.events.append(Compute(rules.transpose_cycles(self.machine, rows, columns), what="TRANS"))
+        zipped = bool(item[1] & _ZIP)
+        self._fill(self._slot(item, 1), *((columns // 2, 2 * rows) if zipped else (columns, rows)))
+        self.events.append(Compute(rules.transpose_cycles(self.machine, rows, columns, zipped), what="TRANS"))
 
     def _scan(self, item: tuple[int, ...]) -> None:
         rows, columns = self._extents(self._slot(item, 0))

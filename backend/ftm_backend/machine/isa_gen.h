@@ -8,7 +8,7 @@ namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
 constexpr uint32_t kVersion = 3;
-constexpr uint64_t kFingerprint = 0x2cb380e06a7c8978ull;
+constexpr uint64_t kFingerprint = 0xbd189bf7775d75dfull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
 
@@ -530,6 +530,7 @@ enum Flag : uint16_t {
   FTM_FLAG_MAX = 64,
   FTM_FLAG_LSE = 128,
   FTM_FLAG_DOWN = 256,
+  FTM_FLAG_ZIP = 512,
 };
 
 // A scalar operand: immediate + R[reg], or only the immediate when reg is -1; when scalar is not -1, + the program's i64 scalar of that number.

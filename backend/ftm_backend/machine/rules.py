@@ -88,9 +88,9 @@ def dot_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any) -
     return pieces(m, machine.mm_rows) * pieces(n, DOT_COLUMNS) * each
 
 
-def transpose_cycles(machine: MachineParameters, rows: Any, columns: Any) -> Any:
-    """``TRANS`` of rows x columns."""
-    return rows * columns * machine.mm_transpose_cycles
+def transpose_cycles(machine: MachineParameters, rows: Any, columns: Any, zipped: bool = False) -> Any:
+    """``TRANS`` of rows x columns; zipped: one more shuffle for each vector."""
+    return rows * columns * (machine.mm_transpose_cycles + (1 / machine.lanes("f64") if zipped else 0.0))
 
 
 def granules(machine: MachineParameters, run_bytes: Any) -> Any:

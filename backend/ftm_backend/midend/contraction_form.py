@@ -11,7 +11,7 @@ An *axis* is a loop, or several loops that every access walks as one (``n, oh, o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ftm_backend.instructions.types import ACCUMULATORS
@@ -109,6 +109,20 @@ class Form:
     def sizes(self, group: Sequence[int]) -> tuple[int, ...]:
         """Extents of a group's axes, outermost first."""
         return tuple(self.extents[axis] for axis in group)
+
+    @property
+    def interleaved(self) -> int | None:
+        """The axis of n, of two steps, that lies innermost in C, between the steps of m's innermost axis; None if there is none."""
+        c = self.accesses[2].coeffs
+        if not self.m or len(self.n) < 2 or at_hand(c[self.m[-1]]) != 2:
+            return None
+        return next((k for k in self.n if at_hand(c[k]) == 1 and at_hand(self.extents[k]) == 2), None)
+
+    def zipped(self) -> Form:
+        """The same with the interleaved axis just outside of n's innermost one: a block's columns are those of two halves."""
+        between = self.interleaved
+        others = [k for k in self.n if k != between]
+        return self if between is None else replace(self, n=(*others[:-1], between, *others[-1:]))
 
     def swapped(self) -> Form:
         """The same contraction with A and B, and m and n, exchanged."""

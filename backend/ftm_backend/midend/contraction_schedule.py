@@ -9,19 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Operand, Statement
+from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.body_cost import interval
 from ftm_backend.midend.contraction_epilogue import Epilogue, read_epilogue
 from ftm_backend.midend.contraction_form import Contraction, Form, axes_of, match, volume
-from ftm_backend.midend.panel_plan import PanelPlan, lies_well, panel_plan
+from ftm_backend.midend.panel_plan import PanelPlan, fitting_plan, panel_plan
 from ftm_backend.midend.tiling import Plan, Problem
 from ftm_backend.midend.tiling_general import general_plan
 from ftm_backend.midend.windows import Side, windows
 
 __all__ = ["Schedule", "schedule"]
 
+WASTE = 0.1
+"""Part of the micro-kernel's columns that may be empty where it is taken to be full."""
+MOST_ZIPPED = 1024
+"""Columns of a block whose halves are interleaved: it holds all of them."""
 NEAR = 4
 """Elements that are this part of a granule apart are fetched with what lies between them."""
 
@@ -80,13 +87,16 @@ def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Sch
     if empty:
         return Schedule(contraction, epilogue, *straight, plan=None)
     plans: list[tuple[Plan | PanelPlan, tuple[Form, Operand, Operand], tuple[Side, ...]]] = []
+    zipped = _zipped(contraction, epilogue, [straight, crossed], machine)
+    if zipped is not None:
+        return zipped
     for roles in (straight, crossed):
         problem = _problem(contraction, epilogue, roles[0], machine)
         if not machine.dma_overlaps or volume(form, form.k) == 0:
             plans.append((general_plan(problem, machine), roles, ()))
             continue
         plans.append((panel_plan(problem, machine), roles, problem.a_windows))
-        if lies_well(problem, machine) and not _windows(roles[0].swapped(), problem.a.dtype, machine):
+        if _lies_well(problem, machine) and not _windows(roles[0].swapped(), problem.a.dtype, machine):
             break  # exchanged, the operands would have to be turned
     best, roles, found = min(plans, key=lambda p: p[0].cycles)
     return Schedule(contraction, epilogue, *roles, plan=best, windows=found)
@@ -105,16 +115,39 @@ def _windows(form: Form, dtype: str, machine: MachineParameters) -> tuple[Side, 
     return windows(form.extents, form.accesses[0], form.m, form.k, near) or ()
 
 
-def _problem(contraction: Contraction, epilogue: Epilogue, form: Form, machine: MachineParameters) -> Problem:
+def _lies_well(problem: Problem, machine: MachineParameters) -> bool:
+    """Whether B and C lie along n in memory, and n fills the micro-kernel's columns but for ``WASTE`` of them."""
+    n = prod(problem.n)
+    full = n >= (1 - WASTE) * rules.columns_taken(machine, problem.accumulator, n)
+    return full and all(x.runs[1] >= machine.lanes(problem.accumulator) for x in (problem.b, problem.c))
+
+
+def _zipped(contraction: Contraction, epilogue: Epilogue, both: Sequence[tuple[Form, Operand, Operand]],
+            machine: MachineParameters) -> Schedule | None:
+    """The schedule that interleaves columns of two halves as it turns C; None where there are none, or a block of them fits no tile."""
+    for form, a, b in both:
+        if not machine.dma_overlaps or form.interleaved is None or volume(form, form.k) == 0:
+            continue
+        problem = _problem(contraction, epilogue, form.zipped(), machine, zipped=True)
+        if prod(problem.n[-2:]) <= MOST_ZIPPED and (plan := fitting_plan(problem, machine)) is not None:
+            return Schedule(contraction, epilogue, form.zipped(), a, b, plan=plan, windows=problem.a_windows)
+    return None
+
+
+def _problem(contraction: Contraction, epilogue: Epilogue, form: Form, machine: MachineParameters, zipped: bool = False) -> Problem:
     a, b, c = form.accesses[:3]
     dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
     moved = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands)
     moved += sum(ELEMENT_BYTES[output.element.dtype] for output in epilogue.outputs[1:])
     k = form.sizes(form.k)
+    between = form.interleaved if zipped else None
+    sides = (form.m, form.n) if between is None else ((*form.m, between), tuple(axis for axis in form.n if axis != between))
+    tiles = len(epilogue.operands) + sum(output.element is not epilogue.product for output in epilogue.outputs)
+    body = interval(machine, [output.element for output in epilogue.outputs], tiles + 1) if machine.dma_overlaps else 0.0
     return Problem(
         batch=form.sizes(form.batch), m=form.sizes(form.m), n=form.sizes(form.n), k=k if 0 not in k else (),
         a=form.operand(a, dtype, form.m, form.k), b=form.operand(b, dtype, form.k, form.n),
-        c=form.operand(c, accumulator, form.m, form.n), accumulator=accumulator,
-        epilogue_tiles=len(epilogue.operands) + sum(output.element is not epilogue.product for output in epilogue.outputs),
-        epilogue_bytes=moved, a_windows=_windows(form, dtype, machine) if machine.dma_overlaps else (),
+        c=form.operand(c, accumulator, *sides), accumulator=accumulator, zipped=between is not None,
+        epilogue_tiles=tiles, epilogue_interval=body, epilogue_bytes=moved,
+        a_windows=_windows(form, dtype, machine) if machine.dma_overlaps else (),
     )

@@ -67,6 +67,9 @@ class Grid:
         self.cuts = (sizes(problem.m, quanta[0], LARGEST["m"], shares, sampling.growth),
                      sizes(problem.n, quanta[1], LARGEST["n"], columns, sampling.growth),
                      sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth))
+        if problem.zipped:  # both halves of a block, and all that lies inside of them
+            *outside, halves, inside = problem.n
+            self.cuts = (self.cuts[0], (Cut(len(outside), halves, halves * inside, prod(outside)),), self.cuts[2])
         (ms, ns, ks) = self.cuts
         self.mc, self.nt, self.kt = (_axis([c.elements for c in cs], at) for cs, at in ((ms, 0), (ns, 2), (ks, 3)))
         m_blocks = _axis([c.blocks for c in ms], 0)
@@ -77,7 +80,7 @@ class Grid:
         self.rows = self.panels * self.batch
         self.row_trips = rules.pieces(self.rows, rows)
         self.column_trips = rules.pieces(self.n_blocks, columns)
-        self.turn_c = problem.c.runs[1] == 0 and problem.c.runs[0] > 0
+        self.turn_c = problem.zipped or (problem.c.runs[1] == 0 and problem.c.runs[0] > 0)
         self._moving()
         self._computing()
         self.c_tile = slot_bytes(self.mc, self.nt, ELEMENT_BYTES[accumulator])
@@ -108,7 +111,8 @@ class Grid:
         """For blocks of A as it lies and turned, of B and C: bytes that DDR moves, and cycles that the engine takes for elements."""
         p = self.problem
         self.moved_b, self.elements_b = self._moved(p.b, self.kt, self.nt, self.b_form != "plain")
-        self.moved_c, self.elements_c = self._moved(p.c, self.mc, self.nt, self.turn_c)
+        sides = (2 * self.mc, self.nt // 2) if p.zipped else (self.mc, self.nt)
+        self.moved_c, self.elements_c = self._moved(p.c, *sides, self.turn_c)
         if p.a_windows:
             self.moved_a, self.elements_a = self.moved_turned, self.elements_turned = self._windows_moved()
         else:
@@ -150,9 +154,10 @@ class Grid:
         self.matrix = self.chunks * (product + mc.issue_cycles + SCALARS["product"] * scalar)
         self.turning = rules.transpose_cycles(mc, self.kt, self.nt) if self.b_form == "turned" else 0.0
         vectors = self.mc * rules.pieces(self.nt, mc.lanes(p.accumulator))
+        self.body = p.epilogue_interval * vectors + 40 if p.epilogue_tiles else 0.0 * vectors
         self.after = self.chunks * (
-            mc.issue_cycles + SCALARS["store"] * scalar + (2.0 * vectors + 40 if p.epilogue_tiles else 0.0)
-            + (rules.transpose_cycles(mc, self.mc, self.nt) if self.turn_c else 0.0))
+            mc.issue_cycles + SCALARS["store"] * scalar + self.body
+            + (rules.transpose_cycles(mc, self.mc, self.nt, p.zipped) if self.turn_c else 0.0))
 
     def price(self, choices: Sequence[Choice], limit: float = inf) -> Priced:
         """What sizes cost under each of the choices: those whose computing alone is within ``limit`` cycles, and may fit."""
@@ -241,7 +246,8 @@ class Priced:
             handed_on = rules.transfer_cycles(mc, 0.0, size * np.minimum(g.rows, g.groups[0]) / mc.gsm_bytes_per_cycle, 0.0)
             self.load_b = self.load_b + np.where(self.share_b, handed_on, 0.0)
         store = cycles(g.moved_c, g.elements_c) + g.mc * g.nt * p.epilogue_bytes / self.rate
-        self.store = store + mc.dma_latency * p.epilogue_tiles
+        store = store + mc.dma_latency * p.epilogue_tiles
+        self.store = store + np.where(self.overlaps, 0.0, g.body)  # in the same tiles a chunk is fetched, computed, stored
 
     # --- time -----------------------------------------------------------------------------------------
 
@@ -310,7 +316,9 @@ class Priced:
         in_gsm = (a * owners + pool <= mc.gsm_bytes) & (prod(g.groups) > 1 or mc.cores == 1)
         space = np.where(self.share_a, 1, np.where(a <= mc.sm_bytes, 0, np.where(in_gsm, 1, 2)))
         am = am + np.where(space == 2, a, 0)
-        rings = np.where(am + g.c_tile * g.chunks <= mc.am_bytes, 2, 1)
+        second = g.c_tile * p.epilogue_tiles  # for what follows the next chunk's product, while this one's is moved
+        rings = np.where(am + g.c_tile * g.chunks + second <= mc.am_bytes, 2, 1)
+        self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= mc.am_bytes
         return space, rings, (am <= mc.am_bytes) & (in_gsm | ~self.share_a) & (pool <= mc.gsm_bytes)
 
     # --- the cheapest ---------------------------------------------------------------------------------
@@ -337,6 +345,7 @@ class Priced:
             "row_groups": min(g.groups[0], pick(g.rows)), "column_groups": min(g.groups[1], pick(g.n_blocks)),
             "share": choice.share, "m_outer": choice.m_outer, "keep": choice.keep, "a_space": _SPACES[pick(self.space)],
             "trans_a": bool(pick(self.trans_a)), "b_form": g.b_form, "turn_c": g.turn_c, "c_rings": pick(self.rings),
-            "cycles": self.best[number], "compute_cycles": float(outer * inner * (blocks * work + pick(g.after)) + turns),
+            "zip_c": self.problem.zipped, "cycles": self.best[number],
+            "compute_cycles": float(outer * inner * (blocks * work + pick(g.after)) + turns),
             "dma_cycles": float(dma + outer * inner * pick(g.chunks) * pick(self.store)),
         }

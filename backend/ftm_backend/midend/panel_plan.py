@@ -27,7 +27,7 @@ from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.panel_cost import CHUNKS, Choice, Grid, Priced, Sampling
 from ftm_backend.midend.tiling import Cut, Problem
 
-__all__ = ["PanelPlan", "lies_well", "panel_plan"]
+__all__ = ["PanelPlan", "fitting_plan", "panel_plan"]
 
 COARSE, FINE = (2.2, CHUNKS[::3]), (1.4, CHUNKS)
 """Ratio of the sizes that are tried, one to the next, and chunks of a panel."""
@@ -38,7 +38,6 @@ PROBE = 1.2
 """How far above the least computing the sizes are that tell what can be reached."""
 SLACK = 1.01
 """How far above the best of a coarse grid that of a fine one is expected at most; if it is not, all of it is priced."""
-WASTE = 0.1
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,8 @@ class PanelPlan:
     cycles: float
     compute_cycles: float
     dma_cycles: float
+    zip_c: bool = False
+    """The halves of C's columns are interleaved as it is turned."""
 
     @property
     def cores(self) -> int:
@@ -82,30 +83,31 @@ class PanelPlan:
         words += [f"keeps {'A' if self.m_outer else 'B'}"] if self.keep else []
         words += [f"A in {self.a_space.upper()}"] + ["A shared"] * (self.share == "a") + ["A transposed"] * self.trans_a
         words += [f"B {self.b_form}"] if self.b_form != "plain" else []
-        words += ["B shared"] * (self.share == "b") + ["C turned"] * self.turn_c
+        words += ["B shared"] * (self.share == "b") + ["C zipped" if self.zip_c else "C turned"] * self.turn_c
         words += [f"{self.c_rings} panels of C", f"cores {self.row_groups}x{self.column_groups}"]
         return f"{', '.join(words)}: {self.cycles:.0f} cycles (compute {self.compute_cycles:.0f}, DMA {self.dma_cycles:.0f})"
 
 
-@lru_cache(maxsize=4096)
 def panel_plan(problem: Problem, machine: MachineParameters) -> PanelPlan:
     """The cheapest plan of ``problem``; all extents are at least 1.
 
     Raises ValueError when no tiles fit the scratchpads.
     """
+    found = fitting_plan(problem, machine)
+    if found is None:
+        raise ValueError(f"no tiles of {problem} fit the scratchpads of machine {machine.name!r}")
+    return found
+
+
+@lru_cache(maxsize=4096)
+def fitting_plan(problem: Problem, machine: MachineParameters) -> PanelPlan | None:
+    """As ``panel_plan``; None when no tiles fit."""
     for quanta in (True, False):
         found = _search(problem, machine, quanta)
         if found is not None:
             priced, number = found
             return PanelPlan(**priced.plan(number))
-    raise ValueError(f"no tiles of {problem} fit the scratchpads of machine {machine.name!r}")
-
-
-def lies_well(problem: Problem, machine: MachineParameters) -> bool:
-    """Whether B and C lie along n in memory, and n fills the micro-kernel's columns but for ``WASTE`` of them."""
-    n = prod(problem.n)
-    full = n >= (1 - WASTE) * rules.columns_taken(machine, problem.accumulator, n)
-    return full and all(x.runs[1] >= machine.lanes(problem.accumulator) for x in (problem.b, problem.c))
+    return None
 
 
 def _search(problem: Problem, machine: MachineParameters, quanta: bool) -> tuple[Priced, int] | None:

@@ -140,9 +140,13 @@ class _Panels:
             self.b_pool = b.tile(dtype, *((n, k) if turned else (k, n)), "gsm", 2)
         accumulator = chosen.contraction.accumulator
         self.c_tile = b.tile(accumulator, m, n, "am", plan.chunks * plan.c_rings)
-        self.c_result = b.tile(accumulator, n, m, "am", 2) if plan.turn_c else self.c_tile
         epilogue = chosen.epilogue
         sides, most = ((form.n, form.m), (n, m)) if plan.turn_c else ((form.m, form.n), (m, n))
+        if plan.zip_c:
+            between = form.interleaved
+            assert between is not None
+            sides, most = ((tuple(k for k in form.n if k != between), (*form.m, between)), (n // 2, 2 * m))
+        self.c_result = b.tile(accumulator, *most, "am", 2) if plan.turn_c else self.c_tile
         self.body = TileBody(
             self.blocks, *sides, most, epilogue.operands,
             [(output.element, output.stores) for output in epilogue.outputs], chosen.access,
@@ -301,7 +305,7 @@ class _Panels:
                      trans_a=plan.trans_a, trans_b=plan.b_form == "dot")
             if last:
                 if plan.turn_c:
-                    b.transpose(self.c_tile, c_slot, self.c_result, b.rem(chunk, 2))
+                    b.transpose(self.c_tile, c_slot, self.c_result, b.rem(chunk, 2), zipped=plan.zip_c)
                 self.body.build(places, b.rem(chunk, 2) if plan.turn_c else c_slot)
 
     def _start(self, places: Places, slot: Index) -> bool:

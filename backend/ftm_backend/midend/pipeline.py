@@ -12,6 +12,7 @@ from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import text
 from ftm_backend.midend.group import group_kernels
 from ftm_backend.midend.join_attention import join_attention
+from ftm_backend.midend.join_phases import join_phases
 from ftm_backend.midend.lower_kernels import lower_kernels
 from ftm_backend.midend.order_kernels import order_kernels
 from ftm_backend.midend.own_buffers import own_buffers
@@ -54,6 +55,8 @@ TILES = Form(print_tiles, lambda content, machine: read_tiles(content), ".tiles"
 
 PASSES: tuple[Pass, ...] = (
     Pass("pad-by-dma", pad_by_dma, FUNCTION, "leave the zeros around what products read to DMA, where it works beside the core"),
+    Pass("join-phases", join_phases, FUNCTION,
+         "products whose results a copy interleaves become one, interleaved on chip, where that pays"),
     Pass("set-apart", set_apart, FUNCTION, "write elements with gaps of one number together with these, where DMA works beside the core"),
     Pass("own-buffers", own_buffers, FUNCTION,
          "give what is written in place memory that nobody else needs; drop what no result needs"),

@@ -1,22 +1,31 @@
 """Pass ``set-apart``: elements that are written one by one into a tensor of one number are written with those between them.
 
 DMA moves a granule for each element of a row that is written with gaps.  Where the gaps hold one number, rows of it are put beside the
-elements, and a copy that is turned on chip interleaves the two (``turn-copies``).  That is for machines on which DMA works beside the core.
+elements, and a copy that is turned on chip interleaves the two (``turn-copies``).  Zeros between the results of a product, as in the
+gradient of a 1x1 convolution with stride 2, are results of it, too, where the planner finds that cheaper: of weights that are a border
+of zeros (``interleaved_product``); rows of zeros between its rows are written by themselves.  That is for machines on which DMA works
+beside the core.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 
-from ftm_backend.linalg.affine import row_major
-from ftm_backend.linalg.ir import Function, Part, Repeat, Statement, Tensor, Update, Value, copy_statement
+from ftm_backend.linalg.affine import row_major, volume
+from ftm_backend.linalg.ir import Border, Function, Part, Repeat, Statement, Tensor, Update, Value, copy_statement
 from ftm_backend.linalg.strided import Strided, contiguous_strides
-from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.machine import rules
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.contraction_form import Contraction, match
+from ftm_backend.midend.interleaved_product import Taps, cheapest, cycles
 from ftm_backend.midend.turn import match_turn
 from ftm_backend.sizes import is_integer
 
 __all__ = ["set_apart"]
 
+MOST_SIDES = 4
+"""Dimensions that ``DLB`` takes a border of."""
 FEWEST = 4
 """Elements of a row for which interleaving pays."""
 
@@ -26,11 +35,79 @@ def set_apart(function: Function, machine: MachineParameters) -> Function:
     if not machine.dma_overlaps:
         return function
     body: list[Statement | Update | Repeat] = []
+    readers = Counter(value for item in function.body for value in item.reads())
+    readers.update(tensor.value for tensor in function.results)
     for item in function.body:
-        body += _interleaved(item, machine) if isinstance(item, Update) else []
+        if isinstance(item, Update):
+            found = _in_product(item, readers, machine)
+            if found is not None:
+                body[body.index(found[0])] = found[1]
+                body += _zero_rows(item)
+            else:
+                body += _interleaved(item, machine)
         body.append(item)
     function.body = body
     return function
+
+
+def _in_product(update: Update, readers: Counter[Value], machine: MachineParameters) -> tuple[Statement, Statement] | None:
+    """The product whose results the update writes two apart, and the one that makes the zeros, too; None if that is not cheaper."""
+    found = _product(update, readers)
+    if found is None:
+        return None
+    (part,), weights = update.parts, found.b.value
+    value, place = part.value.value, part.place
+    sizes = (2 * weights.shape[0], *weights.shape[1:])
+    bordered = Value(weights.dtype, sizes, border=Border(weights, weights.shape, (0,) * len(sizes)))
+    best = cheapest((found, found), Taps(bordered, found.b.index, volume(weights.shape), 1, found.a.index, -1), machine)
+    moved = 5 * volume(place.sizes) * ELEMENT_BYTES[value.dtype]  # zeros and elements are read and written beside each other
+    copying = moved / (rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
+    if best is None or best[0] >= copying + cycles(found.statement, machine):
+        return None
+    made = best[1].results[0].value
+    made.producer, shape = best[1], (*place.sizes, 2)
+    update.parts = [Part(Tensor(made, Strided(shape, contiguous_strides(shape))), Strided(shape, (*place.strides, 1), place.offset))]
+    return found.statement, best[1]
+
+
+def _product(update: Update, readers: Counter[Value]) -> Contraction | None:
+    """What computes the one part of an update, if that lies two apart in rows of zeros and nobody else reads it."""
+    number = update.base.value.splat
+    if number is None or number.op != "constant" or number.payload != 0 or len(update.parts) != 1:
+        return None
+    (part,), width = update.parts, update.result.shape[-1]
+    value, place = part.value.value, part.place
+    product = value.producer
+    found = match(product) if isinstance(product, Statement) and product.volume and readers[value] == 1 else None
+    if found is None or not found.starts_at_zero or not part.value.is_whole or value.shape != place.sizes:
+        return None
+    if not all(is_integer(n) for n in (*update.result.shape, *value.shape, *place.strides, place.offset, *found.b.value.shape)):
+        return None
+    rows = zip(place.sizes[:-1], place.strides[:-1], strict=True)
+    if place.strides[-1] != 2 or place.offset % width + 2 * place.sizes[-1] > width or any(n != 1 and step % width for n, step in rows):
+        return None
+    weights = found.b.value
+    plain = weights.border is None and weights.splat is None
+    return found if plain and 0 < len(weights.shape) <= MOST_SIDES else None
+
+
+def _zero_rows(update: Update) -> list[Statement]:
+    """Of a part whose rows are whole and apart by whole rows: what writes the rows between, and nothing is written twice."""
+    (part,), shape = update.parts, update.result.shape
+    place, number = part.place, update.base.value.splat
+    *_, rows, columns, _ = place.sizes
+    apart = place.strides[-3] // shape[-1] if len(shape) > 1 else 1
+    lead = len(shape) - 2
+    if len(shape) < 2 or apart < 2 or 2 * columns != shape[-1] or rows * apart != shape[-2] or place.offset:
+        return []
+    if (place.sizes[:lead], place.strides[:lead]) != (shape[:lead], row_major(shape)[:lead]) or number is None:
+        return []
+    between = (*place.sizes[:lead], rows, apart - 1, shape[-1])
+    fill = copy_statement(Tensor.whole(Value(update.result.dtype, between, splat=number)))
+    strides = (*place.strides[:lead], place.strides[-3], shape[-1], 1)
+    update.parts = [part, Part(Tensor.whole(fill.results[0].value), Strided(between, strides, shape[-1]))]
+    update.base = Tensor.whole(Value(update.result.dtype, shape))
+    return [fill]
 
 
 def _interleaved(update: Update, machine: MachineParameters) -> list[Statement | Update | Repeat]:

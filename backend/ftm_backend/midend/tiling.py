@@ -69,8 +69,12 @@ class Problem:
     """Tiles of C's extents that the epilogue needs beside it, in the accumulator's type."""
     epilogue_bytes: int = 0
     """Bytes that the epilogue moves for each element of C, beside the store of C itself."""
+    epilogue_interval: float = 2.0
+    """Cycles that its body takes for each vector of C."""
     a_windows: tuple[Side, ...] = ()
     """Where rows of A overlap in memory, the sides of the box that they cover; positions count the dimensions of m, then of k."""
+    zipped: bool = False
+    """Whether n's last dimension but one has two steps that lie beside each other in C, between those of m; ``c`` then has them in m."""
 
 
 @dataclass(frozen=True)

@@ -285,10 +285,13 @@ class TileBuilder:
         source, target = self._slot(x, x_slot), self._slot(y, y_slot)
         self._block.append(Instruction("copy", ["DCP ", source, ", ", target], reads=[source], writes=[target]))
 
-    def transpose(self, x: Tile, x_slot: Index, y: Tile, y_slot: Index) -> None:
-        """``y[j][i] = x[i][j]`` over the current extents of ``x``, which must not share memory with ``y``."""
+    def transpose(self, x: Tile, x_slot: Index, y: Tile, y_slot: Index, *, zipped: bool = False) -> None:
+        """``y[j][i] = x[i][j]`` over the current extents of ``x``, which must not share memory with ``y``.
+
+        zipped: ``y[j][2 * i + r] = x[i][r * columns / 2 + j]``.
+        """
         source, target = self._slot(x, x_slot), self._slot(y, y_slot)
-        self._compute(["TRANS ", source, ", ", target], [source], [target])
+        self._compute(["TRANS.ZIP " if zipped else "TRANS ", source, ", ", target], [source], [target])
 
     def scan(self, kind: str, x: Tile, x_slot: Index, carry: Tile, carry_slot: Index, y: Tile, y_slot: Index,
              *, down: bool = False) -> None:

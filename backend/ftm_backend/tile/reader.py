@@ -342,7 +342,7 @@ _INSTRUCTIONS: dict[str, tuple[int, tuple[str, ...], Build]] = {
     "MM": (3, ("TA", "TB", "ACC"), _Function._product),
     "MMW": (4, ("ACC",), _Function._windows),
     "DCP": (2, (), lambda f, operands, _: f._builder.copy(*f._slots(operands))),
-    "TRANS": (2, (), lambda f, operands, _: f._builder.transpose(*f._slots(operands))),
+    "TRANS": (2, ("ZIP",), lambda f, operands, suffixes: f._builder.transpose(*f._slots(operands), zipped="ZIP" in suffixes)),
     "SCAN": (3, ("ADD", "MUL", "MIN", "MAX", "LSE", "DOWN"), _Function._scan),
     "SORT": (2, (), lambda f, operands, _: f._builder.sort(*f._slots(operands))),
     "MERGE": (3, (), lambda f, operands, _: f._builder.merge(*f._slots(operands))),

@@ -45,13 +45,15 @@ INSTRUCTIONS = (
     ),
     Instruction(
         "TRANS", "matrix", (Operand("X", SLOT), Operand("Y", SLOT)),
-        "Transposes the current extents of a tile into another of the same type; X and Y must not overlap.",
+        "Transposes the current extents of a tile into another of the same type; X and Y must not overlap.  `.ZIP`: the left and "
+        "the right half of X, which has an even number of columns, are transposed each by itself and interleaved: "
+        "`Y[j][2i] = X[i][j]` and `Y[j][2i + 1] = X[i][columns / 2 + j]`.",
         "Y[j][i] = X[i][j]", Cost((), 0, "trans"),
         Example(
             "  @tile X, am, f32, 2x3, 1, 0\n  @tile Y, am, f32, 3x2, 1, 64\n"
             "    DLD b0[0], 2@3 | 3@1, X\n    DWAIT X\n    TRANS X, Y\n    DST Y, o0[0], 3@2 | 2@1\n",
             {"b0": ("f32", (2, 3), [1, 2, 3, 4, 5, 6])}, {"o0": ("f32", (3, 2), [1, 4, 2, 5, 3, 6])},
         ),
-        macro=Macro("moving.transpose"),
+        suffixes=("ZIP",), macro=Macro("moving.transpose"),
     ),
 )

@@ -171,21 +171,45 @@ void run_windows(Core& core, const Windows& operands, uint16_t flags) {
       false, free);
 }
 
-void run_transpose(Core& core, const Matrix& operands) {
+// d[j][2i + r] = s[i][r * columns + j], of two halves of so many columns.
+template <typename T>
+static void zip(uint8_t* to, int64_t ldd, const uint8_t* from, int64_t lds, int64_t rows, int64_t columns) {
+  T* d = reinterpret_cast<T*>(to);
+  const T* s = reinterpret_cast<const T*>(from);
+  for (int64_t j = 0; j < columns; j++)
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t r = 0; r < 2; r++) d[j * ldd + 2 * i + r] = s[i * lds + r * columns + j];
+}
+
+void run_transpose(Core& core, const Matrix& operands, uint16_t flags) {
   const TileDecl& s = core.tile(operands.a.tile);
   const TileDecl& d = core.tile(operands.b.tile);
   const int32_t from_number = core.number(operands.a), to_number = core.number(operands.b);
   const Slot from = core.slot(operands.a.tile, from_number);
   Slot& to = core.slot(operands.b.tile, to_number);
-  if (from.columns > d.rows || from.rows > d.columns)
+  const int64_t pieces = flags & isa::FTM_FLAG_ZIP ? 2 : 1;
+  if (from.columns % pieces)
+    throw Fault("TRANS.ZIP takes an even number of columns, and X has " + std::to_string(from.columns));
+  const int64_t rows = from.columns / pieces, columns = from.rows * pieces;
+  if (rows > d.rows || columns > d.columns)
     throw Fault(
         "the transpose of " + extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " +
         extents(d.rows, d.columns));
   core.refuse_overlap("Y", operands.b.tile, to_number, operands.a.tile, from_number);
-  if (core.checker) core.checker->transpose(operands, from_number, to_number);
-  to.rows = from.columns;
-  to.columns = from.rows;
-  kernels().transpose[log2_of(type_bytes(s.type))](to.base, d.columns, from.base, s.columns, from.rows, from.columns);
+  if (core.checker) core.checker->transpose(operands, from_number, to_number, rows, columns);
+  to.rows = rows;
+  to.columns = columns;
+  const int log2 = log2_of(type_bytes(s.type));
+  if (pieces == 1) {
+    kernels().transpose[log2](to.base, d.columns, from.base, s.columns, from.rows, from.columns);
+    return;
+  }
+  switch (log2) {
+    case 0: return zip<uint8_t>(to.base, d.columns, from.base, s.columns, from.rows, rows);
+    case 1: return zip<uint16_t>(to.base, d.columns, from.base, s.columns, from.rows, rows);
+    case 2: return zip<uint32_t>(to.base, d.columns, from.base, s.columns, from.rows, rows);
+    default: return zip<uint64_t>(to.base, d.columns, from.base, s.columns, from.rows, rows);
+  }
 }
 
 } // namespace ftm

@@ -1,0 +1,33 @@
+"""What a body of elements costs for each vector, before it is written as a map: the slots of its operations, by the instruction table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ftm_backend.instructions import costs
+from ftm_backend.instructions.table import STRIPS
+from ftm_backend.instructions.types import BY_TOKEN
+from ftm_backend.linalg.ir import Node, walk
+from ftm_backend.machine.presets import MachineParameters
+
+__all__ = ["interval"]
+
+_ROWS = {element: row for row in STRIPS for element in row.elements}
+
+
+def interval(machine: MachineParameters, nodes: Iterable[Node], tiles: int) -> float:
+    """Cycles for each vector of ``nodes``, which read and write so many tiles of their extents.
+
+    What is no operation of the table (a comparison, a conversion) is taken as one multiply-add; sums that become part of one are counted.
+    """
+    taken: dict[str, float] = {"VLDST": float(tiles)}
+    for node in walk(list(nodes)):
+        if not node.op.startswith(("arith.", "math.")):
+            continue
+        row, kind = _ROWS.get(node.op), BY_TOKEN[node.dtype].suffix
+        known = row is not None and kind in row.types
+        for slot, count in costs.cost(row.name, kind).slots if row is not None and known else (("VMAC", 1),):
+            taken[slot] = taken.get(slot, 0.0) + count
+    products = taken.get("VMAC", 0.0) + taken.get("VMAC1", 0.0)
+    return max(
+        products / machine.fma_units, taken.get("VMAC1", 0.0), taken.get("VIEU", 0.0), taken["VLDST"] / machine.vector_memory_ports, 1.0)
