@@ -15,10 +15,17 @@ if TYPE_CHECKING:
 
 __all__ = ["STAGES", "profile", "text"]
 
-STAGES = ("trace", "torch", "linalg", "pad-by-dma", "set-apart", "own-buffers", "turn-factors", "group-kernels", "join-attention",
-          "turn-copies", "order-kernels", "plan-buffers", "share-kernels", "ftm", "overlap-transfers", "plan-scratchpad",
-          "insert-waits", "asm")
+STAGES: tuple[str, ...]
 """From what was recorded to what runs: every form that the compiler gives a program."""
+
+
+def __getattr__(name: str) -> tuple[str, ...]:
+    """`STAGES`, which are the compiler's: asked for, it is loaded here; otherwise only its worker process has it."""
+    if name != "STAGES":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ftm_backend.driver import TEXT_STAGES
+
+    return TEXT_STAGES
 
 
 def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:
@@ -30,10 +37,13 @@ def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:
 
     Raises ValueError for another stage or a tensor on another device, CompileError if it does not compile.
     """
-    if stage not in STAGES:
-        raise ValueError(f"there is no stage {stage!r}; the stages are {', '.join(STAGES)}")
     trace = _trace(tensors)
-    return trace if stage == "trace" else compiler.bridge().texts(trace)[stage]
+    if stage == "trace":
+        return trace
+    texts = compiler.bridge().texts(trace)
+    if stage not in texts:
+        raise ValueError(f"there is no stage {stage!r}; the stages are {', '.join(texts)}")
+    return texts[stage]
 
 
 def profile(tensors: torch.Tensor | Sequence[torch.Tensor]) -> Profile:

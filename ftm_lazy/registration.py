@@ -58,6 +58,7 @@ def register() -> None:
     sharing.send_by_value()
     hugging_face.install()
     lightning.install()
+    atexit.register(_shut_down)  # at the import, so that nearly all other handlers run before: they may use the device and join threads
     _registered = True
 
 
@@ -140,13 +141,12 @@ def _initialize() -> None:
         _C._set_observer(bridge.observe)
     register_optimizer_step_post_hook(_end_of_step)
     bridge.prepare()
-    atexit.register(_shut_down)
 
 
 def _shut_down() -> None:
     from ftm_lazy import _C
 
-    if not _C._in_bad_fork():  # what runs belongs to the parent
+    if _initialized and not _C._in_bad_fork():  # what runs belongs to the parent
         _C._shutdown()
 
 

@@ -55,6 +55,7 @@ struct AutogradCall::Graphs {
   const bool deterministic;
 
   static const Graphs& of(const at::Tensor& tensor) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): autograd hands tensors on, so the address travels in one
     return *reinterpret_cast<const Graphs*>(*tensor.const_data_ptr<int64_t>());
   }
 };

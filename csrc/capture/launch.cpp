@@ -83,6 +83,7 @@ std::vector<at::Tensor> Launch::run() {
     input.copy_(stands_for_it);
   }
   std::vector<at::Tensor> given;
+  given.reserve(captured_.outputs_.size());
   for (const auto& output : captured_.outputs_) {
     given.push_back(give(output));
   }

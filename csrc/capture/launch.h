@@ -2,6 +2,7 @@
 #pragma once
 
 #include "capture/capture.h"
+#include "graph/pending.h"
 
 #include <map>
 

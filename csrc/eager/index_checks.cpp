@@ -32,7 +32,7 @@ int64_t supposed_count(const at::Tensor& self, int64_t front, const at::Tensor& 
 // The indices on the meta device; a mask becomes the indices of integers that it stands for.
 Indices on_meta(const at::Tensor& self, const Indices& indices, const at::Tensor& values) {
   Indices result;
-  for (const std::optional<at::Tensor>& index : indices) {
+  for (const std::optional<at::Tensor> index : indices) {
     if (!is_defined(index)) {
       result.push_back(std::nullopt);
     } else if (!is_mask(*index)) {
@@ -69,7 +69,7 @@ void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   const auto indices = arguments[1].toOptionalTensorList();
   const bool writes = writes_at_indices(op);
   int64_t chosen = 0, masks = 0;
-  for (const std::optional<at::Tensor>& index : indices) {
+  for (const std::optional<at::Tensor> index : indices) {
     chosen += is_defined(index);
     masks += is_defined(index) && is_mask(*index);
   }

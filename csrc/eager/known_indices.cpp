@@ -26,7 +26,8 @@ struct IndexRange final : torch::lazy::BackendData::Info {
 template <typename T>
 void find_range(IndexRange& info, const Buffer& buffer) {
   const auto* first = static_cast<const T*>(buffer.data());
-  const auto [low, high] = std::minmax_element(first, first + buffer.nbytes() / sizeof(T));
+  const size_t count = buffer.nbytes() / sizeof(T);
+  const auto [low, high] = std::minmax_element(first, first + count);
   info.low = *low;
   info.high = *high;
 }

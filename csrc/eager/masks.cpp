@@ -17,7 +17,7 @@ bool selects(const std::optional<at::Tensor>& index) {
 } // namespace
 
 at::Tensor seen_elements(const at::Tensor& tensor, const std::string& name) {
-  const at::Tensor known = elements_from_cpu(tensor);
+  at::Tensor known = elements_from_cpu(tensor);
   if (known.defined()) {
     return known;
   }

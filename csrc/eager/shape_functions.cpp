@@ -5,13 +5,15 @@
 #include <ATen/Operators.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/native/layer_norm.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/result_type.h>
 
 #include <unordered_map>
 
 namespace ftm {
 namespace {
 
-const c10::DispatchKeySet kMetaKey(c10::DispatchKey::Meta);
+constexpr c10::DispatchKeySet kMetaKey(c10::DispatchKey::Meta);
 
 // --- ops that many programs call, and that have no structured kernel, or one that checks less ---
 
@@ -70,7 +72,8 @@ at::Tensor embedding(
     bool sparse) {
   const auto kind = indices.scalar_type();
   if (weight.dim() != 2 || (kind != at::kLong && kind != at::kInt)) {
-    return at::_ops::embedding::redispatch(kMetaKey, weight, indices, padding_idx, scale_grad_by_freq, sparse);
+    return at::_ops::embedding::redispatch(
+        kMetaKey, weight, indices, std::move(padding_idx), scale_grad_by_freq, sparse);
   }
   c10::DimVector sizes(indices.sizes());
   sizes.push_back(weight.size(1));

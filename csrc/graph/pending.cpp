@@ -3,6 +3,7 @@
 #include "graph/location.h"
 #include "graph/lock.h"
 #include "process/capturing.h"
+#include "process/ending.h"
 
 #include <c10/util/ThreadLocalDebugInfo.h>
 
@@ -38,6 +39,7 @@ PendingTrace* new_trace() {
 }
 
 struct OwnTrace {
+  const RecordingThread thread;
   PendingTrace* const trace = new_trace();
   OwnTrace() { trace->owner = this_thread(); }
   ~OwnTrace() { leave_trace(*trace); }

@@ -6,7 +6,8 @@ namespace ftm {
 namespace {
 
 FormPtr special_form(
-    Form::Kind kind, const char* name, std::vector<const char*> operands, std::string attributes, ValueType result) {
+    Form::Kind kind, const char* name, const std::vector<const char*>& operands, const std::string& attributes,
+    ValueType result) {
   auto form = c10::make_intrusive<Form>();
   form->kind = kind;
   form->name = name;

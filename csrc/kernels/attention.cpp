@@ -58,9 +58,10 @@ Tensor masked_softmax_backward(
 std::tuple<Tensor, Tensor, Tensor> heads_of(const Tensor& projected, int64_t heads) {
   const int64_t embedding = projected.size(2) / 3;
   TORCH_CHECK(heads > 0 && embedding % heads == 0, "`embed_dim` must divide evenly by `num_heads`");
+  const int64_t width = embedding / heads;
   const auto parts =
-      projected.reshape({projected.size(0), projected.size(1), 3, heads, embedding / heads}).permute({2, 0, 3, 1, 4});
-  return {parts[0] / std::sqrt(static_cast<double>(embedding / heads)), parts[1], parts[2]};
+      projected.reshape({projected.size(0), projected.size(1), 3, heads, width}).permute({2, 0, 3, 1, 4});
+  return {parts[0] / std::sqrt(static_cast<double>(width)), parts[1], parts[2]};
 }
 
 std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(const Tensor& qkv, const Tensor& bias, int64_t heads) {

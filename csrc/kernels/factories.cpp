@@ -162,7 +162,7 @@ const at::Tensor& resize_(
 
 at::Tensor& set_storage(
     at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) {
-  at::native::checkSetStorage<int64_t>(self, source, offset, sizes, strides);
+  at::native::checkSetStorage<int64_t>(self, std::move(source), offset, sizes, strides);
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_storage_offset(offset);
   if (strides.data() != nullptr) {

@@ -149,7 +149,7 @@ void check_and_unscale(at::TensorList gradients, at::Tensor& found_inf, const at
   TORCH_CHECK(inverse_scale.numel() == 1, "inv_scale must be a 1-element tensor.");
   TORCH_CHECK(found_inf.numel() == 1, "found_inf must be a 1-element tensor.");
   TORCH_CHECK(found_inf.scalar_type() == at::kFloat, "found_inf must be a float tensor.");
-  for (at::Tensor gradient : gradients) {
+  for (const at::Tensor& gradient : gradients) {
     const at::Tensor infinite = at::isfinite(gradient).all().logical_not();
     found_inf.copy_(at::where(infinite, 1.0, found_inf));
     gradient.mul_(inverse_scale.reshape({}));

@@ -50,6 +50,7 @@ Tensor Packing::places(bool backwards, c10::Device device) const {
 
 Tensor Packing::last(c10::Device device) const {
   std::vector<int64_t> made;
+  made.reserve(batch);
   for (int64_t b = 0; b < batch; ++b) {
     made.push_back((lengths_[b] - 1) * batch + b);
   }
@@ -78,6 +79,7 @@ std::optional<Tensor> batch_sizes_of(const Tensor& input, const Tensor& lengths,
     return std::nullopt;
   }
   std::vector<int64_t> sizes;
+  sizes.reserve(length[0]);
   for (int64_t t = 0; t < length[0]; ++t) {
     sizes.push_back(std::count_if(length, length + count, [t](int64_t n) { return n > t; }));
   }

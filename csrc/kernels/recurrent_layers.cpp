@@ -129,6 +129,7 @@ variable_list direction(
     what.bias = params[3];
   }
   std::vector<Tensor> first;
+  first.reserve(call.states.size());
   for (const auto& state : call.states) {
     first.push_back(state[number]);
   }

@@ -77,7 +77,7 @@ void run_on_cpu(const Op& op, torch::jit::Stack& stack) {
 
 // Not one of the calls below.
 template <typename... Arguments>
-at::Tensor on_the_cpu(const char* name, Arguments... arguments) {
+at::Tensor on_the_cpu(const char* name, const Arguments&... arguments) {
   torch::jit::Stack stack{arguments...};
   run_on_cpu(op_named(name), stack);
   return stack.back().toTensor();

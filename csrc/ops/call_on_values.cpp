@@ -90,7 +90,7 @@ Value call_with_scalar(
   return add_call(op.kind, std::move(form), {}, {scalar_bits(value)});
 }
 
-Value zeros(ValueType type) {
+Value zeros(const ValueType& type) {
   static Op& op = op_named("aten::zeros");
   return call_on_values(
       op, {at::IntArrayRef(type.sizes), type.dtype, c10::IValue(), c10::IValue(), c10::IValue()}, {}, {}, type);

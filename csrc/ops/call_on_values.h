@@ -18,7 +18,7 @@ Value call_with_scalar(
 // `value` converted to a dtype.
 Value converted(Value value, at::ScalarType dtype);
 // Zeros of this type.
-Value zeros(ValueType type);
+Value zeros(const ValueType& type);
 // `value` broadcast to sizes.
 Value broadcast(Value value, c10::IntArrayRef sizes);
 

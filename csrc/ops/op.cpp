@@ -89,7 +89,7 @@ void read_facts(Op& op) {
 
 } // namespace
 
-Op::Op(c10::OperatorHandle op) : handle(op), functional(op), called_name(full_name(op.operator_name())) {
+Op::Op(const c10::OperatorHandle& op) : handle(op), functional(op), called_name(full_name(op.operator_name())) {
   const auto& schema = handle.schema();
   for (const auto& argument : schema.arguments()) {
     const auto argument_facts = argument_kind(argument);

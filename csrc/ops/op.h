@@ -40,7 +40,7 @@ struct OpReturn {
 };
 
 struct Op {
-  explicit Op(c10::OperatorHandle handle);
+  explicit Op(const c10::OperatorHandle& handle);
 
   c10::OperatorHandle handle; // as called
   c10::OperatorHandle functional; // as recorded; the same for functional ops

@@ -1,6 +1,9 @@
 #include "process/python.h"
 
+#include "process/ending.h"
+
 #include <torch/csrc/Exceptions.h>
+#include <cxxabi.h>
 #include <torch/csrc/utils/pybind.h>
 
 namespace py = pybind11;
@@ -14,11 +17,21 @@ WithoutGil::WithoutGil() {
 
 WithoutGil::~WithoutGil() {
   if (state_ != nullptr) {
-    PyEval_RestoreThread(static_cast<PyThreadState*>(state_));
+    try {
+      PyEval_RestoreThread(static_cast<PyThreadState*>(state_));
+    } catch (const abi::__forced_unwind&) {
+      rest();
+    }
   }
 }
 
-WithGil::WithGil() : state_(PyGILState_Ensure()) {}
+WithGil::WithGil() {
+  try {
+    state_ = PyGILState_Ensure();
+  } catch (const abi::__forced_unwind&) {
+    rest();
+  }
+}
 
 WithGil::~WithGil() {
   PyGILState_Release(static_cast<PyGILState_STATE>(state_));
@@ -28,7 +41,7 @@ void handle_signals() {
   if (!Py_IsInitialized() || PyGILState_GetThisThreadState() == nullptr) {
     return;
   }
-  py::gil_scoped_acquire gil;
+  const WithGil gil;
   if (PyErr_CheckSignals() != 0) {
     throw py::error_already_set();
   }
@@ -42,7 +55,7 @@ bool is_python_error(const std::exception& error) {
 }
 
 bool matches(const std::exception& error, PyObject* type) {
-  py::gil_scoped_acquire gil;
+  const WithGil gil;
   if (const auto* from_pybind = dynamic_cast<const py::error_already_set*>(&error)) {
     return from_pybind->matches(type);
   }

@@ -6,7 +6,7 @@
 namespace ftm {
 
 // Gives the GIL up for the scope, if this thread holds it: whoever waits must not keep others from
-// finishing what it waits for.
+// finishing what it waits for. A thread that would get it back when the interpreter is gone rests (process/ending.h).
 class WithoutGil {
  public:
   WithoutGil();
@@ -18,7 +18,7 @@ class WithoutGil {
   void* state_ = nullptr;
 };
 
-// Takes the GIL for the scope, unless this thread holds it.
+// Takes the GIL for the scope, unless this thread holds it; rests where the interpreter is gone.
 class WithGil {
  public:
   WithGil();

@@ -1,5 +1,7 @@
 #include "process/python_line.h"
 
+#include "process/python.h"
+
 #include <torch/csrc/utils/pybind.h>
 
 #include <unordered_map>
@@ -104,7 +106,7 @@ PythonLine python_line(ThreadIdent asking) {
   if (!Py_IsInitialized()) {
     return nullptr;
   }
-  const py::gil_scoped_acquire gil;
+  const WithGil gil;
   PythonLine line = innermost_line(PyThreadState_Get());
   if (!line && asking != this_thread()) {
     if (auto* state = state_of(asking)) {

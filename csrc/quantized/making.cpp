@@ -261,7 +261,7 @@ bool equal_quantized(const at::Tensor& self, const at::Tensor& other) {
 at::Tensor& set_quantized(
     at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) {
   at::Tensor integers = integers_of(self);
-  integers.set_(source, offset, sizes, strides);
+  integers.set_(std::move(source), offset, sizes, strides);
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_storage_keep_dtype(integers.storage());
   impl->set_storage_offset(integers.storage_offset());

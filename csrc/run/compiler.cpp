@@ -1,5 +1,9 @@
 #include "run/compiler.h"
 
+#include "process/ending.h"
+#include "process/python.h"
+
+#include <cxxabi.h>
 #include <torch/csrc/utils/pybind.h>
 
 namespace py = pybind11;
@@ -14,7 +18,7 @@ PyObject* compile_function = nullptr; // owned; guarded by the GIL
 CompileResult compile_in_python(
     const std::string& trace_text, const std::string& refused, const std::vector<std::string>& locations) {
   CompileResult result;
-  py::gil_scoped_acquire gil;
+  const WithGil gil;
   if (compile_function == nullptr) {
     result.error = "no compiler is set";
     return result;
@@ -31,6 +35,8 @@ CompileResult compile_in_python(
     result.interrupt = std::current_exception(); // nothing of it is looked at: that would run signals' handlers again
   } catch (const std::exception& error) {
     result.error = error.what();
+  } catch (const abi::__forced_unwind&) {
+    rest(); // the interpreter ended while this thread compiled
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #include "graph/location.h"
 #include "process/capturing.h"
 #include "process/counters.h"
+#include "process/ending.h"
 #include "process/strict.h"
 #include "run/first_run.h"
 #include "run/last_step.h"
@@ -199,6 +200,7 @@ BufferPtr observe(Variable& variable) {
 }
 
 RecorderLock lock_to_read(c10::ArrayRef<const at::TensorImpl*> tensors) {
+  rest_if_ending();
   RecorderLock lock(recorder_mutex());
   while (auto* trace = capturing ? nullptr : pending_elsewhere(tensors)) {
     lock.unlock();

@@ -1,7 +1,10 @@
 #include "run/first_run.h"
 
+#include "process/ending.h"
+#include "process/python.h"
 #include "run/reference.h"
 
+#include <cxxabi.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <atomic>
@@ -41,7 +44,7 @@ std::vector<at::Tensor> copies(const std::vector<Input>& values, const std::vect
 void show_run(
     const std::string& text, const std::vector<at::Tensor>& inputs, const std::vector<c10::Scalar>& scalars,
     const std::vector<at::Tensor>& outputs) {
-  py::gil_scoped_acquire gil;
+  const WithGil gil;
   if (observer == nullptr) {
     return;
   }
@@ -58,6 +61,8 @@ void show_run(
     function(text, inputs, numbers, outputs);
   } catch (const std::exception& error) {
     TORCH_WARN("the observer of ftm programs failed: ", error.what());
+  } catch (const abi::__forced_unwind&) {
+    rest();
   }
 }
 

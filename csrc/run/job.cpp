@@ -88,6 +88,7 @@ bool give_back(const Job& job, size_t output) {
 // PyTorch; what comes after it keeps the value from before.
 Outcome run_on_cpu(Job& job, const Trace& trace) {
   std::vector<at::Tensor> inputs;
+  inputs.reserve(job.inputs.size());
   for (size_t i = 0; i < job.inputs.size(); ++i) {
     inputs.push_back(dense_on_cpu(job.inputs[i], trace.parameters[i]));
   }

@@ -3,6 +3,7 @@
 #include "graph/lock.h"
 #include "memory/pool.h"
 #include "process/counters.h"
+#include "process/ending.h"
 #include "process/python.h"
 #include "run/job.h"
 #include "run/run_log.h"
@@ -183,6 +184,7 @@ void abandon(const JobPtr& job, FailurePtr failure) noexcept {
 }
 
 void wait_for(const BufferPtr& buffer) {
+  rest_if_ending();
   auto& l = launcher();
   FailurePtr failure;
   {

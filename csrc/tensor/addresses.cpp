@@ -70,7 +70,7 @@ class Slots {
       auto chunk = std::make_unique<Chunk>();
       Chunk* none = nullptr;
       if (place.compare_exchange_strong(none, chunk.get(), std::memory_order_acq_rel)) {
-        chunk.release(); // for ever
+        static_cast<void>(chunk.release()); // for ever
       }
     }
     return slot(number);
@@ -118,6 +118,7 @@ void* take_addresses(Variable& variable, int64_t nbytes) {
   const bool is_small = nbytes >> kSmallBits == 0;
   auto& addresses = is_small ? small() : large();
   const uint64_t number = addresses.slots.take(variable);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): a name that looks like an address and is none
   return reinterpret_cast<void*>(kMark | (is_small ? 0 : kLarge) | number << addresses.byte_bits);
 }
 

@@ -62,7 +62,7 @@ Value strided_view(Value base, c10::IntArrayRef sizes, c10::IntArrayRef strides,
   return add_window(key, {base}, [&] { return view_form(type_of(base), sizes, strides, offset); });
 }
 
-Value updated(Value base, Value value, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+Value updated(const Value& base, const Value& value, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
   const auto key = window_key(Window::update, type_of(base), sizes, strides, offset);
   return add_window(key, {base, value}, [&] { return update_form(type_of(base), sizes, strides, offset); });
 }
@@ -84,7 +84,7 @@ Value in_memory_order(Value value, c10::IntArrayRef strides) {
   return add_window(key, {value}, [&] { return memory_order_form(type, strides); });
 }
 
-Value bitcast(Value base, at::ScalarType dtype) {
+Value bitcast(const Value& base, at::ScalarType dtype) {
   const auto& type = type_of(base);
   if (trace_node(base).is_data) {
     // A buffer is bytes: another parameter of the other dtype says the same.

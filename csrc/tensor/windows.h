@@ -7,10 +7,10 @@
 namespace ftm {
 
 Value strided_view(Value base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
-Value updated(Value base, Value value, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+Value updated(const Value& base, const Value& value, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
 // `value` in the memory order of a dense tensor with these strides.
 Value in_memory_order(Value value, c10::IntArrayRef strides);
 // The bytes of `base` as a flat value of another dtype.
-Value bitcast(Value base, at::ScalarType dtype);
+Value bitcast(const Value& base, at::ScalarType dtype);
 
 } // namespace ftm

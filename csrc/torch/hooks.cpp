@@ -41,7 +41,8 @@ struct FtmHooks final : at::PrivateUse1HooksInterface {
 } // namespace
 
 void register_hooks() {
-  at::RegisterPrivateUse1HooksInterface(new FtmHooks);
+  static auto* hooks = new FtmHooks; // for ever: PyTorch keeps the address
+  at::RegisterPrivateUse1HooksInterface(hooks);
 }
 
 } // namespace ftm

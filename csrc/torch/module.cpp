@@ -8,7 +8,9 @@
 #include "ops/op.h"
 #include "ops/recording_table.h"
 #include "process/counters.h"
+#include "process/ending.h"
 #include "process/measured.h"
+#include "process/python.h"
 #include "process/strict.h"
 #include "random/generator.h"
 #include "recorder/fallback.h"
@@ -127,6 +129,20 @@ void set_rng_state(const std::string& state) {
   generator.set_offset(words[1]);
 }
 
+// For Python: errors as PyTorch's, and Python's lock given up as WithoutGil does.
+template <auto function, typename... Arguments>
+auto wrapped_without_gil(void (*)(Arguments...)) {
+  return torch::wrap_pybind_function([](Arguments... arguments) {
+    const WithoutGil unlocked;
+    function(arguments...);
+  });
+}
+
+template <auto function>
+auto without_gil() {
+  return wrapped_without_gil<function>(function);
+}
+
 } // namespace
 } // namespace ftm
 
@@ -136,14 +152,20 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   register_device();
   register_recorded_ops();
 
-  const auto no_gil = py::call_guard<py::gil_scoped_release>();
+  const auto no_gil = py::call_guard<WithoutGil>();
   m.def(
       "_init", &init, py::arg("native_ops"), py::arg("machine_library"), py::arg("cores"), py::arg("checked"),
       py::arg("instruction_limit"), py::arg("compile_fn"));
-  m.def("_end_step", torch::wrap_pybind_function_no_gil(&ftm::end_step), py::arg("optimizer"));
-  m.def("_sync", torch::wrap_pybind_function_no_gil(&ftm::sync), py::arg("wait") = false);
-  m.def("_wait", torch::wrap_pybind_function_no_gil(&wait_for_all));
-  m.def("_shutdown", torch::wrap_pybind_function_no_gil(&stop_launcher));
+  m.def("_end_step", without_gil<&ftm::end_step>(), py::arg("optimizer"));
+  m.def("_sync", without_gil<&ftm::sync>(), py::arg("wait") = false);
+  m.def("_wait", without_gil<&wait_for_all>());
+  m.def(
+      "_shutdown",
+      [] {
+        begin_end();
+        stop_launcher();
+      },
+      no_gil);
   m.def("_family", &family_of, py::arg("text"));
   m.def("_family_numbers", &places_of_numbers, py::arg("text"));
   m.def("_trace_text", torch::wrap_pybind_function(&text_of_tensors), py::arg("tensors"));

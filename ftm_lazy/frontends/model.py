@@ -111,7 +111,7 @@ def exported_arguments(program: ExportedProgram, inputs: Sequence[Any], keywords
         given = ", ".join([f"{len(inputs)} by position", *keywords])
         raise CaptureError(f"the exported program takes {taken}, nested and named as it was exported with; given were {given}")
     for spec, leaf in zip(specs, leaves, strict=True):
-        if isinstance(spec, ConstantArgument) and leaf != spec.value:
+        if isinstance(spec, ConstantArgument) and not _is_same(leaf, spec.value):
             raise CaptureError(
                 f"the program was exported with {spec.name} = {spec.value!r}, and {leaf!r} was given: export another one for it")
         if isinstance(spec, TensorArgument) and not isinstance(leaf, torch.Tensor):
@@ -119,6 +119,11 @@ def exported_arguments(program: ExportedProgram, inputs: Sequence[Any], keywords
         if isinstance(spec, TensorArgument):
             _check_type(spec.name, _example(nodes[spec.name].meta["val"], spec.name), leaf)
     return tuple(inputs), keywords
+
+
+def _is_same(given: Any, exported: Any) -> bool:
+    """Whether a constant is the one that the program was exported with; NaN is NaN."""
+    return bool(given == exported or (given != given and exported != exported))
 
 
 def _check_type(name: str, example: torch.Tensor, given: torch.Tensor) -> None:

@@ -187,6 +187,32 @@ def test_what_an_exported_program_does_not_take_is_named(way: str) -> None:
         call(exported, {"a": inputs[0]["a"], "b": 1.0}, 2.0, **keywords)
 
 
+def test_a_constant_that_is_no_number_is_the_one_it_was_exported_with() -> None:
+    class Filled(nn.Module):
+        def forward(self, x: torch.Tensor, value: float) -> torch.Tensor:
+            return torch.where(x > 0, x, value)
+
+    x = torch.randn(8)
+    exported = torch.export.export(Filled(), (x, float("nan")))
+    torch.testing.assert_close(COMPILER.run(exported, x, float("nan")), torch.where(x > 0, x, float("nan")), equal_nan=True)
+    with pytest.raises(CaptureError, match=r"exported with value = nan, and 1.0 was given"):
+        COMPILER.run(exported, x, 1.0)
+
+
+def test_what_an_export_says_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    class Looks(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if torch.compiler.is_exporting():
+                print("exported another way", file=sys.stderr)
+            elif x.sum() > 1e9:  # known by running alone
+                return x
+            return x.sin()
+
+    x = torch.randn(8)
+    torch.testing.assert_close(COMPILER.run(Looks(), x), x.sin(), rtol=1e-5, atol=1e-6)
+    assert "exported another way" in capsys.readouterr().err
+
+
 def test_an_exported_program_without_its_examples_asks_for_inputs() -> None:
     exported, inputs, keywords = scaled()
     exported.example_inputs = None

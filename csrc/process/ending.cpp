@@ -1,0 +1,65 @@
+#include "process/ending.h"
+
+#include <Python.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+namespace ftm {
+namespace {
+
+// Long enough for a thread that gets Python's lock now and then to come to its next call.
+constexpr auto kPatience = std::chrono::milliseconds(200);
+constexpr auto kTick = std::chrono::milliseconds(1);
+
+std::atomic<int> recording{0};
+std::atomic<int> resting{0};
+std::atomic<bool> ending{false};
+thread_local bool records = false;
+thread_local bool ends = false;
+
+} // namespace
+
+RecordingThread::RecordingThread() {
+  records = true;
+  ++recording;
+}
+
+RecordingThread::~RecordingThread() {
+  records = false;
+  --recording;
+}
+
+void rest() {
+  resting += records;
+  if (Py_IsInitialized() && PyGILState_Check()) {
+    PyEval_SaveThread();
+  }
+  while (true) {
+    pause();
+  }
+}
+
+void begin_end() {
+  ends = true;
+  ending = true;
+  if (recording > records) {
+    // One of autograd's threads that rests in the midst of another's backward does not answer PyTorch, which would wait ten seconds.
+    setenv("TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT", "0", /*replace=*/0);
+  }
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (resting < recording - records && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(kTick);
+  }
+}
+
+void rest_if_ending() {
+  if (ending.load(std::memory_order_relaxed) && !ends && PyGILState_GetThisThreadState() != nullptr) {
+    rest();
+  }
+}
+
+} // namespace ftm

@@ -1,0 +1,55 @@
+"""A process ends with its own status while threads that nobody waits for record, compile, launch and compute gradients."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+THREADS = """
+import threading, time, torch
+
+def train(number):
+    torch.manual_seed(number)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 4)).to("ftm")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    while True:
+        optimizer.zero_grad()
+        loss = model(torch.randn(8, 64).to("ftm")).square().mean()
+        loss.backward()
+        optimizer.step()
+        loss.item()
+
+def compute(number):
+    w, x = torch.randn(64, 64).to("ftm"), torch.randn(8, 64).to("ftm")
+    for i in range(10**9):
+        x = torch.tanh(x @ w) + float(number)
+        if i % 7 == 0:
+            x.cpu()
+        if i % 50 == 0:
+            x = torch.cat([x, x])[: 8 + i // 50]  # a program of its own
+
+for number, work in enumerate([train, train, compute]):
+    threading.Thread(target=work, args=(number,), daemon=True).start()
+(torch.ones(4).to("ftm") + 1).tolist()
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3, 0.7, 1.1, 1.5])
+def test_threads_in_the_midst_of_work(seconds: float) -> None:
+    """With Python 3.11 to 3.13 a thread that is late for the interpreter's end took the process with it, four times of ten."""
+    text = f"{THREADS}\ntime.sleep({seconds})\nprint('ended')\n"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
+
+
+def test_handlers_of_the_interpreters_end_use_the_device_and_join_threads() -> None:
+    text = THREADS.replace("range(10**9)", "range(200)").replace("[train, train, compute]", "[compute]") + """
+import atexit
+last = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+atexit.register(lambda: [thread.join() for thread in last])
+atexit.register(lambda: print(torch.ones(2).to("ftm").sum().item()))
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2.0\n", "")
