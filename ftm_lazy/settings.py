@@ -156,7 +156,8 @@ class Settings:
     )
     strict: bool = _setting(
         "FTM_STRICT", _switch, False, "0",
-        "what would be computed beside compiled programs is an error: fallbacks, programs that do not compile, faults run again, fills",
+        "what would be computed beside compiled programs is an error: fallbacks, programs that do not compile, faults run again, fills; "
+        "a mask's places are still found there, since a result is as large as they are many",
     )
     checked: bool = _setting(
         "FTM_CHECKED", _switch, False, "0", "the machine faults on out-of-bounds access, uninitialised reads and races"

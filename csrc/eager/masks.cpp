@@ -17,6 +17,7 @@ bool selects(const std::optional<at::Tensor>& index) {
 } // namespace
 
 at::Tensor seen_elements(const at::Tensor& tensor, const std::string& name) {
+  counter("places_on_cpu").fetch_add(1, std::memory_order_relaxed);
   at::Tensor known = elements_from_cpu(tensor);
   if (known.defined()) {
     return known;

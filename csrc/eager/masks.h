@@ -6,7 +6,8 @@
 
 namespace ftm {
 
-// The elements of `tensor` on the CPU; if the device has to run for it, `name` is what asked.
+// The elements of `tensor` on the CPU, where the caller finds how large results are (counted: no program does that); if the device has to
+// run for it, `name` is what asked.
 at::Tensor seen_elements(const at::Tensor& tensor, const std::string& name);
 
 // Replaces masks among a call's indices by the indices that they stand for. False if there are none.

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 from libcst.metadata import ParentNodeProvider, PositionProvider, QualifiedNameProvider
 
-from ftm_lazy.migrate.lines import GONE, without_empty
+from ftm_lazy.migrate.lines import GONE, lines_above, without_empty
 from ftm_lazy.migrate.names import CALLS, DEVICE, REFERENCES, REMOVED, TOGETHER, UNWRAPPED, XM, Rule
 from ftm_lazy.migrate.sharding import POLICIES, WRAPPERS, sharded
 
@@ -62,8 +62,9 @@ class Calls(cst.CSTTransformer):
             return self._write(f"torch.{DEVICE}.synchronize()")
         if name in self._wrappers:
             return self._write(sharded(updated_node), Rule("", helper="shard_parameters"))
-        if self._wrappers and _is_method(updated_node.func, "clip_grad_norm_"):
-            owner = _text(updated_node.func.value)
+        called = updated_node.func
+        if self._wrappers and isinstance(called, cst.Attribute) and _is_method(called, "clip_grad_norm_"):
+            owner = _text(called.value)
             return self._write(f"torch.nn.utils.clip_grad_norm_({owner}.parameters(), {_listed(updated_node)})")
         rule = self._rules.get(name)
         if rule is None:
@@ -252,7 +253,7 @@ class Calls(cst.CSTTransformer):
             self._leave(original_node, "a step in one line")
             return original_node
         first, *others = block.body
-        first = first.with_changes(leading_lines=[*updated_node.leading_lines, *first.leading_lines])
+        first = first.with_changes(leading_lines=[*updated_node.leading_lines, *lines_above(first)])
         below = cst.SimpleStatementLine([GONE], leading_lines=block.footer)  # its comments go to what follows
         return cst.FlattenSentinel([first, *others, below])
 
@@ -307,12 +308,15 @@ def _unpacked(node: cst.BaseExpression) -> str:
 
 
 def _string(node: cst.BaseExpression) -> str | None:
-    return node.evaluated_value if isinstance(node, cst.SimpleString) else None
+    value = node.evaluated_value if isinstance(node, cst.SimpleString) else None
+    return value if isinstance(value, str) else None
 
 
 def _device_string(node: cst.BaseExpression) -> cst.BaseExpression:
     """``"xla"`` and ``"xla:0"`` by ftm's name; everything else as it is."""
     value = _string(node)
-    if not isinstance(value, str) or not (value == "xla" or (value.startswith("xla:") and value[4:].isdecimal())):
+    if not isinstance(node, cst.SimpleString) or value is None:
+        return node
+    if not (value == "xla" or (value.startswith("xla:") and value[4:].isdecimal())):
         return node
     return node.with_changes(value=node.value.replace("xla", DEVICE, 1))

@@ -7,7 +7,7 @@ from libcst.helpers import get_full_name_for_node
 from libcst.metadata import ParentNodeProvider, QualifiedNameProvider, QualifiedNameSource
 
 from ftm_lazy.migrate.helpers import HELPERS
-from ftm_lazy.migrate.lines import GONE, without_empty
+from ftm_lazy.migrate.lines import GONE, lines_above, without_empty
 
 __all__ = ["Imports", "Uses"]
 
@@ -80,12 +80,12 @@ class Imports(cst.CSTTransformer):
         """The statements that take the place of an ``import``; None: it stays."""
         kept, moved, touched = [], [], False
         for alias in statement.names:
-            name = get_full_name_for_node(alias.name)
+            name = alias.evaluated_name
             if name.partition(".")[0] != "torch_xla":
                 kept.append(alias)
                 continue
             touched = True
-            local = alias.asname.name.value if alias.asname else "torch_xla"
+            local = alias.evaluated_alias or "torch_xla"
             if local not in self._used:
                 continue
             if alias.asname or name == "torch_xla":
@@ -94,7 +94,8 @@ class Imports(cst.CSTTransformer):
                 moved += ["import ftm_lazy.torch_xla as torch_xla", f"import ftm_lazy.{name}"]
         if not touched:
             return None
-        result: list[cst.BaseSmallStatement] = [cst.parse_statement(text).body[0] for text in dict.fromkeys(moved)]
+        lines = (cst.parse_statement(text) for text in dict.fromkeys(moved))
+        result = [small for line in lines if isinstance(line, cst.SimpleStatementLine) for small in line.body]
         if kept:
             kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
             result.insert(0, statement.with_changes(names=kept))
@@ -111,7 +112,7 @@ class Imports(cst.CSTTransformer):
         kept = [
             alias
             for alias in statement.names
-            if (alias.asname.name.value if alias.asname else alias.name.value) in self._used
+            if (alias.evaluated_alias or alias.evaluated_name) in self._used
         ]
         if not kept:
             return []
@@ -134,9 +135,9 @@ class Imports(cst.CSTTransformer):
             added.append(definition.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * 2))
         if self._helpers and place < len(body):
             follower = body[place]
-            blank = [line for line in follower.leading_lines if not line.comment]
+            blank = [line for line in lines_above(follower) if not line.comment]
             body[place] = follower.with_changes(
-                leading_lines=[*[cst.EmptyLine(indent=False)] * max(0, 2 - len(blank)), *follower.leading_lines]
+                leading_lines=[*[cst.EmptyLine(indent=False)] * max(0, 2 - len(blank)), *lines_above(follower)]
             )
         return updated_node.with_changes(body=[*body[:place], *added, *body[place:]])
 

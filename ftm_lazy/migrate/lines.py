@@ -14,6 +14,13 @@ known by its identity."""
 
 
 
+def lines_above(statement: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
+    """Comments and blank lines above a statement: simple and compound ones have them, their common class does not say so."""
+    if isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+        return statement.leading_lines
+    return []
+
+
 def without_empty(body: Sequence[cst.BaseStatement]) -> tuple[list[cst.BaseStatement], list[cst.EmptyLine]]:
     """`body` without the lines that have no statement any more; comments above them stay, above what follows."""
     kept: list[cst.BaseStatement] = []
@@ -23,7 +30,7 @@ def without_empty(body: Sequence[cst.BaseStatement]) -> tuple[list[cst.BaseState
             above += [line for line in statement.leading_lines if line.comment]
             continue
         if above:
-            statement = statement.with_changes(leading_lines=[*above, *statement.leading_lines])
+            statement = statement.with_changes(leading_lines=[*above, *lines_above(statement)])
             above = []
         kept.append(statement)
     return kept, above

@@ -38,3 +38,12 @@ def test_readme_program_runs() -> None:
     assert done.returncode == 0, done.stderr
     losses = [float(line.split()[1]) for line in done.stdout.splitlines()]
     assert len(losses) == 5 and all(0 < loss < 10 for loss in losses)
+
+
+def test_documents_say_the_same_numbers() -> None:
+    """README and CHANGELOG say by hand how many of PyTorch's ops compile; the table in docs/ops.md is made from the last full run."""
+    found = re.search(r"\| (\d+) entries, forward and backward in float32 \| (\d+) \|", (ROOT / "docs/ops.md").read_text())
+    assert found
+    said = [re.findall(r"(\d+) of (?:the|PyTorch's) (\d+) (?:entries of PyTorch's )?`op_db`", (ROOT / name).read_text())
+            for name in ("README.md", "CHANGELOG.md")]
+    assert said == [[(found[2], found[1])]] * 2

@@ -66,3 +66,13 @@ def test_a_fill_on_the_cpu() -> None:
     with pytest.raises(NotImplementedError, match=r"a fill of .* FTM_STRICT forbids to compute it on the CPU"):
         torch.full((3,), 1 + 2j, device="ftm")
     assert (torch.full((3,), 2.0, device="ftm") + 1).tolist() == [3, 3, 3]
+
+
+def test_places_of_a_mask() -> None:
+    """How large the result is has to be known; what is taken from the places is computed by a program, in strict mode as well."""
+    x, mask = torch.arange(4.0).to("ftm"), torch.tensor([True, False, True, True]).to("ftm")
+    _C._set_strict(True)
+    before, fallbacks = counted("places_on_cpu"), sum(n for name, n in ftm_lazy.metrics.counters().items() if name.startswith("fallback::"))
+    assert (x[mask] * 2).tolist() == [0, 4, 6]
+    assert counted("places_on_cpu") == before + 1
+    assert sum(n for name, n in ftm_lazy.metrics.counters().items() if name.startswith("fallback::")) == fallbacks

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MOST = 12  # lower it when modules leave the list; nothing raises it
+MOST = 6  # lower it when modules leave the list; nothing raises it
 
 
 def listed() -> list[str]:

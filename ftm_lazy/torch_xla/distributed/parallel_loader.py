@@ -11,9 +11,9 @@ import itertools
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -157,7 +157,7 @@ class ParallelLoader:
 
     def per_device_samples(self) -> int:
         """The number of batches of each device."""
-        return len(self._cpu_loader) // len(self._queues)
+        return len(cast(Sized, self._cpu_loader)) // len(self._queues)
 
     def next_item(self, device: torch.device) -> Any:
         """The next batch of `device`; waits for it.  None at the end."""
@@ -282,7 +282,7 @@ class MpDeviceLoader:
         return self._running.per_device_loader(self._device)
 
     def __len__(self) -> int:
-        return len(self._loader)
+        return len(cast(Sized, self._loader))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

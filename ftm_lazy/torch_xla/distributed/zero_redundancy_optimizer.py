@@ -128,7 +128,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
             gradient = self._flat(parameter.grad)
             if self.higher_cc_precision:
                 gradient = gradient.to(self.optimizer_dtype)
-            reduced = collectives.reduce_scatter(
+            reduced: torch.Tensor = collectives.reduce_scatter(
                 collectives.REDUCE_SUM, gradient, 1.0 / count, 0, count, self._groups
             )
             part.grad = reduced.to(self.optimizer_dtype)
@@ -137,7 +137,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
         gradients = [part.grad for _, part in self._own if part.grad is not None]
         if not gradients:
             return
-        square = torch.stack([each.float().square().sum() for each in gradients]).sum()
+        square: torch.Tensor = torch.stack([each.float().square().sum() for each in gradients]).sum()
         square = collectives.all_reduce(collectives.REDUCE_SUM, square, groups=self._groups)
         if self._norm_groups is not None:
             square = collectives.all_reduce(collectives.REDUCE_SUM, square, groups=self._norm_groups)
@@ -151,7 +151,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
         """Gives each process the parameters that its and the others' parts make."""
         for parameter, part in self._own:
             sent = part if self.higher_cc_precision else part.to(parameter.dtype)
-            whole = collectives.all_gather(sent, 0, self._groups)
+            whole: torch.Tensor = collectives.all_gather(sent, 0, self._groups)
             parameter.copy_(whole[: parameter.numel()].reshape(parameter.shape))
 
     def zero_grad(self, set_to_none: bool = False) -> None:

@@ -191,6 +191,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         norms = [torch.linalg.vector_norm(each.float(), norm_type) for each in gradients if each.numel()]
         own = torch.stack(norms) if norms else torch.zeros(1, device=device)
         groups = groups or self._groups
+        total: torch.Tensor
         if norm_type == float("inf"):
             total = collectives.all_reduce(collectives.REDUCE_MAX, own.max(), groups=groups)
         else:
