@@ -117,6 +117,7 @@ def rows(only: str = "") -> Iterator[Row]:
     torch.manual_seed(0)
     steps = {
         "step of ResNet-18, 16x3x32x32": (training.resnet18, lambda: (torch.randn(16, 3, 32, 32), torch.randint(10, (16,)))),
+        "step of ResNet-18, 8x3x224x224": (training.resnet18, lambda: (torch.randn(8, 3, 224, 224), torch.randint(10, (8,)))),
         "step of GPT 4x768, 8x128 tokens": (gpt, lambda: (torch.randint(5000, (8, 128)), torch.randint(5000, (8, 128)))),
     }
     for tokens in TOKENS:
