@@ -70,7 +70,7 @@ class Slots {
       auto chunk = std::make_unique<Chunk>();
       Chunk* none = nullptr;
       if (place.compare_exchange_strong(none, chunk.get(), std::memory_order_acq_rel)) {
-        static_cast<void>(chunk.release()); // for ever
+        [[maybe_unused]] const auto* kept = chunk.release(); // for ever
       }
     }
     return slot(number);
