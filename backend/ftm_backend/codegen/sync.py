@@ -90,7 +90,8 @@ class _Sync:
         """What the end of one iteration leaves in flight, in terms of the next one's counter."""
         last = self.indices.sub(self.indices.of(loop.variable), self.indices.constant(1))
         return frozenset(
-            (tile, self._shifted(slot, tile, loop.variable, last), kind) for tile, slot, kind in state
+            flight if flight[1] is None or not flight[1].terms  # most: the one slot of a tile that is no ring
+            else (flight[0], self._shifted(flight[1], flight[0], loop.variable, last), flight[2]) for flight in state
         )
 
     def _shifted(self, slot: Expr | None, tile: Tile, variable: Atom, value: Expr) -> Expr | None:

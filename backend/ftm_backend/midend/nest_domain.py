@@ -40,7 +40,13 @@ class Dim:
 
 def leaves_of(dims: Sequence[Dim]) -> list[Dim]:
     """The leaves of several dimensions in order."""
-    return [leaf for dim in dims for leaf in dim.leaves()]
+    found: list[Dim] = []
+    for dim in dims:  # most were never split: they are asked without a call
+        if dim.parts is not None:
+            found += dim.leaves()
+        elif dim.extent > 1:
+            found.append(dim)
+    return found
 
 
 @dataclass(frozen=True)
