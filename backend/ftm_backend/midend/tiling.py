@@ -28,6 +28,7 @@ import numpy as np
 from ftm_backend.instructions.types import SLOT_ALIGNMENT
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.windows import Side
+from ftm_backend.sizes import at_hand
 
 __all__ = ["Cut", "Operand", "Plan", "Problem", "cuts", "pitch", "plan"]
 
@@ -75,6 +76,9 @@ class Problem:
     """Where rows of A overlap in memory, the sides of the box that they cover; positions count the dimensions of m, then of k."""
     zipped: bool = False
     """Whether n's last dimension but one has two steps that lie beside each other in C, between those of m; ``c`` then has them in m."""
+    sized: tuple[int, int, int] | None = None
+    """If extents are sizes: for m, n and k the outermost dimension that is one.  A tile inside of it is held as often as
+    `sizes.upper_bound` says, which is up to twice the number at hand."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,7 @@ def pitch(columns: Any, dtype: str) -> Any:
     unit walks down several of them at once: such rows get 64 bytes more.
     """
     item = ELEMENT_BYTES[dtype]
-    return columns + (columns * item % 512 == 0) * (64 // item)
+    return columns + (at_hand(columns) * item % 512 == 0) * (64 // item)  # for other numbers as well: it costs little room
 
 
 def _slot(rows: Any, columns: Any, dtype: str) -> Any:
@@ -233,6 +237,14 @@ class _Grid:
         self.mt, self.nt, self.kt = (axis([c.elements for c in cs], i) for i, cs in enumerate(self.cuts))
         self.m_blocks, self.n_blocks, self.k_blocks = (axis([c.blocks for c in cs], i) for i, cs in enumerate(self.cuts))
         self.m_panels = axis([_panels(problem.m, c, machine.mm_rows) for c in ms], 0)
+        sized = problem.sized or (len(problem.m), len(problem.n), len(problem.k))
+        m_most, n_most, k_most = (
+            axis([c.blocks * (2 if c.blocks > 1 and c.dim >= first else 1) for c in cs], i)
+            for i, (cs, first) in enumerate(zip(self.cuts, sized, strict=True)))
+        # Of a product of counts no more than twice what there is at hand either.
+        self.a_held = np.minimum(m_most * k_most, 2 * self.m_blocks * self.k_blocks)
+        self.b_held = np.minimum(n_most * k_most, 2 * self.n_blocks * self.k_blocks)
+        self.k_held = k_most
         self.n_panels = axis([_panels(problem.n, c, machine.mm_columns(problem.accumulator)) for c in ns], 1)
         self.n_vectors = axis([_panels(problem.n, c, machine.lanes(problem.accumulator)) for c in ns], 1)
         # An operand may turn out to be kept transposed: room for the larger of the two.
@@ -257,11 +269,11 @@ class _Grid:
         a_slot, b_slot = self.a_slot, self.b_slot
         c_bytes = _slot(self.mt, self.nt, p.accumulator) * (depth + p.epilogue_tiles)
         room_a, room_b = mc.sm_bytes, mc.am_bytes - c_bytes
-        whole_a, whole_b = a_slot * self.m_blocks * self.k_blocks, b_slot * self.n_blocks * self.k_blocks
+        whole_a, whole_b = a_slot * self.a_held, b_slot * self.b_held
         if m_outer:
-            outer_held, inner_held = a_slot * self.k_blocks <= room_a, whole_b <= room_b
+            outer_held, inner_held = a_slot * self.k_held <= room_a, whole_b <= room_b
         else:
-            outer_held, inner_held = b_slot * self.k_blocks <= room_b, whole_a <= room_a
+            outer_held, inner_held = b_slot * self.k_held <= room_b, whole_a <= room_a
         fits = (a_slot * depth <= room_a) | ((outer_held if m_outer else inner_held) & (a_slot <= room_a))
         fits = fits & ((b_slot * depth <= room_b) | ((inner_held if m_outer else outer_held) & (b_slot <= room_b)))
 

@@ -8,7 +8,7 @@ from math import prod
 
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.tiling import Cut, Operand, Plan, Problem, plan
-from ftm_backend.sizes import at_hand, ceildiv
+from ftm_backend.sizes import Size, at_hand, ceildiv
 
 __all__ = ["general_plan", "generalized"]
 
@@ -22,7 +22,13 @@ def general_plan(problem: Problem, machine: MachineParameters) -> Plan:
 def _known(problem: Problem) -> Problem:
     batch, m, n, k = (tuple(map(at_hand, extents)) for extents in (problem.batch, problem.m, problem.n, problem.k))
     a, b, c = (_operand(operand) for operand in (problem.a, problem.b, problem.c))
-    return replace(problem, batch=batch, m=m, n=n, k=k, a=a, b=b, c=c)
+    sized = _sized(problem.m), _sized(problem.n), _sized(problem.k)
+    return replace(problem, batch=batch, m=m, n=n, k=k, a=a, b=b, c=c, sized=sized)
+
+
+def _sized(extents: Sequence[int]) -> int:
+    """The first dimension whose extent is a size; behind the last where none is."""
+    return next((dim for dim, extent in enumerate(extents) if isinstance(extent, Size)), len(extents))
 
 
 def _operand(operand: Operand) -> Operand:

@@ -1,0 +1,41 @@
+"""Tilings of contractions whose extents are sizes fit the scratchpads with all the tiles that programs hold."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ftm_backend.instructions.types import SLOT_ALIGNMENT
+from ftm_backend.machine import presets
+from ftm_backend.midend.tiling import Operand, Problem, pitch
+from ftm_backend.midend.tiling_general import general_plan
+from ftm_backend.sizes import Symbols, at_hand, read, upper_bound
+
+HOST = presets.load("host")
+EXTENTS = st.sampled_from((1, 3, 16, 64, 147, 256, 576, 2048))
+
+
+@given(st.integers(2, 300), st.permutations(("m", "n", "k")), st.tuples(EXTENTS, EXTENTS, EXTENTS))
+def test_operands_that_are_kept_have_room_for_twice_their_tiles(rows: int, order: list[str], others: tuple[int, int, int]) -> None:
+    with Symbols({"s0": (rows, 2)}) as symbols:
+        size = read("{s0}")
+        group = {order[0]: (size, others[0]), order[1]: (others[1],), order[2]: (others[2], 2)}
+        problem = Problem((1,), group["m"], group["n"], group["k"], Operand("f32", (16, 16)), Operand("f32", (16, 16)),
+                          Operand("f32", (16, 16)), "f32", epilogue_tiles=1)
+        before = set(symbols.guards)
+        plan = general_plan(problem, HOST)
+        assert set(symbols.guards) == before, "a tiling that is chosen for the numbers at hand asks for no guard"
+        outer, inner = (plan.m, plan.n) if plan.m_outer else (plan.n, plan.m)
+        held = {id(outer): upper_bound(plan.k.blocks) if plan.outer_resident else 1,
+                id(inner): upper_bound(plan.k.blocks * inner.blocks) if plan.inner_resident else 1}
+        a, b = ((plan.k, plan.m), (plan.k, plan.n))
+        sides = []
+        for (first, second), turned, count in ((a, not plan.trans_a, held[id(plan.m)]), (b, plan.trans_b, held[id(plan.n)])):
+            rows_, columns = (second, first) if turned else (first, second)
+            slot = at_hand(rows_.elements) * at_hand(pitch(columns.elements, "f32")) * 4
+            sides.append(ceil(slot / SLOT_ALIGNMENT) * SLOT_ALIGNMENT * count)
+        c = at_hand(plan.m.elements) * at_hand(plan.n.elements) * 4
+        assert sides[0] <= HOST.sm_bytes
+        assert sides[1] + c <= HOST.am_bytes
