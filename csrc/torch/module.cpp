@@ -26,6 +26,7 @@
 #include "run/step_end.h"
 #include "run/unrolled.h"
 #include "tensor/views.h"
+#include "torch/autograd_end.h"
 #include "torch/device.h"
 
 #include <ATen/core/GeneratorForPrivateuseone.h>
@@ -162,6 +163,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def(
       "_shutdown",
       [] {
+        wait_for_autograd();
         begin_end();
         stop_launcher();
       },

@@ -1,0 +1,31 @@
+#include "torch/autograd_end.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <thread>
+
+namespace ftm {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(2); // a daemon's backward may be long
+
+} // namespace
+
+void wait_for_autograd() {
+  const auto over = std::make_shared<std::promise<void>>();
+  auto end = over->get_future();
+  // A backward behind that one ends later, and one of a thread without Python begins with no objects of Python.
+  std::thread([over] {
+    try {
+      at::zeros({}, at::TensorOptions(c10::DeviceType::PrivateUse1)).requires_grad_().neg().backward();
+    } catch (const std::exception&) { // the device has failed, as whoever used it was told
+    }
+    over->set_value();
+  }).detach();
+  end.wait_for(kPatience);
+}
+
+} // namespace ftm
