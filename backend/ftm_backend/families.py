@@ -70,10 +70,10 @@ class Relation:
 
     @functools.cached_property
     def _checks(self) -> tuple[Callable[[Sequence[int]], bool], Callable[[Sequence[int], tuple[int, ...]], bool]]:
-        """Whether the numbers that do not vary are those of all members, and whether others are what was found for them."""
+        """Of a member's numbers: whether those that do not vary are those of all, and whether the others are what was found for them."""
         numbers = tuple(number for _, number in self.fixed)
         fixed, varying = _taken([place for place, _ in self.fixed]), _taken([place for place, _ in self.texts])
-        return lambda members: fixed(members) == numbers, lambda members, found: varying(members) == found
+        return lambda given: fixed(given) == numbers, lambda given, found: varying(given) == found
 
     def general(self, text: str, places: Places, values: Sequence[int]) -> str:
         """The general trace: a member's text with polynomials for the numbers that vary, after a line for each symbol."""
@@ -147,6 +147,7 @@ def _expressions(
             slope = slopes.pop()
             rest = column[0] - slope * values[0]
             near = abs(rest) <= 2 * abs(slope) and any((rest + off) % slope == 0 for off in (-1, 0, 1))
-            likely = near or len(set(values)) >= _SURE or (len(values) >= _SURE and abs(slope) <= _STEEP and abs(rest) <= _NEAR)
+            flat = abs(slope) <= _STEEP and abs(rest) <= _NEAR
+            likely = near or len(set(values)) >= _SURE or (flat and len(values) >= _SURE)
             if likely and all(n == slope * v + rest for n, v in zip(column, values, strict=True)):
                 yield f"{'' if slope == 1 else f'{slope}*'}{name}{rest:+d}"

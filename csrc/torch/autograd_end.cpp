@@ -23,7 +23,7 @@ void wait_for_autograd() {
       at::zeros({}, at::TensorOptions(c10::DeviceType::PrivateUse1)).requires_grad_().neg().backward();
     } catch (const std::exception&) { // the device has failed, as whoever used it was told
     }
-    over->set_value();
+    over->set_value_at_thread_exit(); // when it records no more, either
   }).detach();
   end.wait_for(kPatience);
 }

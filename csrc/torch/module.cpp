@@ -102,7 +102,7 @@ py::tuple family_of(const std::string& text) {
   return py::make_tuple(family_text(text, numbers), values);
 }
 
-// First and last character of each of these numbers, and whether it is an extent.
+// Where each of these numbers begins and ends, and whether it is an extent.
 std::vector<std::tuple<size_t, size_t, bool>> places_of_numbers(const std::string& text) {
   std::vector<std::tuple<size_t, size_t, bool>> places;
   for (const auto& number : family_numbers(text)) {
