@@ -3,8 +3,8 @@
 #   make test      all tests
 #   make test-ops  PyTorch's own databases of ops, modules and optimizers, whole, against the CPU; resumable
 #   make bench     recording cost and step times beside eager's, and products modelled on the real target
-#   make lint      ruff, mypy and clang-format: the rules are in pyproject.toml and .clang-format
-#   make format    clang-format over the recorder and the machine
+#   make lint      ruff (rules and format), mypy and clang-format: the rules are in pyproject.toml and .clang-format
+#   make format    ruff over Python, clang-format over the recorder and the machine
 #   make tidy      clang-tidy over ARGS, sources of C++; it is fetched the first time
 #   make coverage  the tests of ARGS, and which lines of Python they did not reach
 #   make sanitize  tests with the machine, and then with recorder and machine, under address and undefined-behaviour sanitizers
@@ -45,10 +45,12 @@ bench: build
 
 lint: $(STAMPS)/packages
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(FORMATTED)
 
 format: $(STAMPS)/packages
+	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(FORMATTED)
 
 # Not among the pinned packages: 100 MB that only this needs.

@@ -60,9 +60,17 @@ def compare(name: str, seed: int) -> dict[str, Any]:
         cold, warm = (child(cache, *words) for _ in range(2))
         cpu = child(cache, *words, "--device", "cpu")
     same = abs(cold["result"] - cpu["result"]) <= 1e-3 * max(1.0, abs(cpu["result"]))
-    return {"cold": cold["seconds"], "warm": warm["seconds"], "cpu": cpu["seconds"], "compiling": cold["compiling"],
-            "compiles": cold["compiles"], "instances": cold["instances"], "runs": cold["executions"], "warm compiles": warm["compiles"],
-            "same": same}
+    return {
+        "cold": cold["seconds"],
+        "warm": warm["seconds"],
+        "cpu": cpu["seconds"],
+        "compiling": cold["compiling"],
+        "compiles": cold["compiles"],
+        "instances": cold["instances"],
+        "runs": cold["executions"],
+        "warm compiles": warm["compiles"],
+        "same": same,
+    }
 
 
 def main() -> None:
@@ -90,9 +98,16 @@ def main() -> None:
         elif "failed" in row:
             print(f"{name:20} {row['failed']}", flush=True)
         else:
-            print(f"{name:20}" + "".join(
-                f"{row[head]:>{max(9, len(head) + 2)}{'.2f' if isinstance(row[head], float) else ''}}" if head != "same"
-                else f"{'yes' if row[head] else 'no':>9}" for head in heads), flush=True)
+            print(
+                f"{name:20}"
+                + "".join(
+                    f"{row[head]:>{max(9, len(head) + 2)}{'.2f' if isinstance(row[head], float) else ''}}"
+                    if head != "same"
+                    else f"{'yes' if row[head] else 'no':>9}"
+                    for head in heads
+                ),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -78,7 +78,12 @@ class Way:
         self._timeout = timeout
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", __file__, "--serve", name, way, *(["--cpu"] if cpu else [])],
-            env={**os.environ, **caches, **cores}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            env={**os.environ, **caches, **cores},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
         self.failed = ""
@@ -171,7 +176,8 @@ def main() -> None:
             missing = float("nan")
             shown = own.get("failed") or (
                 f"{own['first_s']:>8.2f} {own.get('of_inductor', missing):>11.2f}"
-                f" {own['step_ms']:>9.2f} {own.get('of_lazy', missing):>8.3f}")
+                f" {own['step_ms']:>9.2f} {own.get('of_lazy', missing):>8.3f}"
+            )
             print(f"{name:<10} {way:<11} {shown}", flush=True)
     if given.json:
         print(json.dumps(found, indent=1))

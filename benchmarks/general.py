@@ -65,8 +65,15 @@ def images(*shape: int) -> Callable[[int], tuple[Tensor, Tensor]]:
 
 def autoencoder() -> nn.Module:
     """Strided convolutions down and up again."""
-    return nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU(),
-                         nn.ConvTranspose2d(32, 16, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(16, 3, 4, 2, 1))
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, 2, 1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, 2, 1),
+        nn.ReLU(),
+        nn.ConvTranspose2d(32, 16, 4, 2, 1),
+        nn.ReLU(),
+        nn.ConvTranspose2d(16, 3, 4, 2, 1),
+    )
 
 
 def same(*shape: int) -> Callable[[int], tuple[Tensor, Tensor]]:
@@ -83,8 +90,21 @@ def llama() -> Sized:
     """A prompt of a length through a small Llama, without gradients."""
     from transformers import LlamaConfig, LlamaModel
 
-    model = LlamaModel(LlamaConfig(vocab_size=128, hidden_size=128, intermediate_size=256, num_hidden_layers=4, num_attention_heads=4,
-                                   num_key_value_heads=2, use_cache=False)).to("ftm").eval()
+    model = (
+        LlamaModel(
+            LlamaConfig(
+                vocab_size=128,
+                hidden_size=128,
+                intermediate_size=256,
+                num_hidden_layers=4,
+                num_attention_heads=4,
+                num_key_value_heads=2,
+                use_cache=False,
+            )
+        )
+        .to("ftm")
+        .eval()
+    )
 
     def sized(length: int) -> Callable[[], float]:
         prompt = torch.randint(128, (1, length)).to("ftm")

@@ -110,8 +110,10 @@ def trace(row: Row) -> str:
         lines.append(f"  {names[name]} = param {row.dtype}[{first},{second}]")
     for number, name in enumerate(turned, start=2):
         rows, columns = shapes[name]
-        lines.append(f"  %{number} = ftm.view(base={names[name]}, sizes=[{rows},{columns}], strides=[1,{rows}], offset=0) : "
-                     f"{row.dtype}[{rows},{columns}]")
+        lines.append(
+            f"  %{number} = ftm.view(base={names[name]}, sizes=[{rows},{columns}], strides=[1,{rows}], offset=0) : "
+            f"{row.dtype}[{rows},{columns}]"
+        )
         names[name] = f"%{number}"
     last = 2 + len(turned)
     lines.append(f"  %{last} = aten::mm(self={names['a']}, mat2={names['b']}) : {row.dtype}[{row.m},{row.n}]")
@@ -136,15 +138,29 @@ def measure(row: Row) -> Result:
     text = driver.run_from("trace", trace(row), "asm", Options(machine=row.machine, cores=row.cores))
     seconds = time.perf_counter() - start
     profile = cycles.model(text, machine=row.machine, cores=row.cores)
-    return Result(row, 100 * profile.utilisation, 100 * roofline_seconds(row) / profile.seconds, profile.seconds * 1e3,
-                  profile.dma_bytes, least_bytes(row), seconds)
+    return Result(
+        row,
+        100 * profile.utilisation,
+        100 * roofline_seconds(row) / profile.seconds,
+        profile.seconds * 1e3,
+        profile.dma_bytes,
+        least_bytes(row),
+        seconds,
+    )
 
 
 def random_rows(count: int, seed: int) -> list[Row]:
     """Products that nobody tuned for: sizes log-uniform between 1 and 8192, all layouts, f32 and f64, 1 and 8 cores."""
     rng = random.Random(seed)
-    return [Row(rng.choice(("f32", "f64")), rng.choice("NT") + rng.choice("NT"),
-                *(round(2 ** rng.uniform(0, 13)) for _ in range(3)), rng.choice((1, 8))) for _ in range(count)]
+    return [
+        Row(
+            rng.choice(("f32", "f64")),
+            rng.choice("NT") + rng.choice("NT"),
+            *(round(2 ** rng.uniform(0, 13)) for _ in range(3)),
+            rng.choice((1, 8)),
+        )
+        for _ in range(count)
+    ]
 
 
 def table(results: Sequence[Result]) -> str:
@@ -152,8 +168,9 @@ def table(results: Sequence[Result]) -> str:
     lines = ["modelled; percent", f"{'product':44} {'published':>9} {'of peak':>8} {'of roofline':>11} {'bytes/least':>11} {'ms':>10}"]
     for r in results:
         published = f"{r.row.published:9.1f}" if r.row.published is not None else f"{'-':>9}"
-        lines.append(f"{r.row.name:44} {published} {r.of_peak:8.1f} {r.of_roofline:11.1f} {r.ddr_bytes / r.least_bytes:11.2f} "
-                     f"{r.milliseconds:10.3f}")
+        lines.append(
+            f"{r.row.name:44} {published} {r.of_peak:8.1f} {r.of_roofline:11.1f} {r.ddr_bytes / r.least_bytes:11.2f} {r.milliseconds:10.3f}"
+        )
     return "\n".join(lines)
 
 
@@ -188,9 +205,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for direction in target_convolutions.DIRECTIONS:
             print(f"{direction}: median {statistics.median(r.of_roofline for r in windows if r.row.direction == direction):.1f}%")
     if given.json:
-        given.json.write_text(json.dumps({
-            "modelled": True, "rows": [asdict(r) for r in results], "random": found, "convolutions": [asdict(r) for r in windows],
-        }, indent=1) + "\n")
+        given.json.write_text(
+            json.dumps(
+                {
+                    "modelled": True,
+                    "rows": [asdict(r) for r in results],
+                    "random": found,
+                    "convolutions": [asdict(r) for r in windows],
+                },
+                indent=1,
+            )
+            + "\n"
+        )
     short = [r for r in results if r.row.wanted is not None and r.of_peak < r.row.wanted]
     for r in short:
         print(f"falls short: {r.row.name} reaches {r.of_peak:.1f}%, wanted {r.row.wanted:.1f}%", file=sys.stderr)

@@ -16,10 +16,17 @@ DIRECTIONS = ("forward", "input", "weight")
 """The result, and the gradients of the input and of the weight."""
 
 _LAYERS = (  # channels, filters, window, stride, side of the image as a part of the whole
-    (3, 64, 7, 2, 1), (64, 64, 3, 1, 4),
-    (64, 128, 3, 2, 4), (64, 128, 1, 2, 4), (128, 128, 3, 1, 8),
-    (128, 256, 3, 2, 8), (128, 256, 1, 2, 8), (256, 256, 3, 1, 16),
-    (256, 512, 3, 2, 16), (256, 512, 1, 2, 16), (512, 512, 3, 1, 32),
+    (3, 64, 7, 2, 1),
+    (64, 64, 3, 1, 4),
+    (64, 128, 3, 2, 4),
+    (64, 128, 1, 2, 4),
+    (128, 128, 3, 1, 8),
+    (128, 256, 3, 2, 8),
+    (128, 256, 1, 2, 8),
+    (256, 256, 3, 1, 16),
+    (256, 512, 3, 2, 16),
+    (256, 512, 1, 2, 16),
+    (512, 512, 3, 1, 32),
 )
 
 
@@ -46,31 +53,41 @@ class Convolution:
     def name(self) -> str:
         """One line for people."""
         stride = f" stride {self.stride}" * (self.stride > 1)
-        return (f"{self.machine} {self.direction} {self.images}x{self.channels}x{self.side}x{self.side} to {self.filters}, "
-                f"{self.window}x{self.window}{stride}, {self.cores} core{'s' * (self.cores > 1)}")
+        return (
+            f"{self.machine} {self.direction} {self.images}x{self.channels}x{self.side}x{self.side} to {self.filters}, "
+            f"{self.window}x{self.window}{stride}, {self.cores} core{'s' * (self.cores > 1)}"
+        )
 
     @property
     def shapes(self) -> tuple[str, str, str]:
         """Of the input, the weight and the result."""
-        return (f"f32[{self.images},{self.channels},{self.side},{self.side}]",
-                f"f32[{self.filters},{self.channels},{self.window},{self.window}]",
-                f"f32[{self.images},{self.filters},{self.out},{self.out}]")
+        return (
+            f"f32[{self.images},{self.channels},{self.side},{self.side}]",
+            f"f32[{self.filters},{self.channels},{self.window},{self.window}]",
+            f"f32[{self.images},{self.filters},{self.out},{self.out}]",
+        )
 
     def trace(self) -> str:
         """The trace of the one operation."""
         x, w, y = self.shapes
         padding = self.window // 2
-        geometry = (f"stride=[{self.stride},{self.stride}], padding=[{padding},{padding}], dilation=[1,1], transposed=false, "
-                    "output_padding=[0,0], groups=1")
+        geometry = (
+            f"stride=[{self.stride},{self.stride}], padding=[{padding},{padding}], dilation=[1,1], transposed=false, "
+            "output_padding=[0,0], groups=1"
+        )
         if self.direction == "forward":
-            return (f"trace\n  %0 = param {x}\n  %1 = param {w}\n"
-                    f"  %2 = aten::convolution(input=%0, weight=%1, bias=none, {geometry}) : {y}\n  return %2\n")
+            return (
+                f"trace\n  %0 = param {x}\n  %1 = param {w}\n"
+                f"  %2 = aten::convolution(input=%0, weight=%1, bias=none, {geometry}) : {y}\n  return %2\n"
+            )
         wanted = self.direction == "input"
         kinds = f"{x}, none, none" if wanted else f"none, {w}, none"
-        return (f"trace\n  %0 = param {y}\n  %1 = param {x}\n  %2 = param {w}\n"
-                f"  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, {geometry}, "
-                f"output_mask=[{str(wanted).lower()},{str(not wanted).lower()},false]) : {kinds}\n"
-                f"  return {'%3' if wanted else '%4'}\n")
+        return (
+            f"trace\n  %0 = param {y}\n  %1 = param {x}\n  %2 = param {w}\n"
+            f"  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, {geometry}, "
+            f"output_mask=[{str(wanted).lower()},{str(not wanted).lower()},false]) : {kinds}\n"
+            f"  return {'%3' if wanted else '%4'}\n"
+        )
 
     def roofline_seconds(self) -> float:
         """The larger of the times of the operations at peak and of the least bytes at sustained bandwidth."""
@@ -96,8 +113,12 @@ class ConvolutionResult:
 
 def convolutions(sides: tuple[int, ...] = (224, 32), images: int = 16) -> list[Convolution]:
     """The different ones of ResNet-18, in three directions, for square images of these sides."""
-    return [Convolution(direction, images, channels, filters, window, stride, max(1, side // part))
-            for side in sides for channels, filters, window, stride, part in _LAYERS for direction in DIRECTIONS]
+    return [
+        Convolution(direction, images, channels, filters, window, stride, max(1, side // part))
+        for side in sides
+        for channels, filters, window, stride, part in _LAYERS
+        for direction in DIRECTIONS
+    ]
 
 
 def compiled(row: Convolution) -> str:
@@ -113,5 +134,10 @@ def measure(row: Convolution) -> ConvolutionResult:
 
 def table(results: list[ConvolutionResult]) -> str:
     """Rows for people."""
-    return "\n".join(["modelled; percent", f"{'convolution':58} {'of roofline':>11} {'ms':>9}", *(
-        f"{r.row.name:58} {r.of_roofline:11.1f} {r.milliseconds:9.3f}" for r in results)])
+    return "\n".join(
+        [
+            "modelled; percent",
+            f"{'convolution':58} {'of roofline':>11} {'ms':>9}",
+            *(f"{r.row.name:58} {r.of_roofline:11.1f} {r.milliseconds:9.3f}" for r in results),
+        ]
+    )

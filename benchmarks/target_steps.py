@@ -143,8 +143,15 @@ def measure(row: Row, machine: str, cores: int) -> Result:
         held[1] += kernel.cycles * kernel.roofline
     shares = {kind: (100 * spent / profile.cycles, 100 * ideal / spent) for kind, (spent, ideal) in sums.items() if spent}
     whole = 100 * row.bound(presets.load(machine), cores) / profile.seconds if row.bound else None
-    return Result(row.name, profile.seconds * 1e3, 100 * profile.roofline, whole, profile.dma_bytes, profile.least_bytes,
-                  dict(sorted(shares.items(), key=lambda each: -each[1][0])))
+    return Result(
+        row.name,
+        profile.seconds * 1e3,
+        100 * profile.roofline,
+        whole,
+        profile.dma_bytes,
+        profile.least_bytes,
+        dict(sorted(shares.items(), key=lambda each: -each[1][0])),
+    )
 
 
 def kinds_of(text: str) -> dict[str, str]:
@@ -165,8 +172,10 @@ def kinds_of(text: str) -> dict[str, str]:
 def show(result: Result) -> str:
     """Lines for people."""
     whole = f", {result.of_roofline:.1f}% of the roofline" if result.of_roofline is not None else ""
-    lines = [f"{result.name}: {result.milliseconds:.3f} ms, {result.of_kernels:.1f}% of its kernels' roofline{whole}, "
-             f"{result.ddr_bytes / result.least_bytes:.2f} of their least bytes"]
+    lines = [
+        f"{result.name}: {result.milliseconds:.3f} ms, {result.of_kernels:.1f}% of its kernels' roofline{whole}, "
+        f"{result.ddr_bytes / result.least_bytes:.2f} of their least bytes"
+    ]
     lines += [f"    {kind:22} {spent:5.1f}% of the time, {ideal:5.1f}% of its roofline" for kind, (spent, ideal) in result.kinds.items()]
     return "\n".join(lines)
 

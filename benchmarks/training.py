@@ -55,8 +55,7 @@ def resnet18() -> nn.Module:
     """Of basic blocks, [2, 2, 2, 2], with ten classes."""
     from transformers import ResNetConfig, ResNetForImageClassification
 
-    config = ResNetConfig(
-        embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic", num_labels=10)
+    config = ResNetConfig(embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic", num_labels=10)
     return Logits(ResNetForImageClassification(config))
 
 
@@ -113,8 +112,11 @@ TASKS = {
 
 
 def make_step(
-    name: str, device: str, compile: Callable[[nn.Module], Callable[[Tensor], Tensor]] = lambda model: model,
-    dtype: torch.dtype = torch.float32, compile_update: Callable[[Callable[[], None]], Callable[[], None]] = lambda update: update,
+    name: str,
+    device: str,
+    compile: Callable[[nn.Module], Callable[[Tensor], Tensor]] = lambda model: model,
+    dtype: torch.dtype = torch.float32,
+    compile_update: Callable[[Callable[[], None]], Callable[[], None]] = lambda update: update,
 ) -> Callable[[], float]:
     """One training step with AdamW on the next batch; gives its loss.
 

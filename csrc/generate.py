@@ -1,7 +1,7 @@
 """Writes the recorder's table of dtypes, ``csrc/graph/dtypes_gen.h``, from the compiler's, or checks that it is fresh.
 
-    python csrc/generate.py           # rewrite
-    python csrc/generate.py --check   # exit 1 if it is stale
+python csrc/generate.py           # rewrite
+python csrc/generate.py --check   # exit 1 if it is stale
 """
 
 from __future__ import annotations

@@ -134,10 +134,7 @@ def train(args: argparse.Namespace) -> History:
                 history.losses.append(loss.item())
                 progress.update(task, advance=1, description=f"loss {history.losses[-1]:.4f}")
             history.accuracies.append(evaluate(model, test_loader, device))
-            console.print(
-                f"epoch {epoch + 1:2d}  loss {history.losses[-1]:.4f}  "
-                f"held-out accuracy {history.accuracies[-1]:.2%}"
-            )
+            console.print(f"epoch {epoch + 1:2d}  loss {history.losses[-1]:.4f}  held-out accuracy {history.accuracies[-1]:.2%}")
             if args.checkpoint:
                 torch.save(
                     {

@@ -67,10 +67,7 @@ def train(args: argparse.Namespace) -> History:
         torch_xla.sync()
         history.losses += [loss.item() for loss in losses]
         history.accuracies.append(evaluate(model, test_loader, device))
-        console.print(
-            f"epoch {epoch + 1:2d}  loss {history.losses[-1]:.4f}  "
-            f"held-out accuracy {history.accuracies[-1]:.2%}"
-        )
+        console.print(f"epoch {epoch + 1:2d}  loss {history.losses[-1]:.4f}  held-out accuracy {history.accuracies[-1]:.2%}")
     xm.wait_device_ops()
     if args.checkpoint:
         xm.save(model.state_dict(), args.checkpoint)

@@ -161,7 +161,8 @@ class DiskCache:
         except OSError as error:
             notice(
                 f"cannot store a compiled program in {path.parent}: {error.strerror}; it will be compiled again"
-                f" next time (FTM_CACHE_DIR names another directory, or off)", 3
+                f" next time (FTM_CACHE_DIR names another directory, or off)",
+                3,
             )
 
     def _is_own(self, directory: Path) -> bool:

@@ -52,7 +52,9 @@ class Bridge:
         """Called with each trace that is new to this process, where it is cut."""
         self._found: set[str] = set()  # digests of the keys that the cache had
         self._worker = Worker(
-            values.compile_timeout, echo="worker" in values.debug, progress=values.progress,
+            values.compile_timeout,
+            echo="worker" in values.debug,
+            progress=values.progress,
             shelf=Functions(self._cache, self._compiler) if values.cache_dir else None,
         )
 
@@ -132,9 +134,7 @@ class Bridge:
             _C._count("cache_hits_disk")
         return executable
 
-    def observe(
-        self, text: str, inputs: list[torch.Tensor], scalars: list[float], outputs: list[torch.Tensor]
-    ) -> None:
+    def observe(self, text: str, inputs: list[torch.Tensor], scalars: list[float], outputs: list[torch.Tensor]) -> None:
         """Writes the first run of a program beside its dump; called by the recorder with ``FTM_DEBUG=data``."""
         place = self._dumped.pop(text, None)
         if place is not None:
@@ -205,9 +205,7 @@ class Bridge:
         self._found.remove(key.digest)
         self._cache.remove(key, reason)
 
-    def _compile_explained(
-        self, text: str, locations: Sequence[str], proposals: Sequence[Proposal], refusal: str
-    ) -> Executable:
+    def _compile_explained(self, text: str, locations: Sequence[str], proposals: Sequence[Proposal], refusal: str) -> Executable:
         """Compiles for the recorder: counts it, and says why it had to be; ``refusal``: why no general program served."""
         begin = time.perf_counter()
         trace = read(text)

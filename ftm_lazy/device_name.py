@@ -34,9 +34,7 @@ def _is_here(tensor: torch.Tensor) -> bool:
     return tensor.device.type == NAME
 
 
-def _to_here(
-    tensor: torch.Tensor, device: int | torch.device | None = None, non_blocking: bool = False, **kwargs: object
-) -> torch.Tensor:
+def _to_here(tensor: torch.Tensor, device: int | torch.device | None = None, non_blocking: bool = False, **kwargs: object) -> torch.Tensor:
     """`tensor` on the device; `device` may say its index."""
     index = backend_registration._normalization_device(NAME, device)
     return tensor.to(torch.device(NAME, index), non_blocking=non_blocking, **kwargs)

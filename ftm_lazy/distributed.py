@@ -122,9 +122,7 @@ class HostProcessGroup(dist.ProcessGroup):
         _back([output], [host])
         return _finished([output])
 
-    def allgather_into_tensor_coalesced(
-        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
-    ) -> dist.Work:
+    def allgather_into_tensor_coalesced(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None) -> dist.Work:
         """Each output becomes the inputs of all ranks, one behind the other."""
         for output, tensor in zip(outputs, inputs, strict=True):
             self._allgather_base(output, tensor)
@@ -140,9 +138,7 @@ class HostProcessGroup(dist.ProcessGroup):
         self._reduce_scatter(output, _to_host(tensor).reshape(self.size(), *output.shape), opts)
         return _finished([output])
 
-    def reduce_scatter_tensor_coalesced(
-        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
-    ) -> dist.Work:
+    def reduce_scatter_tensor_coalesced(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None) -> dist.Work:
         """As `reduce_scatter`, each input the concatenation of its parts."""
         for output, tensor in zip(outputs, inputs, strict=True):
             self._reduce_scatter_base(output, tensor, opts)

@@ -64,9 +64,7 @@ def describe(trace: str) -> list[dict[str, object]]:
     return found
 
 
-def write_data(
-    place: Path, inputs: Sequence[torch.Tensor], scalars: Sequence[float], outputs: Sequence[torch.Tensor]
-) -> None:
+def write_data(place: Path, inputs: Sequence[torch.Tensor], scalars: Sequence[float], outputs: Sequence[torch.Tensor]) -> None:
     """Writes one run into the directory of its program: ``<name>.npy`` by the names in its assembly, bfloat16 as
     its bits in uint16, and ``scalars.json``.
 

@@ -174,8 +174,7 @@ class Families:
             for value, (_, place, least) in zip(values, relation.symbols, strict=True)
         )
         return [
-            Proposal(relation.general(text, places, chosen), relation, family, values, chosen)
-            for chosen in dict.fromkeys((ahead, values))
+            Proposal(relation.general(text, places, chosen), relation, family, values, chosen) for chosen in dict.fromkeys((ahead, values))
         ]
 
     def refusal(self, text: str) -> str:

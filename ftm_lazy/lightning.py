@@ -69,8 +69,9 @@ class _OneDevice:
 
 def _accelerator(connector: ModuleType) -> None:
     """Changes a module that chooses accelerator, strategy and precision: the trainer's or Fabric's."""
-    accelerator = type("FTMAccelerator", (_OneDevice, connector.Accelerator),
-                       {"__doc__": _OneDevice.__doc__, "__module__": connector.__name__})
+    accelerator = type(
+        "FTMAccelerator", (_OneDevice, connector.Accelerator), {"__doc__": _OneDevice.__doc__, "__module__": connector.__name__}
+    )
     trainer = hasattr(connector, "AcceleratorRegistry")
     registry = connector.AcceleratorRegistry if trainer else connector.ACCELERATOR_REGISTRY
     kind = connector._AcceleratorConnector if trainer else connector._Connector
@@ -89,8 +90,9 @@ def _accelerator(connector: ModuleType) -> None:
 
     @functools.wraps(make_precision)
     def precision(self: Any) -> Any:
-        given, wanted = ((self._precision_plugin_flag, self._precision_flag) if trainer else
-                         (self._precision_instance, self._precision_input))
+        given, wanted = (
+            (self._precision_plugin_flag, self._precision_flag) if trainer else (self._precision_instance, self._precision_input)
+        )
         if is_chosen(self) and wanted in _MIXED and not given:
             return connector.MixedPrecision(wanted, _name())
         return make_precision(self)
@@ -100,6 +102,14 @@ def _accelerator(connector: ModuleType) -> None:
 
 def install() -> None:
     """Changes Lightning under each of its names, now or when it is imported."""
-    after_import.change(dict.fromkeys((
-        "lightning.pytorch.trainer.connectors.accelerator_connector", "pytorch_lightning.trainer.connectors.accelerator_connector",
-        "lightning.fabric.connector", "lightning_fabric.connector"), _accelerator))
+    after_import.change(
+        dict.fromkeys(
+            (
+                "lightning.pytorch.trainer.connectors.accelerator_connector",
+                "pytorch_lightning.trainer.connectors.accelerator_connector",
+                "lightning.fabric.connector",
+                "lightning_fabric.connector",
+            ),
+            _accelerator,
+        )
+    )

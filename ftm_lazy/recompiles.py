@@ -125,9 +125,7 @@ def _differences(left: Trace, right: Trace) -> list[tuple[str, str]]:
     """Lines that differ; parameters that only one of them has are no line of the other."""
     if len(left.lines) == len(right.lines):
         return [pair for pair in zip(left.lines, right.lines, strict=True) if pair[0] != pair[1]]
-    operations = (
-        [line for line, name in zip(side.lines, side.names, strict=True) if name not in _NO_OPERATION] for side in (left, right)
-    )
+    operations = ([line for line, name in zip(side.lines, side.names, strict=True) if name not in _NO_OPERATION] for side in (left, right))
     return [pair for pair in zip(*operations, strict=True) if _VALUE.sub("%", pair[0]) != _VALUE.sub("%", pair[1])]
 
 

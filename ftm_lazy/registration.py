@@ -45,9 +45,7 @@ def register() -> None:
     try:
         from ftm_lazy import _C  # noqa: F401  (loading it registers the kernels)
     except ModuleNotFoundError as error:
-        raise ImportError(
-            "ftm_lazy._C, the recorder, is not built: run `make build`, or install the package with pip"
-        ) from error
+        raise ImportError("ftm_lazy._C, the recorder, is not built: run `make build`, or install the package with pip") from error
     from ftm_lazy import device, hugging_face, lightning, sharing
 
     torch._register_device_module(NAME, device)
@@ -127,9 +125,7 @@ def _initialize() -> None:
     bridge = compiler.bridge()
     operations = {name: list(dtypes) for name, dtypes in native_ops().items()}
     _C._set_recording(recording_table())
-    _C._init(
-        operations, str(library), values.cores, values.checked, values.instruction_limit, bridge.answer
-    )
+    _C._init(operations, str(library), values.cores, values.checked, values.instruction_limit, bridge.answer)
     _C._set_strict(values.strict)
     _C._set_trace_limit(values.trace_limit)
     _C._set_loop_length(values.loop_length)

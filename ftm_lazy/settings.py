@@ -138,50 +138,49 @@ def _setting(variable: str, parse: Callable[[str], Any], default: Any, shown: st
 class Settings:
     """The values of all settings; immutable."""
 
-    dump: Path | None = _setting(
-        "FTM_DUMP", _directory, None, "off", "directory for the text of each program at every stage"
-    )
+    dump: Path | None = _setting("FTM_DUMP", _directory, None, "off", "directory for the text of each program at every stage")
     debug: frozenset[str] = _setting(
         "FTM_DEBUG", _debug, frozenset(), "off", f"what to tell about: 1 for all, or some of {', '.join(DEBUG_KEYS)}"
     )
     cache_dir: Path | None = _setting(
         "FTM_CACHE_DIR", _directory, _cache_directory, "~/.cache/ftm", "directory of compiled programs; off for none"
     )
-    cache_size: int = _setting(
-        "FTM_CACHE_SIZE", _size, 2 * 2**30, "2G", "size that directory is kept under; the longest unused goes first"
-    )
+    cache_size: int = _setting("FTM_CACHE_SIZE", _size, 2 * 2**30, "2G", "size that directory is kept under; the longest unused goes first")
     cores: int = _setting("FTM_CORES", _count, _cores, "all CPUs", "cores of the machine")
     machine: str = _setting(
         "FTM_MACHINE", _machine, presets.DEFAULT, presets.DEFAULT, f"{', '.join(presets.NAMES)}, or a machine library (.so)"
     )
     strict: bool = _setting(
-        "FTM_STRICT", _switch, False, "0",
+        "FTM_STRICT",
+        _switch,
+        False,
+        "0",
         "what would be computed beside compiled programs is an error: fallbacks, programs that do not compile, faults run again, fills; "
         "a mask's places are still found there, since a result is as large as they are many",
     )
     checked: bool = _setting(
         "FTM_CHECKED", _switch, False, "0", "the machine faults on out-of-bounds access, uninitialised reads and races"
     )
-    executor: str = _setting(
-        "FTM_EXECUTOR", _executor, "machine", "machine", "machine, or reference: operation by operation on the CPU"
-    )
-    compile_timeout: float = _setting(
-        "FTM_COMPILE_TIMEOUT", _seconds, 300.0, "300", "seconds after which a compilation is given up"
-    )
+    executor: str = _setting("FTM_EXECUTOR", _executor, "machine", "machine", "machine, or reference: operation by operation on the CPU")
+    compile_timeout: float = _setting("FTM_COMPILE_TIMEOUT", _seconds, 300.0, "300", "seconds after which a compilation is given up")
     instruction_limit: int = _setting(
-        "FTM_INSTRUCTION_LIMIT", _instructions, 100 * 10**9, "100G",
-        "instructions that a core may execute in one run of a program; one more is a fault, so that no program is endless"
+        "FTM_INSTRUCTION_LIMIT",
+        _instructions,
+        100 * 10**9,
+        "100G",
+        "instructions that a core may execute in one run of a program; one more is a fault, so that no program is endless",
     )
-    trace_limit: int = _setting(
-        "FTM_TRACE_LIMIT", _count, 20000, "20000", "recorded operations after which a trace is cut and launched"
-    )
+    trace_limit: int = _setting("FTM_TRACE_LIMIT", _count, 20000, "20000", "recorded operations after which a trace is cut and launched")
     progress: bool = _setting(
         "FTM_PROGRESS", _switch, True, "1", "a line on stderr, where that is a terminal, while a program compiles for more than 2 s"
     )
     loop_length: int = _setting(
-        "FTM_LOOP_LENGTH", _count_or_none, 700, "700",
+        "FTM_LOOP_LENGTH",
+        _count_or_none,
+        700,
+        "700",
         "recorded operations after which a trace that repeats itself is cut where it does: a loop becomes runs of one program; "
-        "0: no loop is cut"
+        "0: no loop is cut",
     )
     program_limit: int = _setting(
         "FTM_PROGRAM_LIMIT", _count, 256, "256", "programs kept in memory; the longest unused goes first, and is found on disk"

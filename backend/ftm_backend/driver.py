@@ -38,6 +38,7 @@ from ftm_backend.stages import Form
 
 __all__ = ["STAGES", "TEXT_STAGES", "CompileError", "Stage", "compile", "forget", "guess_stage", "run_from", "stage"]
 
+
 class CompileError(Exception):
     """A stage failed.  The message says which, why, and the command that replays it."""
 
@@ -100,8 +101,14 @@ STAGES: tuple[Stage, ...] = (
     Stage("linalg", lambda trace, machine: lower(trace), pipeline.FUNCTION.read, print_function, ".mlir", "loop nests on tensors"),
     *_passes(),
     Stage("asm", codegen.emit, lambda text, machine: text, str, ".lan", "matrix assembly"),
-    Stage("image", lambda text, machine: assemble(text), lambda text, machine: (text.encode(), None), lambda made: made[0], ".bin",
-          "what the machine loads"),
+    Stage(
+        "image",
+        lambda text, machine: assemble(text),
+        lambda text, machine: (text.encode(), None),
+        lambda made: made[0],
+        ".bin",
+        "what the machine loads",
+    ),
 )
 
 
@@ -136,8 +143,10 @@ def guess_stage(text: str) -> str:
         return stated[1]
     if first.startswith(("module", "func.func", "#")):
         return "torch" if "!torch." in text else "linalg"
-    raise ValueError("this looks like no stage of the compiler: a trace starts with `trace`, assembly with `@program`, tiles "
-                     "with `@stage`, the others are MLIR modules; name the stage with --from")
+    raise ValueError(
+        "this looks like no stage of the compiler: a trace starts with `trace`, assembly with `@program`, tiles "
+        "with `@stage`, the others are MLIR modules; name the stage with --from"
+    )
 
 
 # --- running --------------------------------------------------------------------------------------------
@@ -200,8 +209,7 @@ def _machine(options: Options) -> presets.MachineParameters:
     return replace(machine, cores=options.cores) if options.cores else machine
 
 
-def _walk(from_stage: str, text: str, to_stage: str, options: Options,
-          seconds: dict[str, float]) -> Iterator[tuple[Stage, Any]]:
+def _walk(from_stage: str, text: str, to_stage: str, options: Options, seconds: dict[str, float]) -> Iterator[tuple[Stage, Any]]:
     """Gives each stage with its value, from ``from_stage`` to ``to_stage``; later stages may change the value."""
     machine = _machine(options)
     begin, end = stage(from_stage), stage(to_stage)

@@ -45,7 +45,10 @@ class Executable:
         sections = [("image", self.image), *general, *((name, zlib.compress(text.encode(), 1)) for name, text in texts.items())]
         body = b"".join(data for _, data in sections)
         header = {
-            "format": _FORMAT, "version": _VERSION, "machine": self.machine, "stages": list(self.texts),
+            "format": _FORMAT,
+            "version": _VERSION,
+            "machine": self.machine,
+            "stages": list(self.texts),
             "sections": [[name, len(data)] for name, data in sections],
             "blake2b": hashlib.blake2b(body, digest_size=16).hexdigest(),
         }
@@ -95,9 +98,7 @@ def _header(data: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def _is_section(value: Any) -> bool:
-    return (
-        isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and type(value[1]) is int and value[1] >= 0
-    )
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and type(value[1]) is int and value[1] >= 0
 
 
 def _unpack(packed: dict[str, bytes]) -> dict[str, str]:

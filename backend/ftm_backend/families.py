@@ -43,9 +43,7 @@ class Relation:
     _numbers: Callable[..., tuple[int, ...]]
 
     @classmethod
-    def of(
-        cls, fixed: Sequence[tuple[int, int]], texts: Sequence[tuple[int, str]], symbols: Sequence[tuple[str, int, int]]
-    ) -> Relation:
+    def of(cls, fixed: Sequence[tuple[int, int]], texts: Sequence[tuple[int, str]], symbols: Sequence[tuple[str, int, int]]) -> Relation:
         """A relation from its parts.
 
         Raises:

@@ -77,14 +77,17 @@ def _digest(signature: Signature) -> str:
 
 def _pack(written: Written, made: FunctionObject | None) -> bytes:
     header: dict[str, Any] = {
-        "lines": written.lines, "can_fault": written.can_fault,
+        "lines": written.lines,
+        "can_fault": written.can_fault,
         "parameters": [(x.name, x.dtype, x.out, x.alias) for x in written.parameters],
     }
     body = b""
     if made is not None:
         header["object"] = {
-            "sections": [(name, records.nbytes) for name, records in made.records.items()], "bases": made.bases,
-            "immediates": made.immediates, "names": made.names,
+            "sections": [(name, records.nbytes) for name, records in made.records.items()],
+            "bases": made.bases,
+            "immediates": made.immediates,
+            "names": made.names,
             "parameters": [(x.name, x.dtype, x.scalar, x.out, x.alias, x.line, x.comment) for x in made.parameters],
         }
         body = b"".join(records.tobytes() for records in made.records.values())

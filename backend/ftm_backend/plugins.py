@@ -50,15 +50,19 @@ def load(*registers: dict[str, Any]) -> None:
             importlib.import_module(point.value)
             unwanted = [name for name in _UNWANTED if name in sys.modules and name not in loaded]
             if unwanted:
-                raise ImportError(f"it imports {unwanted[0]}, which the compiler's process is to do without: put the records in"
-                                  " a module of their own, outside packages that import it")
+                raise ImportError(
+                    f"it imports {unwanted[0]}, which the compiler's process is to do without: put the records in"
+                    " a module of their own, outside packages that import it"
+                )
         except Exception as error:
             for register, content in zip(registers, before, strict=True):
                 register.clear()
                 register.update(content)
             sys.modules.pop(point.value, None)
-            raise PluginError(f"the op records of {_distribution(point)} (entry point {point.name} = {point.value} in the group"
-                              f" {GROUP}) cannot be loaded: {error}; repair or uninstall {_distribution(point)}") from error
+            raise PluginError(
+                f"the op records of {_distribution(point)} (entry point {point.name} = {point.value} in the group"
+                f" {GROUP}) cannot be loaded: {error}; repair or uninstall {_distribution(point)}"
+            ) from error
 
 
 def identity() -> str:

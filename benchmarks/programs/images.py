@@ -26,8 +26,11 @@ def vit() -> nn.Module:
     """ViT-tiny."""
     from transformers import ViTConfig, ViTForImageClassification
 
-    return ViTForImageClassification(ViTConfig(
-        hidden_size=192, num_hidden_layers=12, num_attention_heads=3, intermediate_size=768, image_size=64, patch_size=8, num_labels=10))
+    return ViTForImageClassification(
+        ViTConfig(
+            hidden_size=192, num_hidden_layers=12, num_attention_heads=3, intermediate_size=768, image_size=64, patch_size=8, num_labels=10
+        )
+    )
 
 
 def swin() -> nn.Module:
@@ -41,8 +44,9 @@ def resnet18() -> nn.Module:
     """ResNet-18."""
     from transformers import ResNetConfig, ResNetForImageClassification
 
-    return ResNetForImageClassification(ResNetConfig(
-        embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic", num_labels=10))
+    return ResNetForImageClassification(
+        ResNetConfig(embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic", num_labels=10)
+    )
 
 
 def trained(make: Callable[[], Any], size: int = 64) -> Callable[[str], Callable[[], Tensor]]:

@@ -63,5 +63,9 @@ def dropout(device: str) -> Callable[[], Tensor]:
 
 
 PROGRAMS = {
-    "stack_128": stack(128), "stack_1024": stack(1024), "written": written, "prefixes": prefixes, "dropout": dropout,
+    "stack_128": stack(128),
+    "stack_1024": stack(1024),
+    "written": written,
+    "prefixes": prefixes,
+    "dropout": dropout,
 }

@@ -1,6 +1,6 @@
 """Writes ``model.ftm`` for the C program beside it: a small classifier, exported and packaged.
 
-    python make_model.py [model.ftm]
+python make_model.py [model.ftm]
 """
 
 import sys

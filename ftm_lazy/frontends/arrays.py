@@ -50,8 +50,7 @@ class ArrayProgram:
                 start = first * np.dtype(DTYPES[type_.dtype].numpy).itemsize
                 self.parameters.append((self._source(placeholder), start))
         self.results = [None if target < 0 else self._source(target) for target in captured.replaces]
-        self.outputs = [self._output(name, *output) for name, output in
-                        zip(model.output_names, captured.outputs, strict=True)]
+        self.outputs = [self._output(name, *output) for name, output in zip(model.output_names, captured.outputs, strict=True)]
 
     def _source(self, placeholder: int) -> int:
         """A weight k as k, an input k as -1 - k."""
@@ -62,8 +61,17 @@ class ArrayProgram:
         self.weights[f"constant.{len(self.weights)}"] = flat_bytes(tensor)
         return len(self.weights) - 1
 
-    def _output(self, name: str, result: int | None, source: int | None, constant: Any, dtype: str, sizes: list[int],
-                strides: list[int], offset: int) -> tuple[str, str, int, str, list[int], list[int], int]:
+    def _output(
+        self,
+        name: str,
+        result: int | None,
+        source: int | None,
+        constant: Any,
+        dtype: str,
+        sizes: list[int],
+        strides: list[int],
+        offset: int,
+    ) -> tuple[str, str, int, str, list[int], list[int], int]:
         if result is not None:
             return name, "result", result, dtype, sizes, strides, offset
         if source is not None:

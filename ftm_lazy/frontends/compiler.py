@@ -141,18 +141,28 @@ def _manifest(program: ArrayProgram, asm: str) -> dict[str, Any]:
         taken.append({"buffer": buffer, "kind": kind, "name": name, "byte": start})
     results = _buffers(asm, "out")
     given = [
-        {"name": name, "kind": kind, "buffer": results[index] if kind == "result" else None,
-         "of": None if kind == "result" else (inputs if kind == "input" else names)[index],
-         "dtype": dtype, "sizes": sizes, "strides": strides, "offset": offset}
+        {
+            "name": name,
+            "kind": kind,
+            "buffer": results[index] if kind == "result" else None,
+            "of": None if kind == "result" else (inputs if kind == "input" else names)[index],
+            "dtype": dtype,
+            "sizes": sizes,
+            "strides": strides,
+            "offset": offset,
+        }
         for name, kind, index, dtype, sizes, strides, offset in program.outputs
     ]
     replaced = {
         results[i]: (names[target] if target >= 0 else inputs[-1 - target])
-        for i, target in enumerate(program.results) if target is not None
+        for i, target in enumerate(program.results)
+        if target is not None
     }
     model = program.model
     return {
         "inputs": [{"name": n, "dtype": token(t.dtype), "shape": list(t.shape)} for n, t in model.inputs.items()],
-        "buffers": taken, "scalars": dict(zip(_buffers(asm, "scalar"), program.draws, strict=True)), "outputs": given,
+        "buffers": taken,
+        "scalars": dict(zip(_buffers(asm, "scalar"), program.draws, strict=True)),
+        "outputs": given,
         "replaced": replaced,
     }

@@ -37,9 +37,7 @@ class CompiledGraph:
         self._name, self._compiled = name, compiled
         nodes = list(graph_module.graph.nodes)
         self._inputs = [node for node in nodes if node.op == "placeholder"]
-        self._constants = {
-            node: _attribute(graph_module, str(node.target)) for node in nodes if node.op == "get_attr"
-        }
+        self._constants = {node: _attribute(graph_module, str(node.target)) for node in nodes if node.op == "get_attr"}
         self._body = [node for node in nodes if node.op == "call_function"]
         self._output = next(node for node in nodes if node.op == "output")
         self._written = [i for i, node in enumerate(self._inputs) if any(_writes(user, node) for user in node.users)]

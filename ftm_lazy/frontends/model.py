@@ -87,9 +87,7 @@ def capture_model(model: Any, inputs: Sequence[Any], keywords: dict[str, Any] | 
         return _capture_module(model, inputs, keywords)
     if callable(model):
         return _capture_call({}, lambda tensors: model, inputs, keywords)
-    raise TypeError(
-        f"expected an nn.Module, a function, an ExportedProgram or a ScriptModule, found {type(model).__name__}"
-    )
+    raise TypeError(f"expected an nn.Module, a function, an ExportedProgram or a ScriptModule, found {type(model).__name__}")
 
 
 def exported_arguments(program: ExportedProgram, inputs: Sequence[Any], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -113,7 +111,8 @@ def exported_arguments(program: ExportedProgram, inputs: Sequence[Any], keywords
     for spec, leaf in zip(specs, leaves, strict=True):
         if isinstance(spec, ConstantArgument) and not _is_same(leaf, spec.value):
             raise CaptureError(
-                f"the program was exported with {spec.name} = {spec.value!r}, and {leaf!r} was given: export another one for it")
+                f"the program was exported with {spec.name} = {spec.value!r}, and {leaf!r} was given: export another one for it"
+            )
         if isinstance(spec, TensorArgument) and not isinstance(leaf, torch.Tensor):
             raise CaptureError(f"input {spec.name} of the exported program is a tensor, {type(leaf).__name__} was given")
         if isinstance(spec, TensorArgument):
@@ -150,7 +149,9 @@ def _capture_module(model: nn.Module, inputs: Sequence[Any], keywords: dict[str,
 
 
 def _capture_call(
-    weights: dict[str, torch.Tensor], bind: Callable[[dict[str, torch.Tensor]], Callable[..., Any]], inputs: Sequence[Any],
+    weights: dict[str, torch.Tensor],
+    bind: Callable[[dict[str, torch.Tensor]], Callable[..., Any]],
+    inputs: Sequence[Any],
     keywords: dict[str, Any],
 ) -> CapturedModel:
     paths, structure = pytree.tree_flatten_with_path((tuple(inputs), keywords))
@@ -282,8 +283,10 @@ def _name(path: Sequence[Any]) -> str:
     return ".".join([f"x{first}" if which == "0" else first, *rest])
 
 
-_WAY_OUT = ('call it outside of the model, or use torch.compile(model, backend="ftm"), which calls on the CPU, between two programs,'
-            " what no program takes up")
+_WAY_OUT = (
+    'call it outside of the model, or use torch.compile(model, backend="ftm"), which calls on the CPU, between two programs,'
+    " what no program takes up"
+)
 
 
 @contextmanager
@@ -296,11 +299,15 @@ def _explained() -> Iterator[None]:
         raise CaptureError(f"{error}: {_WAY_OUT}") from error
     except TypeError as error:
         if "device type tensor to numpy" in str(error):
-            raise ValueAsked("the model makes an array of a tensor, whose values only running it gives: numpy is no part of a program."
-                             " Say it with operations of PyTorch, or compute that part outside of the model") from error
+            raise ValueAsked(
+                "the model makes an array of a tensor, whose values only running it gives: numpy is no part of a program."
+                " Say it with operations of PyTorch, or compute that part outside of the model"
+            ) from error
         raise
     except RuntimeError as error:
         if "Expected all tensors to be on the same device" in str(error):
-            raise CaptureError("the model uses a tensor on another device, which is no input, parameter or buffer of it: make it an input,"
-                               " or give the nn.Module that it belongs to (in place of a frozen ScriptModule, what was frozen)") from error
+            raise CaptureError(
+                "the model uses a tensor on another device, which is no input, parameter or buffer of it: make it an input,"
+                " or give the nn.Module that it belongs to (in place of a frozen ScriptModule, what was frozen)"
+            ) from error
         raise

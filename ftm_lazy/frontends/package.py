@@ -36,7 +36,8 @@ def package(model: ExportedProgram | CapturedModel, path: str | Path, *, machine
     """
     if not isinstance(model, (ExportedProgram, CapturedModel)):
         raise TypeError(
-            f"expected what torch.export.export gives, found {type(model).__name__}: package(torch.export.export(model, inputs), path)")
+            f"expected what torch.export.export gives, found {type(model).__name__}: package(torch.export.export(model, inputs), path)"
+        )
     captured = model if isinstance(model, CapturedModel) else capture_model(model, ())
     program = ArrayProgram(captured)
     executable = compiled(program.trace, machine)
@@ -45,11 +46,19 @@ def package(model: ExportedProgram | CapturedModel, path: str | Path, *, machine
         inputs=tuple(runtime.Tensor(name, token(t.dtype), tuple(t.shape)) for name, t in captured.inputs.items()),
         outputs=tuple(
             runtime.Output(name, kind, index, dtype, tuple(sizes), tuple(strides), offset)
-            for name, kind, index, dtype, sizes, strides, offset in program.outputs),
-        weights=tuple(program.weights), draws=tuple(program.draws), draws_made=program.draws_made,
+            for name, kind, index, dtype, sizes, strides, offset in program.outputs
+        ),
+        weights=tuple(program.weights),
+        draws=tuple(program.draws),
+        draws_made=program.draws_made,
     )
     runtime.save(
-        path, manifest, executable.image, executable.asm, list(program.weights.values()), program.parameters,
+        path,
+        manifest,
+        executable.image,
+        executable.asm,
+        list(program.weights.values()),
+        program.parameters,
         [runtime.KEEPS if target is None else target for target in program.results],
     )
 

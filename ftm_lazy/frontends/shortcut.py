@@ -76,8 +76,7 @@ def shortened(call: Callable[..., Any], graphs: Graphs) -> Callable[..., Any]:
 
 def _is_plain(metadata: ViewAndMutationMeta, is_inference: bool) -> bool:
     """Whether AOTAutograd's wrappers have nothing to do but to call the graphs."""
-    saved = (
-        metadata.num_symints_saved_for_bw, metadata.num_opaque_objects_saved_for_bw, metadata.num_tensors_saved_with_no_vc_check)
+    saved = (metadata.num_symints_saved_for_bw, metadata.num_opaque_objects_saved_for_bw, metadata.num_tensors_saved_with_no_vc_check)
     # What keeps tensors for gradients otherwise than in memory may have been made part of the graphs.
     hooked = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
     return (
@@ -99,4 +98,5 @@ def _is_plain_input(info: InputAliasInfo, is_inference: bool) -> bool:
     """Whether it is read, or gets its new content from the program itself, and autograd need not know."""
     is_same = not (info.mutates_metadata or info.mutates_storage_metadata or info.mutation_inductor_storage_resize)
     return info.mutation_type is MutationType.NOT_MUTATED or (
-        info.mutation_type is MutationType.MUTATED_IN_GRAPH and is_same and (is_inference or not info.requires_grad))
+        info.mutation_type is MutationType.MUTATED_IN_GRAPH and is_same and (is_inference or not info.requires_grad)
+    )

@@ -286,7 +286,9 @@ class CpuCall:
             _warned.add(name)
             warnings.warn(
                 f"{name} is not compiled for ftm (for these arguments): it runs on the CPU, between two programs."
-                " (Said once; ftm_lazy.metrics counts.)", RuntimeWarning, stacklevel=2,
+                " (Said once; ftm_lazy.metrics counts.)",
+                RuntimeWarning,
+                stacklevel=2,
             )
 
 

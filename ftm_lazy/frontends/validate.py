@@ -71,9 +71,7 @@ class Report:
         return "\n".join(lines)
 
 
-def validate(
-    model: Any, captured: CapturedModel, inputs: Sequence[Any], keywords: dict[str, Any], rtol: float, atol: float
-) -> Report:
+def validate(model: Any, captured: CapturedModel, inputs: Sequence[Any], keywords: dict[str, Any], rtol: float, atol: float) -> Report:
     """Runs all boundaries on these inputs; ``rtol`` and ``atol`` as in `torch.testing.assert_close`, for float32."""
     program = ArrayProgram(captured)
     if program.draws:
@@ -95,8 +93,7 @@ def _copies(tensors: dict[str, torch.Tensor], values: Sequence[torch.Tensor] | N
     return [t.detach().cpu().clone() for t in (tensors.values() if values is None else values)]
 
 
-def _boundary(name: str, way: Callable[[], Any], expected: list[torch.Tensor], names: Sequence[str], rtol: float,
-              atol: float) -> Boundary:
+def _boundary(name: str, way: Callable[[], Any], expected: list[torch.Tensor], names: Sequence[str], rtol: float, atol: float) -> Boundary:
     from ftm_backend.upstream.dialects import DialectError
 
     try:
@@ -113,8 +110,9 @@ def _boundary(name: str, way: Callable[[], Any], expected: list[torch.Tensor], n
 
 def _compare(name: str, label: str, found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> Boundary:
     if found.shape != expected.shape or found.dtype != expected.dtype:
-        return Boundary(name, False, float("inf"), float("inf"), f"{label}: {found.dtype}{list(found.shape)} for"
-                        f" {expected.dtype}{list(expected.shape)}")
+        return Boundary(
+            name, False, float("inf"), float("inf"), f"{label}: {found.dtype}{list(found.shape)} for {expected.dtype}{list(expected.shape)}"
+        )
     if not expected.numel():
         return Boundary(name, True)
     exact = expected.dtype if expected.is_complex() else torch.float64

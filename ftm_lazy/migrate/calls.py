@@ -199,11 +199,7 @@ class Calls(cst.CSTTransformer):
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine:
         """``xm.mark_step()`` goes; the line stays, for its comments, until its block is left."""
-        body = [
-            statement
-            for statement, before in zip(updated_node.body, original_node.body, strict=True)
-            if not self._goes(before)
-        ]
+        body = [statement for statement, before in zip(updated_node.body, original_node.body, strict=True) if not self._goes(before)]
         if len(body) == len(updated_node.body):
             return updated_node
         if body:

@@ -109,11 +109,7 @@ class Imports(cst.CSTTransformer):
         module = cst.parse_expression(f"ftm_lazy.{name}")
         if isinstance(statement.names, cst.ImportStar):
             return [statement.with_changes(module=module)]
-        kept = [
-            alias
-            for alias in statement.names
-            if (alias.evaluated_alias or alias.evaluated_name) in self._used
-        ]
+        kept = [alias for alias in statement.names if (alias.evaluated_alias or alias.evaluated_name) in self._used]
         if not kept:
             return []
         kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
@@ -143,9 +139,7 @@ class Imports(cst.CSTTransformer):
 
 
 def _is_import(statement: cst.CSTNode) -> bool:
-    return isinstance(statement, cst.SimpleStatementLine) and any(
-        isinstance(each, (cst.Import, cst.ImportFrom)) for each in statement.body
-    )
+    return isinstance(statement, cst.SimpleStatementLine) and any(isinstance(each, (cst.Import, cst.ImportFrom)) for each in statement.body)
 
 
 def _is_docstring(statement: cst.CSTNode) -> bool:
@@ -162,8 +156,7 @@ def _imports(module: cst.Module, name: str) -> bool:
         if isinstance(statement, cst.SimpleStatementLine):
             for each in statement.body:
                 if isinstance(each, cst.Import) and any(
-                    f"{get_full_name_for_node(alias.name)}.".startswith(f"{name}.") and alias.asname is None
-                    for alias in each.names
+                    f"{get_full_name_for_node(alias.name)}.".startswith(f"{name}.") and alias.asname is None for alias in each.names
                 ):
                     return True
     return False

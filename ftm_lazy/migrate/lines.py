@@ -13,7 +13,6 @@ GONE = cst.Expr(cst.Name("gone"))
 known by its identity."""
 
 
-
 def lines_above(statement: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
     """Comments and blank lines above a statement: simple and compound ones have them, their common class does not say so."""
     if isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
@@ -34,4 +33,3 @@ def without_empty(body: Sequence[cst.BaseStatement]) -> tuple[list[cst.BaseState
             above = []
         kept.append(statement)
     return kept, above
-

@@ -27,12 +27,18 @@ class UsageError(Exception):
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="ftm-compile", description="Compile an exported or scripted model.", epilog=_EPILOG,
+        prog="ftm-compile",
+        description="Compile an exported or scripted model.",
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", type=Path, help="a .pt2 of torch.export.save, or a .pt of torch.jit.save")
-    parser.add_argument("--to", default="lasm", choices=("lasm", "package", "torch", "linalg", "tosa", "stablehlo", "ftm"),
-                        help="what to make (default: lasm)")
+    parser.add_argument(
+        "--to",
+        default="lasm",
+        choices=("lasm", "package", "torch", "linalg", "tosa", "stablehlo", "ftm"),
+        help="what to make (default: lasm)",
+    )
     parser.add_argument("-o", dest="output", type=Path, help="file to write (default: beside the model; MLIR: standard output)")
     parser.add_argument("--input", action="append", default=[], metavar="DTYPE[SHAPE]", help="an input of a scripted model; repeat")
     parser.add_argument("--weights", default="npz", choices=("npz", "safetensors"), help="how lasm writes weights (default: npz)")

@@ -45,8 +45,6 @@ def _xla_step_marker(device: str, devices: list[str], wait: bool = True, reset_s
     _steps.sync(wait, reset_scope)
 
 
-def _xla_sync_multi(
-    tensors: list[torch.Tensor], devices: list[str], wait: bool = True, sync_xla_data: bool = True
-) -> None:
+def _xla_sync_multi(tensors: list[torch.Tensor], devices: list[str], wait: bool = True, sync_xla_data: bool = True) -> None:
     """Runs everything that is recorded, `tensors` among it."""
     _C._sync(wait)

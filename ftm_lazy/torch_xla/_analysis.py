@@ -64,8 +64,9 @@ def end_of_step() -> None:
     if level() >= 2:
         launched, _launched = _C._launches() - _launched, _C._launches()
         if launched:
-            _tell("Execution", _stack(), ["Graph Info:", f"  Programs since the last sync: {launched}",
-                                          f"  Graph Hash: {_C._last_program()}"])
+            _tell(
+                "Execution", _stack(), ["Graph Info:", f"  Programs since the last sync: {launched}", f"  Graph Hash: {_C._last_program()}"]
+            )
 
 
 def _analyse_compilation(trace: str) -> None:
@@ -100,8 +101,15 @@ def _cause(stack: Sequence[traceback.FrameSummary]) -> str:
 def _tell(what: str, stack: Sequence[traceback.FrameSummary], info: Sequence[str]) -> None:
     frames = [f"  {frame.name} ({frame.filename}:{frame.lineno})" for frame in stack[:_FRAMES]]
     lines = [
-        _RULE, f"{what} Cause", f"  {_cause(stack)}", *info, "Python Frame Triggered Execution:", *frames,
-        *(["  .........."] if len(stack) > _FRAMES else []), _THIN, _RULE,
+        _RULE,
+        f"{what} Cause",
+        f"  {_cause(stack)}",
+        *info,
+        "Python Frame Triggered Execution:",
+        *frames,
+        *(["  .........."] if len(stack) > _FRAMES else []),
+        _THIN,
+        _RULE,
     ]
     text = "".join(f"{what} Analysis: {line}\n" for line in lines)
     name = os.environ.get("PT_XLA_DEBUG_FILE")

@@ -97,9 +97,7 @@ class _Region:
             )
         registration.hold_steps(+1)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         registration.hold_steps(-1)
         _C._forbid_launch(self._before.pop())
         launched = _C._launches()

@@ -27,9 +27,7 @@ _TIMEOUT = timedelta(minutes=30)  # as torch.distributed's
 
 def enter(ordinal: int, size: int, address: str) -> None:
     """Makes this process number `ordinal` of `size` that one parent started, whose store is at `address`."""
-    os.environ.update(
-        {"PJRT_LOCAL_PROCESS_RANK": str(ordinal), "PJRT_LOCAL_PROCESS_COUNT": str(size), STORE: address}
-    )
+    os.environ.update({"PJRT_LOCAL_PROCESS_RANK": str(ordinal), "PJRT_LOCAL_PROCESS_COUNT": str(size), STORE: address})
 
 
 def _by_torchrun() -> bool:

@@ -182,9 +182,7 @@ def exported_program_to_stablehlo(
         [_variable(values[name]) for name in signature.user_outputs if isinstance(name, str)],
     )
     text = str(module) if (options or StableHLOExportOptions()).include_human_readable_text else None
-    return StableHLOGraphModule(
-        StableHLOModelBundle([StableHLOFunc(meta, _bytecode(module), text)], exported_model)
-    )
+    return StableHLOGraphModule(StableHLOModelBundle([StableHLOFunc(meta, _bytecode(module), text)], exported_model))
 
 
 def save_as_stablehlo(
@@ -204,9 +202,7 @@ def save_torch_model_as_stablehlo(
 ) -> None:
     """`torch.export.export` of a module with `args`, then `save_as_stablehlo`."""
     chosen = options or StableHLOExportOptions()
-    exported = torch.export.export(
-        torchmodel, chosen.override_tracing_arguments or args, kwargs=dict(chosen.override_tracing_kwargs or {})
-    )
+    exported = torch.export.export(torchmodel, chosen.override_tracing_arguments or args, kwargs=dict(chosen.override_tracing_kwargs or {}))
     save_as_stablehlo(exported, path, chosen)
 
 

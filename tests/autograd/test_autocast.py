@@ -98,8 +98,17 @@ def test_modules_and_losses() -> None:
         y = nn.Linear(8, 8).to("ftm")(x)
         assert y.dtype == F.scaled_dot_product_attention(y, y, y).dtype == torch.bfloat16
         assert F.relu(y).dtype == F.conv1d(x, torch.randn(3, 4, 3, device="ftm")).dtype == torch.bfloat16
-        for out in (F.softmax(y, -1), F.layer_norm(y, (8,)), F.cross_entropy(y[0], torch.zeros(4, dtype=torch.long, device="ftm")),
-                    y.sum(), y.exp(), y.pow(2), y.cumsum(0), F.mse_loss(y, x), y.norm()):
+        for out in (
+            F.softmax(y, -1),
+            F.layer_norm(y, (8,)),
+            F.cross_entropy(y[0], torch.zeros(4, dtype=torch.long, device="ftm")),
+            y.sum(),
+            y.exp(),
+            y.pow(2),
+            y.cumsum(0),
+            F.mse_loss(y, x),
+            y.norm(),
+        ):
             assert out.dtype == torch.float32
 
 

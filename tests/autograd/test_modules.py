@@ -190,7 +190,11 @@ def test_lazy_and_deferred_modules() -> None:
 
 def test_initializers() -> None:
     w = torch.empty(64, 32, device="ftm")
-    for init, std in ((nn.init.xavier_uniform_, (2 / 96) ** 0.5), (nn.init.kaiming_normal_, (2 / 32) ** 0.5), (nn.init.orthogonal_, 1 / 64**0.5)):
+    for init, std in (
+        (nn.init.xavier_uniform_, (2 / 96) ** 0.5),
+        (nn.init.kaiming_normal_, (2 / 32) ** 0.5),
+        (nn.init.orthogonal_, 1 / 64**0.5),
+    ):
         assert init(w).std().item() == pytest.approx(std, rel=0.1)
     assert nn.init.trunc_normal_(w, std=1.0, a=-1, b=1).abs().max() <= 1
     assert (nn.init.sparse_(w, 0.5) == 0).sum(0).tolist() == [32] * 32

@@ -54,10 +54,15 @@ def test_discrete_distributions() -> None:
         "dropout": (F.dropout(empty().fill_(1), 0.25).ne(0).long(), [0.25, 0.75]),
         "multinomial": (torch.multinomial(weights, N, replacement=True), [1 / 6, 0, 1 / 2, 1 / 3]),
         "race": (torch.multinomial(weights.expand(N, 4), 1)[:, 0], [1 / 6, 0, 1 / 2, 1 / 3]),
-        "permutation": (torch.stack([torch.randperm(3, device="ftm") for _ in range(60)]).mul(torch.tensor([9, 3, 1], device="ftm")).sum(1),
-                        [1 / 6 if k in (5, 7, 11, 15, 19, 21) else 0 for k in range(22)]),
+        "permutation": (
+            torch.stack([torch.randperm(3, device="ftm") for _ in range(60)]).mul(torch.tensor([9, 3, 1], device="ftm")).sum(1),
+            [1 / 6 if k in (5, 7, 11, 15, 19, 21) else 0 for k in range(22)],
+        ),
         "geometric": (empty().geometric_(0.5).clamp(max=5).long() - 1, [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16]),
-        "poisson": (torch.poisson(empty().fill_(1.0)).clamp(max=3).long(), [*(stats.poisson(1).pmf(k) for k in range(3)), stats.poisson(1).sf(2)]),
+        "poisson": (
+            torch.poisson(empty().fill_(1.0)).clamp(max=3).long(),
+            [*(stats.poisson(1).pmf(k) for k in range(3)), stats.poisson(1).sf(2)],
+        ),
     }
     for name, (values, shares) in drawn.items():
         counts = torch.bincount(values.cpu(), minlength=len(shares)).double()
@@ -172,7 +177,11 @@ def test_forks() -> None:
 
 def test_weights_that_are_none() -> None:
     """As on the CPU: no sample of what is no distribution."""
-    for weights, told in (([0.5, -1.0], "inf`, `nan` or element < 0"), ([1.0, float("nan")], "inf`, `nan`"), ([0.0, 0.0], "sum of probabilities <= 0")):
+    for weights, told in (
+        ([0.5, -1.0], "inf`, `nan` or element < 0"),
+        ([1.0, float("nan")], "inf`, `nan`"),
+        ([0.0, 0.0], "sum of probabilities <= 0"),
+    ):
         for replacement in (True, False):
             with pytest.raises(RuntimeError, match=told):
                 torch.multinomial(torch.tensor(weights, device="ftm"), 1, replacement=replacement).tolist()

@@ -47,10 +47,7 @@ def test_parts_do_not_run_into_each_other():
 
 
 def test_key_has_nothing_of_the_process():
-    code = (
-        "from ftm_lazy.cache import Key; from ftm_backend.service import source_hash;"
-        "print(Key('t', source_hash(), 'host', 2).digest)"
-    )
+    code = "from ftm_lazy.cache import Key; from ftm_backend.service import source_hash;print(Key('t', source_hash(), 'host', 2).digest)"
     digests = set()
     for seed in "12":
         environment = os.environ | {"PYTHONHASHSEED": seed, "FTM_CACHE_DIR": f"/nowhere/{seed}"}

@@ -19,7 +19,10 @@ def trace(layers: int) -> str:
     lines = ["trace", "  %0 = param f32[64,48]", "  %1 = param f32[48,48]"]
     for number in range(2, 2 * layers + 2, 2):
         source = 0 if number == 2 else number - 1
-        lines += [f"  %{number} = aten::mm(self=%{source}, mat2=%1) : f32[64,48]", f"  %{number + 1} = aten::relu(self=%{number}) : f32[64,48]"]
+        lines += [
+            f"  %{number} = aten::mm(self=%{source}, mat2=%1) : f32[64,48]",
+            f"  %{number + 1} = aten::relu(self=%{number}) : f32[64,48]",
+        ]
     return "\n".join([*lines, f"  return %{2 * layers + 1}", ""])
 
 

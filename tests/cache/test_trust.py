@@ -113,19 +113,27 @@ def bomb() -> bytes:
     """Three sections that unpack to 600 MB."""
     text = zlib.compress(bytes(300 << 20))
     body = b"image" + 2 * text
-    return sealed(json.loads(executable().partition(b"\n")[0]) |
-                  {"sections": [["image", 5], ["asm", len(text)], ["text:trace", len(text)]]}, body)
+    return sealed(
+        json.loads(executable().partition(b"\n")[0]) | {"sections": [["image", 5], ["asm", len(text)], ["text:trace", len(text)]]}, body
+    )
 
 
 BAD = {
-    "nothing": b"", "junk": b"junk" * 100, "a list": sealed([], b""), "deep": b"[" * 100_000 + b"\n",
+    "nothing": b"",
+    "junk": b"junk" * 100,
+    "a list": sealed([], b""),
+    "deep": b"[" * 100_000 + b"\n",
     "long number": b'{"format": ' + b"9" * 10_000 + b"}\n",
     **{f"no {name}": changed(**{name: KeyError}) for name in ("blake2b", "sections", "stages", "machine", "version")},
     **{f"{name} of another type": changed(**{name: 7}) for name in ("sections", "stages", "machine")},
-    "names of another type": changed(sections=[[7, 50]]), "sizes of another type": changed(sections=[["image", "50"]]),
-    "negative sizes": changed(sections=[["image", -1]]), "sizes beyond the end": changed(sections=[["image", 1 << 70]]),
-    "no image": changed(sections=[["asm", 50]]), "an unknown stage": changed(stages=["trace", "other"]),
-    "a stage that is no name": changed(stages=[["trace"]]), "a text that is not packed": changed(sections=[["image", 40], ["asm", 27], ["text:trace", 0]]),
+    "names of another type": changed(sections=[[7, 50]]),
+    "sizes of another type": changed(sections=[["image", "50"]]),
+    "negative sizes": changed(sections=[["image", -1]]),
+    "sizes beyond the end": changed(sections=[["image", 1 << 70]]),
+    "no image": changed(sections=[["asm", 50]]),
+    "an unknown stage": changed(stages=["trace", "other"]),
+    "a stage that is no name": changed(stages=[["trace"]]),
+    "a text that is not packed": changed(sections=[["image", 40], ["asm", 27], ["text:trace", 0]]),
 }
 
 

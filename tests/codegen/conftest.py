@@ -16,8 +16,18 @@ from ftm_backend.tile.program import TileProgram
 from ftm_backend.tile.tree import Kernel
 
 Build = Callable[[TileBuilder], None]
-NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i64": np.int64,
-         "i32": np.int32, "i16": np.int16, "i8": np.int8, "u8": np.uint8, "i1": np.bool_}
+NUMPY = {
+    "f64": np.float64,
+    "f32": np.float32,
+    "f16": np.float16,
+    "bf16": np.uint16,
+    "i64": np.int64,
+    "i32": np.int32,
+    "i16": np.int16,
+    "i8": np.int8,
+    "u8": np.uint8,
+    "i1": np.bool_,
+}
 
 
 def function(name: str, build: Build) -> Kernel:
@@ -32,11 +42,13 @@ class Lab:
     overlapping = dataclasses.replace(presets.load("host"), dma_overlaps=True)
     plain = dataclasses.replace(presets.load("host"), dma_overlaps=False)
 
-    def program(self, build: Build, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), scalars: Sequence[Any] = (),
-                in_bounds: bool = False) -> TileProgram:
+    def program(
+        self, build: Build, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), scalars: Sequence[Any] = (), in_bounds: bool = False
+    ) -> TileProgram:
         """inputs, outputs: (dtype, shape); outputs may name an input that they replace as third item."""
         return TileProgram(
-            "host", [self.kernel(build), function("main", lambda b: b.call("kernel_0"))],
+            "host",
+            [self.kernel(build), function("main", lambda b: b.call("kernel_0"))],
             in_bounds={"kernel_0"} if in_bounds else set(),
             inputs=[[f"b{i}", dtype, list(shape)] for i, (dtype, shape) in enumerate(inputs)],
             outputs=[[f"o{i}", d, list(s), *(rest or [""])] for i, (d, s, *rest) in enumerate(outputs)],
@@ -49,14 +61,16 @@ class Lab:
     def kernel(self, build: Build) -> Kernel:
         return function("kernel_0", build)
 
-    def run(self, text: str, inputs: Sequence[np.ndarray], scalars: Sequence[Any] = (), cores: int = 2,
-            donate: Sequence[int] = ()) -> list[np.ndarray]:
+    def run(
+        self, text: str, inputs: Sequence[np.ndarray], scalars: Sequence[Any] = (), cores: int = 2, donate: Sequence[int] = ()
+    ) -> list[np.ndarray]:
         """Results of the text on the machine, in checked mode; ``donate``: outputs that take their input's memory."""
         program = Machine(cores=cores, checked=True).load(isa.assemble(text))
         return program.run(list(inputs), list(scalars), donate=list(donate))
 
-    def elements(self, body: Callable[[list[Node]], Node], result: str, *columns: tuple[str, Any],
-                 scalars: Sequence[tuple[str, Any]] = ()) -> tuple[str, np.ndarray]:
+    def elements(
+        self, body: Callable[[list[Node]], Node], result: str, *columns: tuple[str, Any], scalars: Sequence[tuple[str, Any]] = ()
+    ) -> tuple[str, np.ndarray]:
         """Applies a map body to rows of elements: (dtype, values) for each argument; gives text and result."""
         arrays = [np.asarray(values, dtype=NUMPY[dtype]) for dtype, values in columns]
         count = arrays[0].size
@@ -71,8 +85,7 @@ class Lab:
             b.map(1, count, [(t, 0, "full") for t in tiles], [(out, 0, "full")], lambda v: [body([*v, *given])])
             b.store(out, 0, b.buffer("o0", result, count), 0, [1, count], [count, 1], 1)
 
-        text = self.text(build, [(dtype, [count]) for dtype, _ in columns], [(result, [count])],
-                         [dtype for dtype, _ in scalars])
+        text = self.text(build, [(dtype, [count]) for dtype, _ in columns], [(result, [count])], [dtype for dtype, _ in scalars])
         return text, self.run(text, arrays, [value for _, value in scalars], cores=1)[0]
 
 

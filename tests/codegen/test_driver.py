@@ -216,8 +216,9 @@ def test_opt_runs_passes_by_name_or_all(trace_file, tmp_path, compiled, capsys):
 
 def test_opt_runs_upstream_passes_and_verifies(tmp_path, capsys):
     path = tmp_path / "a.mlir"
-    path.write_text("func.func @f(%a: index) -> index {\n  %0 = arith.constant 0 : index\n"
-                    "  %1 = arith.addi %a, %0 : index\n  return %1 : index\n}\n")
+    path.write_text(
+        "func.func @f(%a: index) -> index {\n  %0 = arith.constant 0 : index\n  %1 = arith.addi %a, %0 : index\n  return %1 : index\n}\n"
+    )
     assert ftm_opt.main(["--pass-pipeline=builtin.module(canonicalize)", str(path)]) == 0
     assert "arith.addi" not in capsys.readouterr().out
     assert ftm_opt.main(["--verify", str(path)]) == 0

@@ -27,14 +27,23 @@ def f32(name, *operands):
 
 
 def lines(text):
-    body = text[text.index("@map"):text.index("@endmap")].splitlines()[1:-1]
+    body = text[text.index("@map") : text.index("@endmap")].splitlines()[1:-1]
     return [line.strip() for line in body]
 
 
 FLOAT_OPERATIONS = {
-    "arith.addf": np.add, "arith.subf": np.subtract, "arith.mulf": np.multiply, "arith.divf": np.divide,
-    "arith.maximumf": np.maximum, "arith.minimumf": np.minimum, "arith.maxnumf": np.fmax, "arith.minnumf": np.fmin,
-    "arith.remf": np.fmod, "math.copysign": np.copysign, "math.atan2": np.arctan2, "math.powf": np.power,
+    "arith.addf": np.add,
+    "arith.subf": np.subtract,
+    "arith.mulf": np.multiply,
+    "arith.divf": np.divide,
+    "arith.maximumf": np.maximum,
+    "arith.minimumf": np.minimum,
+    "arith.maxnumf": np.fmax,
+    "arith.minnumf": np.fmin,
+    "arith.remf": np.fmod,
+    "math.copysign": np.copysign,
+    "math.atan2": np.arctan2,
+    "math.powf": np.power,
 }
 
 
@@ -49,13 +58,36 @@ def test_float_operations_of_two(lab, name, dtype):
 
 
 UNARY = {
-    "arith.negf": np.negative, "math.absf": np.abs, "math.exp": np.exp, "math.exp2": np.exp2, "math.expm1": np.expm1,
-    "math.log": np.log, "math.log1p": np.log1p, "math.log2": np.log2, "math.log10": np.log10, "math.sqrt": np.sqrt,
-    "math.rsqrt": lambda x: 1 / np.sqrt(x), "math.cbrt": np.cbrt, "math.sin": np.sin, "math.cos": np.cos,
-    "math.tan": np.tan, "math.asin": np.arcsin, "math.acos": np.arccos, "math.atan": np.arctan, "math.sinh": np.sinh,
-    "math.cosh": np.cosh, "math.tanh": np.tanh, "math.asinh": np.arcsinh, "math.acosh": np.arccosh,
-    "math.atanh": np.arctanh, "math.erf": np.vectorize(math.erf), "math.erfc": np.vectorize(math.erfc),
-    "math.floor": np.floor, "math.ceil": np.ceil, "math.roundeven": np.rint, "math.trunc": np.trunc,
+    "arith.negf": np.negative,
+    "math.absf": np.abs,
+    "math.exp": np.exp,
+    "math.exp2": np.exp2,
+    "math.expm1": np.expm1,
+    "math.log": np.log,
+    "math.log1p": np.log1p,
+    "math.log2": np.log2,
+    "math.log10": np.log10,
+    "math.sqrt": np.sqrt,
+    "math.rsqrt": lambda x: 1 / np.sqrt(x),
+    "math.cbrt": np.cbrt,
+    "math.sin": np.sin,
+    "math.cos": np.cos,
+    "math.tan": np.tan,
+    "math.asin": np.arcsin,
+    "math.acos": np.arccos,
+    "math.atan": np.arctan,
+    "math.sinh": np.sinh,
+    "math.cosh": np.cosh,
+    "math.tanh": np.tanh,
+    "math.asinh": np.arcsinh,
+    "math.acosh": np.arccosh,
+    "math.atanh": np.arctanh,
+    "math.erf": np.vectorize(math.erf),
+    "math.erfc": np.vectorize(math.erfc),
+    "math.floor": np.floor,
+    "math.ceil": np.ceil,
+    "math.roundeven": np.rint,
+    "math.trunc": np.trunc,
     "math.round": lambda x: np.trunc(x + np.copysign(0.5, x)),
 }
 
@@ -76,11 +108,22 @@ def test_round_takes_halves_away_from_zero_and_only_halves(lab):
 
 
 COMPARISONS = {  # cmpf predicate: what it says of (a, b, whether either is NaN)
-    0: lambda a, b, n: False, 1: lambda a, b, n: not n and a == b, 2: lambda a, b, n: a > b, 3: lambda a, b, n: a >= b,
-    4: lambda a, b, n: a < b, 5: lambda a, b, n: a <= b, 6: lambda a, b, n: not n and a != b, 7: lambda a, b, n: not n,
-    8: lambda a, b, n: n or a == b, 9: lambda a, b, n: n or a > b, 10: lambda a, b, n: n or a >= b,
-    11: lambda a, b, n: n or a < b, 12: lambda a, b, n: n or a <= b, 13: lambda a, b, n: n or a != b,
-    14: lambda a, b, n: n, 15: lambda a, b, n: True,
+    0: lambda a, b, n: False,
+    1: lambda a, b, n: not n and a == b,
+    2: lambda a, b, n: a > b,
+    3: lambda a, b, n: a >= b,
+    4: lambda a, b, n: a < b,
+    5: lambda a, b, n: a <= b,
+    6: lambda a, b, n: not n and a != b,
+    7: lambda a, b, n: not n,
+    8: lambda a, b, n: n or a == b,
+    9: lambda a, b, n: n or a > b,
+    10: lambda a, b, n: n or a >= b,
+    11: lambda a, b, n: n or a < b,
+    12: lambda a, b, n: n or a <= b,
+    13: lambda a, b, n: n or a != b,
+    14: lambda a, b, n: n,
+    15: lambda a, b, n: True,
 }
 
 
@@ -110,14 +153,24 @@ def _trunc_div(a, b):
 
 
 INTEGER_OPERATIONS = {
-    "arith.addi": lambda a, b: a + b, "arith.subi": lambda a, b: a - b, "arith.muli": lambda a, b: a * b,
-    "arith.divsi": _trunc_div, "arith.remsi": lambda a, b: a - b * _trunc_div(a, b) if b else 0,
-    "arith.floordivsi": lambda a, b: a // b if b else 0, "arith.ceildivsi": lambda a, b: -(-a // b) if b else 0,
-    "arith.maxsi": max, "arith.minsi": min, "arith.andi": lambda a, b: a & b, "arith.ori": lambda a, b: a | b,
+    "arith.addi": lambda a, b: a + b,
+    "arith.subi": lambda a, b: a - b,
+    "arith.muli": lambda a, b: a * b,
+    "arith.divsi": _trunc_div,
+    "arith.remsi": lambda a, b: a - b * _trunc_div(a, b) if b else 0,
+    "arith.floordivsi": lambda a, b: a // b if b else 0,
+    "arith.ceildivsi": lambda a, b: -(-a // b) if b else 0,
+    "arith.maxsi": max,
+    "arith.minsi": min,
+    "arith.andi": lambda a, b: a & b,
+    "arith.ori": lambda a, b: a | b,
     "arith.xori": lambda a, b: a ^ b,
 }
 UNSIGNED_OPERATIONS = {
-    "arith.divui": lambda a, b: a // b, "arith.remui": lambda a, b: a % b, "arith.maxui": max, "arith.minui": min,
+    "arith.divui": lambda a, b: a // b,
+    "arith.remui": lambda a, b: a % b,
+    "arith.maxui": max,
+    "arith.minui": min,
 }
 
 

@@ -9,9 +9,16 @@ from ftm_backend.tile.index import Expr, Indices
 
 OPERATIONS = ("add", "sub", "mul", "div", "rem", "min", "max", "lt", "le", "eq", "ne", "select")
 REFERENCE = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-    "div": lambda a, b: a // b if b else 0, "rem": lambda a, b: a % b if b else 0, "min": min, "max": max,
-    "lt": lambda a, b: int(a < b), "le": lambda a, b: int(a <= b), "eq": lambda a, b: int(a == b),
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a // b if b else 0,
+    "rem": lambda a, b: a % b if b else 0,
+    "min": min,
+    "max": max,
+    "lt": lambda a, b: int(a < b),
+    "le": lambda a, b: int(a <= b),
+    "eq": lambda a, b: int(a == b),
     "ne": lambda a, b: int(a != b),
 }
 

@@ -21,6 +21,7 @@ def divide(b, trips):
 
 def squares(rows, columns, block, share=True):
     """o0 = b0 * b0, o1 = its row sums, in blocks of rows."""
+
     def build(b):
         x, y = b.buffer("b0", "f32", rows * columns), b.buffer("o0", "f32", rows * columns)
         s = b.buffer("o1", "f32", rows)
@@ -39,14 +40,14 @@ def squares(rows, columns, block, share=True):
             b.map(height, columns, [(X, 0, "full")], [(Y, 0, "full"), (S, 0, "rsum")], body)
             b.store(Y, 0, y, b.mul(row, columns), [height, columns], [columns, 1], 1)
             b.store(S, 0, s, row, [height, 1], [1, 1], 1)
+
     return build
 
 
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize(("rows", "columns", "block"), [(1000, 64, 16), (1, 1, 1), (7, 5, 16), (64, 3, 16), (3, 8, 2)])
 def test_blocks_of_rows_over_the_cores(lab, rows, columns, block, overlap):
-    text = lab.text(squares(rows, columns, block), [("f32", [rows, columns])],
-                    [("f32", [rows, columns]), ("f32", [rows])], overlap=overlap)
+    text = lab.text(squares(rows, columns, block), [("f32", [rows, columns])], [("f32", [rows, columns]), ("f32", [rows])], overlap=overlap)
     x = RNG.standard_normal((rows, columns), dtype=np.float32)
     for cores in (1, 2, 5):
         got = lab.run(text, [x], cores=cores)
@@ -56,7 +57,9 @@ def test_blocks_of_rows_over_the_cores(lab, rows, columns, block, overlap):
 
 def test_text_of_a_loop(lab):
     text = lab.text(squares(40, 8, 16, share=False), [("f32", [40, 8])], [("f32", [40, 8]), ("f32", [40])])
-    assert text == """\
+    assert (
+        text
+        == """\
 @program main, host
 @in b0, f32, 40x8
 @out o0, f32, 40x8
@@ -92,6 +95,7 @@ def test_text_of_a_loop(lab):
     @call kernel_0
 @ret
 """
+    )
 
 
 def test_full_blocks_have_no_tail_arithmetic(lab):
@@ -132,14 +136,14 @@ def matrix_product(m, n, k, mt, nt, kt):
                     b.load(bb, b.add(b.mul(p, n), j), B, 0, [kp, nj], [n, 1], 1)
                     b.mm(A, 0, B, 0, C, 0, acc=True)
                 b.store(C, 0, c, b.add(b.mul(i, mt * n), j), [mi, nj], [n, 1], 1)
+
     return build
 
 
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize(("m", "n", "k"), [(50, 70, 90), (16, 32, 64), (1, 1, 1), (17, 33, 65)])
 def test_a_tiled_matrix_product(lab, m, n, k, overlap):
-    text = lab.text(matrix_product(m, n, k, 16, 32, 64), [("f32", [m, k]), ("f32", [k, n])], [("f32", [m, n])],
-                    overlap=overlap)
+    text = lab.text(matrix_product(m, n, k, 16, 32, 64), [("f32", [m, k]), ("f32", [k, n])], [("f32", [m, n])], overlap=overlap)
     a, b = RNG.standard_normal((m, k), dtype=np.float32), RNG.standard_normal((k, n), dtype=np.float32)
     for cores in (1, 2):
         np.testing.assert_allclose(lab.run(text, [a, b], cores=cores)[0], a @ b, rtol=1e-4, atol=1e-4)
@@ -147,7 +151,7 @@ def test_a_tiled_matrix_product(lab, m, n, k, overlap):
 
 def test_invariant_addresses_leave_their_loop(lab):
     text = lab.text(matrix_product(64, 64, 128, 16, 32, 64), [("f32", [64, 128]), ("f32", [128, 64])], [("f32", [64, 64])])
-    inner = text[text.index("LOOP_2"):text.index("SBR LOOP_2")]
+    inner = text[text.index("LOOP_2") : text.index("SBR LOOP_2")]
     assert len(re.findall(r"^ +S\w+ ", inner, re.MULTILINE)) <= 6, inner
 
 
@@ -162,8 +166,7 @@ def test_rows_gathered_and_scattered(lab, reduce):
             b.load_rows(table, 1, I, 0, X, 0, 6, 5)
             b.store_rows(X, 0, I, 0, out, 0, 6, 5, reduce)
 
-    text = lab.text(build, [("f32", [10, 6]), ("i64", [4]), ("f32", [10, 6])], [("f32", [10, 6], "b2")],
-                    in_bounds=True)
+    text = lab.text(build, [("f32", [10, 6]), ("i64", [4]), ("f32", [10, 6])], [("f32", [10, 6], "b2")], in_bounds=True)
     table, base = (RNG.standard_normal((10, 6), dtype=np.float32) for _ in range(2))
     index = np.array([3, 0, 3, 9])
     expected = base.copy()

@@ -16,17 +16,19 @@ def double(b, source, target):
 
 def stream(source="b0", target="o0", stride=8, ahead=0):
     """target[8 i + ahead] = 2 * source[stride i] in blocks of 8, seven times on one core."""
+
     def build(b):
         X, Y = b.tile("f32", 1, 8), b.tile("f32", 1, 8)
         with b.if_(b.compare("eq", b.core_id(), 0)), b.for_(0, 7) as i:
             b.load(b.buffer(source, "f32", 64), b.mul(i, stride), X, 0, [1, 8], [8, 1], 1)
             double(b, X, Y)
             b.store(Y, 0, b.buffer(target, "f32", 64), b.add(b.mul(i, 8), ahead), [1, 8], [8, 1], 1)
+
     return build
 
 
 def loop_of(kernel):
-    branch, = kernel.body
+    (branch,) = kernel.body
     return next(statement for statement in branch.body if isinstance(statement, Loop))
 
 

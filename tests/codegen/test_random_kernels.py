@@ -47,8 +47,15 @@ def block(draw, variables=(), depth=0):
             high = draw(index(list(variables))) if draw(st.booleans()) else ("number", draw(st.integers(0, 6)))
             statements.append((kind, name, low, ("min", high, ("number", 6)), step, draw(block((*variables, name), depth + 1))))
         else:
-            statements.append((kind, draw(st.sampled_from(["lt", "eq", "ne", "ge"])), draw(index(list(variables))),
-                               draw(index(list(variables))), draw(block(variables, depth + 1))))
+            statements.append(
+                (
+                    kind,
+                    draw(st.sampled_from(["lt", "eq", "ne", "ge"])),
+                    draw(index(list(variables))),
+                    draw(index(list(variables))),
+                    draw(block(variables, depth + 1)),
+                )
+            )
     return statements
 
 
@@ -69,8 +76,7 @@ def write(b, statements, counters):
             X, Y = b.tile("f32", 1, width), b.tile("f32", 1, width)
             to, at = (b.rem(built(b, place, counters), SIZE - 4) for place in (target, source))  # not in the text's order
             b.load(memory, at, X, 0, [1, width], [width, 1], 1)
-            b.map(1, width, [(X, 0, "full")], [(Y, 0, "full")],
-                  lambda v: [Node("arith.addf", "f32", (v[0], constant(1.0, "f32")))])
+            b.map(1, width, [(X, 0, "full")], [(Y, 0, "full")], lambda v: [Node("arith.addf", "f32", (v[0], constant(1.0, "f32")))])
             b.store(Y, 0, result, to, [1, width], [width, 1], 1)
         elif kind == "loop":
             name, low, high, step, body = rest
@@ -82,8 +88,14 @@ def write(b, statements, counters):
                 write(b, body, counters)
 
 
-COMPUTE = {"add": lambda a, b: a + b, "mul": lambda a, b: a * b, "rem": lambda a, b: a % b, "div": lambda a, b: a // b,
-           "min": min, "max": max}
+COMPUTE = {
+    "add": lambda a, b: a + b,
+    "mul": lambda a, b: a * b,
+    "rem": lambda a, b: a % b,
+    "div": lambda a, b: a // b,
+    "min": min,
+    "max": max,
+}
 COMPARE = {"lt": lambda a, b: a < b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "ge": lambda a, b: a >= b}
 
 

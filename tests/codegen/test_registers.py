@@ -10,6 +10,7 @@ from ftm_backend.codegen.allocation import Line, Value, allocate
 
 def copies(count):
     """o0 = b0 element by element through ``count`` transfers whose addresses all differ in one loop."""
+
     def build(b):
         x, y = b.buffer("b0", "f32", 4096 * count), b.buffer("o0", "f32", 4096 * count)
         X = b.tile("f32", 1, 1)
@@ -20,6 +21,7 @@ def copies(count):
                 at = b.add(b.add(b.mul(outer, count), n), b.mul(j, 4096 // 2 * count))
                 b.load(x, b.add(at, zero), X, 0, [1, 1], [1, 1], 1)
                 b.store(X, 0, y, b.add(at, zero), [1, 1], [1, 1], 1)
+
     return build
 
 
@@ -56,9 +58,13 @@ def test_every_placement_computes_the_same(lab, monkeypatch):
 def test_a_value_used_in_a_loop_keeps_its_register_to_the_loop_s_end():
     outside, inside, counter = Value(), Value(), Value()
     lines = [
-        Line(["SMOV 1, ", outside]), Line(["SMOV 0, ", counter]), Line(["LOOP_f_0: 1, 2"], opens=True),
-        Line(["SADD ", outside, ", 1, ", inside]), Line(["SADD ", inside, ", 1, ", inside]),
-        Line(["SADD ", counter, ", 1, ", counter]), Line(["SBR LOOP_f_0"], predicate=(counter, False), closes=True),
+        Line(["SMOV 1, ", outside]),
+        Line(["SMOV 0, ", counter]),
+        Line(["LOOP_f_0: 1, 2"], opens=True),
+        Line(["SADD ", outside, ", 1, ", inside]),
+        Line(["SADD ", inside, ", 1, ", inside]),
+        Line(["SADD ", counter, ", 1, ", counter]),
+        Line(["SBR LOOP_f_0"], predicate=(counter, False), closes=True),
     ]
     allocate(lines, range(3))
     assert len({outside.register, inside.register, counter.register}) == 3
@@ -66,5 +72,5 @@ def test_a_value_used_in_a_loop_keeps_its_register_to_the_loop_s_end():
 
 def test_functions_that_call_use_other_registers_than_the_called(lab):
     text = lab.text(copies(3), [("f32", [12288])], [("f32", [12288])])
-    kernel = text[text.index("@func kernel_0"):text.index("@func main")]
+    kernel = text[text.index("@func kernel_0") : text.index("@func main")]
     assert max(map(int, re.findall(r"\br(\d+)", kernel))) < 64 - registers.CALLER_REGISTERS

@@ -72,11 +72,17 @@ def maps(b):
             random = Node("ftm.philox", "i32", (b.position(0, 8, 1), seed, seed))
             total = Node("arith.addf", "f32", (v[0], v[1]))
             return [Node("arith.maximumf", "f32", (near, far)), total, random]
+
         return written
 
     with b.for_(0, 4) as i, b.for_(0, 2) as j:
-        b.map(b.min(b.sub(7, i), 4), 8, [(X, 0, "full"), (S, 0, "col"), (I, 0, "row")],
-              [(X, 0, "full"), (A, 0, "rsum.acc"), (R, 0, "full")], body(i, j))
+        b.map(
+            b.min(b.sub(7, i), 4),
+            8,
+            [(X, 0, "full"), (S, 0, "col"), (I, 0, "row")],
+            [(X, 0, "full"), (A, 0, "rsum.acc"), (R, 0, "full")],
+            body(i, j),
+        )
 
 
 def addresses_from_memory(b):
@@ -181,8 +187,11 @@ def test_plans_and_waits_are_in_the_text(lab):
 
 def test_declarations_read_back():
     program = TileProgram(
-        "m7032", in_bounds=set(), inputs=[["b0", "f32", [2, 3]], ["b1", "i64", []], ["b2", "u8", [0, 4]]],
-        scalars=[["s0", "f64"], ["s1", "i64"]], outputs=[["o0", "f32", [2, 3], "b0"], ["o1", "i1", [], ""]],
+        "m7032",
+        in_bounds=set(),
+        inputs=[["b0", "f32", [2, 3]], ["b1", "i64", []], ["b2", "u8", [0, 4]]],
+        scalars=[["s0", "f64"], ["s1", "i64"]],
+        outputs=[["o0", "f32", [2, 3], "b0"], ["o1", "i1", [], ""]],
         consts=[["c0", "i64", [2], "01000000000000000200000000000000"], ["c1", "f32", [0], ""]],
         arena=[["w0", 0, "f32", [6]], ["w1", 64, "bf16", [2, 2]]],
     )
@@ -201,7 +210,9 @@ def test_text_of_a_kernel(lab):
             b.load(b.buffer("b0", "f32", 64), b.mul(i, 8), X, i, [b.min(b.sub(7, i), 4), 8], [8, 1], 1)
             b.map(4, 8, [(X, i, "full")], [(Y, 0, "rsum")], lambda v: [Node("math.exp", "f32", (v[0],))])
 
-    assert print_tiles(lab.program(build, *SIGNATURE, in_bounds=True), "ftm") == """\
+    assert (
+        print_tiles(lab.program(build, *SIGNATURE, in_bounds=True), "ftm")
+        == """\
 @stage ftm
 @program main, host
 @in b0, f32, 64
@@ -228,12 +239,21 @@ def test_text_of_a_kernel(lab):
     @call kernel_0
 @ret
 """
+    )
 
 
 def test_text_by_hand_with_an_else_and_comments(lab):
     text = function(
-        "for i1 = 0, 4 {   // four times", "", "if eq(core, 0) {", "DLD b0[{8*i1}], 1@8 | 8@1, T0", "} else {",
-        "  // the others", "DLD b0[0], 1@8 | 8@1, T0", "}", "DST T0, o0[{8*i1}], 1@8 | 8@1", "}",
+        "for i1 = 0, 4 {   // four times",
+        "",
+        "if eq(core, 0) {",
+        "DLD b0[{8*i1}], 1@8 | 8@1, T0",
+        "} else {",
+        "  // the others",
+        "DLD b0[0], 1@8 | 8@1, T0",
+        "}",
+        "DST T0, o0[{8*i1}], 1@8 | 8@1",
+        "}",
     )
     program = read_tiles(text)
     (kernel,) = program.kernels
@@ -294,13 +314,19 @@ def test_bad_text_is_shown_with_its_line(lines, at, message):
     assert message in said, said
 
 
-@pytest.mark.parametrize(("line", "bad"), [
-    ("@program main, host", "@program main"), ("@in b0, f32, 64", "@in b0, f32"), ("@in b0, f32, 64", "@in b0, f32, sixty"),
-    ("@in b1, i64, 8", "@frob b1, i64, 8"), ("@out o0, f32, 64", "@arena o0, f32, 64"),
-])
+@pytest.mark.parametrize(
+    ("line", "bad"),
+    [
+        ("@program main, host", "@program main"),
+        ("@in b0, f32, 64", "@in b0, f32"),
+        ("@in b0, f32, 64", "@in b0, f32, sixty"),
+        ("@in b1, i64, 8", "@frob b1, i64, 8"),
+        ("@out o0, f32, 64", "@arena o0, f32, 64"),
+    ],
+)
 def test_bad_declarations_are_shown_with_their_line(line, bad):
     text = function()
-    with pytest.raises(TileTextError, match=rf"line {text[:text.index(line)].count(chr(10)) + 1}\b.*{bad}"):
+    with pytest.raises(TileTextError, match=rf"line {text[: text.index(line)].count(chr(10)) + 1}\b.*{bad}"):
         read_tiles(text.replace(line, bad))
 
 
@@ -312,21 +338,24 @@ def test_a_function_without_an_end_is_named():
 # --- rules of the machine: text that reads, but that no machine executes --------------------------------
 
 
-@pytest.mark.parametrize(("line", "message"), [
-    ("MM T3, T3, T3", "MM does not take f16 x f16 -> f16"),
-    ("TRANS T0, T2", "TRANS does not convert: f32 to i64"),
-    ("SORT T0, T0", "SORT takes tiles of i64"),
-    ("MERGE T2, T2, T0", "MERGE takes tiles of i64"),
-    ("SCAN.ADD T0, T2, T0", "the carry of a scan of f32 is f64, not i64"),
-    ("SCAN.ADD T0, T0, T0", "the carry of a scan of f32 is f64, not f32"),
-    ("DLD b0[0], 5@8 | 8@1, T0", "extents 5x8 exceed tile T0"),
-    ("DLD b0[0], 4@8 | 3@1 3@1, T0", "extents 4x9 exceed tile T0"),
-    ("DLD b0[0], 4@8 | 8@1, T2", "tile T2 is i64, buffer b0 is f32"),
-    ("@map 4 x 8, T0:v0.diagonal -> T0:v0\n@endmap", "unknown access"),
-    ("@map 4 x 8, T0:v0 -> T0:v0.rmean\n@endmap", "unknown reduction"),
-    ("@map 4 x 8, T0:v0 -> T2:v0\n@endmap", "v0 is F32, tile T2 is I64"),
-    ("@map 4 x 8, T0:v0 -> T0:v1\nVFROB.F32 v0, v1\n@endmap", "unknown instruction 'VFROB'"),
-])
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("MM T3, T3, T3", "MM does not take f16 x f16 -> f16"),
+        ("TRANS T0, T2", "TRANS does not convert: f32 to i64"),
+        ("SORT T0, T0", "SORT takes tiles of i64"),
+        ("MERGE T2, T2, T0", "MERGE takes tiles of i64"),
+        ("SCAN.ADD T0, T2, T0", "the carry of a scan of f32 is f64, not i64"),
+        ("SCAN.ADD T0, T0, T0", "the carry of a scan of f32 is f64, not f32"),
+        ("DLD b0[0], 5@8 | 8@1, T0", "extents 5x8 exceed tile T0"),
+        ("DLD b0[0], 4@8 | 3@1 3@1, T0", "extents 4x9 exceed tile T0"),
+        ("DLD b0[0], 4@8 | 8@1, T2", "tile T2 is i64, buffer b0 is f32"),
+        ("@map 4 x 8, T0:v0.diagonal -> T0:v0\n@endmap", "unknown access"),
+        ("@map 4 x 8, T0:v0 -> T0:v0.rmean\n@endmap", "unknown reduction"),
+        ("@map 4 x 8, T0:v0 -> T2:v0\n@endmap", "v0 is F32, tile T2 is I64"),
+        ("@map 4 x 8, T0:v0 -> T0:v1\nVFROB.F32 v0, v1\n@endmap", "unknown instruction 'VFROB'"),
+    ],
+)
 def test_what_breaks_a_rule_of_the_machine_does_not_assemble(lab, line, message):
     text = function("@tile T3, am, f16, 4x4, 1", *line.split("\n"))
     with pytest.raises(isa.AsmError) as failure:

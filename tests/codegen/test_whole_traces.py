@@ -17,7 +17,7 @@ from ops import capture
 
 
 def to_numpy(x):
-    return (x.view(torch.int16).numpy().view(np.uint16) if x.dtype == torch.bfloat16 else x.contiguous().numpy())
+    return x.view(torch.int16).numpy().view(np.uint16) if x.dtype == torch.bfloat16 else x.contiguous().numpy()
 
 
 def run(step, tensors, cores=2, machine="host"):
@@ -33,8 +33,9 @@ def check(step, tensors, rtol=2e-3, atol=2e-5, **how):
     torch.manual_seed(0)
     got, executable = run(step, tensors, **how)
     for position, (mine, expected) in enumerate(zip(got, step(*tensors), strict=True)):
-        torch.testing.assert_close(mine.reshape(expected.shape), expected.detach(), rtol=rtol, atol=atol,
-                                   msg=lambda text, at=position: f"result {at}: {text}")
+        torch.testing.assert_close(
+            mine.reshape(expected.shape), expected.detach(), rtol=rtol, atol=atol, msg=lambda text, at=position: f"result {at}: {text}"
+        )
     return executable
 
 
@@ -80,14 +81,23 @@ def test_a_step_of_a_cnn():
         h = F.relu(F.conv2d(h, w2, stride=2, padding=1))
         return F.cross_entropy(F.linear(h.flatten(1), w3, b3), y)
 
-    step, state = trained(loss, [
-        normal(6, 2, 3, 3), torch.rand(6) + 0.5, normal(6), normal(9, 6, 3, 3), normal(5, 9 * 3 * 3), normal(5),
-    ])
+    step, state = trained(
+        loss,
+        [
+            normal(6, 2, 3, 3),
+            torch.rand(6) + 0.5,
+            normal(6),
+            normal(9, 6, 3, 3),
+            normal(5, 9 * 3 * 3),
+            normal(5),
+        ],
+    )
     check(step, [normal(4, 2, 11, 11), torch.randint(5, (4,)), *state])
 
 
 def block(width, heads, length, vocabulary):
     """One block of a causal transformer with tied embeddings: loss of predicting ``y`` from ``x``."""
+
     def loss(x, y, table, places, g1, b1, qkv, out, g2, b2, up, down):
         h = F.embedding(x, table) + places
         a = F.linear(F.layer_norm(h, (width,), g1, b1), qkv)
@@ -100,9 +110,16 @@ def block(width, heads, length, vocabulary):
         return F.cross_entropy((h @ table.t()).flatten(0, 1), y.flatten())
 
     parameters = [
-        normal(vocabulary, width), normal(length, width), torch.ones(width), torch.zeros(width),
-        normal(3 * width, width), normal(width, width), torch.ones(width), torch.zeros(width),
-        normal(4 * width, width), normal(width, 4 * width),
+        normal(vocabulary, width),
+        normal(length, width),
+        torch.ones(width),
+        torch.zeros(width),
+        normal(3 * width, width),
+        normal(width, width),
+        torch.ones(width),
+        torch.zeros(width),
+        normal(4 * width, width),
+        normal(width, 4 * width),
     ]
     return trained(loss, parameters)
 
@@ -156,6 +173,7 @@ def test_compile_time_grows_linearly():
             for i in range(length):
                 x = torch.tanh(x @ w) if i % 4 == 3 else x * 1.5 + w[0]
             return (x,)
+
         recording = capture.function(step, normal(8, 8), normal(8, 8))
         runs = [driver.compile(str(recording.trace)).seconds for _ in range(2)]
         return {stage: min(run[stage] for run in runs) for stage in runs[0]}, len(recording.trace.nodes)

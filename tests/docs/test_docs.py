@@ -26,9 +26,7 @@ def test_links_and_paths_resolve(path: Path) -> None:
 
 @pytest.mark.parametrize("generator", [["docs/generate.py"], ["-m", "ftm_backend.manual.isa"]])
 def test_generated_parts_are_fresh(generator: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, *generator, "--check"], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
+    done = subprocess.run([sys.executable, *generator, "--check"], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -44,6 +42,8 @@ def test_documents_say_the_same_numbers() -> None:
     """README and CHANGELOG say by hand how many of PyTorch's ops compile; the table in docs/ops.md is made from the last full run."""
     found = re.search(r"\| (\d+) entries, forward and backward in float32 \| (\d+) \|", (ROOT / "docs/ops.md").read_text())
     assert found
-    said = [re.findall(r"(\d+) of (?:the|PyTorch's) (\d+) (?:entries of PyTorch's )?`op_db`", (ROOT / name).read_text())
-            for name in ("README.md", "CHANGELOG.md")]
+    said = [
+        re.findall(r"(\d+) of (?:the|PyTorch's) (\d+) (?:entries of PyTorch's )?`op_db`", (ROOT / name).read_text())
+        for name in ("README.md", "CHANGELOG.md")
+    ]
     assert said == [[(found[2], found[1])]] * 2

@@ -80,8 +80,10 @@ def main() -> int:
     wrong = [number for number in range(pairs) if values[number] != wanted[number]]
     found = zip(training.model.parameters(), undisturbed.model.parameters(), strict=True)
     equal = all(torch.equal(one.detach().cpu(), other.detach().cpu()) for one, other in found)
-    print(f"{pairs:,} pairs, {caught:,} interrupts raised, {seconds:.0f} s, the longest step {longest:.1f} s; "
-          f"{len(wrong)} losses differ {wrong[:5]}, parameters {'equal' if equal else 'differ'}")
+    print(
+        f"{pairs:,} pairs, {caught:,} interrupts raised, {seconds:.0f} s, the longest step {longest:.1f} s; "
+        f"{len(wrong)} losses differ {wrong[:5]}, parameters {'equal' if equal else 'differ'}"
+    )
     return 0 if equal and not wrong else 1
 
 

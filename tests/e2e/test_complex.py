@@ -106,7 +106,7 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "gradient": (gradient(lambda z: (z * 2j - 1j / z).abs().sum()), Z),
 }
 FALLING_BACK: dict[str, tuple[Any, ...]] = {
-    "power of a number": (lambda z: z ** 2j, Z),
+    "power of a number": (lambda z: z**2j, Z),
     "sin": (lambda z: z.sin() + 1, Z),
     "prod": (lambda z: z.prod(), Z),
     "eigenvalues": (lambda x: torch.linalg.eigvals(x @ x.T).real.sort()[0], X),

@@ -210,9 +210,7 @@ def test_masked_softmax(shape: tuple[int, ...], kind: int) -> None:
     torch.testing.assert_close(got, hidden.softmax(3).nan_to_num(0))
 
 
-@pytest.mark.parametrize(
-    ("loss", "target"), [(nn.functional.multilabel_margin_loss, [1, 2, -1, 0]), (nn.functional.multi_margin_loss, 1)]
-)
+@pytest.mark.parametrize(("loss", "target"), [(nn.functional.multilabel_margin_loss, [1, 2, -1, 0]), (nn.functional.multi_margin_loss, 1)])
 def test_the_loss_of_one_sample_has_no_dimension(loss: Callable[..., Tensor], target: list[int] | int) -> None:
     scores = torch.tensor([0.3, -0.2, 0.9, 0.1])
 

@@ -18,7 +18,10 @@ FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 GRADIENTS: dict[str, Callable[[Tensor, Tensor], object]] = {
     "threshold": lambda g, x: ATEN.threshold_backward(g, x, 0),
-    "tanh": ATEN.tanh_backward, "sigmoid": ATEN.sigmoid_backward, "silu": ATEN.silu_backward, "mish": ATEN.mish_backward,
+    "tanh": ATEN.tanh_backward,
+    "sigmoid": ATEN.sigmoid_backward,
+    "silu": ATEN.silu_backward,
+    "mish": ATEN.mish_backward,
     "hardswish": ATEN.hardswish_backward,
     "elu": lambda g, x: ATEN.elu_backward(g, 1.0, 1.0, 1.0, False, x),
     "leaky_relu": lambda g, x: ATEN.leaky_relu_backward(g, x, 0.1, False),
@@ -90,8 +93,11 @@ def test_gradients_of_maxima_found_by_another_program() -> None:
 @pytest.mark.parametrize("label", [1, 2])
 def test_loss_of_one_sample_knows_its_weight(reduction: int, label: int) -> None:
     for weight in (None, torch.tensor([0.5, 2.0, 3.0])):
-        agree(lambda d, w=weight: ATEN.nll_loss_forward(
-            torch.tensor([-0.5, -1, -2], device=d), torch.tensor(label, device=d), w if w is None else w.to(d), reduction, 2))
+        agree(
+            lambda d, w=weight: ATEN.nll_loss_forward(
+                torch.tensor([-0.5, -1, -2], device=d), torch.tensor(label, device=d), w if w is None else w.to(d), reduction, 2
+            )
+        )
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2])
@@ -99,9 +105,19 @@ def test_loss_of_one_sample_knows_its_weight(reduction: int, label: int) -> None
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_bags_say_of_themselves_what_the_cpu_does(mode: int, last: bool, dtype: torch.dtype) -> None:
     def bags(device: str, padding: int) -> list[Tensor]:
-        return list(ATEN._embedding_bag(
-            torch.arange(8.0).view(4, 2).to(device, dtype), torch.tensor([0, 1, 3, 2], device=device),
-            torch.tensor([0, 2, 4] if last else [0, 2], device=device), False, mode, False, None, last, padding))
+        return list(
+            ATEN._embedding_bag(
+                torch.arange(8.0).view(4, 2).to(device, dtype),
+                torch.tensor([0, 1, 3, 2], device=device),
+                torch.tensor([0, 2, 4] if last else [0, 2], device=device),
+                False,
+                mode,
+                False,
+                None,
+                last,
+                padding,
+            )
+        )
 
     for padding in (-1, 2):
         for wanted, found in zip(bags("cpu", padding), bags("ftm", padding), strict=True):
@@ -119,7 +135,11 @@ def test_slices_are_replaced_by_another_dtype() -> None:
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8], ids=str)
 def test_convolutions_of_integers(dtype: torch.dtype) -> None:
     agree(lambda d: F.conv2d(torch.arange(32).view(1, 2, 4, 4).to(d, dtype), torch.arange(18).view(1, 2, 3, 3).to(d, dtype)))
-    agree(lambda d: F.conv1d(torch.arange(8).view(1, 2, 4).to(d, dtype), torch.arange(6).view(1, 2, 3).to(d, dtype), torch.ones(1, device=d, dtype=dtype)))
+    agree(
+        lambda d: F.conv1d(
+            torch.arange(8).view(1, 2, 4).to(d, dtype), torch.arange(6).view(1, 2, 3).to(d, dtype), torch.ones(1, device=d, dtype=dtype)
+        )
+    )
     agree(lambda d: F.conv_transpose2d(torch.arange(32).view(1, 2, 4, 4).to(d, dtype), torch.arange(18).view(2, 1, 3, 3).to(d, dtype)))
     assert not fallbacks(ftm_lazy.metrics.counters())
 
@@ -138,8 +158,14 @@ def test_convolution_without_input_channels_has_gradients() -> None:
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint8], ids=str)
 def test_integers_divided_by_zero_raise_where_zero_is_known(dtype: torch.dtype) -> None:
     x, zeros = torch.tensor([4, 5], dtype=dtype), torch.tensor([0, 2], dtype=dtype)
-    for divide in (torch.floor_divide, torch.remainder, torch.fmod, lambda a, b: torch.div(a, b, rounding_mode="trunc"),
-                   lambda a, b: a.clone().floor_divide_(b), lambda a, b: torch.remainder(5, b) if isinstance(b, Tensor) else a % b):
+    for divide in (
+        torch.floor_divide,
+        torch.remainder,
+        torch.fmod,
+        lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+        lambda a, b: a.clone().floor_divide_(b),
+        lambda a, b: torch.remainder(5, b) if isinstance(b, Tensor) else a % b,
+    ):
         for divisor in (zeros.to("ftm"), 0, torch.tensor(0, dtype=dtype)):
             with pytest.raises(RuntimeError, match="ZeroDivisionError"):
                 divide(x.to("ftm"), divisor)
@@ -161,9 +187,17 @@ def test_draws_refuse_what_is_no_distribution_at_the_line() -> None:
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_signs_of_zero(dtype: torch.dtype) -> None:
     zeros = torch.tensor([-0.0, 0.0, -1.0, float("nan")] * 20, dtype=dtype)
-    calls = (torch.relu, F.relu6, lambda x: x.clamp(min=0), lambda x: x.clamp(0, 6), lambda x: F.hardtanh(x, 0, 1),
-             lambda x: x.clone().relu_(),
-             lambda x: x[:1].expand(5).nanmedian(), lambda x: x[[0, 3, 3]].nanmedian(0).values, lambda x: x[[0, 3]].nanmedian())
+    calls = (
+        torch.relu,
+        F.relu6,
+        lambda x: x.clamp(min=0),
+        lambda x: x.clamp(0, 6),
+        lambda x: F.hardtanh(x, 0, 1),
+        lambda x: x.clone().relu_(),
+        lambda x: x[:1].expand(5).nanmedian(),
+        lambda x: x[[0, 3, 3]].nanmedian(0).values,
+        lambda x: x[[0, 3]].nanmedian(),
+    )
     for number, call in enumerate(calls):
         got, want = call(zeros.to("ftm")).cpu(), call(zeros)
         assert torch.equal(got.signbit() & ~got.isnan(), want.signbit() & ~want.isnan()), number

@@ -81,7 +81,8 @@ def test_binary(name: str) -> None:
 def test_promotion(name: str) -> None:
     function = getattr(torch, name)
     check(
-        (f"{a} with {b}", *pair) for a, b in itertools.permutations(DTYPES, 2)
+        (f"{a} with {b}", *pair)
+        for a, b in itertools.permutations(DTYPES, 2)
         for pair in both(function, values(a).unsqueeze(1), divisors(name, values(b)))
     )
 

@@ -175,4 +175,3 @@ def test_counters_tell_of_replays() -> None:
     with pytest.raises(IndexError):
         nn.functional.embedding(torch.tensor([4]).to("ftm") + 0, torch.ones(4, 2, device="ftm")).cpu()
     assert ftm_lazy.metrics.counters()["fault_replays"] == before + 1
-

@@ -50,8 +50,13 @@ print(json.dumps([arguments.device.type, losses, trainer.accelerator.scaler is n
 def run(program: str, device: str, *arguments: str) -> list:
     """What the program prints last, run with Accelerate's own choice of a device."""
     made = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program, *arguments], env={**os.environ, "ACCELERATE_TORCH_DEVICE": device}, check=True,
-        capture_output=True, text=True, timeout=300)
+        [sys.executable, "-W", "ignore", "-c", program, *arguments],
+        env={**os.environ, "ACCELERATE_TORCH_DEVICE": device},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     return json.loads(made.stdout.splitlines()[-1])
 
 

@@ -41,7 +41,10 @@ CALLS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]] = {
 def test_moves(name: str, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     operands: list[Any] = [
-        torch.randn(4, 3, dtype=dtype), torch.randn(2, 3, dtype=dtype), torch.tensor([1, 3]), torch.rand(4, 3) > 0.5,
+        torch.randn(4, 3, dtype=dtype),
+        torch.randn(2, 3, dtype=dtype),
+        torch.tensor([1, 3]),
+        torch.rand(4, 3) > 0.5,
         torch.tensor([[0, 3, 1], [2, 1, 0]]),
     ]
     got = CALLS[name](*(x.to("ftm") for x in operands)).cpu()

@@ -10,8 +10,18 @@ from torch import Tensor
 
 import ftm_lazy
 
-DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
-          torch.uint8, torch.bool]
+DTYPES = [
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int64,
+    torch.int32,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
+    torch.bool,
+]
 
 
 def rows(dtype: torch.dtype, *shape: int) -> Tensor:
@@ -104,13 +114,24 @@ def test_long_scans_round_like_the_cpu() -> None:
     check(lambda t: torch.logcumsumexp(t, 0), x, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: x.sort(1)[0], lambda x: x.topk(3, 0)[0], lambda x: x.kthvalue(2, 1)[0], lambda x: x.median(0)[0],
-    lambda x: x.median(),
-    lambda x: x.cumsum(0), lambda x: x.cumprod(1), lambda x: x.cummax(1)[0], lambda x: x.logcumsumexp(0), lambda x: x.msort(),
-    lambda x: x.quantile(torch.tensor([0.2, 0.7]).to(x.device), 1), lambda x: x.mode(1)[0],
-], ids=["sort", "topk", "kthvalue", "median dim", "median", "cumsum", "cumprod", "cummax", "logcumsumexp", "msort", "quantile",
-        "mode"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.sort(1)[0],
+        lambda x: x.topk(3, 0)[0],
+        lambda x: x.kthvalue(2, 1)[0],
+        lambda x: x.median(0)[0],
+        lambda x: x.median(),
+        lambda x: x.cumsum(0),
+        lambda x: x.cumprod(1),
+        lambda x: x.cummax(1)[0],
+        lambda x: x.logcumsumexp(0),
+        lambda x: x.msort(),
+        lambda x: x.quantile(torch.tensor([0.2, 0.7]).to(x.device), 1),
+        lambda x: x.mode(1)[0],
+    ],
+    ids=["sort", "topk", "kthvalue", "median dim", "median", "cumsum", "cumprod", "cummax", "logcumsumexp", "msort", "quantile", "mode"],
+)
 def test_gradients(function: Callable[[Tensor], Tensor]) -> None:
     def gradient(x: Tensor) -> Tensor:
         leaf = x.detach().requires_grad_()

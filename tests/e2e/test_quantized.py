@@ -98,10 +98,14 @@ def test_from_integers() -> None:
     expected = torch._make_per_channel_quantized_tensor(integers.to(torch.int8), scales, zeros, 1)
     found = torch._make_per_channel_quantized_tensor(integers.to(torch.int8).to("ftm"), scales.to("ftm"), zeros.to("ftm"), 1)
     same(found, expected)
-    same(torch.quantize_per_tensor(torch.ones(3, device="ftm"), torch.tensor(0.5), torch.tensor(1), torch.qint8),
-         torch.quantize_per_tensor(torch.ones(3), 0.5, 1, torch.qint8))
-    same(torch.quantize_per_tensor_dynamic(torch.arange(-3.0, 8, device="ftm"), torch.quint8, False),
-         torch.quantize_per_tensor_dynamic(torch.arange(-3.0, 8), torch.quint8, False))
+    same(
+        torch.quantize_per_tensor(torch.ones(3, device="ftm"), torch.tensor(0.5), torch.tensor(1), torch.qint8),
+        torch.quantize_per_tensor(torch.ones(3), 0.5, 1, torch.qint8),
+    )
+    same(
+        torch.quantize_per_tensor_dynamic(torch.arange(-3.0, 8, device="ftm"), torch.quint8, False),
+        torch.quantize_per_tensor_dynamic(torch.arange(-3.0, 8), torch.quint8, False),
+    )
 
 
 def test_refused_as_by_the_cpu() -> None:
@@ -137,8 +141,10 @@ def test_moved_saved_and_copied() -> None:
     floats = torch.randn(3, 4)
     same(target.copy_(floats.to("ftm")), torch.quantize_per_tensor(floats, 0.021, 20, torch.quint8))
     same(target.copy_(floats), torch.quantize_per_tensor(floats, 0.021, 20, torch.quint8))
-    same(torch._empty_affine_quantized([2, 3], scale=0.1, zero_point=3, dtype=torch.qint8, device="ftm").fill_(1.0),
-         torch._empty_affine_quantized([2, 3], scale=0.1, zero_point=3, dtype=torch.qint8).fill_(1.0))
+    same(
+        torch._empty_affine_quantized([2, 3], scale=0.1, zero_point=3, dtype=torch.qint8, device="ftm").fill_(1.0),
+        torch._empty_affine_quantized([2, 3], scale=0.1, zero_point=3, dtype=torch.qint8).fill_(1.0),
+    )
 
 
 def scaled(x: Tensor) -> Tensor:
@@ -294,8 +300,14 @@ class Perceptron(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            torch.ao.quantization.QuantStub(), nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8), nn.Tanh(), nn.Linear(8, 4),
-            torch.ao.quantization.DeQuantStub())
+            torch.ao.quantization.QuantStub(),
+            nn.Linear(16, 32),
+            nn.ReLU(),
+            nn.Linear(32, 8),
+            nn.Tanh(),
+            nn.Linear(8, 4),
+            torch.ao.quantization.DeQuantStub(),
+        )
         self.fused = [["layers.1", "layers.2"]]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -309,7 +321,9 @@ class Convolutional(nn.Module):
         self.first = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
         self.second = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1, groups=2), nn.BatchNorm2d(8))
         self.join = torch.ao.nn.quantized.FloatFunctional()
-        self.head = nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(8, 6, 1), nn.Hardswish(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 5))
+        self.head = nn.Sequential(
+            nn.MaxPool2d(2), nn.Conv2d(8, 6, 1), nn.Hardswish(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 5)
+        )
         self.fused = [["first.0", "first.1", "first.2"], ["second.0", "second.1"]]
 
     def forward(self, x: Tensor) -> Tensor:

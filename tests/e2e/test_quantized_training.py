@@ -54,7 +54,9 @@ def _dynamic(device: str) -> Tensor:
 def _weights_of_8_bits(device: str) -> Tensor:
     weights = _integers(device, 24, 16)
     scale = torch.linspace(0.01, 0.1, 24).to(device)
-    return F.linear(_x(device), weights.to(torch.float32)) * scale + torch._weight_int8pack_mm(_x(device).bfloat16(), weights, scale.bfloat16())
+    return F.linear(_x(device), weights.to(torch.float32)) * scale + torch._weight_int8pack_mm(
+        _x(device).bfloat16(), weights, scale.bfloat16()
+    )
 
 
 def _weights_of_4_bits(device: str) -> Tensor:
@@ -68,7 +70,9 @@ def _weights_of_4_bits(device: str) -> Tensor:
 def _straight_through(device: str) -> Tensor:
     scales, zeros = torch.linspace(0.001, 0.03, 8).to(device), torch.zeros(8, dtype=torch.int32).to(device)
     x = _x(device).requires_grad_()
-    made = torch.fake_quantize_per_tensor_affine(x, 0.01, 3, -128, 127) + torch.fake_quantize_per_channel_affine(x, scales, zeros, 0, -128, 127)
+    made = torch.fake_quantize_per_tensor_affine(x, 0.01, 3, -128, 127) + torch.fake_quantize_per_channel_affine(
+        x, scales, zeros, 0, -128, 127
+    )
     made.square().sum().backward()
     assert x.grad is not None
     return torch.stack([made.detach(), x.grad])
@@ -96,8 +100,13 @@ def test_on_the_device(name: str) -> None:
 PLAIN = quantization.QConfig(
     activation=quantization.FakeQuantize.with_args(observer=quantization.MovingAverageMinMaxObserver, quant_min=0, quant_max=255),
     weight=quantization.FakeQuantize.with_args(
-        observer=quantization.MovingAveragePerChannelMinMaxObserver, quant_min=-128, quant_max=127, dtype=torch.qint8,
-        qscheme=torch.per_channel_symmetric))
+        observer=quantization.MovingAveragePerChannelMinMaxObserver,
+        quant_min=-128,
+        quant_max=127,
+        dtype=torch.qint8,
+        qscheme=torch.per_channel_symmetric,
+    ),
+)
 FUSED = quantization.get_default_qat_qconfig("fbgemm")
 
 
@@ -132,7 +141,8 @@ def test_observers_of_another_axis_are_eagers() -> None:
         numbers = [torch.tensor([on]).to(device) for on in (on, 1)]
         state = [torch.full((16,), x).to(device) for x in (-1.0, 1.0, 0.02)]
         return torch.fused_moving_avg_obs_fake_quant(
-            _x(device), *numbers, *state, torch.zeros(16, dtype=torch.int32).to(device), 0.01, -128, 127, 1, True)
+            _x(device), *numbers, *state, torch.zeros(16, dtype=torch.int32).to(device), 0.01, -128, 127, 1, True
+        )
 
     assert torch.equal(call("ftm", 0).cpu(), call("cpu", 0))
     with pytest.raises(RuntimeError, match="only supported on axis == 0"):

@@ -14,7 +14,11 @@ from torch import Tensor, nn
 import ftm_lazy
 
 KINDS: dict[str, Callable[..., Any]] = {
-    "LSTM": nn.LSTM, "GRU": nn.GRU, "tanh": nn.RNN, "relu": lambda *a, **k: nn.RNN(*a, nonlinearity="relu", **k)}
+    "LSTM": nn.LSTM,
+    "GRU": nn.GRU,
+    "tanh": nn.RNN,
+    "relu": lambda *a, **k: nn.RNN(*a, nonlinearity="relu", **k),
+}
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 6e-2}
 
 

@@ -159,9 +159,7 @@ for _ in range(2):
 
 
 def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
-    )
+    return subprocess.run([sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

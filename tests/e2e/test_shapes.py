@@ -51,7 +51,10 @@ CASES: dict[str, tuple[int, Case]] = {
     "scatters": (6, lambda n, d: [torch.zeros(10, 4, device=d).index_add(0, torch.arange(n).to(d) % 10, R(n, 4).to(d))]),
     "joining": (6, lambda n, d: [torch.cat([R(n, 3).to(d), R(2 * n, 3).to(d)]), torch.stack([R(n, 3).to(d), R(n, 3).to(d)], 1)]),
     "views": (5, lambda n, d: [R(n, 12).to(d).view(n, 3, 4).transpose(1, 2).reshape(n, 12) + 1, R(n + 3, 4).to(d)[1:-1, ::2] * 2]),
-    "creation": (6, lambda n, d: [torch.arange(n, device=d) * 2, torch.eye(n, device=d), torch.tril(R(n, n).to(d)), torch.linspace(0, 1, n, device=d)]),
+    "creation": (
+        6,
+        lambda n, d: [torch.arange(n, device=d) * 2, torch.eye(n, device=d), torch.tril(R(n, n).to(d)), torch.linspace(0, 1, n, device=d)],
+    ),
     "writes": (7, lambda n, d: [_assigned(n, d)]),
     "flips": (6, lambda n, d: [R(n, 3).to(d).flip(0), torch.roll(R(n, 4).to(d), 1, 0), F.pad(R(3, n).to(d), (1, 2))]),
 }

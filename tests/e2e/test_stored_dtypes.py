@@ -88,9 +88,20 @@ def test_moves(dtype: torch.dtype) -> None:
         y[1:, 2] = x[:2, 0]
         y[0].fill_(3)
         index = torch.tensor([2, 0], device=device)
-        return [x.t().contiguous(), y, torch.cat([x, y]), x[index], torch.where(y.float() > 9, x, y), torch.stack([x[0], y[1]]),
-                torch.zeros(3, dtype=dtype, device=device), torch.full((2,), 2, dtype=dtype, device=device), x.repeat(2, 2),
-                nn_embedding(index, x), x.expand(2, 3, 4).clone(), x.roll(1, 0)]
+        return [
+            x.t().contiguous(),
+            y,
+            torch.cat([x, y]),
+            x[index],
+            torch.where(y.float() > 9, x, y),
+            torch.stack([x[0], y[1]]),
+            torch.zeros(3, dtype=dtype, device=device),
+            torch.full((2,), 2, dtype=dtype, device=device),
+            x.repeat(2, 2),
+            nn_embedding(index, x),
+            x.expand(2, 3, 4).clone(),
+            x.roll(1, 0),
+        ]
 
     def nn_embedding(index: Tensor, table: Tensor) -> Tensor:
         return torch.nn.functional.embedding(index, table)

@@ -69,9 +69,12 @@ def test_undefined_results_have_type_none() -> None:
 
 
 def test_locations_are_kept() -> None:
-    text = imported("""%0 = param f32[2]
+    text = imported(
+        """%0 = param f32[2]
         %1 = aten::relu(self=%0) : f32[2]
-        return %1""", ["train.py:12"])
+        return %1""",
+        ["train.py:12"],
+    )
     assert 'loc("train.py:12")' in text
 
 
@@ -114,8 +117,9 @@ def test_decomposition_reads_the_same_elements(data: st.DataObject) -> None:
     if words is None:
         return
     flat = np.arange(numel)
-    want = np.array([offset + sum(i * s for i, s in zip(place, strides, strict=True))
-                     for place in itertools.product(*map(range, sizes))]).reshape(sizes)
+    want = np.array(
+        [offset + sum(i * s for i, s in zip(place, strides, strict=True)) for place in itertools.product(*map(range, sizes))]
+    ).reshape(sizes)
     got = flat.reshape(words.shape)
     got = got[tuple(slice(a, a + n) for a, n in zip(words.starts, words.lengths, strict=True))]
     got = np.broadcast_to(got.transpose(words.order).reshape(words.insert), words.expand)

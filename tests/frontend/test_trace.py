@@ -35,8 +35,12 @@ def test_text_round_trips() -> None:
 
 def test_complex_numbers() -> None:
     """Two scalars are one; with numbers in their place it is spelled as such, since a list of two is something else."""
-    recorded = Trace([TensorType("c64", (3,))], ["f64", "f64"], [
-        Node("aten::mul.Tensor", (("self", Ref(0)), ("other", (ScalarRef(0), ScalarRef(1)))), (TensorType("c64", (3,)),))], [1])
+    recorded = Trace(
+        [TensorType("c64", (3,))],
+        ["f64", "f64"],
+        [Node("aten::mul.Tensor", (("self", Ref(0)), ("other", (ScalarRef(0), ScalarRef(1)))), (TensorType("c64", (3,)),))],
+        [1],
+    )
     trace = recorded.with_scalars([0.0, float("-inf")])
     assert "other=complex(0.0,-inf)" in str(trace) and Trace.parse(str(trace)) == trace
     assert recorded.with_scalars([None, None]) == recorded
@@ -114,8 +118,10 @@ def _add(a: int, b: int) -> Node:
         (Trace([F32, F32], [], [_add(0, 0)], [2]), "parameter %1 is never used"),
         (Trace([F32], ["f64"], [_add(0, 0)], [1]), "scalar \\$0 is never used"),
         (Trace([F32], [], [_add(0, 0), _add(0, 0)], [2]), "node 0 .* no result of the trace needs %1"),
-        (Trace([F32], ["f64"], [Node("aten::x", (("s", ScalarRef(0)), ("t", ScalarRef(0)), ("u", Ref(0))), (F32,))], [1]),
-         "each scalar is used once"),
+        (
+            Trace([F32], ["f64"], [Node("aten::x", (("s", ScalarRef(0)), ("t", ScalarRef(0)), ("u", Ref(0))), (F32,))], [1]),
+            "each scalar is used once",
+        ),
         (Trace([TensorType("f32", (-1,))], [], [_add(0, 0)], [1]), "negative extent"),
         (Trace([TensorType("q8", (1,))], [], [_add(0, 0)], [1]), "unknown dtype"),
         (Trace([F32], [], [Node("aten::x", (("u", Ref(0)),), (None, F32)), _add(1, 1)], [3]), "undefined tensor"),
@@ -136,8 +142,7 @@ def test_verifier_rejects(trace: Trace, words: str) -> None:
     ],
 )
 def test_verifier_keeps_views_inside(sizes: Any, strides: Any, offset: int, shape: Any, words: str) -> None:
-    node = Node("ftm.view", (("base", Ref(0)), ("sizes", sizes), ("strides", strides), ("offset", offset)),
-                (TensorType("f32", shape),))
+    node = Node("ftm.view", (("base", Ref(0)), ("sizes", sizes), ("strides", strides), ("offset", offset)), (TensorType("f32", shape),))
     with pytest.raises(TraceError, match=words):
         Trace([F32], [], [node], [1]).verify()
 
@@ -180,9 +185,7 @@ def structure(trace: Trace) -> Any:
             return ("tuple", tuple(tagged(v) for v in value))
         return (type(value).__name__, repr(value))
 
-    nodes = tuple(
-        (n.op, tuple((k, tagged(v)) for k, v in n.args), tuple(map(repr, n.results))) for n in trace.nodes
-    )
+    nodes = tuple((n.op, tuple((k, tagged(v)) for k, v in n.args), tuple(map(repr, n.results))) for n in trace.nodes)
     return (tuple(map(repr, trace.params)), tuple(trace.scalars), nodes, tuple(trace.results))
 
 

@@ -1,6 +1,6 @@
 """Records the models of ``ftm-conformance``: run it to write them anew, after the recorder's text has changed.
 
-    python tests/frontends/conformance_models.py
+python tests/frontends/conformance_models.py
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def embedding_sum(table: Tensor, tokens: Tensor, w: Tensor) -> Sequence[Tensor]:
 
 
 MODELS: dict[str, tuple[Callable[..., Sequence[Tensor]], tuple[Tensor, ...]]] = {
-    "mlp-step": (mlp_step, (torch.zeros(32, 64), torch.zeros(32, dtype=torch.int64), torch.zeros(64, 48), torch.zeros(48), torch.zeros(48, 10))),
+    "mlp-step": (
+        mlp_step,
+        (torch.zeros(32, 64), torch.zeros(32, dtype=torch.int64), torch.zeros(64, 48), torch.zeros(48), torch.zeros(48, 10)),
+    ),
     "cnn": (cnn, (torch.zeros(4, 3, 16, 16), torch.zeros(8, 3, 3, 3), torch.zeros(8), torch.zeros(12, 8, 3, 3))),
     "transformer": (transformer, (torch.zeros(2, 24, 32), torch.zeros(32), torch.zeros(32, 96), torch.zeros(32, 32))),
     "recurrent": (recurrent, (torch.zeros(6, 4, 20), torch.zeros(6, 24), torch.zeros(20, 72), torch.zeros(24, 72))),

@@ -56,8 +56,9 @@ def tokens(rows: int = 2, length: int = 12, most: int = 100) -> torch.Tensor:
 
 def bert() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """With a mask that leaves out the end of a row."""
-    config = hf.BertConfig(vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-                           max_position_embeddings=32)
+    config = hf.BertConfig(
+        vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, max_position_embeddings=32
+    )
     mask = torch.ones(2, 12, dtype=torch.int64)
     mask[1, 8:] = 0
     return OneResult(hf.BertModel(config), ("input_ids", "attention_mask"), "last_hidden_state"), (tokens(), mask)
@@ -71,24 +72,47 @@ def gpt2() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
 
 def llama() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """Language model; two heads of keys for four of queries."""
-    config = hf.LlamaConfig(vocab_size=100, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-                            num_key_value_heads=2, max_position_embeddings=32, use_cache=False)
+    config = hf.LlamaConfig(
+        vocab_size=100,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=32,
+        use_cache=False,
+    )
     return OneResult(hf.LlamaForCausalLM(config), ("input_ids",), "logits"), (tokens(),)
 
 
 def vit() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """Classifier of images."""
-    config = hf.ViTConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=32, patch_size=8,
-                          num_labels=5)
+    config = hf.ViTConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=32, patch_size=8, num_labels=5
+    )
     return OneResult(hf.ViTForImageClassification(config), ("pixel_values",), "logits"), (torch.randn(2, 3, 32, 32),)
 
 
 def whisper() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """Encoder of sound, decoder of tokens."""
-    config = hf.WhisperConfig(vocab_size=100, num_mel_bins=16, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
-                              decoder_attention_heads=4, encoder_ffn_dim=64, decoder_ffn_dim=64, max_source_positions=20,
-                              max_target_positions=20, use_cache=False, pad_token_id=0, bos_token_id=1, eos_token_id=2,
-                              decoder_start_token_id=1)
+    config = hf.WhisperConfig(
+        vocab_size=100,
+        num_mel_bins=16,
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        max_source_positions=20,
+        max_target_positions=20,
+        use_cache=False,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    )
     model = hf.WhisperForConditionalGeneration(config)
     return OneResult(model, ("input_features", "decoder_input_ids"), "logits"), (torch.randn(2, 16, 40), tokens())
 
@@ -118,8 +142,10 @@ def check(name: str) -> Outcome:
     with torch.no_grad():
         expected = model(*inputs)
     return {
-        "torch.compile": said(lambda: by_compile(model, inputs)), "package": said(lambda: by_package(model, inputs, expected)),
-        "validate": said(lambda: by_validate(model, inputs)), "tosa": said(lambda: by_tosa(model, inputs, expected)),
+        "torch.compile": said(lambda: by_compile(model, inputs)),
+        "package": said(lambda: by_package(model, inputs, expected)),
+        "validate": said(lambda: by_validate(model, inputs)),
+        "tosa": said(lambda: by_tosa(model, inputs, expected)),
         "stablehlo": said(lambda: FTMCompiler().compile_to_mlir(model, *inputs, dialect="stablehlo")),
     }
 
@@ -135,6 +161,7 @@ def said(door: Callable[[], Any]) -> str:
 
 def by_compile(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
     """Result and gradients, from one graph each without a call on the CPU."""
+
     def results(call: Callable[..., torch.Tensor]) -> dict[str, torch.Tensor]:
         model.zero_grad()
         result = call(*inputs)

@@ -57,8 +57,7 @@ def serve(name: str, device: str, steps: int) -> None:
 def run(name: str, device: str, steps: int, cache: str, timeout: float) -> dict[str, list[float] | int]:
     """What a process of its own found; RuntimeError with its last words if it failed."""
     command = [sys.executable, "-W", "ignore", __file__, "--serve", name, device, "--steps", str(steps)]
-    done = subprocess.run(
-        command, env={**os.environ, "FTM_CACHE_DIR": cache}, capture_output=True, text=True, timeout=timeout)
+    done = subprocess.run(command, env={**os.environ, "FTM_CACHE_DIR": cache}, capture_output=True, text=True, timeout=timeout)
     if done.returncode:
         raise RuntimeError(f"{name} on {device}: {done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -84,8 +83,11 @@ def main() -> int:
                 first, second = (run(name, device, given.steps, f"{folder}/{device}", given.timeout) for _ in range(2))
                 worst = max(abs(a - b) / abs(b) for a, b in zip(first["losses"], eager, strict=True))
                 right &= worst <= TOLERANCE and not (first["fallbacks"] or first["later"] or second["compiles"])
-                print(f"{name:<10} {device:<8} {worst:>11.2e} {first['fallbacks']:>9} {first['later']:>6} {first['graphs']:>7}"
-                      f" {first['compiles']:>9} {second['compiles']:>6}", flush=True)
+                print(
+                    f"{name:<10} {device:<8} {worst:>11.2e} {first['fallbacks']:>9} {first['later']:>6} {first['graphs']:>7}"
+                    f" {first['compiles']:>9} {second['compiles']:>6}",
+                    flush=True,
+                )
     return 0 if right else 1
 
 

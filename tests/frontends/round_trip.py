@@ -151,7 +151,8 @@ def by_llvm(programs: Sequence[ArrayProgram]) -> Iterator[Callable[[Tensors], Te
         compiled = engine.Program(module)
     for number, program in enumerate(programs):
         yield lambda tensors, name=f"call{number}", program=program: program.nested(
-            compiled.run(name, program.arrays(tensors), program.scalars()), tensors)
+            compiled.run(name, program.arrays(tensors), program.scalars()), tensors
+        )
 
 
 def differences(name: str, token: str, examples: Sequence[tuple[Callable[..., Any], Tensors]], every: bool) -> Iterator[tuple[str, str]]:

@@ -28,7 +28,8 @@ def fallbacks() -> dict[str, int]:
 
 def small_cnn() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(1, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(4 * 16, 5))
+        nn.Conv2d(1, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(4 * 16, 5)
+    )
 
 
 def train(model: nn.Module, call: nn.Module, device: str, steps: int) -> list[float]:
@@ -130,6 +131,7 @@ def test_results_that_are_views(device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 def test_conjugation_that_is_a_bit_of_the_tensor(device: str) -> None:
     """Of a result, and of an input, also one that is written."""
+
     def function(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = torch.conj(z * 2)
         z.add_(1j)
@@ -145,6 +147,7 @@ def test_conjugation_that_is_a_bit_of_the_tensor(device: str) -> None:
 
 def test_random_numbers_are_the_devices() -> None:
     """One seed, one stream: on the lazy device, and compiled for tensors of either device."""
+
     def noisy(x: torch.Tensor) -> torch.Tensor:
         return F.dropout(x, 0.4) + torch.rand_like(x) + torch.randn(x.shape, device=x.device)
 
@@ -254,7 +257,8 @@ def _(x: torch.Tensor, height: float) -> torch.Tensor:
 
 wave.register_autograd(
     lambda ctx, gradient: (gradient * ctx.saved[0].cos() * ctx.saved[1], None),
-    setup_context=lambda ctx, inputs, output: setattr(ctx, "saved", inputs))
+    setup_context=lambda ctx, inputs, output: setattr(ctx, "saved", inputs),
+)
 
 
 @torch.library.custom_op("ftm_test::raise_by", mutates_args={"x"})
@@ -277,6 +281,7 @@ def _(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("device", DEVICES)
 def test_custom_ops(device: str) -> None:
     """Part of the program if they are made of ops with records; else between two, counted by name."""
+
     def function(x: torch.Tensor) -> torch.Tensor:
         y = wave(x * 2, 3.0)
         z = y + 1

@@ -101,6 +101,7 @@ def test_other_layouts_are_named() -> None:
 
 def test_gradients_within_a_capture() -> None:
     """They are part of it, on whatever thread PyTorch computes them: an op of theirs that is not compiled is named."""
+
     class Factors(torch.autograd.Function):
         @staticmethod
         def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
@@ -122,6 +123,7 @@ def test_gradients_within_a_capture() -> None:
 
 def test_a_capture_leaves_other_threads_their_random_numbers() -> None:
     """And takes none of theirs for its own."""
+
     def numbers() -> torch.Tensor:
         return torch.stack([torch.rand(2, device="ftm") for _ in range(400)]).cpu()
 

@@ -124,6 +124,7 @@ def test_inputs_are_written_in_place(kind: str) -> None:
 
 def test_outputs_are_tensors_of_their_own() -> None:
     """Though they are one result, or views of one, or of an input."""
+
     def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = x * 2
         return y, y.view(-1), y.detach(), x.t(), y * 1

@@ -76,7 +76,9 @@ def test_a_machine_that_computes_wrong(tmp_path: Path, capsys: pytest.CaptureFix
     source, library = tmp_path / "shim.c", tmp_path / "libshim.so"
     source.write_text(_SHIM)
     include = LIBRARY.parent / "include"
-    subprocess.run(["cc", "-shared", "-fPIC", f"-I{include}", f'-DLIBRARY="{LIBRARY}"', str(source), "-o", str(library), "-ldl"], check=True)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", f"-I{include}", f'-DLIBRARY="{LIBRARY}"', str(source), "-o", str(library), "-ldl"], check=True
+    )
     assert ftm_conformance.main([str(library), "--only", "op mm f32"]) == 1
     assert "FAILED op mm f32: DIFFERS in 1 of" in capsys.readouterr().out
     expected = tmp_path / "expected.json"

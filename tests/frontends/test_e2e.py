@@ -29,6 +29,7 @@ TESTS: dict[str, tuple[type[nn.Module], Invoker]] = {}
 
 def register_test_case(module_factory: type[nn.Module]) -> Callable[[Invoker], Invoker]:
     """As the framework's decorator: the function says which calls are made."""
+
     def register(invoke: Invoker) -> Invoker:
         TESTS[invoke.__name__] = (module_factory, invoke)
         return invoke

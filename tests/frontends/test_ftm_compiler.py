@@ -90,6 +90,7 @@ def test_every_model_by_every_way(kind: str) -> None:
 
 def test_an_exported_region_with_a_mode_and_a_device() -> None:
     """What `torch.no_grad` leaves in an exported graph is a graph of its own; its devices are not the machine's."""
+
     class Rotary(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             with torch.no_grad():
@@ -104,6 +105,7 @@ def test_an_exported_region_with_a_mode_and_a_device() -> None:
 
 def test_a_scripted_module_trains_on_the_device() -> None:
     """TorchScript's interpreter runs its loops and branches, its autograd and the device's kernels the rest."""
+
     class Looped(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -240,7 +242,9 @@ def test_complex_numbers_and_tensors_that_are_constants() -> None:
     x, z = torch.randn(2, 3), torch.randn(2, 3, dtype=torch.complex64)
     rotations = torch.polar(torch.ones(3), torch.arange(3.0)).to("ftm")
     for function, given in (
-        (lambda x: x * (2 + 1j), x), (lambda z: z - 1j, z), (lambda z: torch.where(z.real > 0, z, 1j), z),
+        (lambda x: x * (2 + 1j), x),
+        (lambda z: z - 1j, z),
+        (lambda z: torch.where(z.real > 0, z, 1j), z),
         (lambda x: x * rotations.to(x.device), x),
     ):
         if given is z:

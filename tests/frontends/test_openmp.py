@@ -41,7 +41,8 @@ print(json.dumps({"before": before, "after": after, "child": code}))
 def found(**environment: str) -> dict[str, float]:
     clean = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env={**clean, **environment}, capture_output=True, text=True, timeout=300, check=True)
+        [sys.executable, "-c", PROGRAM], env={**clean, **environment}, capture_output=True, text=True, timeout=300, check=True
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 

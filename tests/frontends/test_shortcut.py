@@ -34,6 +34,7 @@ def compiled(function: Callable[..., object], *examples: torch.Tensor) -> Callab
 
 def test_results_and_gradients(device: str) -> None:
     """Results without gradients among them, one that is not used, inputs that need none and one that gets none."""
+
     def function(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
         product = x @ y
         return product.tanh(), product.argmax(1), (x * 2).sum(0), product.detach().exp(), x * z.detach()
@@ -135,6 +136,7 @@ def test_threads(device: str) -> None:
 @pytest.mark.parametrize("kind", ("a view", "two of one", "written, with a gradient"))
 def test_what_the_wrappers_are_for(kind: str, device: str) -> None:
     """Graphs of these kinds stay with them, call after call."""
+
     def function(x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = x.exp()
         if "written" in kind:
@@ -155,6 +157,7 @@ def test_what_the_wrappers_are_for(kind: str, device: str) -> None:
 
 def test_written_inputs(device: str) -> None:
     """State that the graph reads and writes; a transposed one."""
+
     def function(x: torch.Tensor, state: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         state.mul_(2).add_(1)
         y = x.t() * state
@@ -179,6 +182,7 @@ def test_written_inputs(device: str) -> None:
 
 def test_written_inputs_that_lie_otherwise(device: str) -> None:
     """A conjugate's memory gets the conjugate of what the graph gives."""
+
     def function(x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
         state.mul_(2).add_(1j)
         return x * state.abs()

@@ -8,8 +8,39 @@ from dataclasses import dataclass
 
 from ftm_backend.isa import layout
 
-_INTERESTING = (0, 1, -1, 2, 3, 7, 8, 15, 16, 31, 63, 64, 65, 127, 128, 255, 256, 4095, 4096, 65535, 65536, 2**31 - 1, -(2**31),
-                2**31, 2**32 - 1, 2**46, 2**62, 2**63 - 1, -(2**63), -2, -64)
+_INTERESTING = (
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    8,
+    15,
+    16,
+    31,
+    63,
+    64,
+    65,
+    127,
+    128,
+    255,
+    256,
+    4095,
+    4096,
+    65535,
+    65536,
+    2**31 - 1,
+    -(2**31),
+    2**31,
+    2**32 - 1,
+    2**46,
+    2**62,
+    2**63 - 1,
+    -(2**63),
+    -2,
+    -64,
+)
 _KINDS = dict(layout.SECTIONS)
 
 
@@ -45,8 +76,13 @@ class Image:
             body += b"".join(self.sections[name])
         header = list(self.header)
         header[4] = start + len(body)
-        return layout.HEADER.pack(*(value % (1 << 64 if code == "Q" else 1 << 32) for value, code in
-                                    zip(header, layout.HEADER.format, strict=True))) + bytes(directory) + bytes(body)
+        return (
+            layout.HEADER.pack(
+                *(value % (1 << 64 if code == "Q" else 1 << 32) for value, code in zip(header, layout.HEADER.format, strict=True))
+            )
+            + bytes(directory)
+            + bytes(body)
+        )
 
 
 def _size(kind: layout.Record | str) -> int:

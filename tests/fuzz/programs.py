@@ -50,8 +50,9 @@ def compiled(rng: random.Random) -> bytes:
     arrays = {f"in{k}": p.detach().contiguous().numpy() for k, p in enumerate(recording.params)}
     arrays |= {f"out{k}": r.detach().contiguous().numpy() for k, r in enumerate(step(*tensors))}
     file = io.BytesIO()
-    np.savez(file, image=np.frombuffer(executable.image, np.uint8), inputs=len(recording.params),
-             scalars=np.array(recording.scalars), **arrays)
+    np.savez(
+        file, image=np.frombuffer(executable.image, np.uint8), inputs=len(recording.params), scalars=np.array(recording.scalars), **arrays
+    )
     return file.getvalue()
 
 
@@ -81,26 +82,43 @@ def _steps() -> tuple[Callable[[random.Random], tuple[Callable[..., tuple[torch.
 
     def reductions(rng: random.Random) -> Any:
         rows, columns = extent(rng, 400), extent(rng, 400)
-        return (lambda x: (x.sum(), x.mean(0), x.amax(1), x.argmax(1), x.argmin(0), x.logsumexp(0), F.softmax(x, 1), x.std(), x.t() * 2,
-                           x.cumsum(0))), [normal(rows + 1, columns)]
+        return (
+            lambda x: (
+                x.sum(),
+                x.mean(0),
+                x.amax(1),
+                x.argmax(1),
+                x.argmin(0),
+                x.logsumexp(0),
+                F.softmax(x, 1),
+                x.std(),
+                x.t() * 2,
+                x.cumsum(0),
+            )
+        ), [normal(rows + 1, columns)]
 
     def orders(rng: random.Random) -> Any:
         rows, columns = extent(rng, 30), extent(rng, 900)
         return (lambda x: (*torch.sort(x, dim=-1, stable=True), x.topk(1)[0], x.cumprod(1), torch.histc(x, 9, -1, 1))), [
-            normal(rows, columns)]
+            normal(rows, columns)
+        ]
 
     def rows(rng: random.Random) -> Any:
         count, width, places = extent(rng, 200), extent(rng, 60), extent(rng, 300)
+
         def step(table: torch.Tensor, index: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
             return table[index], table.index_add(0, index, x), table.index_reduce(0, index, x, "amax"), torch.cat([x, table]).flip(0)
+
         return step, [normal(count, width), torch.randint(count, (places,)), normal(places, width)]
 
     def images(rng: random.Random) -> Any:
         batch, channels, size, filters = rng.randint(1, 4), rng.randint(1, 5), rng.randint(4, 20), rng.randint(1, 9)
+
         def step(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
             w = w.detach().requires_grad_()
             h = F.max_pool2d(F.relu(F.conv2d(x, w, padding=1)), 2)
             return h.detach(), F.avg_pool2d(x, 3, 1, 1), *torch.autograd.grad(h.square().sum(), [w])
+
         return step, [normal(batch, channels, size, size), normal(filters, channels, 3, 3)]
 
     return dense, attention, product, reductions, orders, rows, images

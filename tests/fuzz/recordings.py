@@ -131,8 +131,11 @@ def _taint(step: Step, operands: list[torch.Tensor], results: list[torch.Tensor]
     """Marks storages whose values are rounded, by the step itself or by what it read."""
     tainted = not step.exact or any(_storage(t) in inexact for t in operands)
     for tensor in [*results, *(operands if step.writes else [])]:
-        large = tensor.dtype.is_floating_point and tensor.numel() and tensor.detach().abs().max().item() >= (
-            64 if tensor.element_size() == 2 else 1e5)
+        large = (
+            tensor.dtype.is_floating_point
+            and tensor.numel()
+            and tensor.detach().abs().max().item() >= (64 if tensor.element_size() == 2 else 1e5)
+        )
         if tainted or large:
             inexact.add(_storage(tensor))
 
@@ -142,8 +145,10 @@ def _overlap(operands: list[torch.Tensor]) -> bool:
     first, *others = operands
     if 0 not in first.stride() and _has_one_twice(first):
         return True
-    return any(other is not first and _storage(other) == _storage(first) and not (first.is_contiguous() and other.is_contiguous())
-               for other in others)
+    return any(
+        other is not first and _storage(other) == _storage(first) and not (first.is_contiguous() and other.is_contiguous())
+        for other in others
+    )
 
 
 def _has_one_twice(tensor: torch.Tensor) -> bool:

@@ -25,8 +25,12 @@ from sanitized import environment
 HERE = Path(__file__).resolve().parent
 FOUND = HERE.parents[1] / "build" / "fuzz"
 PROGRAMS = FOUND / "programs"  # what the compiler made for the next process
-TARGETS = {"address": ("images", "texts", "entries"), "thread": ("programs", "images", "texts"), "recorder": ("recordings",),
-           "plain": ("recordings",)}
+TARGETS = {
+    "address": ("images", "texts", "entries"),
+    "thread": ("programs", "images", "texts"),
+    "recorder": ("recordings",),
+    "plain": ("recordings",),
+}
 _SLICE = 60.0  # seconds that one process lives
 _HANGS = 60.0  # seconds for one case, of which it has computed a third: a busy machine is no hang
 _STUCK = 900.0  # seconds for one case that does not compute
@@ -43,8 +47,7 @@ def cpu_seconds(pid: int) -> float:
 
 def command(kind: str, target: str, *words: str) -> dict[str, Any]:
     """Arguments of a process that tries cases."""
-    return {"args": [sys.executable, str(HERE / "worker.py"), kind, target, *words],
-            "env": environment(kind, races=target != "programs")}
+    return {"args": [sys.executable, str(HERE / "worker.py"), kind, target, *words], "env": environment(kind, races=target != "programs")}
 
 
 def attempt(kind: str, target: str, seed: int, seconds: float) -> tuple[int, str]:
@@ -78,7 +81,10 @@ def attempt(kind: str, target: str, seed: int, seconds: float) -> tuple[int, str
     case.unlink(missing_ok=True)
     kept.with_suffix(".log").write_text(text)
     how = "takes too long" if hangs else f"status {process.returncode}"
-    return 0, f"{target}: {how}: {kept}\n  again: python {HERE / 'run.py'} --sanitizer {kind} --target {target} --replay {kept}\n{text[-6000:]}"
+    return (
+        0,
+        f"{target}: {how}: {kept}\n  again: python {HERE / 'run.py'} --sanitizer {kind} --target {target} --replay {kept}\n{text[-6000:]}",
+    )
 
 
 def main() -> int:
@@ -87,8 +93,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="for all targets together (default 60)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="default: the time")
     parser.add_argument("--sanitizer", choices=TARGETS, default="address", help="default: address, and undefined behaviour")
-    parser.add_argument("--target", choices=sorted({target for targets in TARGETS.values() for target in targets}), action="append",
-                        help="default: all of the sanitizer's")
+    parser.add_argument(
+        "--target",
+        choices=sorted({target for targets in TARGETS.values() for target in targets}),
+        action="append",
+        help="default: all of the sanitizer's",
+    )
     parser.add_argument("--replay", metavar="CASE", help="try one case that was kept")
     given = parser.parse_args()
     kind, targets = given.sanitizer, given.target or TARGETS[given.sanitizer]

@@ -22,14 +22,18 @@ def environment(kind: str, races: bool = False) -> dict[str, str]:
     if kind == "plain":
         return dict(os.environ)
     packages = [str(_RECORDER)] if kind == "recorder" else []
-    runtimes = [subprocess.run([os.environ.get("CXX", "g++"), f"-print-file-name={name}"], capture_output=True, text=True,
-                               check=True).stdout.strip() for name in _LIBRARIES[kind]]
+    runtimes = [
+        subprocess.run(
+            [os.environ.get("CXX", "g++"), f"-print-file-name={name}"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for name in _LIBRARIES[kind]
+    ]
     return os.environ | {
         "LD_PRELOAD": " ".join(runtimes),
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:handle_abort=1",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
         "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1"
-                        + (f":print_suppressions=0:suppressions={_RACES}" if races else ""),
+        + (f":print_suppressions=0:suppressions={_RACES}" if races else ""),
         "PYTHONMALLOC": "malloc",
         "OPENBLAS_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join([*packages, *filter(None, [os.environ.get("PYTHONPATH")])]),

@@ -53,8 +53,15 @@ class Runner:
 
     def __init__(self, kind: str) -> None:
         self.machines = [
-            Machine(cores=cores, checked=checked, library=sanitized(kind), am_bytes=_SCRATCHPAD, sm_bytes=_SCRATCHPAD,
-                    gsm_bytes=_SCRATCHPAD, instructions=_INSTRUCTIONS)
+            Machine(
+                cores=cores,
+                checked=checked,
+                library=sanitized(kind),
+                am_bytes=_SCRATCHPAD,
+                sm_bytes=_SCRATCHPAD,
+                gsm_bytes=_SCRATCHPAD,
+                instructions=_INSTRUCTIONS,
+            )
             for cores, checked in _MACHINES[kind]
         ]
 
@@ -141,8 +148,13 @@ def recording_target(kind: str) -> tuple[Callable[[random.Random], bytes], Calla
     return recordings.make, recordings.attempt
 
 
-TARGETS = {"images": image_target, "texts": text_target, "entries": entry_target, "programs": program_target,
-           "recordings": recording_target}
+TARGETS = {
+    "images": image_target,
+    "texts": text_target,
+    "entries": entry_target,
+    "programs": program_target,
+    "recordings": recording_target,
+}
 
 
 def main(words: list[str]) -> int:

@@ -10,10 +10,21 @@ SIZES = {"f64": 8, "f32": 4}
 
 def _program(m: int, n: int, k: int, dtype: str, transposed: bool, tiles: list[str], code: list[str]) -> str:
     b = f"{n}x{k}" if transposed else f"{k}x{n}"
-    return "\n".join([
-        "@program gemm, m7032", f"@in a0, {dtype}, {m}x{k}", f"@in b0, {dtype}, {b}", f"@out c0, {dtype}, {m}x{n}",
-        "@func main", *tiles, *code, "@ret",
-    ]) + "\n"
+    return (
+        "\n".join(
+            [
+                "@program gemm, m7032",
+                f"@in a0, {dtype}, {m}x{k}",
+                f"@in b0, {dtype}, {b}",
+                f"@out c0, {dtype}, {m}x{n}",
+                "@func main",
+                *tiles,
+                *code,
+                "@ret",
+            ]
+        )
+        + "\n"
+    )
 
 
 def _tiles(dtype: str, *rows: tuple[str, str, int, int, int]) -> list[str]:
@@ -27,16 +38,27 @@ def _tiles(dtype: str, *rows: tuple[str, str, int, int, int]) -> list[str]:
 
 
 def panel(
-    m: int, n: int, k: int, *, cores: int = 1, ka: int = 512, ma: int, mc: int, nc: int, buffers: int = 3,
-    dtype: str = "f64", transposed: bool = False,
+    m: int,
+    n: int,
+    k: int,
+    *,
+    cores: int = 1,
+    ka: int = 512,
+    ma: int,
+    mc: int,
+    nc: int,
+    buffers: int = 3,
+    dtype: str = "f64",
+    transposed: bool = False,
 ) -> str:
     """C += A B with panels of ``ma`` x ``ka`` of A in GSM, B in two buffers, C in ``buffers``; cores share N.
 
     transposed: B is held as N x K.
     """
     depth = ma // mc
-    tiles = _tiles(dtype, ("G", "gsm", mc, ka, depth), ("B", "am", nc if transposed else ka, ka if transposed else nc, 2),
-                   ("C", "am", mc, nc, buffers))
+    tiles = _tiles(
+        dtype, ("G", "gsm", mc, ka, depth), ("B", "am", nc if transposed else ka, ka if transposed else nc, 2), ("C", "am", mc, nc, buffers)
+    )
     code = ["SCID r1", f"SMUL r1, {n // cores * (k if transposed else 1)}, r2", f"SMUL r1, {n // cores}, r3"]
     code += [f"SEQ r1, {core}, r{10 + core}" for core in range(cores)]
     for k0 in range(0, k, ka):
@@ -101,8 +123,7 @@ def streamed(m: int, n: int, k: int, *, cores: int = 1, ka: int, mc: int, dtype:
 
     def load(step: int) -> list[str]:
         i, k0 = blocks[step]
-        return [f"DLD a0[r2+{i * k + k0}], {mc}@{k} | {ka}@1, G[r5+{step % 2}]",
-                f"DLD b0[{k0 * n}], {ka}@{n} | {n}@1, B[{step % 2}]"]
+        return [f"DLD a0[r2+{i * k + k0}], {mc}@{k} | {ka}@1, G[r5+{step % 2}]", f"DLD b0[{k0 * n}], {ka}@{n} | {n}@1, B[{step % 2}]"]
 
     code += load(0)
     for step, (i, k0) in enumerate(blocks):
@@ -122,12 +143,20 @@ def tall(m: int, n: int, k: int, *, cores: int = 1, mc: int, dtype: str = "f32")
     code = ["SCID r1", f"SMUL r1, {rows * k}, r2", f"SMUL r1, {rows * n}, r3", f"DLD b0[0], {k}@{n} | {n}@1, B"]
 
     def load(step: int) -> list[str]:
-        return [f"DWAIT C[{step % 3}]", f"DLD a0[r2+{step * mc * k}], {mc}@{k} | {k}@1, A[{step % 2}]",
-                f"DLD c0[r3+{step * mc * n}], {mc}@{n} | {n}@1, C[{step % 3}]"]
+        return [
+            f"DWAIT C[{step % 3}]",
+            f"DLD a0[r2+{step * mc * k}], {mc}@{k} | {k}@1, A[{step % 2}]",
+            f"DLD c0[r3+{step * mc * n}], {mc}@{n} | {n}@1, C[{step % 3}]",
+        ]
 
     code += load(0)
     for step in range(rows // mc):
         code += load(step + 1) if step + 1 < rows // mc else []
-        code += [f"DWAIT A[{step % 2}]", "DWAIT B", f"DWAIT C[{step % 3}]", f"MM.ACC A[{step % 2}], B, C[{step % 3}]",
-                 f"DST C[{step % 3}], c0[r3+{step * mc * n}], {mc}@{n} | {n}@1"]
+        code += [
+            f"DWAIT A[{step % 2}]",
+            "DWAIT B",
+            f"DWAIT C[{step % 3}]",
+            f"MM.ACC A[{step % 2}], B, C[{step % 3}]",
+            f"DST C[{step % 3}], c0[r3+{step * mc * n}], {mc}@{n} | {n}@1",
+        ]
     return _program(m, n, k, dtype, False, tiles, code)

@@ -15,8 +15,10 @@ PER_BYTE = M7032.clock_hz / M7032.core_bandwidth
 
 def program(body: str, tiles: str = "", elements: int = 1 << 20) -> str:
     declared = tiles or "  @tile X, am, f32, 64x64, 2, 0\n  @tile Y, am, f32, 64x64, 2, 32768\n"
-    return (f"@program t, m7032\n@in b0, f32, {elements}\n@in i0, i64, 64\n@scalar s0, i64\n@out o0, f32, {elements}\n"
-            f"@func main\n{declared}{body}@ret\n")
+    return (
+        f"@program t, m7032\n@in b0, f32, {elements}\n@in i0, i64, 64\n@scalar s0, i64\n@out o0, f32, {elements}\n"
+        f"@func main\n{declared}{body}@ret\n"
+    )
 
 
 def run(body: str, machine=QUIET, cores: int = 1, **options):
@@ -46,14 +48,17 @@ def test_a_core_that_copies_itself_does_not_overlap():
     assert run(load + work, machine).cycles == pytest.approx(run(load, machine).cycles + run(work, machine).cycles)
 
 
-@pytest.mark.parametrize(("rows", "columns", "bytes_", "ddr"), [
-    ([(4, 64)], [(64, 1)], 1024, 1024),          # one contiguous run
-    ([(4, 100)], [(64, 1)], 1024, 1024),         # four runs of 256 bytes
-    ([(4, 100)], [(10, 1)], 160, 512),           # short runs cost a granule each
-    ([(4, 0)], [(64, 1)], 1024, 256),            # a repeated row is read once
-    ([(0, 1)], [(64, 1)], 0, 0),
-    ([(1, 1)], [(1, 1)], 4, 128),
-])
+@pytest.mark.parametrize(
+    ("rows", "columns", "bytes_", "ddr"),
+    [
+        ([(4, 64)], [(64, 1)], 1024, 1024),  # one contiguous run
+        ([(4, 100)], [(64, 1)], 1024, 1024),  # four runs of 256 bytes
+        ([(4, 100)], [(10, 1)], 160, 512),  # short runs cost a granule each
+        ([(4, 0)], [(64, 1)], 1024, 256),  # a repeated row is read once
+        ([(0, 1)], [(64, 1)], 0, 0),
+        ([(1, 1)], [(1, 1)], 4, 128),
+    ],
+)
 def test_bytes_of_a_transfer(rows, columns, bytes_, ddr):
     moved = transfer(M7032, 4, rows, columns)
     assert (moved.bytes, moved.ddr_bytes, moved.element_cycles) == (bytes_, ddr, 0.0)
@@ -75,10 +80,19 @@ def test_order_time():
 
 
 def test_order_instructions_set_extents():
-    tiles = "".join(f"  @tile {name}, am, {dtype}, {shape}, 1, {at}\n" for name, dtype, shape, at in (
-        ("A", "i64", "2x32", 0), ("B", "i64", "2x64", 512), ("F", "i64", "2x8", 1536), ("C", "i64", "2x1", 2048)))
-    body = ("    DLD i0[0], 2@32 | 32@1, A\n    DWAIT A\n    @map 2 x 1 -> C:v0\n      VMOV.I64 0, v0\n    @endmap\n"
-            "    SCAN.ADD A, C, A\n    SORT A, A\n    SORT A, F\n    MERGE A, F, B\n    SORT B, B\n")
+    tiles = "".join(
+        f"  @tile {name}, am, {dtype}, {shape}, 1, {at}\n"
+        for name, dtype, shape, at in (
+            ("A", "i64", "2x32", 0),
+            ("B", "i64", "2x64", 512),
+            ("F", "i64", "2x8", 1536),
+            ("C", "i64", "2x1", 2048),
+        )
+    )
+    body = (
+        "    DLD i0[0], 2@32 | 32@1, A\n    DWAIT A\n    @map 2 x 1 -> C:v0\n      VMOV.I64 0, v0\n    @endmap\n"
+        "    SCAN.ADD A, C, A\n    SORT A, A\n    SORT A, F\n    MERGE A, F, B\n    SORT B, B\n"
+    )
     profile = cycles.model(program(body, tiles), machine=QUIET, cores=1)
     body = body.replace("SORT B, B", "SORT B, F")
     assert cycles.model(program(body, tiles), machine=QUIET, cores=1).cycles < profile.cycles
@@ -137,7 +151,7 @@ def test_phases_last_as_long_as_their_slowest_core():
 
 def test_gsm_tiles_keep_their_extents_across_cores():
     tiles = "  @tile G, gsm, f32, 64x64, 1, 0\n  @tile C, am, f32, 64x64, 1, 0\n"
-    body = ("    SCID r1\n  [r1] SBR BB_e\n    DLD b0[0], 64@64 | 64@1, G\n  BB_e:\n    BARRIER\n    MM G, G, C\n")
+    body = "    SCID r1\n  [r1] SBR BB_e\n    DLD b0[0], 64@64 | 64@1, G\n  BB_e:\n    BARRIER\n    MM G, G, C\n"
     assert cycles.model(program(body, tiles), machine=QUIET, cores=2).flops == 2 * 2 * 64**3
 
 
@@ -211,8 +225,10 @@ def test_a_loop_of_ten_million_steps_takes_no_time():
 
 
 def test_loops_that_jumping_cannot_follow_are_walked():
-    body = ("    SMOV 0, r1\n  LOOP_main_0: 1, 100\n    SREM r1, 7, r2\n    SADD r2, 1, r2\n    DLD b0[0], 1@1 | r2@1, X\n"
-            "    DWAIT X\n    SADD r1, 1, r1\n    SNE r1, 100, r3\n  [r3] SBR LOOP_main_0\n")
+    body = (
+        "    SMOV 0, r1\n  LOOP_main_0: 1, 100\n    SREM r1, 7, r2\n    SADD r2, 1, r2\n    DLD b0[0], 1@1 | r2@1, X\n"
+        "    DWAIT X\n    SADD r1, 1, r1\n    SNE r1, 100, r3\n  [r3] SBR LOOP_main_0\n"
+    )
     assert run(body).cycles == pytest.approx(run(body, extrapolate=False).cycles)
 
 
@@ -240,9 +256,11 @@ def test_loops_that_differ_in_the_middle(low, high):
 
 
 def test_leaving_a_loop_in_the_middle():
-    body = ("    SMOV 0, r1\n  LOOP_main_0: 1, 1000\n    SLE 700, r1, r2\n  [r2] SBR BB_out\n    DLD b0[r1], 1@1 | 8@1, X\n"
-            "    DWAIT X\n    SADD r1, 1, r1\n    SLT r1, 1000, r3\n  [r3] SBR LOOP_main_0\n  BB_out:\n    BARRIER\n"
-            "    DLD b0[r1], 1@1 | 64@1, X\n")
+    body = (
+        "    SMOV 0, r1\n  LOOP_main_0: 1, 1000\n    SLE 700, r1, r2\n  [r2] SBR BB_out\n    DLD b0[r1], 1@1 | 8@1, X\n"
+        "    DWAIT X\n    SADD r1, 1, r1\n    SLT r1, 1000, r3\n  [r3] SBR LOOP_main_0\n  BB_out:\n    BARRIER\n"
+        "    DLD b0[r1], 1@1 | 64@1, X\n"
+    )
     quick, slow = (run(body, extrapolate=e) for e in (True, False))
     assert quick.cycles == pytest.approx(slow.cycles, rel=1e-9)
     assert quick.dma_bytes == slow.dma_bytes
@@ -267,7 +285,8 @@ def test_scalars_and_loaded_integers_steer():
 def test_kernels_are_accounted_apart():
     text = program("    @call f\n    @call f\n    @call g\n") + (
         "@func f\n  @tile X, am, f32, 64x64, 1, 0\n    DLD b0[0], 64@64 | 64@1, X\n    DWAIT X\n@ret\n"
-        "@func g\n  @tile X, am, f32, 64x64, 1, 0\n    @map 64 x 64 -> X:v0\n      VMOV.F32 1.0, v0\n    @endmap\n@ret\n")
+        "@func g\n  @tile X, am, f32, 64x64, 1, 0\n    @map 64 x 64 -> X:v0\n      VMOV.F32 1.0, v0\n    @endmap\n@ret\n"
+    )
     profile = cycles.model(text, machine="m7032", cores=1)
     kernels = {k.name: k for k in profile.kernels}
     assert kernels["f"].calls == 2 and kernels["f"].dma_bytes == 2 * 16384 and kernels["f"].bound == "DMA"

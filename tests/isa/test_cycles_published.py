@@ -51,12 +51,15 @@ def test_dot_micro_kernel(k, published):
 # --- fitted ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("text", "cores", "published", "tolerance"), [
-    pytest.param(lambda: gemm.tall(65536, 16, 16, mc=1024), 1, 10, 1.5, id="fp32 N=K=16, 1 core"),
-    pytest.param(lambda: gemm.tall(65536, 96, 96, mc=256), 1, 67, 4, id="fp32 N=K=96, 1 core"),
-    pytest.param(lambda: gemm.streamed(20480, 96, 20480, ka=256, mc=320), 1, 95, 3, id="fp32 M=K=20480, 1 core"),
-    pytest.param(lambda: gemm.streamed(20480, 96, 20480, cores=8, ka=64, mc=1280), 8, 57, 4, id="fp32 M=K=20480, 8 cores"),
-])
+@pytest.mark.parametrize(
+    ("text", "cores", "published", "tolerance"),
+    [
+        pytest.param(lambda: gemm.tall(65536, 16, 16, mc=1024), 1, 10, 1.5, id="fp32 N=K=16, 1 core"),
+        pytest.param(lambda: gemm.tall(65536, 96, 96, mc=256), 1, 67, 4, id="fp32 N=K=96, 1 core"),
+        pytest.param(lambda: gemm.streamed(20480, 96, 20480, ka=256, mc=320), 1, 95, 3, id="fp32 M=K=20480, 1 core"),
+        pytest.param(lambda: gemm.streamed(20480, 96, 20480, cores=8, ka=64, mc=1280), 8, 57, 4, id="fp32 M=K=20480, 8 cores"),
+    ],
+)
 def test_fitted_rows_fp32(text, cores, published, tolerance):
     assert percent(text(), cores) == pytest.approx(published, abs=tolerance)
 

@@ -25,8 +25,21 @@ ULPS = {"VDIV": 1.0, "VSQRT": 0.0, "VRCP": 1.0, "VPOW": 12.0, "VERFC": 6.0}
 """Largest difference in units in the last place, where it is not ``MOST``."""
 MOST = 4.0
 DOMAIN = {
-    "VSIN": 1e4, "VCOS": 1e4, "VTAN": 1e4, "VASIN": 1.0, "VACOS": 1.0, "VATANH": 1.0, "VEXP": 90.0, "VEXP2": 150.0,
-    "VEXPM1": 90.0, "VSINH": 90.0, "VCOSH": 90.0, "VTANH": 20.0, "VERF": 6.0, "VERFC": 11.0, "VPOW": 30.0,
+    "VSIN": 1e4,
+    "VCOS": 1e4,
+    "VTAN": 1e4,
+    "VASIN": 1.0,
+    "VACOS": 1.0,
+    "VATANH": 1.0,
+    "VEXP": 90.0,
+    "VEXP2": 150.0,
+    "VEXPM1": 90.0,
+    "VSINH": 90.0,
+    "VCOSH": 90.0,
+    "VTANH": 20.0,
+    "VERF": 6.0,
+    "VERFC": 11.0,
+    "VPOW": 30.0,
 }
 """Magnitude up to which most samples lie; of the others up to 10,000."""
 
@@ -34,8 +47,36 @@ DOMAIN = {
 def floats(count: int, dtype: np.dtype, name: str, rng: np.random.Generator) -> np.ndarray:
     """Numbers of all sizes and signs, many within the domain, with the edges first."""
     info = np.finfo(dtype if dtype.kind == "f" else np.float32)
-    edges = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 2.0, -2.0, 3.0, 1.5, 2.5, -2.5, info.max, info.min, info.tiny,
-             -info.tiny, info.smallest_subnormal, 7 * info.smallest_subnormal, info.eps, 1 + info.eps, 1 - info.epsneg, 4.0, 8.0, 27.0, 0.84375]
+    edges = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        0.5,
+        -0.5,
+        2.0,
+        -2.0,
+        3.0,
+        1.5,
+        2.5,
+        -2.5,
+        info.max,
+        info.min,
+        info.tiny,
+        -info.tiny,
+        info.smallest_subnormal,
+        7 * info.smallest_subnormal,
+        info.eps,
+        1 + info.eps,
+        1 - info.epsneg,
+        4.0,
+        8.0,
+        27.0,
+        0.84375,
+    ]
     reach = DOMAIN.get(name, 1e4)
     uniform = rng.uniform(-reach, reach, count)
     small = rng.standard_normal(count) * 10.0 ** rng.uniform(-8, 0, count)
@@ -124,7 +165,8 @@ def test_expansion_agrees_with_its_macro(row, word):
         low = np.abs(values[0][finite]) < info.tiny * (4 / info.eps if row.name == "VDIV" else 2)
         worst = np.argmax(np.where(low, 0, apart))
         assert np.all(apart <= np.where(low, max(allowed, 2.0), allowed)), (
-            f"{np.max(np.where(low, 0, apart))} units at {[a[finite][worst] for a in arrays]}: {got[finite][worst]}, not {want[finite][worst]}")
+            f"{np.max(np.where(low, 0, apart))} units at {[a[finite][worst] for a in arrays]}: {got[finite][worst]}, not {want[finite][worst]}"
+        )
     else:
         np.testing.assert_array_equal(got, want)
 

@@ -73,12 +73,14 @@ def test_a_difference_is_named_and_fails(folder, capsys):
 
 def test_files_scalars_and_results(folder, tmp_path, capsys):
     out = tmp_path / "results"
-    status, text, _ = run(capsys, folder / "p.lan", "--in", f"b0={folder / 'b0.npy'}", "--scalar", "s0=3", "--scalar", "s1=9",
-                          "--out", out, "--cores", 2)
+    status, text, _ = run(
+        capsys, folder / "p.lan", "--in", f"b0={folder / 'b0.npy'}", "--scalar", "s0=3", "--scalar", "s1=9", "--out", out, "--cores", 2
+    )
     assert status == 0 and "o1  i64 []  10" in text
     np.testing.assert_allclose(np.load(out / "o0.npy"), np.load(folder / "b0.npy") * 3 + 1, rtol=1e-5, atol=1e-6)
-    assert run(capsys, folder / "p.lan", "--in", f"b0={folder / 'b0.npy'}", "--scalar", "s0=3", "--scalar", "s1=9", "--compare",
-               out)[0] == 0
+    assert (
+        run(capsys, folder / "p.lan", "--in", f"b0={folder / 'b0.npy'}", "--scalar", "s0=3", "--scalar", "s1=9", "--compare", out)[0] == 0
+    )
 
 
 def test_random_inputs_follow_the_seed(folder, capsys):
@@ -97,25 +99,36 @@ def test_a_fault_names_the_line(folder, capsys):
     assert status == 1 and "11" in err and "b0" in err
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    ([], "no array for input b0 (f32 [3, 100]): give --in b0=FILE.npy, or --random"),
-    (["--in", "b0"], "expected NAME=VALUE"), (["--in", "b7=x.npy"], "no 'b7'; it has b0"),
-    (["--in", "b0=missing.npy"], "missing.npy: No such file"), (["--random", "--scalar", "s1=x"], "s1 is i64, found 'x'"),
-    (["--random", "--cores", "0"], "at least one core"), (["--random", "--cores", "100000"], "at most 256"),
-    (["--random", "--seed", "-1"], "--seed -1: expected 0 or more"),
-    (["--random", "--scalar", f"s1={2**63}"], "does not fit in 64 bits"), (["--random", "--scalar", "s1=" + "9" * 5000], "(5000 characters)"), (["--random", "--compare", "nowhere"], "o0.npy does not exist"),
-    (["--profile", "--machine", "cray"], "known presets"),
-])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "no array for input b0 (f32 [3, 100]): give --in b0=FILE.npy, or --random"),
+        (["--in", "b0"], "expected NAME=VALUE"),
+        (["--in", "b7=x.npy"], "no 'b7'; it has b0"),
+        (["--in", "b0=missing.npy"], "missing.npy: No such file"),
+        (["--random", "--scalar", "s1=x"], "s1 is i64, found 'x'"),
+        (["--random", "--cores", "0"], "at least one core"),
+        (["--random", "--cores", "100000"], "at most 256"),
+        (["--random", "--seed", "-1"], "--seed -1: expected 0 or more"),
+        (["--random", "--scalar", f"s1={2**63}"], "does not fit in 64 bits"),
+        (["--random", "--scalar", "s1=" + "9" * 5000], "(5000 characters)"),
+        (["--random", "--compare", "nowhere"], "o0.npy does not exist"),
+        (["--profile", "--machine", "cray"], "known presets"),
+    ],
+)
 def test_wrong_usage(folder, capsys, words, message):
     status, _, err = run(capsys, folder / "p.lan", *words)
     assert status == 2
     assert err.startswith("ftm-run: ") and message in err
 
 
-@pytest.mark.parametrize(("array", "message"), [
-    (np.zeros((3, 100)), "input b0 is float32, the file has float64"),
-    (np.zeros((3, 99), np.float32), "has shape [3, 100], the file [3, 99]"),
-])
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros((3, 100)), "input b0 is float32, the file has float64"),
+        (np.zeros((3, 99), np.float32), "has shape [3, 100], the file [3, 99]"),
+    ],
+)
 def test_arrays_that_do_not_fit(folder, capsys, array, message):
     np.save(folder / "b0.npy", array)
     status, _, err = run(capsys, folder)
@@ -143,8 +156,10 @@ def test_a_program_that_is_no_text(folder, capsys):
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "1" + "0" * 30, "-" + "9" * 25])
-@pytest.mark.parametrize("place", ["SMOV {}, r1", "DWAIT X[{}]", "DLD b0[r1+{}], 3@100 | 100@1, X", "SMOV r{}, r1", "DLD b0[0], {}@100 | 100@1, X",
-                                   "[r{}] DWAITALL"])
+@pytest.mark.parametrize(
+    "place",
+    ["SMOV {}, r1", "DWAIT X[{}]", "DLD b0[r1+{}], 3@100 | 100@1, X", "SMOV r{}, r1", "DLD b0[0], {}@100 | 100@1, X", "[r{}] DWAITALL"],
+)
 def test_numbers_that_no_machine_has(folder, capsys, number, place):
     (folder / "p.lan").write_text(TEXT.replace("DWAIT X", place.format(number)))
     status, _, err = run(capsys, folder)
@@ -160,7 +175,10 @@ def test_arrays_that_no_memory_holds(folder, capsys):
         assert run(capsys, folder / "p.lan", "--random")[0] == 2
 
 
-@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"PK\x03\x04", b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999,), }"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x93NUMPY", b"PK\x03\x04", b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999,), }"],
+)
 def test_arrays_that_are_cut_off(folder, capsys, content):
     (folder / "b0.npy").write_bytes(content)
     status, _, err = run(capsys, folder)

@@ -30,8 +30,12 @@ def run(text: str, *arrays: np.ndarray) -> list[np.ndarray]:
 def last_map(text: str) -> tuple[tuple, list, list, list]:
     sections = read_sections(isa.assemble(text))
     record = sections["maps"][-1]
-    return (record, sections["map_inputs"][record[0] : record[0] + record[1]],
-            sections["map_outputs"][record[2] : record[2] + record[3]], sections["map_ops"][record[4] : record[4] + record[5]])
+    return (
+        record,
+        sections["map_inputs"][record[0] : record[0] + record[1]],
+        sections["map_outputs"][record[2] : record[2] + record[3]],
+        sections["map_ops"][record[4] : record[4] + record[5]],
+    )
 
 
 @pytest.fixture
@@ -73,8 +77,7 @@ def test_lines_and_labels_survive():
 
 
 def test_operands_are_operations_by_number():
-    _, _, outputs, operations = last_map(body_program(
-        "4 x 40, X:v0 -> Q:v1, Y:v0", "      VNEG.F32 v0, v1\n      VADD.F32 v1, v0, v1\n"))
+    _, _, outputs, operations = last_map(body_program("4 x 40, X:v0 -> Q:v1, Y:v0", "      VNEG.F32 v0, v1\n      VADD.F32 v1, v0, v1\n"))
     assert [operation[5:8] for operation in operations] == [(KIND["INPUT"], 1, 0), (KIND["RESULT"], 1, 0)]
     assert operations[1][8:11] == (KIND["INPUT"], 1, 0)
     assert [out[5:8] for out in outputs] == [(KIND["RESULT"], 1, 1), (KIND["INPUT"], 1, 0)]
@@ -93,12 +96,15 @@ def test_input_is_written_in_place_only_after_its_last_read(data):
     np.testing.assert_array_equal(q, data[0] * (data[0] + np.float32(1)))
 
 
-@pytest.mark.parametrize(("heading", "expected"), [
-    ("4 x 40, X:v0, Y:v1 -> X:v1, Y:v0", lambda x, y, z: (y, x, z, 0 * x)),
-    ("4 x 40, X:v0, Y:v1, Z:v2 -> Z:v0, X:v1, Y:v2", lambda x, y, z: (y, z, x, 0 * x)),
-    ("4 x 40, X:v0 -> X:v0", lambda x, y, z: (x, y, z, 0 * x)),
-    ("4 x 40, X:v0 -> Y:v0, Z:v0, Q:v0", lambda x, y, z: (x, x, x, x)),
-])
+@pytest.mark.parametrize(
+    ("heading", "expected"),
+    [
+        ("4 x 40, X:v0, Y:v1 -> X:v1, Y:v0", lambda x, y, z: (y, x, z, 0 * x)),
+        ("4 x 40, X:v0, Y:v1, Z:v2 -> Z:v0, X:v1, Y:v2", lambda x, y, z: (y, z, x, 0 * x)),
+        ("4 x 40, X:v0 -> X:v0", lambda x, y, z: (x, y, z, 0 * x)),
+        ("4 x 40, X:v0 -> Y:v0, Z:v0, Q:v0", lambda x, y, z: (x, x, x, x)),
+    ],
+)
 def test_copies_and_swaps(data, heading, expected):
     for result, wanted in zip(run(body_program(heading, ""), *data), expected(*data), strict=True):
         np.testing.assert_array_equal(result, wanted)
@@ -107,8 +113,7 @@ def test_copies_and_swaps(data, heading, expected):
 def test_input_reduced_while_its_tile_is_overwritten(data):
     tile = "  @tile Q, am, f32, 4x40, 1, 12288"
     text = body_program("4 x 40, X:v0 -> X:v1, R:v0.rmax", "      VMOV.F32 7.0, v1\n")
-    text = text.replace(tile, tile + "\n  @tile R, am, f32, 4x1, 1, 20480").replace("DST Q, o3[0], 4@40 | 40@1",
-                                                                                    "DST R, o3[0], 4@40 | 1@1")
+    text = text.replace(tile, tile + "\n  @tile R, am, f32, 4x1, 1, 20480").replace("DST Q, o3[0], 4@40 | 40@1", "DST R, o3[0], 4@40 | 1@1")
     text = text.replace("@out o3, f32, 4x40", "@out o3, f32, 4x40")
     x, _, _, q = run(text, *data)
     np.testing.assert_array_equal(x, np.full_like(x, 7))

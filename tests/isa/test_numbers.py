@@ -9,8 +9,32 @@ import pytest
 from ftm_backend.instructions.types import BY_SUFFIX
 from ftm_backend.isa.numbers import to_bits
 
-SPECIAL = [0.0, -0.0, 1.0, -1.5, 1e-45, 7e-46, 1e-40, 3.4028235e38, 3.4028236e38, 1e39, -1e39, 65504.0, 65519.9, 65520.0,
-           5.96e-8, 2.98e-8, 2.99e-8, math.inf, -math.inf, math.pi, 1 / 3, 2.0**-133, 2.0**-134, 1.5 * 2.0**-134]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.5,
+    1e-45,
+    7e-46,
+    1e-40,
+    3.4028235e38,
+    3.4028236e38,
+    1e39,
+    -1e39,
+    65504.0,
+    65519.9,
+    65520.0,
+    5.96e-8,
+    2.98e-8,
+    2.99e-8,
+    math.inf,
+    -math.inf,
+    math.pi,
+    1 / 3,
+    2.0**-133,
+    2.0**-134,
+    1.5 * 2.0**-134,
+]
 
 
 def numbers():
@@ -50,10 +74,19 @@ def test_nan_is_nan_in_every_float_type():
     assert np.isnan(np.uint32(to_bits(math.nan, BY_SUFFIX["F32"])).view(np.float32))
 
 
-@pytest.mark.parametrize(("value", "suffix", "bits"), [
-    (-1, "I8", 0xFF), (255, "I8", 0xFF), (255, "U8", 255), (-128, "I8", 0x80), (0xFFFFFFFF, "I32", 0xFFFFFFFF),
-    (-(2**63), "I64", 1 << 63), (1, "B1", 1), (3, "F32", 0x40400000),
-])
+@pytest.mark.parametrize(
+    ("value", "suffix", "bits"),
+    [
+        (-1, "I8", 0xFF),
+        (255, "I8", 0xFF),
+        (255, "U8", 255),
+        (-128, "I8", 0x80),
+        (0xFFFFFFFF, "I32", 0xFFFFFFFF),
+        (-(2**63), "I64", 1 << 63),
+        (1, "B1", 1),
+        (3, "F32", 0x40400000),
+    ],
+)
 def test_integers(value, suffix, bits):
     assert to_bits(value, BY_SUFFIX[suffix]) == bits
 

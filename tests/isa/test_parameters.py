@@ -66,27 +66,31 @@ def test_a_window_ends_with_its_buffer() -> None:
         program.run([np.zeros(16, np.float32), np.zeros(16, np.int64)], [1.0, 13])
     with pytest.raises(MachineError, match=r"@func main, line 34: .*binds x to element -1 of b0, which has 16 elements"):
         Machine(cores=1).load(isa.assemble(TEXT.replace("SMOV 8, r2", "SMOV 7, r2"))).run(
-            [np.zeros(16, np.float32), np.zeros(16, np.int64)], [1.0, 0])
+            [np.zeros(16, np.float32), np.zeros(16, np.int64)], [1.0, 0]
+        )
 
 
-@pytest.mark.parametrize(("line", "replacement", "message"), [
-    ("    @call both, o0[0], s0", "    @call both, o0[0]", "both has 2 parameters (y, by), found 1 arguments"),
-    ("    @call both, o0[0], s0", "    @call both, b0[0], s0", "b0 is an input and cannot be written"),
-    ("    @call both, o0[0], s0", "    @call both, b1[0], s0", "b1 is i64, parameter y is f32"),
-    ("    @call both, o0[0], s0", "    @call both, o0[0], s1", "expected the name of an f64 scalar"),
-    ("    @call both, o0[0], s0", "    @call both, o0[0], 1", "expected the name of an f64 scalar"),
-    ("    @call both, o0[0], s0", "    @call both, s0, o0[0]", "is no buffer"),
-    ("    @call scaled, y[0], y[4], by, 0", "    @call scaled, y[0], y[4], by, by", "is f64"),
-    ("    DST T, y[0], 1@1 | 4@1", "    DST T, x[0], 1@1 | 4@1", "declare it `@param x, f32, out`"),
-    ("  @param y, f32, out, x", "  @param x, f32, out", "'x' is declared twice"),
-    ("  @param y, f32, out, x", "  @param y, f32, out, z", "which is no buffer parameter before it"),
-    ("  @param y, f32, out, x", "  @param y, f31, out, x", "unknown type 'f31'"),
-    ("  @param y, f32, out, x", "  @param y, f32, in", "expected `out`"),
-    ("  @scalar by, f64\n  @scalar from, i64", "  @scalar by, f32\n  @scalar from, i64", "f64 or i64"),
-    ("  @param y, f32, out\n", "  @scalar n, i64\n  @param y, f32, out\n", "buffers come before scalars"),
-    ("@func main\n", "@func main\n  @param x, f32\n", "main has no parameters"),
-    ("    SMOV 8, r2\n", "    SMOV 8, r2\n  @param x, f32\n", "parameters come first"),
-])
+@pytest.mark.parametrize(
+    ("line", "replacement", "message"),
+    [
+        ("    @call both, o0[0], s0", "    @call both, o0[0]", "both has 2 parameters (y, by), found 1 arguments"),
+        ("    @call both, o0[0], s0", "    @call both, b0[0], s0", "b0 is an input and cannot be written"),
+        ("    @call both, o0[0], s0", "    @call both, b1[0], s0", "b1 is i64, parameter y is f32"),
+        ("    @call both, o0[0], s0", "    @call both, o0[0], s1", "expected the name of an f64 scalar"),
+        ("    @call both, o0[0], s0", "    @call both, o0[0], 1", "expected the name of an f64 scalar"),
+        ("    @call both, o0[0], s0", "    @call both, s0, o0[0]", "is no buffer"),
+        ("    @call scaled, y[0], y[4], by, 0", "    @call scaled, y[0], y[4], by, by", "is f64"),
+        ("    DST T, y[0], 1@1 | 4@1", "    DST T, x[0], 1@1 | 4@1", "declare it `@param x, f32, out`"),
+        ("  @param y, f32, out, x", "  @param x, f32, out", "'x' is declared twice"),
+        ("  @param y, f32, out, x", "  @param y, f32, out, z", "which is no buffer parameter before it"),
+        ("  @param y, f32, out, x", "  @param y, f31, out, x", "unknown type 'f31'"),
+        ("  @param y, f32, out, x", "  @param y, f32, in", "expected `out`"),
+        ("  @scalar by, f64\n  @scalar from, i64", "  @scalar by, f32\n  @scalar from, i64", "f64 or i64"),
+        ("  @param y, f32, out\n", "  @scalar n, i64\n  @param y, f32, out\n", "buffers come before scalars"),
+        ("@func main\n", "@func main\n  @param x, f32\n", "main has no parameters"),
+        ("    SMOV 8, r2\n", "    SMOV 8, r2\n  @param x, f32\n", "parameters come first"),
+    ],
+)
 def test_refused_with_reason(line: str, replacement: str, message: str) -> None:
     assert line in TEXT
     with pytest.raises(isa.AsmError) as caught:

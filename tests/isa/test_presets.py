@@ -22,9 +22,15 @@ def test_preset_is_complete(name):
             assert value > 0, field.name
 
 
-@pytest.mark.parametrize(("name", "dtype", "cores", "gflops", "tolerance"), [
-    ("m7032", "f64", 1, 172.8, 0.1), ("mt3000", "f64", 1, 115.2, 0.1), ("mt3000", "f64", 96, 11_600, 600), ("m7002", "f32", 2, 200, 10),
-])
+@pytest.mark.parametrize(
+    ("name", "dtype", "cores", "gflops", "tolerance"),
+    [
+        ("m7032", "f64", 1, 172.8, 0.1),
+        ("mt3000", "f64", 1, 115.2, 0.1),
+        ("mt3000", "f64", 96, 11_600, 600),
+        ("m7002", "f32", 2, 200, 10),
+    ],
+)
 def test_peaks_are_the_published_ones(name, dtype, cores, gflops, tolerance):
     assert presets.load(name).peak_flops(dtype, cores) / 1e9 == pytest.approx(gflops, abs=tolerance)
 

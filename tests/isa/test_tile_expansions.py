@@ -75,8 +75,14 @@ def test_scan(operation, token, down):
         text = programs(
             f"@in b0, {token}, {rows}x{columns}\n@in b1, {carried}, {shape[0]}x{shape[1]}\n@out o0, {token}, {rows}x{columns}\n"
             f"@out o1, {carried}, {shape[0]}x{shape[1]}\n",
-            tile("X", token, rows, columns, 0) + tile("C", carried, *shape, 32768) + load("X", "b0", rows, columns) + load("C", "b1", *shape)
-            + f"    SCAN.{operation}{'.DOWN' if down else ''} X, C, X\n" + store("X", "o0", rows, columns) + store("C", "o1", *shape))
+            tile("X", token, rows, columns, 0)
+            + tile("C", carried, *shape, 32768)
+            + load("X", "b0", rows, columns)
+            + load("C", "b1", *shape)
+            + f"    SCAN.{operation}{'.DOWN' if down else ''} X, C, X\n"
+            + store("X", "o0", rows, columns)
+            + store("C", "o1", *shape),
+        )
         want = run_text(MACHINE, text, [x, carry])
         y, left = np.empty_like(x), carry.ravel().copy()
         BY_NAME["SCAN"].macro.function(unit(carried), operation, x, left, y, down)
@@ -91,9 +97,14 @@ def test_scan(operation, token, down):
 @pytest.mark.parametrize(("columns", "kept"), [(1, 1), (7, 7), (16, 16), (33, 33), (100, 100), (300, 5), (300, 40), (64, 1), (257, 256)])
 def test_sort(columns, kept):
     x = np.concatenate([numbers("i64", 2, columns), RNG.integers(-3, 3, (1, columns)), np.full((1, columns), np.iinfo(np.int64).max)])
-    text = programs(f"@in b0, i64, 4x{columns}\n@out o0, i64, 4x{kept}\n",
-                    tile("X", "i64", 4, columns, 0) + tile("Y", "i64", 4, kept, 65536) + load("X", "b0", 4, columns)
-                    + "    SORT X, Y\n" + store("Y", "o0", 4, kept))
+    text = programs(
+        f"@in b0, i64, 4x{columns}\n@out o0, i64, 4x{kept}\n",
+        tile("X", "i64", 4, columns, 0)
+        + tile("Y", "i64", 4, kept, 65536)
+        + load("X", "b0", 4, columns)
+        + "    SORT X, Y\n"
+        + store("Y", "o0", 4, kept),
+    )
     y = np.empty((4, kept), np.int64)
     BY_NAME["SORT"].macro.function(unit("i64"), x, y)
     np.testing.assert_array_equal(y, run_text(MACHINE, text, [x])[0])
@@ -104,8 +115,14 @@ def test_merge(a, b):
     left, right = (np.sort(RNG.integers(-20, 20, (3, n))) for n in (a, b))
     text = programs(
         f"@in b0, i64, 3x{a}\n@in b1, i64, 3x{b}\n@out o0, i64, 3x{a + b}\n",
-        tile("A", "i64", 3, a, 0) + tile("B", "i64", 3, b, 8192) + tile("Y", "i64", 3, a + b, 16384) + load("A", "b0", 3, a)
-        + load("B", "b1", 3, b) + "    MERGE A, B, Y\n" + store("Y", "o0", 3, a + b))
+        tile("A", "i64", 3, a, 0)
+        + tile("B", "i64", 3, b, 8192)
+        + tile("Y", "i64", 3, a + b, 16384)
+        + load("A", "b0", 3, a)
+        + load("B", "b1", 3, b)
+        + "    MERGE A, B, Y\n"
+        + store("Y", "o0", 3, a + b),
+    )
     y = np.empty((3, a + b), np.int64)
     BY_NAME["MERGE"].macro.function(unit("i64"), left, right, y)
     np.testing.assert_array_equal(y, run_text(MACHINE, text, [left, right])[0])
@@ -115,9 +132,14 @@ def test_merge(a, b):
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (16, 16), (33, 7), (5, 130), (70, 129)])
 def test_transpose(token, rows, columns):
     x = numbers(token, rows, columns, edges=True)
-    text = programs(f"@in b0, {token}, {rows}x{columns}\n@out o0, {token}, {columns}x{rows}\n",
-                    tile("X", token, rows, columns, 0) + tile("Y", token, columns, rows, 131072) + load("X", "b0", rows, columns)
-                    + "    TRANS X, Y\n" + store("Y", "o0", columns, rows))
+    text = programs(
+        f"@in b0, {token}, {rows}x{columns}\n@out o0, {token}, {columns}x{rows}\n",
+        tile("X", token, rows, columns, 0)
+        + tile("Y", token, columns, rows, 131072)
+        + load("X", "b0", rows, columns)
+        + "    TRANS X, Y\n"
+        + store("Y", "o0", columns, rows),
+    )
     y = np.empty((columns, rows), x.dtype)
     BY_NAME["TRANS"].macro.function(unit(token), x, y)
     np.testing.assert_array_equal(y, run_text(MACHINE, text, [x])[0])
@@ -127,9 +149,14 @@ def test_transpose(token, rows, columns):
 @pytest.mark.parametrize(("rows", "columns"), [(1, 2), (16, 32), (33, 14), (5, 130)])
 def test_transpose_of_two_halves(token, rows, columns):
     x = numbers(token, rows, columns, edges=True)
-    text = programs(f"@in b0, {token}, {rows}x{columns}\n@out o0, {token}, {columns // 2}x{2 * rows}\n",
-                    tile("X", token, rows, columns, 0) + tile("Y", token, columns // 2, 2 * rows, 65536) + load("X", "b0", rows, columns)
-                    + "    TRANS.ZIP X, Y\n" + store("Y", "o0", columns // 2, 2 * rows))
+    text = programs(
+        f"@in b0, {token}, {rows}x{columns}\n@out o0, {token}, {columns // 2}x{2 * rows}\n",
+        tile("X", token, rows, columns, 0)
+        + tile("Y", token, columns // 2, 2 * rows, 65536)
+        + load("X", "b0", rows, columns)
+        + "    TRANS.ZIP X, Y\n"
+        + store("Y", "o0", columns // 2, 2 * rows),
+    )
     y = np.empty((columns // 2, 2 * rows), x.dtype)
     BY_NAME["TRANS"].macro.function(unit(token), x, y, True)
     got = run_text(MACHINE, text, [x])[0]
@@ -138,8 +165,10 @@ def test_transpose_of_two_halves(token, rows, columns):
 
 
 def test_halves_of_an_odd_number_of_columns_are_refused():
-    text = programs("@in b0, f32, 2x3\n@out o0, f32, 1x4\n", tile("X", "f32", 2, 3, 0) + tile("Y", "f32", 2, 4, 65536)
-                    + load("X", "b0", 2, 3) + "    TRANS.ZIP X, Y\n" + store("Y", "o0", 1, 4))
+    text = programs(
+        "@in b0, f32, 2x3\n@out o0, f32, 1x4\n",
+        tile("X", "f32", 2, 3, 0) + tile("Y", "f32", 2, 4, 65536) + load("X", "b0", 2, 3) + "    TRANS.ZIP X, Y\n" + store("Y", "o0", 1, 4),
+    )
     with pytest.raises(Exception, match="even number of columns, and X has 3"):
         run_text(MACHINE, text, [np.zeros((2, 3), np.float32)])
 
@@ -153,8 +182,15 @@ def test_product(token, m, n, k, transposed):
     word = "MM" + (".TB" if transposed else "") + ".ACC"
     text = programs(
         f"@in b0, {token}, {m}x{k}\n@in b1, {token}, {b.shape[0]}x{b.shape[1]}\n@in b2, {token}, {m}x{n}\n@out o0, {token}, {m}x{n}\n",
-        tile("A", token, m, k, 0) + tile("B", token, *b.shape, 65536) + tile("C", token, m, n, 131072) + load("A", "b0", m, k)
-        + load("B", "b1", *b.shape) + load("C", "b2", m, n) + f"    {word} A, B, C\n" + store("C", "o0", m, n))
+        tile("A", token, m, k, 0)
+        + tile("B", token, *b.shape, 65536)
+        + tile("C", token, m, n, 131072)
+        + load("A", "b0", m, k)
+        + load("B", "b1", *b.shape)
+        + load("C", "b2", m, n)
+        + f"    {word} A, B, C\n"
+        + store("C", "o0", m, n),
+    )
     BY_NAME["MM"].macro.function(unit(token), a, b, result := c.copy(), transposed)
     np.testing.assert_allclose(result, run_text(MACHINE, text, [a, b, c])[0], rtol=1e-4 if token == "f32" else 1e-12, atol=1e-4)
 
@@ -164,8 +200,15 @@ def test_windows():
     # 2 x 7 places of a window of 2 x 3 in an image that is 10 wide.
     text = programs(
         "@in b0, f32, 1x60\n@in b1, f32, 6x20\n@in b2, f32, 14x20\n@out o0, f32, 14x20\n",
-        tile("A", "f32", 1, 60, 0) + tile("B", "f32", 6, 20, 8192) + tile("C", "f32", 14, 20, 16384) + load("A", "b0", 1, 60)
-        + load("B", "b1", 6, 20) + load("C", "b2", 14, 20) + "    MMW.ACC A, 2@10 7@1 | 2@10 3@1, B, C\n" + store("C", "o0", 14, 20))
+        tile("A", "f32", 1, 60, 0)
+        + tile("B", "f32", 6, 20, 8192)
+        + tile("C", "f32", 14, 20, 16384)
+        + load("A", "b0", 1, 60)
+        + load("B", "b1", 6, 20)
+        + load("C", "b2", 14, 20)
+        + "    MMW.ACC A, 2@10 7@1 | 2@10 3@1, B, C\n"
+        + store("C", "o0", 14, 20),
+    )
     offsets = np.array([[(p // 7 + w // 3) * 10 + p % 7 + w % 3 for w in range(6)] for p in range(14)])
     BY_NAME["MMW"].macro.function(unit("f32"), image.ravel(), offsets, 1, b, result := c.copy())
     np.testing.assert_allclose(result, run_text(MACHINE, text, [image, b, c])[0], rtol=1e-5, atol=1e-5)
@@ -180,18 +223,29 @@ def test_scatter_with_arithmetic(token, operation):
     index = np.array([[0], [4], [2], [2], [0], [2], [1], [4], [2]])
     text = programs(
         f"@in b0, {token}, {rows}x{columns}\n@in b1, i64, {rows}x1\n@in b2, {token}, 5x{columns}\n@out o0, {token}, 5x{columns}\n",
-        tile("X", token, rows, columns, 0) + tile("I", "i64", rows, 1, 32768) + tile("A", token, 5, columns, 65536)
-        + load("A", "b2", 5, columns) + store("A", "o0", 5, columns) + load("X", "b0", rows, columns) + load("I", "b1", rows, 1)
-        + f"    DSC.{operation} X, I, o0[0], {columns} | {columns}@1\n")
+        tile("X", token, rows, columns, 0)
+        + tile("I", "i64", rows, 1, 32768)
+        + tile("A", token, 5, columns, 65536)
+        + load("A", "b2", 5, columns)
+        + store("A", "o0", 5, columns)
+        + load("X", "b0", rows, columns)
+        + load("I", "b1", rows, 1)
+        + f"    DSC.{operation} X, I, o0[0], {columns} | {columns}@1\n",
+    )
     places = index * columns + np.arange(columns)
     BY_NAME["DSC"].macro.function(unit(token), operation, x, flat := a.ravel().copy(), places)
     np.testing.assert_array_equal(flat.reshape(a.shape), run_text(MACHINE, text, [x, index, a])[0])
 
 
-@pytest.mark.parametrize(("dims", "sides"), [
-    ("5@7 7@1 | 3@35", "5@0 4@2 | 5@7 7@1"), ("4@9 3@2 | 2@1 3@36", "3@1 7@1 | 4@9 9@1"), ("9@1 | 4@9", "3@0 7@1 | 4@9 9@1"),
-    ("2@20 | 10@-1", "2@1 3@1 | 4@5 5@1"),
-])
+@pytest.mark.parametrize(
+    ("dims", "sides"),
+    [
+        ("5@7 7@1 | 3@35", "5@0 4@2 | 5@7 7@1"),
+        ("4@9 3@2 | 2@1 3@36", "3@1 7@1 | 4@9 9@1"),
+        ("9@1 | 4@9", "3@0 7@1 | 4@9 9@1"),
+        ("2@20 | 10@-1", "2@1 3@1 | 4@5 5@1"),
+    ],
+)
 def test_load_with_a_border(dims, sides):
     sizes = [[tuple(map(int, pair.split("@"))) for pair in side.split()] for side in (*dims.split("|"), *sides.split("|"))]
     (rows, columns), inside, whole = [prod(n for n, _ in side) for side in sizes[:2]], *([n for n, _ in side] for side in sizes[2:])
@@ -200,8 +254,10 @@ def test_load_with_a_border(dims, sides):
     for extent, stride in (*sizes[0], *sizes[1]):
         places = (places[..., None] + np.arange(extent) * stride).reshape(*places.shape, extent)
     a = numbers("f32", 3 * prod(inside))
-    text = programs(f"@in b0, f32, {a.size}\n@out o0, f32, {rows}x{columns}\n", tile("Y", "f32", rows, columns, 0)
-                    + f"    DLB b0[{first}], {dims}, {sides}, Y\n    DWAIT Y\n" + store("Y", "o0", rows, columns))
+    text = programs(
+        f"@in b0, f32, {a.size}\n@out o0, f32, {rows}x{columns}\n",
+        tile("Y", "f32", rows, columns, 0) + f"    DLB b0[{first}], {dims}, {sides}, Y\n    DWAIT Y\n" + store("Y", "o0", rows, columns),
+    )
     y = np.empty((rows, columns), np.float32)
     BY_NAME["DLB"].macro.function(unit("f32"), a, places.reshape(rows, columns), inside, [b for _, b in sizes[2]], whole, y)
     np.testing.assert_array_equal(y, run_text(MACHINE, text, [a])[0])
@@ -210,9 +266,14 @@ def test_load_with_a_border(dims, sides):
 
 def test_gather():
     a, index = numbers("f32", 50), RNG.integers(0, 50, (3, 21))
-    text = programs("@in b0, f32, 50\n@in b1, i64, 3x21\n@out o0, f32, 3x21\n",
-                    tile("I", "i64", 3, 21, 0) + tile("Y", "f32", 3, 21, 8192) + load("I", "b1", 3, 21)
-                    + "    @map 3 x 21, I:v0 -> Y:v1\n      VGA.F32 b0[0], v0, v1\n    @endmap\n" + store("Y", "o0", 3, 21))
+    text = programs(
+        "@in b0, f32, 50\n@in b1, i64, 3x21\n@out o0, f32, 3x21\n",
+        tile("I", "i64", 3, 21, 0)
+        + tile("Y", "f32", 3, 21, 8192)
+        + load("I", "b1", 3, 21)
+        + "    @map 3 x 21, I:v0 -> Y:v1\n      VGA.F32 b0[0], v0, v1\n    @endmap\n"
+        + store("Y", "o0", 3, 21),
+    )
     BY_NAME["VGA"].macro.function(unit("f32"), a, index, d := np.empty((3, 21), np.float32))
     np.testing.assert_array_equal(d, run_text(MACHINE, text, [a, index])[0])
 
@@ -224,6 +285,7 @@ def test_gather():
 @pytest.mark.parametrize(("m", "n", "k"), [(6, 48, 1), (6, 48, 512), (6, 64, 9), (13, 100, 64), (7, 80, 5), (200, 300, 77)])
 def test_products_are_charged_what_their_expansion_takes(machine, m, n, k):
     """The closed forms are those of the published micro-kernels; see ``test_cycles_published``."""
+
     def counted(transposed: bool) -> float:
         u = Unit(machine, "f64", costs.cost, dry=True)
         products.product(u, np.zeros((m, k)), np.zeros((n, k) if transposed else (k, n)), np.zeros((m, n)), transposed)
@@ -236,7 +298,9 @@ def test_products_are_charged_what_their_expansion_takes(machine, m, n, k):
 
 def test_windows_are_charged_what_their_expansion_takes():
     u = Unit(M7032, "f32", costs.cost, dry=True)
-    products.windows(u, np.zeros(10, np.float32), np.zeros((100, 27), np.int64), 3, np.zeros((27, 64), np.float32), np.zeros((100, 64), np.float32))
+    products.windows(
+        u, np.zeros(10, np.float32), np.zeros((100, 27), np.int64), 3, np.zeros((27, 64), np.float32), np.zeros((100, 64), np.float32)
+    )
     assert u.cycles == rules.windows_cycles(M7032, "f32", 100, 64, 3, 27)
 
 
@@ -307,13 +371,23 @@ class Watched(Unit):
         return most
 
 
-@pytest.mark.parametrize(("name", "dtype", "operands"), [
-    ("MM", "f64", ((12, 9), (9, 96), (12, 96), False)), ("MM", "f64", ((12, 40), (16, 40), (12, 16), True)),
-    ("TRANS", "f64", ((32, 32), (32, 32))), ("TRANS", "f32", ((64, 64), (64, 64))), ("TRANS", "f16", ((128, 64), (64, 128))),
-    ("TRANS", "i8", ((128, 128), (128, 128))), ("SCAN", "f64", ("LSE", (4, 64), (4,), (4, 64), False)),
-    ("SCAN", "f64", ("LSE", (4, 64), (64,), (4, 64), True)), ("SORT", "i64", ((3, 512), (3, 512))), ("SORT", "i64", ((3, 512), (3, 20))),
-    ("MERGE", "i64", ((3, 100), (3, 60), (3, 160))), ("DSC", "f64", ("MIN", (7, 90), (900,), np.arange(630).reshape(7, 90))),
-])
+@pytest.mark.parametrize(
+    ("name", "dtype", "operands"),
+    [
+        ("MM", "f64", ((12, 9), (9, 96), (12, 96), False)),
+        ("MM", "f64", ((12, 40), (16, 40), (12, 16), True)),
+        ("TRANS", "f64", ((32, 32), (32, 32))),
+        ("TRANS", "f32", ((64, 64), (64, 64))),
+        ("TRANS", "f16", ((128, 64), (64, 128))),
+        ("TRANS", "i8", ((128, 128), (128, 128))),
+        ("SCAN", "f64", ("LSE", (4, 64), (4,), (4, 64), False)),
+        ("SCAN", "f64", ("LSE", (4, 64), (64,), (4, 64), True)),
+        ("SORT", "i64", ((3, 512), (3, 512))),
+        ("SORT", "i64", ((3, 512), (3, 20))),
+        ("MERGE", "i64", ((3, 100), (3, 60), (3, 160))),
+        ("DSC", "f64", ("MIN", (7, 90), (900,), np.arange(630).reshape(7, 90))),
+    ],
+)
 def test_expansions_keep_to_the_registers(name, dtype, operands):
     u = Watched(dtype)
     BY_NAME[name].macro.function(u, *(np.zeros(o, TOKENS[dtype]) if isinstance(o, tuple) else o for o in operands))

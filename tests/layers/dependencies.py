@@ -105,8 +105,4 @@ def direct(edges: Iterable[Edge]) -> list[Edge]:
         return seen
 
     below = {a: {b for d, b in edges if d == a} for a, _ in edges}
-    return sorted(
-        (a, c)
-        for a, c in edges
-        if not any(c in reachable(b, {b}) and a not in reachable(b, {b}) for b in below[a] - {c})
-    )
+    return sorted((a, c) for a, c in edges if not any(c in reachable(b, {b}) and a not in reachable(b, {b}) for b in below[a] - {c}))

@@ -9,31 +9,43 @@ from layers import dependencies
 NAMED: dict[str, tuple[str, str]] = {
     "eager/draw_checks.cpp": (
         "what a distribution may be drawn with, looked at in each call: a trial on the CPU, as for other ops, would cost more than recording",
-        "multinomial native_dropout normal randperm"),
+        "multinomial native_dropout normal randperm",
+    ),
     "kernels/batch_norm.cpp": (
         "calls: the schema does not say that statistics are written",
-        "_native_batch_norm_legit.no_stats _native_batch_norm_legit_functional _native_batch_norm_legit_no_training"),
-    "kernels/factories.cpp": ("calls: a factory has no tensor by which a record could be found", "arange.start_out full linspace.out logspace.out"),
+        "_native_batch_norm_legit.no_stats _native_batch_norm_legit_functional _native_batch_norm_legit_no_training",
+    ),
+    "kernels/factories.cpp": (
+        "calls: a factory has no tensor by which a record could be found",
+        "arange.start_out full linspace.out logspace.out",
+    ),
     "kernels/masks.cpp": ("a call that is counted", "nonzero"),
     "kernels/observers.cpp": (
-        "calls: observers write beside two results", "_fused_moving_avg_obs_fq_helper _fused_moving_avg_obs_fq_helper_functional"),
+        "calls: observers write beside two results",
+        "_fused_moving_avg_obs_fq_helper _fused_moving_avg_obs_fq_helper_functional",
+    ),
     "kernels/random.cpp": ("calls", "normal_ uniform_"),
     "kernels/sparse.cpp": ("calls on the CPU that are counted", "_coalesce add.Tensor addmm mm mul.Tensor sparse_mask"),
     "ops/call_on_values.cpp": ("calls", "_to_copy expand zeros"),
     "ops/functional_form.cpp": (
         "ATen's functional forms of other names: an op finds its record by them",
-        "__ __i _index_put_impl_ index_put normal_ normal_functional"),
+        "__ __i _index_put_impl_ index_put normal_ normal_functional",
+    ),
     "quantized/making.cpp": ("a call that is counted", "quantize_per_channel"),
     "recorder/register_ops.cpp": (
         "prefixes of ops of other devices and layouts, which are no ops of this one and so have no record",
         "_coalesc _cudnn _efficientzerotensor _mkldnn _nested _pin_mem _quantize _sparse _to_sparse cudnn is_pinned miopen mkldnn"
-        " quantize record_stream sparse_ to_sparse"),
+        " quantize record_stream sparse_ to_sparse",
+    ),
     "run/reference.cpp": (
-        "the reference executor: results of bags that the CPU's kernel leaves out", "_embedding_bag _embedding_bag_forward_only"),
+        "the reference executor: results of bags that the CPU's kernel leaves out",
+        "_embedding_bag _embedding_bag_forward_only",
+    ),
     "run/reference_random.cpp": (
         "the reference executor: how each distribution is drawn from the generator's words, a second opinion on the records' lowerings",
         "bernoulli bernoulli.Tensor bernoulli.p cauchy exponential geometric log_normal multinomial native_dropout normal."
-        " normal_functional random random.from random.to randperm randperm.generator uniform"),
+        " normal_functional random random.from random.to randperm randperm.generator uniform",
+    ),
 }
 """Source -> (reason, the names without their namespace)."""
 

@@ -32,9 +32,16 @@ def test_asserts_only_narrow_types() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize(("text", "right"), [
-    ("x is not None", True), ("isinstance(x, int) and y is not None", True), ("x > 0", False), ("not x", False), ("x is not None or y", False),
-])
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("x is not None", True),
+        ("isinstance(x, int) and y is not None", True),
+        ("x > 0", False),
+        ("not x", False),
+        ("x is not None or y", False),
+    ],
+)
 def test_conditions_are_told_apart(text: str, right: bool) -> None:
     assert narrows(ast.parse(text, mode="eval").body) == right
 

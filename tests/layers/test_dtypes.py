@@ -33,7 +33,9 @@ WORDS = {
     *(word for facts in DTYPES.values() for word in (facts.token, facts.name, facts.torch, facts.numpy, facts.suffix) if word),
     *("bool_", "half", "double"),
 }
-CPP = re.compile(r'"(b?f16|f32|f64|[iu](?:8|16|32|64)|i1)"|(?:\bk|ScalarType::)(Double|Float|Half|BFloat16|Long|Int|Short|Char|Byte|Bool)\b')
+CPP = re.compile(
+    r'"(b?f16|f32|f64|[iu](?:8|16|32|64)|i1)"|(?:\bk|ScalarType::)(Double|Float|Half|BFloat16|Long|Int|Short|Char|Byte|Bool)\b'
+)
 
 
 def word(node: ast.expr | None) -> str | None:
@@ -81,9 +83,15 @@ def test_no_other_table_of_dtypes_in_the_recorder_or_the_machine() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("text", [
-    '_X = {"f64": 8, "f32": 4, "i64": 8, "i1": 1}', "_X = [np.float64, np.float32, np.int8, np.int64]",
-    '_X = (("f64", 7), ("f32", 6), ("bf16", 15), ("i1", 11))', '_X = {1: torch.half, 2: torch.bool, 3: torch.int8, 4: torch.int16}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '_X = {"f64": 8, "f32": 4, "i64": 8, "i1": 1}',
+        "_X = [np.float64, np.float32, np.int8, np.int64]",
+        '_X = (("f64", 7), ("f32", 6), ("bf16", 15), ("i1", 11))',
+        "_X = {1: torch.half, 2: torch.bool, 3: torch.int8, 4: torch.int16}",
+    ],
+)
 def test_a_table_is_seen(text: str, tmp_path: Path) -> None:
     path = tmp_path / "table.py"
     path.write_text(text)

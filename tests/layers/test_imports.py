@@ -15,12 +15,25 @@ ROOT = Path(__file__).parents[2]
 _BELOW = ("ftm_backend.frontend", "ftm_backend.midend", "ftm_backend.codegen")
 
 FORBIDDEN = {
-    "backend/ftm_backend/sizes": (*_BELOW, "ftm_backend.linalg", "ftm_backend.tile", "ftm_backend.instructions", "ftm_backend.isa",
-                                  "ftm_backend.machine", "ftm_backend.mlir"),
+    "backend/ftm_backend/sizes": (
+        *_BELOW,
+        "ftm_backend.linalg",
+        "ftm_backend.tile",
+        "ftm_backend.instructions",
+        "ftm_backend.isa",
+        "ftm_backend.machine",
+        "ftm_backend.mlir",
+    ),
     "backend": ("torch", "ftm_lazy"),
     "backend/ftm_backend/linalg": (*_BELOW, "ftm_backend.tile", "ftm_backend.instructions", "ftm_backend.isa", "ftm_backend.machine"),
-    "backend/ftm_backend/frontend": ("ftm_backend.midend", "ftm_backend.codegen", "ftm_backend.tile", "ftm_backend.instructions",
-                                     "ftm_backend.isa", "ftm_backend.machine"),
+    "backend/ftm_backend/frontend": (
+        "ftm_backend.midend",
+        "ftm_backend.codegen",
+        "ftm_backend.tile",
+        "ftm_backend.instructions",
+        "ftm_backend.isa",
+        "ftm_backend.machine",
+    ),
     "backend/ftm_backend/tile": (*_BELOW, "ftm_backend.isa", "ftm_backend.mlir"),
     "backend/ftm_backend/midend": ("ftm_backend.frontend", "ftm_backend.codegen", "ftm_backend.isa"),
     "backend/ftm_backend/codegen": ("ftm_backend.frontend", "ftm_backend.midend", "ftm_backend.mlir"),

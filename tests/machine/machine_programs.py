@@ -43,9 +43,19 @@ class MapProgram:
     are not adjacent.  In the body input k is vk, and output k is taken from v(100 + k).
     """
 
-    def __init__(self, rows: int, columns: int, inputs: list[tuple[str, str]], outputs: list[tuple[str, str]],
-                 body: list[str], *, pad: int = 0, scalars: tuple[str, ...] = (), buffers: tuple[str, ...] = (),
-                 space: str = "am") -> None:
+    def __init__(
+        self,
+        rows: int,
+        columns: int,
+        inputs: list[tuple[str, str]],
+        outputs: list[tuple[str, str]],
+        body: list[str],
+        *,
+        pad: int = 0,
+        scalars: tuple[str, ...] = (),
+        buffers: tuple[str, ...] = (),
+        space: str = "am",
+    ) -> None:
         header, tiles, loads, stores, reads, writes = ["@program test, host"], [], [], [], [], []
         offset = 0
         for k, (token, access) in enumerate(inputs):
@@ -68,9 +78,19 @@ class MapProgram:
             writes.append(f"Y{k}:v{100 + k}" + ("" if what == "full" else f".{what}"))
             stores.append(f"    DST Y{k}, o{k}[0], {r}@{c} | {c}@1")
         self.text = "\n".join(
-            [*header, "@func main", *tiles, *loads, "    DWAITALL",
-             f"    @map {rows} x {columns}, {', '.join(reads)} -> {', '.join(writes)}",
-             *("      " + line for line in body), "    @endmap", *stores, "@ret", ""]
+            [
+                *header,
+                "@func main",
+                *tiles,
+                *loads,
+                "    DWAITALL",
+                f"    @map {rows} x {columns}, {', '.join(reads)} -> {', '.join(writes)}",
+                *("      " + line for line in body),
+                "    @endmap",
+                *stores,
+                "@ret",
+                "",
+            ]
         )
 
     @staticmethod
@@ -82,8 +102,13 @@ class MapProgram:
         return run_text(machine, self.text, arrays, scalars)
 
 
-def run_text(machine: Any, text: str, arrays: list[np.ndarray] = [], scalars: tuple[float | int, ...] = (),  # noqa: B006
-             donate: tuple[int, ...] = ()) -> list[np.ndarray]:
+def run_text(
+    machine: Any,
+    text: str,
+    arrays: tuple[np.ndarray, ...] | list[np.ndarray] = (),
+    scalars: tuple[float | int, ...] = (),
+    donate: tuple[int, ...] = (),
+) -> list[np.ndarray]:
     """Runs a whole program text once."""
     program = machine.load(isa.assemble(text))
     return program.run([np.ascontiguousarray(a) for a in arrays], scalars, donate=donate)

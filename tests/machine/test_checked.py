@@ -29,19 +29,43 @@ def run(machine: Machine, *lines: str) -> np.ndarray:
 
 
 FAULTS = {
-    "map of a slot in flight": ([LOAD.format("X[0]"), DOUBLE], "line 10.*reads X\\[0\\] while the transfer of line 9 into X\\[0\\] is in flight"),
+    "map of a slot in flight": (
+        [LOAD.format("X[0]"), DOUBLE],
+        "line 10.*reads X\\[0\\] while the transfer of line 9 into X\\[0\\] is in flight",
+    ),
     "store of a slot in flight": ([LOAD.format("X[0]"), STORE.format("X[0]")], "line 10.*in flight.*DWAIT X\\[0\\]"),
     "waiting for another slot": ([LOAD.format("X[0]"), "DWAIT X[1]", DOUBLE], "in flight"),
-    "loading over a store": ([LOAD.format("X[0]"), "DWAIT X[0]", STORE.format("X[0]"), LOAD.format("X[0]")], "line 12.*writes X\\[0\\].*line 11 from X\\[0\\]"),
+    "loading over a store": (
+        [LOAD.format("X[0]"), "DWAIT X[0]", STORE.format("X[0]"), LOAD.format("X[0]")],
+        "line 12.*writes X\\[0\\].*line 11 from X\\[0\\]",
+    ),
     "computing over a store": ([LOAD.format("X[0]"), "DWAITALL", DOUBLE, STORE.format("Y"), DOUBLE], "writes Y"),
     "product of a slot in flight": ([LOAD.format("X[0]"), LOAD.format("Y"), "DWAIT X[0]", "MM X[0], Y, X[1]"], "reads Y"),
-    "never written": (["@map 8 x 8 -> Y:v1\nVMOV.F32 1.0, v1\n@endmap", "@map 8 x 8, X[1]:v0 -> Y:v0\n@endmap"], "takes 8x8 of X\\[1\\], whose current extents are 0x0"),
-    "more than the current extents": (["DLD b0[0], 4@8 | 8@1, X[0]", "DWAIT X[0]", DOUBLE], "takes 8x8 of X\\[0\\], whose current extents are 4x8"),
-    "storing more than was loaded": (["DLD b0[0], 4@8 | 8@1, X[0]", "DWAIT X[0]", STORE.format("X[0]")], "takes 8x8 of X\\[0\\], whose current extents are 4x8"),
-    "written over by another tile": ([LOAD.format("X[0]"), "DWAITALL", "@map 4 x 4 -> Z:v0\nVMOV.F32 1.0, v0\n@endmap", DOUBLE], "element \\(4, 0\\) of X\\[0\\], where Z has been written since"),
-    "a map output over another input": ([LOAD.format("X[0]"), "DWAITALL", "@map 4 x 4, X[0]:v0 -> Z:v0\n@endmap"], "output Z overlaps input X\\[0\\]"),
+    "never written": (
+        ["@map 8 x 8 -> Y:v1\nVMOV.F32 1.0, v1\n@endmap", "@map 8 x 8, X[1]:v0 -> Y:v0\n@endmap"],
+        "takes 8x8 of X\\[1\\], whose current extents are 0x0",
+    ),
+    "more than the current extents": (
+        ["DLD b0[0], 4@8 | 8@1, X[0]", "DWAIT X[0]", DOUBLE],
+        "takes 8x8 of X\\[0\\], whose current extents are 4x8",
+    ),
+    "storing more than was loaded": (
+        ["DLD b0[0], 4@8 | 8@1, X[0]", "DWAIT X[0]", STORE.format("X[0]")],
+        "takes 8x8 of X\\[0\\], whose current extents are 4x8",
+    ),
+    "written over by another tile": (
+        [LOAD.format("X[0]"), "DWAITALL", "@map 4 x 4 -> Z:v0\nVMOV.F32 1.0, v0\n@endmap", DOUBLE],
+        "element \\(4, 0\\) of X\\[0\\], where Z has been written since",
+    ),
+    "a map output over another input": (
+        [LOAD.format("X[0]"), "DWAITALL", "@map 4 x 4, X[0]:v0 -> Z:v0\n@endmap"],
+        "output Z overlaps input X\\[0\\]",
+    ),
     "arena never written": (["DLD t0[0], 8@8 | 8@1, X[0]"], "reads element 0 of t0, which was never written"),
-    "output never written": (["@map 8 x 8 -> Y:v1\nVMOV.F32 1.0, v1\n@endmap", INDEX, "DSC.ADD Y, I, o0[0], 8 | 8@1"], "reads element 0 of o0, which was never written"),
+    "output never written": (
+        ["@map 8 x 8 -> Y:v1\nVMOV.F32 1.0, v1\n@endmap", INDEX, "DSC.ADD Y, I, o0[0], 8 | 8@1"],
+        "reads element 0 of o0, which was never written",
+    ),
 }
 
 
@@ -56,8 +80,20 @@ def test_faults(fast, checked, name):
 
 
 def test_a_correct_program_passes(checked):
-    got = run(checked, LOAD.format("X[0]"), "DWAIT X[0]", DOUBLE, LOAD.format("X[1]"), STORE.format("Y"), "DWAIT Y",
-              "DST Y, t0[0], 8@8 | 8@1", "DWAITALL", "DLD t0[0], 8@8 | 8@1, Y", "DWAIT Y", STORE.format("Y"))
+    got = run(
+        checked,
+        LOAD.format("X[0]"),
+        "DWAIT X[0]",
+        DOUBLE,
+        LOAD.format("X[1]"),
+        STORE.format("Y"),
+        "DWAIT Y",
+        "DST Y, t0[0], 8@8 | 8@1",
+        "DWAITALL",
+        "DLD t0[0], 8@8 | 8@1, Y",
+        "DWAIT Y",
+        STORE.format("Y"),
+    )
     np.testing.assert_array_equal(got, 2 * DATA)
 
 
@@ -103,7 +139,13 @@ def test_cores_that_write_at_the_same_time_are_found():
 
 
 def test_aliased_output_holds_its_input(checked):
-    text = HEADER.replace("@out o0, f32, 8x8", "@out o0, f32, 8x8, b0") + LOAD.format("Y") + "\nDWAIT Y\n" + INDEX + "\nDSC.ADD Y, I, o0[0], 8 | 8@1\n@ret\n"
+    text = (
+        HEADER.replace("@out o0, f32, 8x8", "@out o0, f32, 8x8, b0")
+        + LOAD.format("Y")
+        + "\nDWAIT Y\n"
+        + INDEX
+        + "\nDSC.ADD Y, I, o0[0], 8 | 8@1\n@ret\n"
+    )
     np.testing.assert_array_equal(run_text(checked, text, [DATA.copy()], donate=(0,))[0], 2 * DATA)
 
 

@@ -205,7 +205,9 @@ def test_row_index_out_of_range(fast, bad):
         run_text(fast, text, [np.zeros((20, 8), np.float32), np.array([3, bad])])
 
 
-@pytest.mark.parametrize("offset, strides", [(1, "2@8 | 8@1"), (-1, "2@8 | 8@1"), (0, "2@9 | 8@1"), (3, "2@-8 | 4@1"), (0, "2@4611686018427387904 | 8@1")])
+@pytest.mark.parametrize(
+    "offset, strides", [(1, "2@8 | 8@1"), (-1, "2@8 | 8@1"), (0, "2@9 | 8@1"), (3, "2@-8 | 4@1"), (0, "2@4611686018427387904 | 8@1")]
+)
 def test_reaching_outside_is_a_fault_in_fast_mode(fast, offset, strides):
 
     text = f"""@program t, host
@@ -257,5 +259,3 @@ def test_copies_between_tiles(fast):
 @ret
 """
     np.testing.assert_array_equal(run_text(fast, text, [data])[0], data)
-
-

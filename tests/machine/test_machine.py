@@ -130,11 +130,29 @@ def test_a_thousand_barriers(pair):
 
 
 def test_scalar_arithmetic(fast):
-    cases = [("SADD", 2**63 - 1, 1, -(2**63)), ("SSUB", 3, 5, -2), ("SMUL", 2**62, 4, 0), ("SDIV", -7, 2, -4), ("SDIV", 7, 0, 0),
-             ("SDIV", -(2**63), -1, -(2**63)), ("SREM", -7, 3, 2), ("SREM", 7, -3, -2), ("SREM", 7, 0, 0), ("SMIN", -1, 2, -1),
-             ("SMAX", -1, 2, 2), ("SLT", 1, 1, 0), ("SLE", 1, 1, 1), ("SEQ", 1, 2, 0), ("SNE", 1, 2, 1), ("SAND", 12, 10, 8), ("SOR", 12, 10, 14)]
-    body = "".join(f"    {op} {a}, {b}, r{k}\n    @map 1 x 1 -> X[{k}]:v0\n      VMOV.I64 r{k}, v0\n    @endmap\n    DST X[{k}], o0[{k}], 1@1 | 1@1\n"
-                   for k, (op, a, b, _) in enumerate(cases))
+    cases = [
+        ("SADD", 2**63 - 1, 1, -(2**63)),
+        ("SSUB", 3, 5, -2),
+        ("SMUL", 2**62, 4, 0),
+        ("SDIV", -7, 2, -4),
+        ("SDIV", 7, 0, 0),
+        ("SDIV", -(2**63), -1, -(2**63)),
+        ("SREM", -7, 3, 2),
+        ("SREM", 7, -3, -2),
+        ("SREM", 7, 0, 0),
+        ("SMIN", -1, 2, -1),
+        ("SMAX", -1, 2, 2),
+        ("SLT", 1, 1, 0),
+        ("SLE", 1, 1, 1),
+        ("SEQ", 1, 2, 0),
+        ("SNE", 1, 2, 1),
+        ("SAND", 12, 10, 8),
+        ("SOR", 12, 10, 14),
+    ]
+    body = "".join(
+        f"    {op} {a}, {b}, r{k}\n    @map 1 x 1 -> X[{k}]:v0\n      VMOV.I64 r{k}, v0\n    @endmap\n    DST X[{k}], o0[{k}], 1@1 | 1@1\n"
+        for k, (op, a, b, _) in enumerate(cases)
+    )
     n = len(cases)
     text = f"@program t, host\n@out o0, i64, {n}\n@func main\n  @tile X, am, i64, 1x1, {n}, 0\n{body}@ret\n"
     np.testing.assert_array_equal(run_text(fast, text)[0], [want for *_, want in cases])
@@ -176,8 +194,13 @@ def test_recursion_is_a_fault_or_refused(fast):
 
 def test_damaged_images_are_refused(fast):
     image = isa.assemble(ADD)
-    for bad, message in [(b"", "not a program image"), (b"x" * 1000, "not a program image"), (image[:-8], "damaged"), (image[:100], "damaged"),
-                         (image[:8] + b"\xff" * 4 + image[12:], "another version")]:
+    for bad, message in [
+        (b"", "not a program image"),
+        (b"x" * 1000, "not a program image"),
+        (image[:-8], "damaged"),
+        (image[:100], "damaged"),
+        (image[:8] + b"\xff" * 4 + image[12:], "another version"),
+    ]:
         with pytest.raises(MachineError, match=message):
             fast.load(bad)
 

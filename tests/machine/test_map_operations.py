@@ -58,15 +58,18 @@ def truncated_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind == "f":
         return a / b
     wide_a, wide_b = a.astype(object), b.astype(object)
-    return np.array([0 if y == 0 else (abs(x) // abs(y)) * (1 if (x < 0) == (y < 0) else -1)
-                     for x, y in zip(wide_a, wide_b, strict=True)], dtype=object)
+    return np.array(
+        [0 if y == 0 else (abs(x) // abs(y)) * (1 if (x < 0) == (y < 0) else -1) for x, y in zip(wide_a, wide_b, strict=True)], dtype=object
+    )
 
 
 def remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind == "f":
         return np.fmod(a, b)
-    return np.array([0 if y == 0 else (abs(x) % abs(y)) * (1 if x >= 0 else -1)
-                     for x, y in zip(a.astype(object), b.astype(object), strict=True)], dtype=object)
+    return np.array(
+        [0 if y == 0 else (abs(x) % abs(y)) * (1 if x >= 0 else -1) for x, y in zip(a.astype(object), b.astype(object), strict=True)],
+        dtype=object,
+    )
 
 
 def wrapped(token: str, values: np.ndarray) -> np.ndarray:
@@ -79,17 +82,27 @@ def wrapped(token: str, values: np.ndarray) -> np.ndarray:
 
 
 BINARY = {
-    "VADD": lambda a, b: a + b, "VSUB": lambda a, b: a - b, "VMUL": lambda a, b: a * b,
-    "VDIV": truncated_divide, "VREM": remainder, "VMIN": np.minimum, "VMAX": np.maximum,
+    "VADD": lambda a, b: a + b,
+    "VSUB": lambda a, b: a - b,
+    "VMUL": lambda a, b: a * b,
+    "VDIV": truncated_divide,
+    "VREM": remainder,
+    "VMIN": np.minimum,
+    "VMAX": np.maximum,
 }
 UNARY = {"VNEG": lambda a: -a, "VABS": np.abs, "VMOV": lambda a: a}
-COMPARES = {"VCMPEQ": np.equal, "VCMPNE": np.not_equal, "VCMPLT": np.less, "VCMPLE": np.less_equal,
-            "VCMPGT": np.greater, "VCMPGE": np.greater_equal}
+COMPARES = {
+    "VCMPEQ": np.equal,
+    "VCMPNE": np.not_equal,
+    "VCMPLT": np.less,
+    "VCMPLE": np.less_equal,
+    "VCMPGT": np.greater,
+    "VCMPGE": np.greater_equal,
+}
 
 
 def run_binary(machine, name, token, result, a, b):
-    program = MapProgram(1, SIZE, [(token, "full"), (token, "full")], [(result, "full")],
-                         [f"{name}.{suffix(token)} v0, v1, v100"])
+    program = MapProgram(1, SIZE, [(token, "full"), (token, "full")], [(result, "full")], [f"{name}.{suffix(token)} v0, v1, v100"])
     return program.run(machine, [a.reshape(1, -1), b.reshape(1, -1)])[0][0]
 
 
@@ -105,7 +118,10 @@ def test_binary(fast, name, token):
     else:
         want = encode(token, BINARY[name](x, y))
     if name in ("VMIN", "VMAX"):  # which zero wins is not specified
-        got, want = np.where(decode(token, got) == 0, np.zeros_like(got), got), np.where(decode(token, want) == 0, np.zeros_like(want), want)
+        got, want = (
+            np.where(decode(token, got) == 0, np.zeros_like(got), got),
+            np.where(decode(token, want) == 0, np.zeros_like(want), want),
+        )
     same(token, got, want)
 
 
@@ -118,9 +134,15 @@ def test_scalar_operands(fast, name, token, side):
     functions = {**BINARY, "VPOW": np.power}
     constant = 3.0 if side == "register" else 1.5
     program = MapProgram(
-        3, SIZE, [(token, "full"), (token, "one" if side == "one" else "col")], [(token, "full")],
-        [f"{name}.{suffix(token)} " + {"left": "1.5, v0", "right": "v0, 1.5", "register": "v0, r5", "one": "v0, v1",
-                                       "col": "v1, v0"}[side] + ", v100"],
+        3,
+        SIZE,
+        [(token, "full"), (token, "one" if side == "one" else "col")],
+        [(token, "full")],
+        [
+            f"{name}.{suffix(token)} "
+            + {"left": "1.5, v0", "right": "v0, 1.5", "register": "v0, r5", "one": "v0, v1", "col": "v1, v0"}[side]
+            + ", v100"
+        ],
     )
     text = program.text.replace("    DWAITALL", "    SMOV 3, r5\n    DWAITALL", 1)
     x = np.tile(a, (3, 1))
@@ -131,7 +153,10 @@ def test_scalar_operands(fast, name, token, side):
     c = decode(token, stored) if side in ("one", "col") else np.asarray(constant, d.dtype)
     want = encode(token, functions[name](c, d) if side in ("left", "col") else functions[name](d, c))
     if name in ("VMIN", "VMAX"):
-        got, want = np.where(decode(token, got) == 0, np.zeros_like(got), got), np.where(decode(token, want) == 0, np.zeros_like(want), want)
+        got, want = (
+            np.where(decode(token, got) == 0, np.zeros_like(got), got),
+            np.where(decode(token, want) == 0, np.zeros_like(want), want),
+        )
     same(token, got, want, 2e-2 if name == "VPOW" and token == "bf16" else 1e-6 if name == "VPOW" else 0.0)
 
 
@@ -166,8 +191,7 @@ def test_numbers_win_over_nan(fast, name, token):
 @pytest.mark.parametrize("token", FLOATS + INTEGERS)
 def test_multiply_add(fast, token):
     a, b, c = (sample(token, k) for k in (9, 10, 11))
-    body = [f"VFMA.{suffix(token)} v0, v1, v2, v100", f"VFMA.{suffix(token)} v0, 2, v1, v101",
-            f"VFMA.{suffix(token)} 3, v0, 5, v102"]
+    body = [f"VFMA.{suffix(token)} v0, v1, v2, v100", f"VFMA.{suffix(token)} v0, 2, v1, v101", f"VFMA.{suffix(token)} 3, v0, 5, v102"]
     program = MapProgram(1, SIZE, [(token, "full")] * 3, [(token, "full")] * 3, body)
     got = program.run(fast, [v.reshape(1, -1) for v in (a, b, c)])
     x, y, z = (decode(token, v) for v in (a, b, c))
@@ -184,8 +208,13 @@ def test_multiply_add(fast, token):
 def test_bits(fast, token):
     a, b = sample(token, 12), sample(token, 13)
     s = suffix(token)
-    program = MapProgram(1, SIZE, [(token, "full")] * 2, [(token, "full")] * 4,
-                         [f"VAND.{s} v0, v1, v100", f"VOR.{s} v0, v1, v101", f"VXOR.{s} v0, v1, v102", f"VNOT.{s} v0, v103"])
+    program = MapProgram(
+        1,
+        SIZE,
+        [(token, "full")] * 2,
+        [(token, "full")] * 4,
+        [f"VAND.{s} v0, v1, v100", f"VOR.{s} v0, v1, v101", f"VXOR.{s} v0, v1, v102", f"VNOT.{s} v0, v103"],
+    )
     got = program.run(fast, [a.reshape(1, -1), b.reshape(1, -1)])
     for g, want in zip(got, (a & b, a | b, a ^ b, ~a), strict=True):
         np.testing.assert_array_equal(g[0], want)
@@ -197,8 +226,13 @@ def test_shifts(fast, token):
     bits = 8 * NUMPY[token].itemsize
     counts = np.resize(np.array([0, 1, bits - 1, bits, bits + 3 if bits < 64 else 100, 2]), SIZE).astype(NUMPY[token])
     s = suffix(token)
-    program = MapProgram(1, SIZE, [(token, "full")] * 2, [(token, "full")] * 3,
-                         [f"VSHL.{s} v0, v1, v100", f"VSHR.{s} v0, v1, v101", f"VSHRU.{s} v0, v1, v102"])
+    program = MapProgram(
+        1,
+        SIZE,
+        [(token, "full")] * 2,
+        [(token, "full")] * 3,
+        [f"VSHL.{s} v0, v1, v100", f"VSHR.{s} v0, v1, v101", f"VSHRU.{s} v0, v1, v102"],
+    )
     left, right, logical = (g[0] for g in program.run(fast, [a.reshape(1, -1), counts.reshape(1, -1)]))
     mask = (1 << bits) - 1
     for k in range(SIZE):
@@ -213,12 +247,18 @@ def test_select(fast, token):
     a, b, m = sample(token, 15), sample(token, 16), sample("i1", 17)
     s = suffix(token)
     zero = {"i1": "0"}.get(token, "0" if token in INTEGERS else "0.0")
-    program = MapProgram(1, SIZE, [(token, "full"), (token, "full"), ("i1", "full")], [(token, "full")] * 3,
-                         [f"VSEL.{s} v2, v0, v1, v100", f"VSEL.{s} v2, v0, {zero}, v101", f"VSEL.{s} v2, {zero}, v1, v102"])
+    program = MapProgram(
+        1,
+        SIZE,
+        [(token, "full"), (token, "full"), ("i1", "full")],
+        [(token, "full")] * 3,
+        [f"VSEL.{s} v2, v0, v1, v100", f"VSEL.{s} v2, v0, {zero}, v101", f"VSEL.{s} v2, {zero}, v1, v102"],
+    )
     got = program.run(fast, [v.reshape(1, -1) for v in (a, b, m)])
     for g, want in zip(got, (np.where(m, a, b), np.where(m, a, np.zeros_like(a)), np.where(m, np.zeros_like(b), b)), strict=True):
-        np.testing.assert_array_equal(g[0].view(f"u{g.itemsize}") if token != "i1" else g[0],
-                                      want.view(f"u{want.itemsize}") if token != "i1" else want)
+        np.testing.assert_array_equal(
+            g[0].view(f"u{g.itemsize}") if token != "i1" else g[0], want.view(f"u{want.itemsize}") if token != "i1" else want
+        )
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -243,8 +283,13 @@ def test_conversions(fast, source, target):
 
 def test_float_to_integer_out_of_range(fast):
     a = np.array([[np.nan, 1e30, -1e30, 3e9, -1.5]], np.float32)
-    program = MapProgram(1, 5, [("f32", "full")], [("i64", "full"), ("i32", "full"), ("u8", "full")],
-                         ["VCVT.I64.F32 v0, v100", "VCVT.I32.F32 v0, v101", "VCVT.U8.F32 v0, v102"])
+    program = MapProgram(
+        1,
+        5,
+        [("f32", "full")],
+        [("i64", "full"), ("i32", "full"), ("u8", "full")],
+        ["VCVT.I64.F32 v0, v100", "VCVT.I32.F32 v0, v101", "VCVT.U8.F32 v0, v102"],
+    )
     i64, i32, u8 = program.run(fast, [a])
     least = -(2**63)
     np.testing.assert_array_equal(i64[0], [least, least, least, 3000000000, -1])
@@ -255,9 +300,13 @@ def test_float_to_integer_out_of_range(fast):
 def test_bit_casts(fast):
     a = np.array([[1.0, -0.0, np.nan, 1e-45]], np.float32)
     h = np.array([[1.0, -2.0, 65504.0, 6e-8]], np.float16)
-    program = MapProgram(1, 4, [("f32", "full"), ("f16", "full")], [("i32", "full"), ("i16", "full"), ("bf16", "full"), ("f32", "full")],
-                         ["VBITC.I32.F32 v0, v100", "VBITC.I16.F16 v1, v101", "VBITC.BF16.F16 v1, v102",
-                          "VBITC.I32.F32 v0, v5", "VBITC.F32.I32 v5, v103"])
+    program = MapProgram(
+        1,
+        4,
+        [("f32", "full"), ("f16", "full")],
+        [("i32", "full"), ("i16", "full"), ("bf16", "full"), ("f32", "full")],
+        ["VBITC.I32.F32 v0, v100", "VBITC.I16.F16 v1, v101", "VBITC.BF16.F16 v1, v102", "VBITC.I32.F32 v0, v5", "VBITC.F32.I32 v5, v103"],
+    )
     bits, halves, brain, back = program.run(fast, [a, h])
     np.testing.assert_array_equal(bits.view(np.uint32), a.view(np.uint32))
     np.testing.assert_array_equal(halves.view(np.uint16), h.view(np.uint16))

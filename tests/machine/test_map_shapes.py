@@ -15,9 +15,14 @@ SHAPES = [(1, 1), (1, 7), (7, 1), (3, 5), (5, 67), (67, 5), (2, 1023), (3, 1025)
 def test_broadcasts(fast, rows, columns, pad):
     rng = np.random.default_rng(rows * 1000 + columns)
     x, r, c, o = (rng.standard_normal(s).astype(np.float32) for s in ((rows, columns), (1, columns), (rows, 1), (1, 1)))
-    program = MapProgram(rows, columns, [("f32", "full"), ("f32", "row"), ("f32", "col"), ("f32", "one")],
-                         [("f32", "full"), ("f32", "full")],
-                         ["VMUL.F32 v0, v1, v5", "VADD.F32 v5, v2, v6", "VSUB.F32 v6, v3, v100", "VMAX.F32 v2, v1, v101"], pad=pad)
+    program = MapProgram(
+        rows,
+        columns,
+        [("f32", "full"), ("f32", "row"), ("f32", "col"), ("f32", "one")],
+        [("f32", "full"), ("f32", "full")],
+        ["VMUL.F32 v0, v1, v5", "VADD.F32 v5, v2, v6", "VSUB.F32 v6, v3, v100", "VMAX.F32 v2, v1, v101"],
+        pad=pad,
+    )
     got = program.run(fast, [x, r, c, o])
     np.testing.assert_array_equal(got[0], x * r + c - o)
     np.testing.assert_array_equal(got[1], np.maximum(c, r))
@@ -28,12 +33,19 @@ def test_broadcasts(fast, rows, columns, pad):
 @pytest.mark.parametrize("rows, columns", [(3, 5), (40, 30), (2, 1500)])
 def test_broadcasts_of_other_widths(fast, rows, columns, token, pad):
     rng = np.random.default_rng(1)
-    encode = {"bf16": lambda v: to_bf16(v), "f16": lambda v: v.astype(np.float16)}.get(token, lambda v: (v * 10).astype(np.int64).astype(
-        np.uint8 if token == "u8" else np.int64))
+    encode = {"bf16": lambda v: to_bf16(v), "f16": lambda v: v.astype(np.float16)}.get(
+        token, lambda v: (v * 10).astype(np.int64).astype(np.uint8 if token == "u8" else np.int64)
+    )
     x, r, c, o = (encode(rng.uniform(0, 5, s).astype(np.float32)) for s in ((rows, columns), (1, columns), (rows, 1), (1, 1)))
     s = suffix(token)
-    program = MapProgram(rows, columns, [(token, "full"), (token, "row"), (token, "col"), (token, "one")], [(token, "full")],
-                         [f"VMAX.{s} v0, v1, v5", f"VMAX.{s} v5, v2, v5", f"VMAX.{s} v5, v3, v100"], pad=pad)
+    program = MapProgram(
+        rows,
+        columns,
+        [(token, "full"), (token, "row"), (token, "col"), (token, "one")],
+        [(token, "full")],
+        [f"VMAX.{s} v0, v1, v5", f"VMAX.{s} v5, v2, v5", f"VMAX.{s} v5, v3, v100"],
+        pad=pad,
+    )
     got = program.run(fast, [x, r, c, o])[0]
     np.testing.assert_array_equal(got, np.maximum(np.maximum(np.maximum(x, r), c), o))  # bf16 > 0 are ordered as their bits
 
@@ -49,8 +61,14 @@ def test_reductions(fast, rows, columns, scope, pad):
     rng = np.random.default_rng(rows + columns)
     x = rng.uniform(0.98, 1.02, (rows, columns)).astype(np.float32)
     names = list(REDUCTIONS)
-    program = MapProgram(rows, columns, [("f32", "full")], [("f32", f"{scope}{n}") for n in names],
-                         [f"VMOV.F32 v0, v{100 + k}" for k in range(len(names))], pad=pad)
+    program = MapProgram(
+        rows,
+        columns,
+        [("f32", "full")],
+        [("f32", f"{scope}{n}") for n in names],
+        [f"VMOV.F32 v0, v{100 + k}" for k in range(len(names))],
+        pad=pad,
+    )
     for name, got in zip(names, program.run(fast, [x]), strict=True):
         want = REDUCTIONS[name](x.astype(np.float64), axis=AXES[scope], keepdims=True)
         np.testing.assert_allclose(got, want.reshape(got.shape), rtol=3e-7)
@@ -61,11 +79,15 @@ def test_reductions(fast, rows, columns, scope, pad):
 def test_reductions_of_types(fast, token, scope):
     rng = np.random.default_rng(3)
     values = rng.integers(1, 4, (6, 70))
-    x = to_bf16(values.astype(np.float32)) if token == "bf16" else values.astype(
-        {"f64": "f8", "f16": "f2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1", "u8": "u1"}[token])
+    x = (
+        to_bf16(values.astype(np.float32))
+        if token == "bf16"
+        else values.astype({"f64": "f8", "f16": "f2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1", "u8": "u1"}[token])
+    )
     names = ["sum", "min", "max"]
-    program = MapProgram(6, 70, [(token, "full")], [(token, f"{scope}{n}") for n in names],
-                         [f"VMOV.{suffix(token)} v0, v{100 + k}" for k in range(3)])
+    program = MapProgram(
+        6, 70, [(token, "full")], [(token, f"{scope}{n}") for n in names], [f"VMOV.{suffix(token)} v0, v{100 + k}" for k in range(3)]
+    )
     for name, got in zip(names, program.run(fast, [x]), strict=True):
         want = REDUCTIONS[name](values, axis=AXES[scope], keepdims=True)
         if token in ("i8", "u8"):
@@ -101,8 +123,14 @@ def test_nan_comes_through_min_and_max(fast, where):
 def test_a_million_terms(fast):
     rng = np.random.default_rng(6)
     x = rng.standard_normal((1000, 1000)).astype(np.float32) + np.float32(0.5)
-    program = MapProgram(1000, 1000, [("f32", "full")], [("f32", "asum"), ("f32", "rsum"), ("f32", "csum")],
-                         ["VMOV.F32 v0, v100", "VMOV.F32 v0, v101", "VMOV.F32 v0, v102"], space="gsm")
+    program = MapProgram(
+        1000,
+        1000,
+        [("f32", "full")],
+        [("f32", "asum"), ("f32", "rsum"), ("f32", "csum")],
+        ["VMOV.F32 v0, v100", "VMOV.F32 v0, v101", "VMOV.F32 v0, v102"],
+        space="gsm",
+    )
     total, rows, columns = program.run(fast, [x])
     exact = x.astype(np.float64)
     np.testing.assert_allclose(total, exact.sum().reshape(1, 1), rtol=1e-7)
@@ -113,7 +141,9 @@ def test_a_million_terms(fast):
 @pytest.mark.parametrize("rows, columns", [(0, 5), (5, 0), (0, 0)])
 def test_nothing_reduces_to_the_identity(fast, rows, columns):
     header = "@program t, host\n" + "".join(f"@out o{k}, f32, {n}\n" for k, n in enumerate([5, 5, 1]))
-    text = header + f"""@func main
+    text = (
+        header
+        + f"""@func main
   @tile X, am, f32, 8x8, 1, 0
   @tile R, am, f32, 8x1, 1, 256
   @tile C, am, f32, 1x8, 1, 320
@@ -128,6 +158,7 @@ def test_nothing_reduces_to_the_identity(fast, rows, columns):
     DST A, o2[0], 1@1 | 1@1
 @ret
 """
+    )
     r, c, a = run_text(fast, text)
     np.testing.assert_array_equal(r[:rows], np.zeros(rows))
     np.testing.assert_array_equal(c[:columns], np.full(columns, -np.inf))
@@ -201,16 +232,27 @@ def test_updates_in_place(fast, rows, columns):
 
 
 def test_constants_fill_tiles(fast):
-    program = MapProgram(9, 130, [("f32", "full")], [("f32", "full"), ("bf16", "full"), ("i1", "full"), ("f64", "full")],
-                         ["VMOV.F32 2.5, v100", "VMOV.BF16 1.5, v101", "VMOV.B1 1, v102", "VMOV.F64 s0, v103"], scalars=("f64",))
+    program = MapProgram(
+        9,
+        130,
+        [("f32", "full")],
+        [("f32", "full"), ("bf16", "full"), ("i1", "full"), ("f64", "full")],
+        ["VMOV.F32 2.5, v100", "VMOV.BF16 1.5, v101", "VMOV.B1 1, v102", "VMOV.F64 s0, v103"],
+        scalars=("f64",),
+    )
     f, h, b, d = program.run(fast, [np.zeros((9, 130), np.float32)], (0.1,))
     assert (f == 2.5).all() and (from_bf16(h) == 1.5).all() and b.all() and (d == 0.1).all()
 
 
 def test_scalar_arguments_convert(fast):
-    program = MapProgram(2, 3, [("f32", "full")], [("f32", "full"), ("f32", "full"), ("i32", "full"), ("f16", "full")],
-                         ["VADD.F32 v0, s0, v100", "VADD.F32 v0, s1, v101", "VMOV.I32 s1, v102", "VMOV.F16 s0, v103"],
-                         scalars=("f64", "i64"))
+    program = MapProgram(
+        2,
+        3,
+        [("f32", "full")],
+        [("f32", "full"), ("f32", "full"), ("i32", "full"), ("f16", "full")],
+        ["VADD.F32 v0, s0, v100", "VADD.F32 v0, s1, v101", "VMOV.I32 s1, v102", "VMOV.F16 s0, v103"],
+        scalars=("f64", "i64"),
+    )
     f, g, i, h = program.run(fast, [np.zeros((2, 3), np.float32)], (0.1, 2**33 + 5))
     assert (f == np.float32(0.1)).all() and (g == np.float32(2**33 + 5)).all() and (i == 5).all() and (h == np.float16(0.1)).all()
 
@@ -219,8 +261,14 @@ def test_scalar_arguments_convert(fast):
 @pytest.mark.parametrize("step", ["even", "odd"])
 def test_positions_and_random_bits(fast, rows, columns, step):
     row_step = columns if step == "even" else 2 * columns + 1
-    program = MapProgram(rows, columns, [("f32", "full")], [("i64", "full"), ("i32", "full")],
-                         [f"VIDX 5, {row_step}, 1, v100", "VPHILOX v100, s0, s1, v101"], scalars=("i64", "i64"))
+    program = MapProgram(
+        rows,
+        columns,
+        [("f32", "full")],
+        [("i64", "full"), ("i32", "full")],
+        [f"VIDX 5, {row_step}, 1, v100", "VPHILOX v100, s0, s1, v101"],
+        scalars=("i64", "i64"),
+    )
     index, words = program.run(fast, [np.zeros((rows, columns), np.float32)], (123456789012345, 77))
     want = 5 + np.arange(rows)[:, None] * row_step + np.arange(columns)
     np.testing.assert_array_equal(index, want)
@@ -244,10 +292,12 @@ def philox(index: np.ndarray, seed: int, offset: int) -> np.ndarray:
 @pytest.mark.parametrize("token", ["f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "i1"])
 def test_gathers(fast, token):
     from machine.machine_programs import NUMPY
+
     rng = np.random.default_rng(9)
     table = rng.integers(0, 2 if token == "i1" else 100, 500).astype(NUMPY[token])
     index = rng.integers(-3, 490, (4, 300))
-    program = MapProgram(4, 300, [("i64", "full")], [(token, "full")], [f"VGA.{suffix(token)} b1[10], v0, v100"],
-                         buffers=(f"@in b1, {token}, 500",))
+    program = MapProgram(
+        4, 300, [("i64", "full")], [(token, "full")], [f"VGA.{suffix(token)} b1[10], v0, v100"], buffers=(f"@in b1, {token}, 500",)
+    )
     index = np.maximum(index, -10)
     np.testing.assert_array_equal(program.run(fast, [index, table])[0], table[index + 10])

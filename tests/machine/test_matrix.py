@@ -9,12 +9,24 @@ from ftm_backend.machine import MachineError
 from machine.machine_programs import NUMPY, from_bf16, run_text, to_bf16
 
 RESULT = {"f64": "f64", "f32": "f32", "bf16": "f32", "f16": "f32", "i8": "i32", "i32": "i32", "i64": "i64"}
-SIZES = [(1, 1, 1), (3, 5, 7), (14, 32, 16), (15, 33, 17), (96, 96, 64), (29, 100, 130), (1, 130, 40), (100, 1, 9), (5, 10, 600), (2, 200, 3)]
+SIZES = [
+    (1, 1, 1),
+    (3, 5, 7),
+    (14, 32, 16),
+    (15, 33, 17),
+    (96, 96, 64),
+    (29, 100, 130),
+    (1, 130, 40),
+    (100, 1, 9),
+    (5, 10, 600),
+    (2, 200, 3),
+]
 
 
 def program(token: str, m: int, n: int, k: int, suffix: str, pad: int, repeat: int = 1) -> str:
     a, b = ((k, m) if ".TA" in suffix else (m, k)), ((n, k) if ".TB" in suffix else (k, n))
-    return f"""@program t, host
+    return (
+        f"""@program t, host
 @in b0, {token}, {a[0]}x{a[1]}
 @in b1, {token}, {b[0]}x{b[1]}
 @out o0, {RESULT[token]}, {m}x{n}
@@ -26,7 +38,10 @@ def program(token: str, m: int, n: int, k: int, suffix: str, pad: int, repeat: i
     DLD b1[0], {b[0]}@{b[1]} | {b[1]}@1, B
     DWAITALL
     MM{suffix} A, B, C
-""" + f"    MM{suffix}.ACC A, B, C\n" * (repeat - 1) + f"    DST C, o0[0], {m}@{n} | {n}@1\n@ret\n"
+"""
+        + f"    MM{suffix}.ACC A, B, C\n" * (repeat - 1)
+        + f"    DST C, o0[0], {m}@{n} | {n}@1\n@ret\n"
+    )
 
 
 def operands(token, m, n, k, suffix):
@@ -108,11 +123,14 @@ def test_transposes(fast, token, rows, columns):
     np.testing.assert_array_equal(run_text(fast, text, [x])[0], x.T)
 
 
-@pytest.mark.parametrize("a, b, c, message", [
-    ("3@4 | 4@1", "3@4 | 4@1", "MM A, B, C", "do not multiply"),
-    ("4@4 | 4@1", "4@4 | 4@1", "MM A, B, D", "exceeds tile D"),
-    ("3@4 | 4@1", "4@4 | 4@1", "MM A, B, C\n    MM.ACC B, B, C", "accumulates 4x4 onto C, which holds 3x4"),
-])
+@pytest.mark.parametrize(
+    "a, b, c, message",
+    [
+        ("3@4 | 4@1", "3@4 | 4@1", "MM A, B, C", "do not multiply"),
+        ("4@4 | 4@1", "4@4 | 4@1", "MM A, B, D", "exceeds tile D"),
+        ("3@4 | 4@1", "4@4 | 4@1", "MM A, B, C\n    MM.ACC B, B, C", "accumulates 4x4 onto C, which holds 3x4"),
+    ],
+)
 def test_extents_that_do_not_fit(fast, a, b, c, message):
     text = f"""@program t, host
 @in b0, f32, 4x4
@@ -149,21 +167,30 @@ WINDOWS = """@program t, host
 """
 
 
-@pytest.mark.parametrize(("dims", "rows", "columns"), [
-    ("2@8 2@1 | 3@8 2@2", [(0, 0), (0, 1), (1, 0), (1, 1)], [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 2)]),
-    ("2@8 2@1 | 3@-8 2@-2", [(0, 0), (0, 1), (1, 0), (1, 1)], [(2, 2), (2, 0), (1, 2), (1, 0), (0, 2), (0, 0)]),
-    ("4@-1 | 3@8 2@0", [(0, 3), (0, 2), (0, 1), (0, 0)], [(0, 0), (0, 0), (1, 0), (1, 0), (2, 0), (2, 0)]),
-])
+@pytest.mark.parametrize(
+    ("dims", "rows", "columns"),
+    [
+        ("2@8 2@1 | 3@8 2@2", [(0, 0), (0, 1), (1, 0), (1, 1)], [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 2)]),
+        ("2@8 2@1 | 3@-8 2@-2", [(0, 0), (0, 1), (1, 0), (1, 1)], [(2, 2), (2, 0), (1, 2), (1, 0), (0, 2), (0, 0)]),
+        ("4@-1 | 3@8 2@0", [(0, 3), (0, 2), (0, 1), (0, 0)], [(0, 0), (0, 0), (1, 0), (1, 0), (2, 0), (2, 0)]),
+    ],
+)
 def test_windows_are_read_where_they_lie(checked, dims, rows, columns):
     a, b = np.arange(24, dtype=np.float32).reshape(4, 6), np.arange(12, dtype=np.float32).reshape(6, 2) - 5
     windows = np.array([[a[i + k, j + l] for k, l in columns] for i, j in rows])
     np.testing.assert_array_equal(run_text(checked, WINDOWS.format(dims=dims), [a, b])[0], windows @ b)
 
 
-@pytest.mark.parametrize(("dims", "message"), [
-    ("3@8 | 6@2", "current extents"), ("4@8 | 6@16", "reach element"), ("5@1 | 6@1", "exceed tile C"), ("4@8 | 5@1", "do not multiply"),
-    ("4@8 | 7@1", "more columns than B has rows"),
-])
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ("3@8 | 6@2", "current extents"),
+        ("4@8 | 6@16", "reach element"),
+        ("5@1 | 6@1", "exceed tile C"),
+        ("4@8 | 5@1", "do not multiply"),
+        ("4@8 | 7@1", "more columns than B has rows"),
+    ],
+)
 def test_windows_outside_are_faults(checked, dims, message):
     a, b = np.zeros((4, 6), np.float32), np.zeros((6, 2), np.float32)
     with pytest.raises(MachineError, match=message):

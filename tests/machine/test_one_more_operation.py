@@ -14,10 +14,10 @@ from ftm_backend.instructions import table
 from ftm_backend.isa import header
 
 PACKAGE = Path(ftm_backend.__file__).parent
-ROW = '''
+ROW = """
     operation("VHYPOT", _FAMILY, "ab", "Length of the vector (a, b).", "d = sqrt(a^2 + b^2)", FLOATS, FMA,
               example("VHYPOT.F64 v0, v1, v9", ("F64", [5, 13]), ("F64", [3, 5]), ("F64", [4, 12])), elements="math.hypot"),
-'''
+"""
 KERNEL = """
 template <> struct Function<Op::Hypot> : Present {
   FTM_INLINE_MEMBER float of(float a, float b) { return __builtin_hypotf(a, b); }
@@ -64,7 +64,13 @@ def test_a_row_and_a_kernel_make_an_operation(tmp_path: Path) -> None:
     insert(copy / "instructions" / "families" / "map_arithmetic.py", '    operation("VCOPYSIGN"', ROW)
     insert(copy / "machine" / "src" / "kernels" / "math.h", "template <Op op>\nvoid put_function(", KERNEL)
     done = subprocess.run(
-        [sys.executable, "-c", RUN], env=os.environ | {"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+        [sys.executable, "-c", RUN],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -22,8 +22,10 @@ def scan_program(token: str, op: str, rows: int, columns: int, start: str, down:
     for at, count in ((0, first), (first, length - first)):
         block = f"{count}@{columns} | {columns}@1" if down else f"{rows}@{columns} | {count}@1"
         offset = at * (columns if down else 1)
-        steps.append(f"    DLD b0[{offset}], {block}, X\n    DWAITALL\n    SCAN.{op}{'.DOWN' if down else ''} X, C, {place}\n"
-                     f"    DST {place}, o0[{offset}], {block}\n    DWAITALL\n")
+        steps.append(
+            f"    DLD b0[{offset}], {block}, X\n    DWAITALL\n    SCAN.{op}{'.DOWN' if down else ''} X, C, {place}\n"
+            f"    DST {place}, o0[{offset}], {block}\n    DWAITALL\n"
+        )
     size = CARRY[token]
     return f"""@program t, host
 @in b0, {token}, {rows}x{columns}
@@ -164,13 +166,16 @@ def test_merges(fast, checked, kind, a, b):
         np.testing.assert_array_equal(got, np.sort(np.concatenate([x[:, :a], y[:, :b]], 1), 1))
 
 
-@pytest.mark.parametrize("line, replacement, message", [
-    ("MERGE A, B, Y", "MERGE A, B, A", "Y must not be A or B"),
-    ("MERGE A, B, Y", "SCAN A, B, Y", "needs to know what it does"),
-    ("MERGE A, B, Y", "SCAN.LSE A, B, Y", "SCAN.LSE takes floats"),
-    ("MERGE A, B, Y", "SCAN.ADD A, A, Y", "the carry must not be X or Y"),
-    ("am, i64", "am, i32", "takes tiles of i64"),
-])
+@pytest.mark.parametrize(
+    "line, replacement, message",
+    [
+        ("MERGE A, B, Y", "MERGE A, B, A", "Y must not be A or B"),
+        ("MERGE A, B, Y", "SCAN A, B, Y", "needs to know what it does"),
+        ("MERGE A, B, Y", "SCAN.LSE A, B, Y", "SCAN.LSE takes floats"),
+        ("MERGE A, B, Y", "SCAN.ADD A, A, Y", "the carry must not be X or Y"),
+        ("am, i64", "am, i32", "takes tiles of i64"),
+    ],
+)
 def test_what_the_assembler_refuses(line, replacement, message):
     from ftm_backend import isa
 

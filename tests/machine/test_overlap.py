@@ -30,15 +30,21 @@ PROGRAM = """@program t, host
 """
 APART, PARTLY, SAME = 512, 64, 0
 OPERATIONS = {
-    "SORT X, Y": "i64", "MERGE X, Q, Y": "i64", "MERGE Q, X, Y": "i64", "TRANS X, Y": "i64", "DCP X, Y": "i64",
-    "MM X, Q, Y": "i64", "MM Q, X, Y": "i64", "MM.ACC Q, X, Y": "f64", "SCAN.ADD X, C, Y": "f64",
+    "SORT X, Y": "i64",
+    "MERGE X, Q, Y": "i64",
+    "MERGE Q, X, Y": "i64",
+    "TRANS X, Y": "i64",
+    "DCP X, Y": "i64",
+    "MM X, Q, Y": "i64",
+    "MM Q, X, Y": "i64",
+    "MM.ACC Q, X, Y": "f64",
+    "SCAN.ADD X, C, Y": "f64",
 }
 
 
 def text(instruction: str, type: str, shift: int, space: str = "am", carry_at: int = 16384) -> str:
     instruction = instruction.replace("Y", "Z") if instruction.startswith("MERGE") else instruction
-    made = PROGRAM.format(instruction=instruction, type=type, shift=shift, space=space, carry=type, CARRY=type.upper(),
-                          carry_at=carry_at)
+    made = PROGRAM.format(instruction=instruction, type=type, shift=shift, space=space, carry=type, CARRY=type.upper(), carry_at=carry_at)
     return made.replace("1, 4096", f"1, {shift}") if instruction.startswith("MERGE") else made
 
 

@@ -61,12 +61,26 @@ class Writer:
             what = self.pick(["sum", "max", "min", "max.acc"])
             self.lines += [f"    @map {ROWS} x {COLUMNS}, {x}:v0 -> {scope}{what}", *self.body(1), "    @endmap"]
         elif kind == 3 and len({x, y, z}) == 3:
-            self.lines += [f"    MM.TB {x}, {y}, P", f"    @map {ROWS} x {ROWS}, P:v0 -> P:vL", *self.body(1), "    @endmap",
-                           f"    MM P, {y}, {z}", f"    @map {ROWS} x {COLUMNS}, {z}:v0 -> {z}:vL", "      VTANH.F32 v0, v1", "    @endmap"]
+            self.lines += [
+                f"    MM.TB {x}, {y}, P",
+                f"    @map {ROWS} x {ROWS}, P:v0 -> P:vL",
+                *self.body(1),
+                "    @endmap",
+                f"    MM P, {y}, {z}",
+                f"    @map {ROWS} x {COLUMNS}, {z}:v0 -> {z}:vL",
+                "      VTANH.F32 v0, v1",
+                "    @endmap",
+            ]
             self.last = 1
         elif kind == 4:
-            self.lines += [f"    DST {x}, t0[r3], {ROWS}@{COLUMNS} | {COLUMNS}@1", f"    DWAIT {z}",
-                           f"    DWAIT {x}", f"    DLD t0[r3], {COLUMNS}@1 | {ROWS}@{COLUMNS}, T", "    DWAIT T", f"    TRANS T, {z}"]
+            self.lines += [
+                f"    DST {x}, t0[r3], {ROWS}@{COLUMNS} | {COLUMNS}@1",
+                f"    DWAIT {z}",
+                f"    DWAIT {x}",
+                f"    DLD t0[r3], {COLUMNS}@1 | {ROWS}@{COLUMNS}, T",
+                "    DWAIT T",
+                f"    TRANS T, {z}",
+            ]
         else:
             self.lines += [f"    DCP {x}, E", "    DWAITALL", f"    DCP E, {z}", "    DWAITALL"]
         self.lines = [line.replace("vL", f"v{self.last}") if "@map" in line else line for line in self.lines]
@@ -75,24 +89,58 @@ class Writer:
 
     def text(self) -> str:
         tiles, offset = [], 0
-        for name, rows, columns in [("A", ROWS, COLUMNS), ("B", ROWS, COLUMNS + 5), ("C", ROWS, COLUMNS), ("D", ROWS + 2, COLUMNS + 1),
-                                    ("E", ROWS, COLUMNS), ("T", COLUMNS, ROWS + 3), ("P", ROWS, ROWS), ("ROW", 1, COLUMNS),
-                                    ("COL", ROWS, 2), ("ONE", 1, 1)]:
+        for name, rows, columns in [
+            ("A", ROWS, COLUMNS),
+            ("B", ROWS, COLUMNS + 5),
+            ("C", ROWS, COLUMNS),
+            ("D", ROWS + 2, COLUMNS + 1),
+            ("E", ROWS, COLUMNS),
+            ("T", COLUMNS, ROWS + 3),
+            ("P", ROWS, ROWS),
+            ("ROW", 1, COLUMNS),
+            ("COL", ROWS, 2),
+            ("ONE", 1, 1),
+        ]:
             tiles.append(f"  @tile {name}, am, f32, {rows}x{columns}, 1, {offset}")
             offset += (rows * columns * 4 + 63) // 64 * 64
         size = ROWS * COLUMNS
         loads = [f"    DLD b0[{k * size}], {ROWS}@{COLUMNS} | {COLUMNS}@1, {n}" for k, n in enumerate("ABCD")]
-        loads += [f"    DLD b0[7], 1@1 | {COLUMNS}@1, ROW", f"    DLD b0[9], {ROWS}@1 | 1@1, COL", "    DLD b0[3], 1@1 | 1@1, ONE", "    DWAITALL"]
+        loads += [
+            f"    DLD b0[7], 1@1 | {COLUMNS}@1, ROW",
+            f"    DLD b0[9], {ROWS}@1 | 1@1, COL",
+            "    DLD b0[3], 1@1 | 1@1, ONE",
+            "    DWAITALL",
+        ]
         for _ in range(8):
             self.step()
         stores = [f"    DST {n}, o0[r4], {ROWS}@{COLUMNS} | {COLUMNS}@1\n    SADD r4, {size}, r4" for n in "ABCD"]
         stores += [f"    DST COL, o0[r4], {ROWS}@1 | 1@1", "    DST ROW, o1[r2], 1@1 | 40@1", "    DWAITALL"]
-        return "\n".join([
-            "@program random, host", f"@in b0, f32, {4 * size}", "@scalar s0, f64", f"@out o0, f32, {4 * (4 * size + ROWS)}", "@out o1, f32, 4x40",
-            f"@arena t0, 0, f32, {4 * size}", "@func main", *tiles, "    SCID r1", "    SNC r5",
-            "  LOOP_main_0: 1, 4", f"    SMUL r1, {size}, r3", f"    SMUL r1, {4 * size + ROWS}, r4", "    SMUL r1, 40, r2",
-            *loads, *self.lines, *stores, "    SADD r1, r5, r1", "    SLT r1, 4, r6", "    [r6] SBR LOOP_main_0", "@ret", "",
-        ])
+        return "\n".join(
+            [
+                "@program random, host",
+                f"@in b0, f32, {4 * size}",
+                "@scalar s0, f64",
+                f"@out o0, f32, {4 * (4 * size + ROWS)}",
+                "@out o1, f32, 4x40",
+                f"@arena t0, 0, f32, {4 * size}",
+                "@func main",
+                *tiles,
+                "    SCID r1",
+                "    SNC r5",
+                "  LOOP_main_0: 1, 4",
+                f"    SMUL r1, {size}, r3",
+                f"    SMUL r1, {4 * size + ROWS}, r4",
+                "    SMUL r1, 40, r2",
+                *loads,
+                *self.lines,
+                *stores,
+                "    SADD r1, r5, r1",
+                "    SLT r1, 4, r6",
+                "    [r6] SBR LOOP_main_0",
+                "@ret",
+                "",
+            ]
+        )
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -93,7 +93,9 @@ def test_an_interrupt_stops_a_run_and_what_waits_behind_it(cores):
 
 
 def test_a_run_that_has_written_over_an_input_goes_on():
-    text = ENDLESS.format(before="DST X, o0[0], 1@1 | 4@1\n    DWAIT X").replace("SADD r2, 1, r2", "SADD r2, 1, r2\n    SLT r2, 50000000, r1")
+    text = ENDLESS.format(before="DST X, o0[0], 1@1 | 4@1\n    DWAIT X").replace(
+        "SADD r2, 1, r2", "SADD r2, 1, r2\n    SLT r2, 50000000, r1"
+    )
     with Machine(cores=1) as machine:
         x = np.ones(4, np.float32)
         job = machine.load(isa.assemble(text)).submit([x], donate=[0])

@@ -65,11 +65,16 @@ class Case:
             return f"%{count - 1}"
 
         def view(base: str, sizes: list[int], strides: list[int], dtype: str = t) -> str:
-            return line(f"ftm.view(base={base}, sizes={sizes}, strides={strides}, offset=0)".replace(" ", "").replace(",s", ", s").replace(
-                ",o", ", o"), f"{dtype}[{','.join(map(str, sizes))}]")
+            return line(
+                f"ftm.view(base={base}, sizes={sizes}, strides={strides}, offset=0)".replace(" ", "")
+                .replace(",s", ", s")
+                .replace(",o", ", o"),
+                f"{dtype}[{','.join(map(str, sizes))}]",
+            )
 
-        q, k, values = (line(f"param {t}[{b},{h},{rows},{columns}]") for rows, columns in (
-            (m, d), (d, n) if self.turned_keys else (n, d), (n, v)))
+        q, k, values = (
+            line(f"param {t}[{b},{h},{rows},{columns}]") for rows, columns in ((m, d), (d, n) if self.turned_keys else (n, d), (n, v))
+        )
         mask = {"add": f"param {t}[{m},{n}]", "where": f"param i1[{m},{n}]", "keys": f"param {t}[{b},1,1,{n}]"}.get(self.mask)
         hidden = line(mask) if mask else ""
         kept = line(f"param {t}[{b},{h},{m},{n}]") if self.keep else ""
@@ -83,7 +88,9 @@ class Case:
         turned = view(values, [b * h, v, n], [n * v, 1, v]) if self.backward else ""
         values = "" if self.backward and not self.both else view(values, [b * h, n, v], [n * v, v, 1])
         scores = view(line(f"aten::bmm(self={q}, mat2={k})", f"{t}[{b * h},{m},{n}]"), [b, h, m, n], [h * m * n, m * n, n, 1])
-        lowest = line(f"aten::full(size=[], fill_value={number['lowest']}, dtype={t})", f"{t}[]") if self.mask in ("where", "causal") else ""
+        lowest = (
+            line(f"aten::full(size=[], fill_value={number['lowest']}, dtype={t})", f"{t}[]") if self.mask in ("where", "causal") else ""
+        )
         if self.mask == "causal":
             ones = line(f"aten::full(size=[{m},{n}], fill_value={number['ones']}, dtype=i1)", f"i1[{m},{n}]")
             hidden = line(f"aten::tril(self={ones}, diagonal=0)", f"i1[{m},{n}]")
@@ -222,8 +229,14 @@ def check(case: Case, machine: MachineParameters, cores: list[int], inputs: list
         for number, (got, expected) in enumerate(zip(results, wanted, strict=True)):
             found = torch.from_numpy(np.array(got))
             found = found.view(torch.bfloat16) if case.dtype == "bf16" else found
-            torch.testing.assert_close(found, expected, rtol=TOLERANCE[case.dtype], atol=TOLERANCE[case.dtype], equal_nan=True,
-                                       msg=lambda text, where=(count, number): f"cores, result {where}: {text}")
+            torch.testing.assert_close(
+                found,
+                expected,
+                rtol=TOLERANCE[case.dtype],
+                atol=TOLERANCE[case.dtype],
+                equal_nan=True,
+                msg=lambda text, where=(count, number): f"cores, result {where}: {text}",
+            )
     return text
 
 
@@ -238,10 +251,22 @@ def joined(case: Case, machine: MachineParameters = M7032) -> list[str]:
 
 
 CASES = {
-    "plain": Case(), "one head": Case(batch=1, heads=1), "few queries": Case(m=5, n=130), "few keys": Case(m=130, n=3),
-    "long": Case(batch=1, heads=2, m=260, n=300), "added mask": Case(mask="add"), "booleans": Case(mask="where"),
-    "booleans, safe": Case(mask="where", safe=True), "keys": Case(mask="keys"), "causal": Case(mask="causal"),
-    "causal, safe": Case(mask="causal", m=70, safe=True), "dropped": Case(keep=True, safe=True),
-    "keys as columns": Case(turned_keys=True), "result as columns": Case(turned_result=True), "f64": Case(dtype="f64"),
-    "f16": Case(dtype="f16", mask="add"), "bf16": Case(dtype="bf16", mask="where", safe=True), "all": Case(mask="add", safe=True, keep=True),
+    "plain": Case(),
+    "one head": Case(batch=1, heads=1),
+    "few queries": Case(m=5, n=130),
+    "few keys": Case(m=130, n=3),
+    "long": Case(batch=1, heads=2, m=260, n=300),
+    "added mask": Case(mask="add"),
+    "booleans": Case(mask="where"),
+    "booleans, safe": Case(mask="where", safe=True),
+    "keys": Case(mask="keys"),
+    "causal": Case(mask="causal"),
+    "causal, safe": Case(mask="causal", m=70, safe=True),
+    "dropped": Case(keep=True, safe=True),
+    "keys as columns": Case(turned_keys=True),
+    "result as columns": Case(turned_result=True),
+    "f64": Case(dtype="f64"),
+    "f16": Case(dtype="f16", mask="add"),
+    "bf16": Case(dtype="bf16", mask="where", safe=True),
+    "all": Case(mask="add", safe=True, keep=True),
 }

@@ -48,8 +48,17 @@ def zeros(name: str, shape: Sequence[int], dtype: str) -> str:
   %{name} = linalg.fill ins(%{name}_z : {dtype}) outs(%{name}_e : {kind}) -> {kind}"""
 
 
-def product(name: str, a: tuple[str, str, str], b: tuple[str, str, str], init: str, out: tuple[str, str],
-            loops: str, reduced: str, dtype: str = "f32", accumulator: str | None = None) -> str:
+def product(
+    name: str,
+    a: tuple[str, str, str],
+    b: tuple[str, str, str],
+    init: str,
+    out: tuple[str, str],
+    loops: str,
+    reduced: str,
+    dtype: str = "f32",
+    accumulator: str | None = None,
+) -> str:
     """Lines that define ``%name`` as ``init + sum(a * b)``.
 
     Args:
@@ -89,8 +98,17 @@ def einsum(equation: str, extents: dict[str, int], dtype: str = "f32", accumulat
     ta, tb, tc = tensor(shapes[0], dtype), tensor(shapes[1], dtype), tensor(shapes[2], accumulator)
     loops = dict.fromkeys(result + left + right)
     reduced = [d for d in loops if d not in result]
-    body = product("r", ("a", ta, ", ".join(left)), ("b", tb, ", ".join(right)), "i", (tc, ", ".join(result)),
-                   ",".join(loops), ",".join(reduced), dtype, accumulator)
+    body = product(
+        "r",
+        ("a", ta, ", ".join(left)),
+        ("b", tb, ", ".join(right)),
+        "i",
+        (tc, ", ".join(result)),
+        ",".join(loops),
+        ",".join(reduced),
+        dtype,
+        accumulator,
+    )
     return f"""func.func @main(%a: {ta}, %b: {tb}) -> {tc} {{{zeros("i", shapes[2], accumulator)}{body}
   return %r : {tc}
 }}"""

@@ -26,8 +26,14 @@ def stages(text: str, machine: presets.MachineParameters | None = None) -> dict[
     return texts
 
 
-def run(text: str, inputs: Sequence[np.ndarray], scalars: Sequence[Any] = (), cores: int = 2, checked: bool = True,
-        machine: presets.MachineParameters | None = None) -> list[np.ndarray]:
+def run(
+    text: str,
+    inputs: Sequence[np.ndarray],
+    scalars: Sequence[Any] = (),
+    cores: int = 2,
+    checked: bool = True,
+    machine: presets.MachineParameters | None = None,
+) -> list[np.ndarray]:
     """Results of the compiled program on the emulator."""
     machine = replace(machine or presets.load("host"), cores=cores)
     image = isa.assemble(stages(text, machine)["asm"])
@@ -36,8 +42,9 @@ def run(text: str, inputs: Sequence[np.ndarray], scalars: Sequence[Any] = (), co
     return [np.asarray(r) for r in program.run([np.array(a, order="C") for a in inputs], list(scalars))]
 
 
-def check(text: str, inputs: Sequence[np.ndarray], scalars: Sequence[Any] = (), tolerance: float = 1e-5,
-          **options: Any) -> list[np.ndarray]:
+def check(
+    text: str, inputs: Sequence[np.ndarray], scalars: Sequence[Any] = (), tolerance: float = 1e-5, **options: Any
+) -> list[np.ndarray]:
     """Compares the emulator's results with the reference's; gives them."""
     with mlir.context(), mlir.ir.Location.unknown():
         expected = reference.evaluate(mlir.ir.Module.parse(text), [*inputs, *scalars])

@@ -43,11 +43,18 @@ class Function:
     def fill(self, value: str, kind: str) -> str:
         """A tensor full of a scalar."""
         out = self.empty(kind)
-        return self.line(f"linalg.fill ins({value} : {self.types[value]}) outs({out} : tensor<{kind}>) -> tensor<{kind}>",
-                         f"tensor<{kind}>")
+        return self.line(
+            f"linalg.fill ins({value} : {self.types[value]}) outs({out} : tensor<{kind}>) -> tensor<{kind}>", f"tensor<{kind}>"
+        )
 
-    def generic(self, loops: str, inputs: Sequence[tuple[str, str]], output: tuple[str, str] | Sequence[tuple[str, str]],
-                body: str, reduced: str = "") -> str:
+    def generic(
+        self,
+        loops: str,
+        inputs: Sequence[tuple[str, str]],
+        output: tuple[str, str] | Sequence[tuple[str, str]],
+        body: str,
+        reduced: str = "",
+    ) -> str:
         """A ``linalg.generic``.
 
         loops: names, ``"i j"``; inputs, output: (value, map results such as ``"i, 0"``); body: text whose
@@ -59,14 +66,18 @@ class Function:
         maps = ", ".join(f"affine_map<({', '.join(names)}) -> ({m})>" for _, m in operands)
         kinds = ", ".join(f'"{"reduction" if n in reduced.split() else "parallel"}"' for n in names)
         letters = [f"%{c}" for c in "abcdefgh"[: len(inputs)]] + [f"%{c}" for c in "xyz"[: len(outputs)]]
-        arguments = ", ".join(f"{c}: {self.types[v].removesuffix('>').split('x')[-1].removeprefix('tensor<')}"
-                              for c, (v, _) in zip(letters, operands, strict=True))
+        arguments = ", ".join(
+            f"{c}: {self.types[v].removesuffix('>').split('x')[-1].removeprefix('tensor<')}"
+            for c, (v, _) in zip(letters, operands, strict=True)
+        )
         ins = f" ins({', '.join(v for v, _ in inputs)} : {', '.join(self.types[v] for v, _ in inputs)})" if inputs else ""
         outs = f" outs({', '.join(v for v, _ in outputs)} : {', '.join(self.types[v] for v, _ in outputs)})"
         kind = ", ".join(self.types[v] for v, _ in outputs)
         many = len(outputs) > 1
-        text = (f"linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}{ins}{outs} {{\n"
-                f"    ^bb0({arguments}):\n      {body}\n  }} -> {f'({kind})' if many else kind}")
+        text = (
+            f"linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}{ins}{outs} {{\n"
+            f"    ^bb0({arguments}):\n      {body}\n  }} -> {f'({kind})' if many else kind}"
+        )
         name = f"%{self._count}"
         self._count += 1
         self._lines.append(f"  {name}{f':{len(outputs)}' if many else ''} = {text}")
@@ -86,17 +97,24 @@ class Function:
     def view(self, base: str, kind: str, offset: int, strides: Sequence[int]) -> str:
         """``ftm.view``."""
         steps = "array<i64" + (": " + ", ".join(map(str, strides)) if strides else "") + ">"
-        return self.line(f'"ftm.view"({base}) {{offset = {offset} : i64, strides = {steps}}} : ({self.types[base]}) -> tensor<{kind}>',
-                         f"tensor<{kind}>")
+        return self.line(
+            f'"ftm.view"({base}) {{offset = {offset} : i64, strides = {steps}}} : ({self.types[base]}) -> tensor<{kind}>', f"tensor<{kind}>"
+        )
 
     def update(self, base: str, value: str, offset: int, strides: Sequence[int]) -> str:
         """``ftm.update``."""
         steps = "array<i64" + (": " + ", ".join(map(str, strides)) if strides else "") + ">"
-        return self.line(f'"ftm.update"({base}, {value}) {{offset = {offset} : i64, strides = {steps}}} : '
-                         f"({self.types[base]}, {self.types[value]}) -> {self.types[base]}", self.types[base])
+        return self.line(
+            f'"ftm.update"({base}, {value}) {{offset = {offset} : i64, strides = {steps}}} : '
+            f"({self.types[base]}, {self.types[value]}) -> {self.types[base]}",
+            self.types[base],
+        )
 
     def text(self, *results: str) -> str:
         """The module, returning ``results``."""
         kinds = ", ".join(self.types[r] for r in results)
-        return (f"func.func @main({', '.join(self._arguments)}) -> ({kinds}) {{\n" + "\n".join(self._lines)
-                + f"\n  return {', '.join(results)} : {kinds}\n}}\n")
+        return (
+            f"func.func @main({', '.join(self._arguments)}) -> ({kinds}) {{\n"
+            + "\n".join(self._lines)
+            + f"\n  return {', '.join(results)} : {kinds}\n}}\n"
+        )

@@ -14,8 +14,17 @@ import numpy as np
 
 from ftm_backend.mlir import ir
 
-_TYPES = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "i16": np.int16,
-          "i8": np.int8, "i1": np.bool_, "index": np.int64}
+_TYPES = {
+    "f64": np.float64,
+    "f32": np.float32,
+    "f16": np.float16,
+    "i64": np.int64,
+    "i32": np.int32,
+    "i16": np.int16,
+    "i8": np.int8,
+    "i1": np.bool_,
+    "index": np.int64,
+}
 
 
 def _dtype(kind: Any) -> Any:
@@ -116,13 +125,21 @@ def _broadcast(op: Any, env: dict) -> list[Any]:
 
 
 _OPS: dict[str, Callable[[Any, dict], list[Any]]] = {
-    "tensor.empty": _empty, "arith.constant": _constant, "ftm.view": _view, "ftm.update": _update, "ftm.scatter": _scatter,
+    "tensor.empty": _empty,
+    "arith.constant": _constant,
+    "ftm.view": _view,
+    "ftm.update": _update,
+    "ftm.scatter": _scatter,
     "tensor.extract_slice": lambda op, env: [np.asarray(env[op.operands[0]])[_slice_index(op)].reshape(_shape(op.results[0]))],
-    "tensor.insert_slice": _insert_slice, "tensor.pad": _pad, "linalg.broadcast": _broadcast,
+    "tensor.insert_slice": _insert_slice,
+    "tensor.pad": _pad,
+    "linalg.broadcast": _broadcast,
     "tensor.expand_shape": lambda op, env: [np.reshape(env[op.operands[0]], _shape(op.results[0]))],
     "tensor.collapse_shape": lambda op, env: [np.reshape(env[op.operands[0]], _shape(op.results[0]))],
     "linalg.transpose": lambda op, env: [np.transpose(env[op.operands[0]], list(op.attributes["permutation"]))],
-    "linalg.fill": lambda op, env: [np.full(_shape(op.results[0]), env[op.operands[0]], _dtype(ir.RankedTensorType(op.results[0].type).element_type))],
+    "linalg.fill": lambda op, env: [
+        np.full(_shape(op.results[0]), env[op.operands[0]], _dtype(ir.RankedTensorType(op.results[0].type).element_type))
+    ],
     "linalg.matmul": lambda op, env: [env[op.operands[2]] + env[op.operands[0]] @ env[op.operands[1]]],
     "linalg.batch_matmul": lambda op, env: [env[op.operands[2]] + env[op.operands[0]] @ env[op.operands[1]]],
 }
@@ -190,15 +207,40 @@ def _body(block: Any, arguments: Sequence[Any], loops: Sequence[Any], env: dict)
 
 _FLOAT = ["false", "eq", "gt", "ge", "lt", "le", "ne", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"]
 _INT = ["eq", "ne", "lt", "le", "gt", "ge", "ult", "ule", "ugt", "uge"]
-_COMPARE = {"eq": np.equal, "ne": np.not_equal, "une": np.not_equal, "lt": np.less, "le": np.less_equal,
-            "gt": np.greater, "ge": np.greater_equal}
+_COMPARE = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "une": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
 _ARITH: dict[str, Callable[..., Any]] = {
-    "arith.addf": np.add, "arith.addi": np.add, "arith.subf": np.subtract, "arith.subi": np.subtract,
-    "arith.mulf": np.multiply, "arith.muli": np.multiply, "arith.divf": np.divide, "arith.negf": np.negative,
-    "arith.maximumf": np.maximum, "arith.minimumf": np.minimum, "arith.maxnumf": np.fmax, "arith.minnumf": np.fmin,
-    "arith.maxsi": np.maximum, "arith.minsi": np.minimum, "arith.andi": np.bitwise_and, "arith.ori": np.bitwise_or,
-    "arith.xori": np.bitwise_xor, "arith.select": np.where, "math.exp": np.exp, "math.sqrt": np.sqrt, "math.log": np.log,
-    "math.tanh": np.tanh, "math.absf": np.abs, "math.rsqrt": lambda x: (1 / np.sqrt(x)).astype(x.dtype),
+    "arith.addf": np.add,
+    "arith.addi": np.add,
+    "arith.subf": np.subtract,
+    "arith.subi": np.subtract,
+    "arith.mulf": np.multiply,
+    "arith.muli": np.multiply,
+    "arith.divf": np.divide,
+    "arith.negf": np.negative,
+    "arith.maximumf": np.maximum,
+    "arith.minimumf": np.minimum,
+    "arith.maxnumf": np.fmax,
+    "arith.minnumf": np.fmin,
+    "arith.maxsi": np.maximum,
+    "arith.minsi": np.minimum,
+    "arith.andi": np.bitwise_and,
+    "arith.ori": np.bitwise_or,
+    "arith.xori": np.bitwise_xor,
+    "arith.select": np.where,
+    "math.exp": np.exp,
+    "math.sqrt": np.sqrt,
+    "math.log": np.log,
+    "math.tanh": np.tanh,
+    "math.absf": np.abs,
+    "math.rsqrt": lambda x: (1 / np.sqrt(x)).astype(x.dtype),
     "math.erf": np.vectorize(math.erf, otypes=[np.float64]),
 }
 
@@ -215,7 +257,16 @@ def _element(op: Any, values: Sequence[Any]) -> Any:
             return _COMPARE[_INT[op.attributes["predicate"].value]](*values)
         if name in _ARITH:
             return np.asarray(_ARITH[name](*values)).astype(kind)
-        if name in ("arith.truncf", "arith.extf", "arith.sitofp", "arith.fptosi", "arith.extsi", "arith.extui",
-                    "arith.trunci", "arith.index_cast", "arith.uitofp"):
+        if name in (
+            "arith.truncf",
+            "arith.extf",
+            "arith.sitofp",
+            "arith.fptosi",
+            "arith.extsi",
+            "arith.extui",
+            "arith.trunci",
+            "arith.index_cast",
+            "arith.uitofp",
+        ):
             return values[0].astype(kind)
     raise NotImplementedError(f"{name} in the reference: add it to _ARITH")

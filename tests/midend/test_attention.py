@@ -69,7 +69,9 @@ def test_weights_that_are_wanted_stay_in_memory() -> None:
     trace = Case().trace()
     weights = next(line.split()[0] for line in trace.splitlines() if "_softmax" in line)
     result = trace.splitlines()[-1].split()[-1]
-    text = driver.run_from("trace", trace.replace(f"return {result}", f"return {result}, {weights}"), "join-attention", Options(machine="m7032"))
+    text = driver.run_from(
+        "trace", trace.replace(f"return {result}", f"return {result}, {weights}"), "join-attention", Options(machine="m7032")
+    )
     assert '"attention"' not in text
 
 

@@ -43,8 +43,9 @@ def test_gradients(name: str, cores: int) -> None:
 @pytest.mark.parametrize("name", ["plain", "all", "keys as columns", "bf16"])
 def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, name: str, queries: tuple[int, int], keys: tuple[int, int]) -> None:
     first, last = Sizes(*queries, "am"), Sizes(*keys, "am")
-    monkeypatch.setattr(attention_backward, "backward_plan",
-                        lambda form, machine: BackwardPlan((first, last) if form.linear else (first, first, last), 1.0))
+    monkeypatch.setattr(
+        attention_backward, "backward_plan", lambda form, machine: BackwardPlan((first, last) if form.linear else (first, first, last), 1.0)
+    )
     check(CASES[name], M7032, [1, 2, 3, 4, 8])
 
 

@@ -51,8 +51,7 @@ def test_matches_einsum(case: str, machine: str) -> None:
     np.testing.assert_allclose(got, np.einsum(equation, *inputs), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("dtype", "accumulator"), [
-    ("f64", "f64"), ("f16", "f32"), ("i64", "i64"), ("i32", "i32"), ("i8", "i32")])
+@pytest.mark.parametrize(("dtype", "accumulator"), [("f64", "f64"), ("f16", "f32"), ("i64", "i64"), ("i32", "i32"), ("i8", "i32")])
 @pytest.mark.parametrize("equation", ["mk,kn->mn", "km,nk->mn"])
 def test_types(equation: str, dtype: str, accumulator: str) -> None:
     extents = {"m": 37, "n": 41, "k": 50}
@@ -125,8 +124,7 @@ func.func @main(%x: {tx}, %w: {tw}, %bias: {tensor((n,))}, %scale: {tensor((m,))
 def test_epilogue(machine: str) -> None:
     m, n, k = 45, 70, 33
     rng = np.random.default_rng(2)
-    x, w, bias, scale, residual = (
-        rng.standard_normal(s).astype(np.float32) for s in ((m, k), (n, k), (n,), (m,), (n, m)))
+    x, w, bias, scale, residual = (rng.standard_normal(s).astype(np.float32) for s in ((m, k), (n, k), (n,), (m,), (n, m)))
     parameters, cores = MACHINES[machine]
     y, z, r = run(linear(m, n, k), [x, w, bias, scale, residual], parameters, cores)
     wanted = np.maximum(x @ w.T + bias, 0) * scale[:, None] + residual.T

@@ -11,15 +11,34 @@ from ftm_backend.machine import presets
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.tiling import Operand, Plan, Problem, cuts, plan
 
-SHAPES = [(1, 1, 1), (7, 5, 3), (64, 10, 128), (64, 128, 784), (256, 256, 256), (1024, 1024, 1024), (1, 1000, 1000),
-          (1000, 1, 1000), (65536, 16, 16), (16, 9, 4096)]
+SHAPES = [
+    (1, 1, 1),
+    (7, 5, 3),
+    (64, 10, 128),
+    (64, 128, 784),
+    (256, 256, 256),
+    (1024, 1024, 1024),
+    (1, 1000, 1000),
+    (1000, 1, 1000),
+    (65536, 16, 16),
+    (16, 9, 4096),
+]
 
 
-def matmul(m: int, n: int, k: int, batch: tuple[int, ...] = (), trans_a: bool = False, trans_b: bool = False,
-           dtype: str = "f32") -> Problem:
+def matmul(
+    m: int, n: int, k: int, batch: tuple[int, ...] = (), trans_a: bool = False, trans_b: bool = False, dtype: str = "f32"
+) -> Problem:
     """A product of row-major matrices."""
-    return Problem(batch, (m,), (n,), (k,), Operand(dtype, (m, 0) if trans_a else (0, k)),
-                   Operand(dtype, (k, 0) if trans_b else (0, n)), Operand(dtype, (0, n)), dtype)
+    return Problem(
+        batch,
+        (m,),
+        (n,),
+        (k,),
+        Operand(dtype, (m, 0) if trans_a else (0, k)),
+        Operand(dtype, (k, 0) if trans_b else (0, n)),
+        Operand(dtype, (0, n)),
+        dtype,
+    )
 
 
 def used(chosen: Plan, problem: Problem) -> tuple[int, int]:

@@ -63,14 +63,19 @@ def test_weight_gradient(name: str, machine: str) -> None:
     n, c, f, height, width, window, stride, dilation = shape
     x, g = tensors((n, c, height, width), (n, f, *sizes(shape)))
     ti, tg, tw = tensor(x.shape), tensor(g.shape), tensor((f, c, *window))
-    body = product("r", ("g", tg, "n, f, h, w"),
-                   ("x", ti, f"n, c, h * {stride} + y * {dilation}, w * {stride} + x * {dilation}"),
-                   "i", (tw, "f, c, y, x"), "f,c,y,x,n,h,w", "n,h,w")
+    body = product(
+        "r",
+        ("g", tg, "n, f, h, w"),
+        ("x", ti, f"n, c, h * {stride} + y * {dilation}, w * {stride} + x * {dilation}"),
+        "i",
+        (tw, "f, c, y, x"),
+        "f,c,y,x,n,h,w",
+        "n,h,w",
+    )
     text = f"func.func @main(%x: {ti}, %g: {tg}) -> {tw} {{{zeros('i', (f, c, *window), 'f32')}{body}\n  return %r : {tw}\n}}"
     parameters, cores = MACHINES[machine]
     (got,) = run(text, [x, g], parameters, cores)
-    wanted = torch.nn.grad.conv2d_weight(
-        torch.from_numpy(x), (f, c, *window), torch.from_numpy(g), stride=stride, dilation=dilation)
+    wanted = torch.nn.grad.conv2d_weight(torch.from_numpy(x), (f, c, *window), torch.from_numpy(g), stride=stride, dilation=dilation)
     np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-3)
 
 
@@ -83,8 +88,9 @@ def test_input_gradient_walks_the_window_backwards(machine: str) -> None:
     flip = f"""
   %flipped = "ftm.view"(%w) {{offset = {window * window - 1} : i64, strides = array<i64: {c * window * window}, {window * window}, {-window}, -1>}}
       : ({tw}) -> {tw}"""
-    body = flip + product("r", ("g", tg, "n, f, h + y, w + x"), ("flipped", tw, "f, c, y, x"), "i", (ti, "n, c, h, w"),
-                   "n,c,h,w,f,y,x", "f,y,x")
+    body = flip + product(
+        "r", ("g", tg, "n, f, h + y, w + x"), ("flipped", tw, "f, c, y, x"), "i", (ti, "n, c, h, w"), "n,c,h,w,f,y,x", "f,y,x"
+    )
     text = f"func.func @main(%g: {tg}, %w: {tw}) -> {ti} {{{zeros('i', (n, c, size + 2, size + 2), 'f32')}{body}\n  return %r : {ti}\n}}"
     parameters, cores = MACHINES[machine]
     (got,) = run(text, [padded, w], parameters, cores)
@@ -108,7 +114,9 @@ func.func @main(%x: {tensor(x.shape)}, %w: {tensor(w.shape)}) -> {to} {{{zeros("
     (got,) = run(text, [x, w], SMALL)
     wanted = functional.conv2d(
         torch.from_numpy(x.reshape(n, channels, size, size)),
-        torch.from_numpy(w.reshape(filters, channels // groups, window, window)), groups=groups)
+        torch.from_numpy(w.reshape(filters, channels // groups, window, window)),
+        groups=groups,
+    )
     np.testing.assert_allclose(got.reshape(wanted.shape), wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 

@@ -47,8 +47,8 @@ def test_softmax_is_one_kernel_with_one_load_and_one_store(rows, columns):
     if rows > 1 and columns > 1:
         made = stages(text)
         assert made["group-kernels"].count('"ftm.kernel"') == 1
-        assert made["lower-kernels"].count('DLD ') == 1
-        assert made["lower-kernels"].count('DST ') == 1
+        assert made["lower-kernels"].count("DLD ") == 1
+        assert made["lower-kernels"].count("DST ") == 1
 
 
 def test_softmax_wider_than_scratchpad_is_several_kernels():
@@ -88,11 +88,19 @@ def test_batch_statistics_over_outer_and_inner_dimensions():
     total = f.generic("n c h w", [(x, "n, c, h, w")], (f.fill(zero, "5xf32"), "c"), SUM, "n h w")
     mean = f.map("5xf32", [(total, "i")], f"%r = arith.mulf %a, {scale} : f32\n linalg.yield %r : f32")
     centred = f.map("6x5x4x3xf32", [(x, "i, j, k, l"), (mean, "j")], binary("subf"))
-    squares = f.generic("n c h w", [(centred, "n, c, h, w")], (f.fill(zero, "5xf32"), "c"),
-                        "%q = arith.mulf %a, %a : f32\n %r = arith.addf %x, %q : f32\n linalg.yield %r : f32", "n h w")
+    squares = f.generic(
+        "n c h w",
+        [(centred, "n, c, h, w")],
+        (f.fill(zero, "5xf32"), "c"),
+        "%q = arith.mulf %a, %a : f32\n %r = arith.addf %x, %q : f32\n linalg.yield %r : f32",
+        "n h w",
+    )
     inverse = f.map("5xf32", [(squares, "i")], unary("math.rsqrt"))
-    out = f.map("6x5x4x3xf32", [(centred, "i, j, k, l"), (inverse, "j"), (w, "j")],
-                "%p = arith.mulf %a, %b : f32\n %r = arith.mulf %p, %c : f32\n linalg.yield %r : f32")
+    out = f.map(
+        "6x5x4x3xf32",
+        [(centred, "i, j, k, l"), (inverse, "j"), (w, "j")],
+        "%p = arith.mulf %a, %b : f32\n %r = arith.mulf %p, %c : f32\n linalg.yield %r : f32",
+    )
     text = f.text(out, mean, inverse)
     assert kernels(text) == 1
     check(text, [normal(6, 5, 4, 3), normal(5)], tolerance=1e-4)
@@ -105,15 +113,21 @@ def test_layer_norm_backward_reduces_rows_and_columns_in_one_pass(rows, columns)
     x, dy, w = f.argument(kind), f.argument(kind), f.argument(f"{columns}xf32")
     mean, rstd = f.argument(f"{rows}x1xf32"), f.argument(f"{rows}x1xf32")
     zero = f.constant("0.0", "f32")
-    xhat = f.map(kind, [(x, "i, j"), (mean, "i, 0"), (rstd, "i, 0")],
-                 "%p = arith.subf %a, %b : f32\n %r = arith.mulf %p, %c : f32\n linalg.yield %r : f32")
+    xhat = f.map(
+        kind,
+        [(x, "i, j"), (mean, "i, 0"), (rstd, "i, 0")],
+        "%p = arith.subf %a, %b : f32\n %r = arith.mulf %p, %c : f32\n linalg.yield %r : f32",
+    )
     g = f.map(kind, [(dy, "i, j"), (w, "j")], binary("mulf"))
     gx = f.map(kind, [(g, "i, j"), (xhat, "i, j")], binary("mulf"))
     s1 = f.generic("i j", [(g, "i, j")], (f.fill(zero, f"{rows}xf32"), "i"), SUM, "j")
     s2 = f.generic("i j", [(gx, "i, j")], (f.fill(zero, f"{rows}xf32"), "i"), SUM, "j")
-    dx = f.map(kind, [(g, "i, j"), (s1, "i"), (xhat, "i, j"), (s2, "i"), (rstd, "i, 0")],
-               "%p = arith.subf %a, %b : f32\n %q = arith.mulf %c, %d : f32\n %s = arith.subf %p, %q : f32\n"
-               "%r = arith.mulf %s, %e : f32\n linalg.yield %r : f32")
+    dx = f.map(
+        kind,
+        [(g, "i, j"), (s1, "i"), (xhat, "i, j"), (s2, "i"), (rstd, "i, 0")],
+        "%p = arith.subf %a, %b : f32\n %q = arith.mulf %c, %d : f32\n %s = arith.subf %p, %q : f32\n"
+        "%r = arith.mulf %s, %e : f32\n linalg.yield %r : f32",
+    )
     dyx = f.map(kind, [(dy, "i, j"), (xhat, "i, j")], binary("mulf"))
     dw = f.generic("i j", [(dyx, "i, j")], (f.fill(zero, f"{columns}xf32"), "j"), SUM, "i")
     db = f.generic("i j", [(dy, "i, j")], (f.fill(zero, f"{columns}xf32"), "j"), SUM, "i")
@@ -131,18 +145,25 @@ def test_adamw_step_of_a_parameter_is_one_kernel(count):
     step = f.line(f"arith.truncf {lr} : f64 to f32", "f32")
     b1, b2, eps = f.constant("0.9", "f32"), f.constant("0.99", "f32"), f.constant("1.0e-08", "f32")
     decayed = f.map(kind, [(p, "i")], f"%q = arith.mulf %a, {b2} : f32\n linalg.yield %q : f32")
-    m1 = f.map(kind, [(m, "i"), (g, "i")], f"%d = arith.subf %b, %a : f32\n %q = arith.mulf %d, {b1} : f32\n %r = arith.addf %a, %q : f32\n linalg.yield %r : f32")
+    m1 = f.map(
+        kind,
+        [(m, "i"), (g, "i")],
+        f"%d = arith.subf %b, %a : f32\n %q = arith.mulf %d, {b1} : f32\n %r = arith.addf %a, %q : f32\n linalg.yield %r : f32",
+    )
     v0 = f.map(kind, [(v, "i")], f"%q = arith.mulf %a, {b2} : f32\n linalg.yield %q : f32")
     v1 = f.map(kind, [(v0, "i"), (g, "i")], "%q = arith.mulf %b, %b : f32\n %r = arith.addf %a, %q : f32\n linalg.yield %r : f32")
     root = f.map(kind, [(v1, "i")], unary("math.sqrt"))
     denominator = f.map(kind, [(root, "i")], f"%r = arith.addf %a, {eps} : f32\n linalg.yield %r : f32")
-    p1 = f.map(kind, [(decayed, "i"), (m1, "i"), (denominator, "i")],
-               f"%q = arith.divf %b, %c : f32\n %s = arith.mulf %q, {step} : f32\n %r = arith.subf %a, %s : f32\n linalg.yield %r : f32")
+    p1 = f.map(
+        kind,
+        [(decayed, "i"), (m1, "i"), (denominator, "i")],
+        f"%q = arith.divf %b, %c : f32\n %s = arith.mulf %q, {step} : f32\n %r = arith.subf %a, %s : f32\n linalg.yield %r : f32",
+    )
     text = f.text(p1, m1, v1)
     made = stages(text)
     assert made["group-kernels"].count('"ftm.kernel"') == 1
-    assert made["lower-kernels"].count('DLD ') == 4
-    assert made["lower-kernels"].count('DST ') == 3
+    assert made["lower-kernels"].count("DLD ") == 4
+    assert made["lower-kernels"].count("DST ") == 3
     for output, source in (("o0", "b0"), ("o1", "b1"), ("o2", "b2")):
         assert f'[\\"{output}\\", \\"f32\\", [{count}], \\"{source}\\"]' in made["plan-buffers"]
     check(text, [normal(count), normal(count), np.abs(normal(count)), normal(count)], [1e-2])
@@ -177,8 +198,19 @@ def test_no_circle_between_kernels():
     c = f.map("20x30xf32", [(a, "i, j")], unary("math.sqrt"))
     d = f.map("20x30xf32", [(b, "j, i"), (c, "i, j")], binary("addf"))
     e = f.generic("i j", [(d, "i, j")], (f.fill(f.constant("0.0", "f32"), "30xf32"), "j"), SUM, "i")
-    check(f.text(d, e, f.map("20x30xf32", [(d, "i, j"), (e, "j"), (c, "i, j")],
-                 "%p = arith.mulf %a, %b : f32\n %r = arith.addf %p, %c : f32\n linalg.yield %r : f32")), [normal(20, 30)], tolerance=1e-4)
+    check(
+        f.text(
+            d,
+            e,
+            f.map(
+                "20x30xf32",
+                [(d, "i, j"), (e, "j"), (c, "i, j")],
+                "%p = arith.mulf %a, %b : f32\n %r = arith.addf %p, %c : f32\n linalg.yield %r : f32",
+            ),
+        ),
+        [normal(20, 30)],
+        tolerance=1e-4,
+    )
 
 
 def test_mean_loss_over_rows_of_a_softmax():
@@ -186,9 +218,14 @@ def test_mean_loss_over_rows_of_a_softmax():
     x, target = f.argument("64x10xf32"), f.argument("64xi64")
     y = softmax(f, x, 64, 10)
     zero = f.constant("0.0", "f32")
-    picked = f.map("64xf32", [(target, "i")], (
-        f"%t = arith.index_cast %a : i64 to index\n %i = linalg.index 0 : index\n %v = tensor.extract {y}[%i, %t] : tensor<64x10xf32>\n"
-        "%l = math.log %v : f32\n %r = arith.negf %l : f32\n linalg.yield %r : f32"))
+    picked = f.map(
+        "64xf32",
+        [(target, "i")],
+        (
+            f"%t = arith.index_cast %a : i64 to index\n %i = linalg.index 0 : index\n %v = tensor.extract {y}[%i, %t] : tensor<64x10xf32>\n"
+            "%l = math.log %v : f32\n %r = arith.negf %l : f32\n linalg.yield %r : f32"
+        ),
+    )
     loss = f.generic("i", [(picked, "i")], (f.fill(zero, "f32"), ""), SUM, "i")
     check(f.text(loss, y), [normal(64, 10), RNG.integers(0, 10, 64)])
 
@@ -237,14 +274,18 @@ def test_random_programs(seed):
         elif choice == 4:
             tall.append(f.map(f"{columns}x{rows}xf32", [(pick(square), "j, i"), (pick(tall), "i, j")], o))
         elif choice == 5:
-            flat.append(f.map(f"{rows * columns}xf32", [(f.view(pick(square), f"{rows * columns}xf32", 0, [1]), "i"), (pick(flat), "i")], o))
+            flat.append(
+                f.map(f"{rows * columns}xf32", [(f.view(pick(square), f"{rows * columns}xf32", 0, [1]), "i"), (pick(flat), "i")], o)
+            )
         elif choice == 6:
             column.append(f.generic("i j", [(pick(square), "i, j")], (f.fill(zero, f"{rows}xf32"), "i"), MAX, "j"))
         elif choice == 7:
             row.append(f.generic("i j", [(pick(square), "i, j")], (f.fill(zero, f"{columns}xf32"), "j"), MAX, "i"))
         else:
             square.append(f.map(kind, [(f.view(pick(flat), kind, 0, [columns, 1]), "i, j"), (pick(tall), "j, i")], o))
-    inputs = [np.clip(normal(*s), -1, 1) for s in ((rows, columns), (rows, columns), (columns, rows), (rows * columns,), (columns,), (rows,))]
+    inputs = [
+        np.clip(normal(*s), -1, 1) for s in ((rows, columns), (rows, columns), (columns, rows), (rows * columns,), (columns,), (rows,))
+    ]
     results = [pool[-1] for pool in (square, tall, flat, row, column)] + [pick(square), pick(flat)]
     check(f.text(*results), inputs, tolerance=1e-4)
 
@@ -259,8 +300,13 @@ def test_reshape_between_a_product_and_its_epilogue():
     f = Function()
     a, b, bias, rest = f.argument("24x16xf32"), f.argument("16x32xf32"), f.argument("32xf32"), f.argument("4x6x32xf32")
     c = f.view(matmul(f, a, b, 24, 32), "4x6x32xf32", 0, [192, 32, 1])
-    text = f.text(f.map("4x6x32xf32", [(c, "i, j, k"), (bias, "k"), (rest, "i, j, k")],
-                  "%p = arith.addf %a, %b : f32\n %q = math.tanh %p : f32\n %r = arith.addf %q, %c : f32\n linalg.yield %r : f32"))
+    text = f.text(
+        f.map(
+            "4x6x32xf32",
+            [(c, "i, j, k"), (bias, "k"), (rest, "i, j, k")],
+            "%p = arith.addf %a, %b : f32\n %q = math.tanh %p : f32\n %r = arith.addf %q, %c : f32\n linalg.yield %r : f32",
+        )
+    )
     assert kernels(text) == 1
     check(text, [normal(24, 16), normal(16, 32), normal(32), normal(4, 6, 32)], tolerance=1e-4)
 

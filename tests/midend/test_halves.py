@@ -43,8 +43,9 @@ def test_each_operation_rounds(dtype, rows, columns):
     f = Function()
     kind = f"{rows}x{columns}x{dtype}"
     a, b = f.argument(kind), f.argument(kind)
-    made = f.map(kind, [(a, "i, j"), (b, "i, j")],
-                 f"%q = arith.mulf %a, %b : {dtype}\n %r = arith.addf %q, %a : {dtype}\n linalg.yield %r : {dtype}")
+    made = f.map(
+        kind, [(a, "i, j"), (b, "i, j")], f"%q = arith.mulf %a, %b : {dtype}\n %r = arith.addf %q, %a : {dtype}\n linalg.yield %r : {dtype}"
+    )
     x, y = normal(rows, columns), normal(rows, columns)
     x, y = rounded(x, dtype), rounded(y, dtype)
     (got,) = run(f.text(made), [packed(x, dtype), packed(y, dtype)])
@@ -58,14 +59,27 @@ def test_sums_of_rows_are_kept_in_f32(dtype, cores):
     rows, columns = 37, 300
     f = Function()
     x = f.argument(f"{rows}x{columns}x{dtype}")
-    top = f.generic("i j", [(x, "i, j")], (f.fill(f.constant("0xFC00" if dtype == "f16" else "0xFF80", dtype), f"{rows}x{dtype}"), "i"),
-                    f"%r = arith.maximumf %x, %a : {dtype}\n linalg.yield %r : {dtype}", "j")
-    total = f.generic("i j", [(x, "i, j"), (top, "i")], (f.fill(f.constant("0.0", "f32"), f"{rows}xf32"), "i"),
-                      f"%d = arith.subf %a, %b : {dtype}\n %w = arith.extf %d : {dtype} to f32\n %e = math.exp %w : f32\n"
-                      "%r = arith.addf %x, %e : f32\n linalg.yield %r : f32", "j")
-    made = f.map(f"{rows}x{columns}x{dtype}", [(x, "i, j"), (top, "i"), (total, "i")],
-                 f"%d = arith.subf %a, %b : {dtype}\n %w = arith.extf %d : {dtype} to f32\n %e = math.exp %w : f32\n"
-                 f"%q = arith.divf %e, %c : f32\n %r = arith.truncf %q : f32 to {dtype}\n linalg.yield %r : {dtype}")
+    top = f.generic(
+        "i j",
+        [(x, "i, j")],
+        (f.fill(f.constant("0xFC00" if dtype == "f16" else "0xFF80", dtype), f"{rows}x{dtype}"), "i"),
+        f"%r = arith.maximumf %x, %a : {dtype}\n linalg.yield %r : {dtype}",
+        "j",
+    )
+    total = f.generic(
+        "i j",
+        [(x, "i, j"), (top, "i")],
+        (f.fill(f.constant("0.0", "f32"), f"{rows}xf32"), "i"),
+        f"%d = arith.subf %a, %b : {dtype}\n %w = arith.extf %d : {dtype} to f32\n %e = math.exp %w : f32\n"
+        "%r = arith.addf %x, %e : f32\n linalg.yield %r : f32",
+        "j",
+    )
+    made = f.map(
+        f"{rows}x{columns}x{dtype}",
+        [(x, "i, j"), (top, "i"), (total, "i")],
+        f"%d = arith.subf %a, %b : {dtype}\n %w = arith.extf %d : {dtype} to f32\n %e = math.exp %w : f32\n"
+        f"%q = arith.divf %e, %c : f32\n %r = arith.truncf %q : f32 to {dtype}\n linalg.yield %r : {dtype}",
+    )
     text = f.text(made)
     assert stages(text)["asm"].count("@func kernel_") == 1
     values = rounded(normal(rows, columns), dtype)
@@ -79,11 +93,19 @@ def test_sums_of_rows_are_kept_in_f32(dtype, cores):
 def test_products_accumulate_in_f32(dtype, m, n, k):
     f = Function()
     a, b, bias = f.argument(f"{m}x{k}x{dtype}"), f.argument(f"{k}x{n}x{dtype}"), f.argument(f"{n}x{dtype}")
-    c = f.generic("m n k", [(a, "m, k"), (b, "k, n")], (f.fill(f.constant("0.0", "f32"), f"{m}x{n}xf32"), "m, n"),
-                  f"%p = arith.extf %a : {dtype} to f32\n %q = arith.extf %b : {dtype} to f32\n"
-                  "%t = arith.mulf %p, %q : f32\n %r = arith.addf %x, %t : f32\n linalg.yield %r : f32", "k")
-    made = f.map(f"{m}x{n}x{dtype}", [(c, "i, j"), (bias, "j")],
-                 f"%t = arith.truncf %a : f32 to {dtype}\n %r = arith.addf %t, %b : {dtype}\n linalg.yield %r : {dtype}")
+    c = f.generic(
+        "m n k",
+        [(a, "m, k"), (b, "k, n")],
+        (f.fill(f.constant("0.0", "f32"), f"{m}x{n}xf32"), "m, n"),
+        f"%p = arith.extf %a : {dtype} to f32\n %q = arith.extf %b : {dtype} to f32\n"
+        "%t = arith.mulf %p, %q : f32\n %r = arith.addf %x, %t : f32\n linalg.yield %r : f32",
+        "k",
+    )
+    made = f.map(
+        f"{m}x{n}x{dtype}",
+        [(c, "i, j"), (bias, "j")],
+        f"%t = arith.truncf %a : f32 to {dtype}\n %r = arith.addf %t, %b : {dtype}\n linalg.yield %r : {dtype}",
+    )
     text = f.text(made)
     assert stages(text)["asm"].count("@func kernel_") == 1
     x, w, v = (rounded(normal(*s), dtype) for s in ((m, k), (k, n), (n,)))

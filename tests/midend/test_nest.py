@@ -38,8 +38,7 @@ def test_row_and_column_broadcasts(rows, columns):
     f = Function()
     kind = f"{rows}x{columns}xf32"
     a, row, column, one = f.argument(kind), f.argument(f"{columns}xf32"), f.argument(f"{rows}x1xf32"), f.argument("f32")
-    body = ("%p = arith.addf %a, %b : f32\n %q = arith.mulf %p, %c : f32\n %r = arith.subf %q, %d : f32\n"
-            "linalg.yield %r : f32")
+    body = "%p = arith.addf %a, %b : f32\n %q = arith.mulf %p, %c : f32\n %r = arith.subf %q, %d : f32\nlinalg.yield %r : f32"
     text = f.text(f.map(kind, [(a, "i, j"), (row, "j"), (column, "i, 0"), (one, "")], body))
     check(text, [normal(rows, columns), normal(columns), normal(rows, 1), normal()])
 
@@ -69,7 +68,9 @@ def test_every_element_type():
         arrays += [RNG.integers(-9, 9, 70).astype(dtype), RNG.integers(-9, 9, 70).astype(dtype)]
     mask = f.argument("70xi1")
     arrays.append(RNG.integers(0, 2, 70).astype(bool))
-    results.append(f.map("70xi1", [(mask, "i"), (mask, "i")], "%t = arith.constant true\n %r = arith.xori %a, %t : i1\n linalg.yield %r : i1"))
+    results.append(
+        f.map("70xi1", [(mask, "i"), (mask, "i")], "%t = arith.constant true\n %r = arith.xori %a, %t : i1\n linalg.yield %r : i1")
+    )
     check(f.text(*results), arrays)
 
 
@@ -86,10 +87,12 @@ def test_runtime_scalars_are_computed_once_and_broadcast():
 def test_positions_within_rows_columns_and_flat():
     f = Function()
     a = f.argument("37x41xf32")
-    body = ("%i = linalg.index 0 : index\n %j = linalg.index 1 : index\n %ii = arith.index_cast %i : index to i64\n"
-            "%jj = arith.index_cast %j : index to i64\n %c = arith.constant 41 : i64\n %m = arith.muli %ii, %c : i64\n"
-            "%f = arith.addi %m, %jj : i64\n %k = arith.cmpi sgt, %jj, %ii : i64\n %s = arith.select %k, %f, %jj : i64\n"
-            "%v = arith.sitofp %s : i64 to f32\n %r = arith.addf %v, %a : f32\n linalg.yield %r : f32")
+    body = (
+        "%i = linalg.index 0 : index\n %j = linalg.index 1 : index\n %ii = arith.index_cast %i : index to i64\n"
+        "%jj = arith.index_cast %j : index to i64\n %c = arith.constant 41 : i64\n %m = arith.muli %ii, %c : i64\n"
+        "%f = arith.addi %m, %jj : i64\n %k = arith.cmpi sgt, %jj, %ii : i64\n %s = arith.select %k, %f, %jj : i64\n"
+        "%v = arith.sitofp %s : i64 to f32\n %r = arith.addf %v, %a : f32\n linalg.yield %r : f32"
+    )
     check(f.text(f.map("37x41xf32", [(a, "i, j")], body)), [normal(37, 41)])
 
 
@@ -97,24 +100,30 @@ def test_positions_within_rows_columns_and_flat():
 def test_vectors_of_positions_are_part_of_what_a_tile_takes(rows, columns):
     """Rows are joined to long columns, in which both numbers step unevenly: two vectors as wide as the tile."""
     f = Function()
-    body = ("%i = linalg.index 0 : index\n %j = linalg.index 1 : index\n %k = arith.cmpi eq, %i, %j : index\n"
-            "%r = arith.uitofp %k : i1 to f32\n linalg.yield %r : f32")
+    body = (
+        "%i = linalg.index 0 : index\n %j = linalg.index 1 : index\n %k = arith.cmpi eq, %i, %j : index\n"
+        "%r = arith.uitofp %k : i1 to f32\n linalg.yield %r : f32"
+    )
     check(f.text(f.map(f"{rows}x{columns}xf32", [], body)), [])
 
 
 def test_position_over_permuted_axes():
     f = Function()
     a = f.argument("6x5x7xf32")
-    body = ("%j = linalg.index 1 : index\n %jj = arith.index_cast %j : index to i64\n"
-            "%v = arith.sitofp %jj : i64 to f32\n %r = arith.addf %v, %a : f32\n linalg.yield %r : f32")
+    body = (
+        "%j = linalg.index 1 : index\n %jj = arith.index_cast %j : index to i64\n"
+        "%v = arith.sitofp %jj : i64 to f32\n %r = arith.addf %v, %a : f32\n linalg.yield %r : f32"
+    )
     check(f.text(f.map("5x6x7xf32", [(a, "j, i, k")], body)), [normal(6, 5, 7)])
 
 
 def test_gather_by_computed_index():
     f = Function()
     table, index = f.argument("11x3xf32"), f.argument("40xi64")
-    body = (f"%i = arith.index_cast %a : i64 to index\n %j = linalg.index 1 : index\n"
-            f"%r = tensor.extract {table}[%i, %j] : tensor<11x3xf32>\n linalg.yield %r : f32")
+    body = (
+        f"%i = arith.index_cast %a : i64 to index\n %j = linalg.index 1 : index\n"
+        f"%r = tensor.extract {table}[%i, %j] : tensor<11x3xf32>\n linalg.yield %r : f32"
+    )
     text = f.text(f.map("40x3xf32", [(index, "i")], body))
     check(text, [normal(11, 3), RNG.integers(0, 11, 40)])
 
@@ -172,8 +181,11 @@ def test_window_maximum_with_strides():
     a = f.argument("2x3x8x10xf32")
     low = f.constant("0xFF800000", "f32")
     window = f.empty("2x2xf32")
-    text = f.text(f.generic(
-        "n c h w y x0", [(a, "n, c, h * 2 + y, w * 2 + x0"), (window, "y, x0")], (f.fill(low, "2x3x4x5xf32"), "n, c, h, w"), MAX, "y x0"))
+    text = f.text(
+        f.generic(
+            "n c h w y x0", [(a, "n, c, h * 2 + y, w * 2 + x0"), (window, "y, x0")], (f.fill(low, "2x3x4x5xf32"), "n, c, h, w"), MAX, "y x0"
+        )
+    )
     check(text, [normal(2, 3, 8, 10)])
 
 
@@ -182,8 +194,10 @@ def test_two_results_with_a_general_combiner():
     f = Function()
     a = f.argument("30x17xf32")
     low, zero = f.constant("0xFF800000", "f32"), f.constant("0", "i64")
-    body = ("%j = linalg.index 1 : index\n %jj = arith.index_cast %j : index to i64\n %k = arith.cmpf ogt, %a, %x : f32\n"
-            "%v = arith.select %k, %a, %x : f32\n %p = arith.select %k, %jj, %y : i64\n linalg.yield %v, %p : f32, i64")
+    body = (
+        "%j = linalg.index 1 : index\n %jj = arith.index_cast %j : index to i64\n %k = arith.cmpf ogt, %a, %x : f32\n"
+        "%v = arith.select %k, %a, %x : f32\n %p = arith.select %k, %jj, %y : i64\n linalg.yield %v, %p : f32, i64"
+    )
     g = f.generic("i j", [(a, "i, j")], [(f.fill(low, "30xf32"), "i"), (f.fill(zero, "30xi64"), "i")], body, "j")
     check(f.text(f"{g}#0", f"{g}#1"), [normal(30, 17)])
 
@@ -217,8 +231,11 @@ def test_random_numbers_of_no_position_are_computed_once():
     zero = f.constant("0", "i64")
     outside = f.line(f'"ftm.philox"({zero}, {seed}, {offset}) : (i64, i64, i64) -> i32', "i32")
     a = f.map("5xi32", [(out, "i")], f"%r = arith.xori %a, {outside} : i32\n linalg.yield %r : i32")
-    b = f.map("5xi32", [(out, "i")], f"%p = \"ftm.philox\"({zero}, {seed}, {offset}) : (i64, i64, i64) -> i32\n"
-              "%r = arith.xori %a, %p : i32\n linalg.yield %r : i32")
+    b = f.map(
+        "5xi32",
+        [(out, "i")],
+        f'%p = "ftm.philox"({zero}, {seed}, {offset}) : (i64, i64, i64) -> i32\n%r = arith.xori %a, %p : i32\n linalg.yield %r : i32',
+    )
     first, second = run(f.text(a, b), [np.arange(5, dtype=np.int32)], [11, 7])
     np.testing.assert_array_equal(first, second)
     assert first[0] != 0

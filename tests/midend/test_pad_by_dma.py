@@ -18,10 +18,14 @@ from ftm_backend.options import Options
 M7032 = presets.load("m7032")
 TIGHT = replace(M7032, am_bytes=32 * 1024, sm_bytes=3 * 1024, gsm_bytes=64 * 1024)
 CASES = {  # images, channels, filters, size, window, stride, padding, dilation, groups
-    "3x3": (3, 19, 40, (17, 13), (3, 3), 1, (1, 1), 1, 1), "7x7 by 2": (2, 3, 24, (29, 31), (7, 7), 2, (3, 3), 1, 1),
-    "wide": (2, 5, 33, (19, 16), (3, 2), 1, (6, 4), 3, 1), "rows alone": (2, 8, 9, (15, 12), (3, 1), 1, (1, 0), 1, 1),
-    "columns alone": (2, 8, 9, (15, 12), (1, 3), 2, (0, 1), 1, 1), "larger than the image": (2, 4, 6, (1, 2), (3, 3), 1, (1, 1), 1, 1),
-    "groups": (2, 6, 9, (14, 11), (3, 3), 1, (1, 1), 1, 3), "one line": (2, 4, 6, (31,), (5,), 1, (2,), 1, 1),
+    "3x3": (3, 19, 40, (17, 13), (3, 3), 1, (1, 1), 1, 1),
+    "7x7 by 2": (2, 3, 24, (29, 31), (7, 7), 2, (3, 3), 1, 1),
+    "wide": (2, 5, 33, (19, 16), (3, 2), 1, (6, 4), 3, 1),
+    "rows alone": (2, 8, 9, (15, 12), (3, 1), 1, (1, 0), 1, 1),
+    "columns alone": (2, 8, 9, (15, 12), (1, 3), 2, (0, 1), 1, 1),
+    "larger than the image": (2, 4, 6, (1, 2), (3, 3), 1, (1, 1), 1, 1),
+    "groups": (2, 6, 9, (14, 11), (3, 3), 1, (1, 1), 1, 3),
+    "one line": (2, 4, 6, (31,), (5,), 1, (2,), 1, 1),
     "three dimensions": (1, 3, 8, (5, 6, 7), (3, 3, 3), 1, (1, 1, 1), 1, 1),
 }
 DIRECTIONS = ("forward", "input", "weight")
@@ -45,10 +49,16 @@ def program(name: str, direction: str, dtype: str = "f32") -> tuple[str, list[np
     words = ", ".join(f"{key}=[{','.join(map(str, value))}]" for key, value in lists.items()) + f", transposed=false, groups={groups}"
     text = "trace\n" + "".join(f"  %{k} = param {t}\n" for k, t in enumerate(types[:-1]))
     if direction == "forward":
-        return f"{text}  %2 = aten::convolution(input=%0, weight=%1, bias=none, {words}) : {types[-1]}\n  return %2\n", arrays, wanted.numpy()
+        return (
+            f"{text}  %2 = aten::convolution(input=%0, weight=%1, bias=none, {words}) : {types[-1]}\n  return %2\n",
+            arrays,
+            wanted.numpy(),
+        )
     mask, kinds, last = ("true,false", f"{types[-1]}, none", 3) if direction == "input" else ("false,true", f"none, {types[-1]}", 4)
-    text += ("  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, "
-             f"{words}, output_mask=[{mask},false]) : {kinds}, none\n  return %{last}\n")
+    text += (
+        "  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, "
+        f"{words}, output_mask=[{mask},false]) : {kinds}, none\n  return %{last}\n"
+    )
     return text, arrays, wanted.numpy()
 
 
@@ -109,11 +119,13 @@ def test_a_residual_does_not_replace_what_windows_read() -> None:
     shape = (2, 6, 40, 40)
     kind = f"f32[{','.join(map(str, shape))}]"
     words = "stride=[1,1], padding=[1,1], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1"
-    text = (f"trace\n  %0 = param {kind}\n  %1 = param f32[6,6,3,3]\n  %2 = aten::relu(self=%0) : {kind}\n"
-            f"  %3 = aten::convolution(input=%2, weight=%1, bias=none, {words}) : {kind}\n"
-            f"  %4 = aten::add.Tensor(self=%2, other=%3, alpha=1) : {kind}\n  %5 = aten::relu(self=%4) : {kind}\n"
-            f"  %6 = aten::convolution(input=%5, weight=%1, bias=none, {words}) : {kind}\n"
-            f"  %7 = aten::add.Tensor(self=%5, other=%6, alpha=1) : {kind}\n  return %7\n")
+    text = (
+        f"trace\n  %0 = param {kind}\n  %1 = param f32[6,6,3,3]\n  %2 = aten::relu(self=%0) : {kind}\n"
+        f"  %3 = aten::convolution(input=%2, weight=%1, bias=none, {words}) : {kind}\n"
+        f"  %4 = aten::add.Tensor(self=%2, other=%3, alpha=1) : {kind}\n  %5 = aten::relu(self=%4) : {kind}\n"
+        f"  %6 = aten::convolution(input=%5, weight=%1, bias=none, {words}) : {kind}\n"
+        f"  %7 = aten::add.Tensor(self=%5, other=%6, alpha=1) : {kind}\n  return %7\n"
+    )
     rng = np.random.default_rng(0)
     x, w = (rng.standard_normal(s).astype(np.float32) for s in (shape, (6, 6, 3, 3)))
     kernel = torch.from_numpy(w)

@@ -45,8 +45,18 @@ def problem(draw: random.Random) -> Problem:
 
     m, n, k = extents(12), extents(12), extents(12)
     accumulator = "f32" if dtype == "f16" else dtype
-    return Problem(() if draw.random() < 0.6 else extents(5), m, n, k, operand(m, k, dtype), operand(k, n, dtype),
-                   operand(m, n, accumulator), accumulator, draw.choice([0, 1, 3]), draw.choice([0, 4, 12]))
+    return Problem(
+        () if draw.random() < 0.6 else extents(5),
+        m,
+        n,
+        k,
+        operand(m, k, dtype),
+        operand(k, n, dtype),
+        operand(m, n, accumulator),
+        accumulator,
+        draw.choice([0, 1, 3]),
+        draw.choice([0, 4, 12]),
+    )
 
 
 def machine(draw: random.Random) -> MachineParameters:

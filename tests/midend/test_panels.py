@@ -24,12 +24,12 @@ TIGHT = replace(M7032, am_bytes=24 * 1024, sm_bytes=2 * 1024, gsm_bytes=48 * 102
 def operands(equation: str, extents: dict[str, int], dtype: str) -> list[np.ndarray]:
     """Random operands of an einsum; small integers, whose sums every type holds exactly."""
     rng = np.random.default_rng(0)
-    return [rng.integers(-4, 5, [extents[d] for d in dims]).astype(NUMPY[dtype])
-            for dims in equation.split("->", maxsplit=1)[0].split(",")]
+    return [rng.integers(-4, 5, [extents[d] for d in dims]).astype(NUMPY[dtype]) for dims in equation.split("->", maxsplit=1)[0].split(",")]
 
 
-def check(equation: str, extents: dict[str, int], machine: MachineParameters, cores: list[int], dtype: str = "f32",
-          accumulator: str | None = None) -> None:
+def check(
+    equation: str, extents: dict[str, int], machine: MachineParameters, cores: list[int], dtype: str = "f32", accumulator: str | None = None
+) -> None:
     """Compiles an einsum for ``machine`` and compares it with numpy, in checked mode, on each number of cores."""
     inputs = operands(equation, extents, dtype)
     image = isa.assemble(assembly(einsum(equation, extents, dtype, accumulator or dtype), machine))
@@ -42,8 +42,14 @@ def check(equation: str, extents: dict[str, int], machine: MachineParameters, co
 
 # --- every form of plan -------------------------------------------------------------------------------
 
-GRIDS = {"one core": (1, 1, "none"), "rows": (3, 1, "none"), "columns": (1, 3, "none"), "columns share A": (1, 3, "a"),
-         "groups share A": (2, 2, "a"), "rows share B": (3, 1, "b")}
+GRIDS = {
+    "one core": (1, 1, "none"),
+    "rows": (3, 1, "none"),
+    "columns": (1, 3, "none"),
+    "columns share A": (1, 3, "a"),
+    "groups share A": (2, 2, "a"),
+    "rows share B": (3, 1, "b"),
+}
 LOOPS = {"m": (True, False), "m keeps A": (True, True), "n": (False, False), "n keeps B": (False, True)}
 
 
@@ -58,8 +64,12 @@ def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, grid: str, loops: 
     rows, columns, share = GRIDS[grid]
     m_outer, keep = LOOPS[loops]
     keep = keep and (m_outer or share != "b")  # a B that stays is fetched once by each core
-    forms = {"mk,kn->mn": (False, "plain", False), "mk,nk->mn": (False, "dot", False), "km,nk->mn": (True, "turned", False),
-             "km,kn->nm": (True, "plain", True)}
+    forms = {
+        "mk,kn->mn": (False, "plain", False),
+        "mk,nk->mn": (False, "dot", False),
+        "km,nk->mn": (True, "turned", False),
+        "km,kn->nm": (True, "plain", True),
+    }
     for number, (equation, (trans_a, b_form, turn_c)) in enumerate(forms.items()):
         m, n, k = 37, 50, 70
 
@@ -71,8 +81,25 @@ def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, grid: str, loops: 
         chunks = (3, 1, 2, 2)[number]
         m_cut = cut(m, 6)
         made = PanelPlan(
-            m_cut, cut(n, 16), cut(k, k_size), chunks, -(-m_cut.blocks // chunks), rows, columns, share, m_outer, keep,
-            "gsm" if share == "a" else ("sm", "am", "gsm")[number % 3], trans_a, b_form, turn_c, 1 + number % 2, 1.0, 1.0, 1.0)
+            m_cut,
+            cut(n, 16),
+            cut(k, k_size),
+            chunks,
+            -(-m_cut.blocks // chunks),
+            rows,
+            columns,
+            share,
+            m_outer,
+            keep,
+            "gsm" if share == "a" else ("sm", "am", "gsm")[number % 3],
+            trans_a,
+            b_form,
+            turn_c,
+            1 + number % 2,
+            1.0,
+            1.0,
+            1.0,
+        )
         monkeypatch.setattr(contraction_schedule, "panel_plan", chosen)
         check(equation, {"m": m, "n": n, "k": k}, replace(M7032, cores=rows * columns + 1), [1, 2, 3, 4, 7, 8])
 
@@ -80,8 +107,14 @@ def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, grid: str, loops: 
 # --- what the planner chooses -------------------------------------------------------------------------
 
 EQUATIONS = {
-    "NN": "mk,kn->mn", "NT": "mk,nk->mn", "TN": "km,kn->mn", "TT": "km,nk->mn", "batch": "bmk,bkn->bmn",
-    "shared weights": "mk,bkn->bmn", "heads": "bmhk,bnhk->bhmn", "two summed": "amk,kna->mn",
+    "NN": "mk,kn->mn",
+    "NT": "mk,nk->mn",
+    "TN": "km,kn->mn",
+    "TT": "km,nk->mn",
+    "batch": "bmk,bkn->bmn",
+    "shared weights": "mk,bkn->bmn",
+    "heads": "bmhk,bnhk->bhmn",
+    "two summed": "amk,kna->mn",
 }
 
 
@@ -117,8 +150,16 @@ def problem(m: int, n: int, k: int, dtype: str, trans_a: bool = False, trans_b: 
     return Problem((), (m,), (n,), (k,), operand(m, k, trans_a), operand(k, n, trans_b), operand(m, n, False), dtype)
 
 
-SIZES = [(1000, 900, 800), (144, 3000, 1000), (5000, 96, 300), (64, 64, 9000), (700, 33, 2000), (2, 3000, 3000),
-         (3000, 2, 3000), (2048, 2048, 64)]
+SIZES = [
+    (1000, 900, 800),
+    (144, 3000, 1000),
+    (5000, 96, 300),
+    (64, 64, 9000),
+    (700, 33, 2000),
+    (2, 3000, 3000),
+    (3000, 2, 3000),
+    (2048, 2048, 64),
+]
 
 
 @pytest.mark.parametrize("cores", [1, 8])

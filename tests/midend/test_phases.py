@@ -40,17 +40,21 @@ def gradient(name: str, dtype: str) -> tuple[str, list[np.ndarray], np.ndarray]:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn((n, c, *size), generator=generator, dtype=kind, requires_grad=True)
     w = torch.randn((f, c // groups, *window), generator=generator, dtype=kind)
-    made = [functional.conv1d, functional.conv2d, functional.conv3d][len(size) - 1](
-        x, w, None, stride, padding, dilation, groups)
+    made = [functional.conv1d, functional.conv2d, functional.conv3d][len(size) - 1](x, w, None, stride, padding, dilation, groups)
     grad = torch.randn(made.shape, generator=generator, dtype=kind)
     (wanted,) = torch.autograd.grad(made, [x], grad)
     arrays = [t.detach().numpy() for t in (grad, x, w)]
     types = [f"{dtype}[{','.join(map(str, a.shape))}]" for a in arrays]
     lists = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": (0,) * len(size)}
     words = ", ".join(f"{key}=[{','.join(map(str, value))}]" for key, value in lists.items())
-    text = "trace\n" + "".join(f"  %{k} = param {t}\n" for k, t in enumerate(types)) + (
-        "  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, "
-        f"{words}, transposed=false, groups={groups}, output_mask=[true,false,false]) : {types[1]}, none, none\n  return %3\n")
+    text = (
+        "trace\n"
+        + "".join(f"  %{k} = param {t}\n" for k, t in enumerate(types))
+        + (
+            "  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, "
+            f"{words}, transposed=false, groups={groups}, output_mask=[true,false,false]) : {types[1]}, none, none\n  return %3\n"
+        )
+    )
     return text, arrays, wanted.numpy()
 
 
@@ -124,10 +128,15 @@ def test_halves_are_joined(dtype: str) -> None:
     x, grad, w = (torch.randn(shape, generator=generator).to(kind) for shape in ((2, 64, 28, 28), (2, 48, 14, 14), (48, 64, 3, 3)))
     wanted = functional.conv_transpose2d(grad.float(), w.float(), stride=2, padding=1, output_padding=1)
     types = [f"{dtype}[{','.join(map(str, t.shape))}]" for t in (grad, x, w)]
-    text = "trace\n" + "".join(f"  %{k} = param {t}\n" for k, t in enumerate(types)) + (
-        "  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, stride=[2,2], padding=[1,1], "
-        f"dilation=[1,1], transposed=false, output_padding=[0,0], groups=1, output_mask=[true,false,false]) : {types[1]}, none, none\n"
-        "  return %3\n")
+    text = (
+        "trace\n"
+        + "".join(f"  %{k} = param {t}\n" for k, t in enumerate(types))
+        + (
+            "  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, stride=[2,2], padding=[1,1], "
+            f"dilation=[1,1], transposed=false, output_padding=[0,0], groups=1, output_mask=[true,false,false]) : {types[1]}, none, none\n"
+            "  return %3\n"
+        )
+    )
     assembly = driver.run_from("trace", text, "asm", Options(machine="m7032", cores=3))
     assert "TRANS.ZIP" in assembly
     with Machine(cores=3, checked=True) as emulator:

@@ -114,10 +114,18 @@ def test_donated_buffers_give_the_same_results(cores):
     kinds = ["70x90xf32"] * 3
     p, m, g = (f.argument(k) for k in kinds)
     m1 = f.map(kinds[0], [(m, "i, j"), (g, "i, j")], ADD)
-    square = f.generic("i j", [(m1, "i, j")], (f.fill(f.constant("0.0", "f32"), "f32"), ""),
-                       "%q = arith.mulf %a, %a : f32\n %r = arith.addf %x, %q : f32\n linalg.yield %r : f32", "i j")
-    p1 = f.map(kinds[0], [(p, "i, j"), (m1, "i, j"), (square, "")],
-               "%q = arith.divf %b, %c : f32\n %r = arith.subf %a, %q : f32\n linalg.yield %r : f32")
+    square = f.generic(
+        "i j",
+        [(m1, "i, j")],
+        (f.fill(f.constant("0.0", "f32"), "f32"), ""),
+        "%q = arith.mulf %a, %a : f32\n %r = arith.addf %x, %q : f32\n linalg.yield %r : f32",
+        "i j",
+    )
+    p1 = f.map(
+        kinds[0],
+        [(p, "i, j"), (m1, "i, j"), (square, "")],
+        "%q = arith.divf %b, %c : f32\n %r = arith.subf %a, %q : f32\n linalg.yield %r : f32",
+    )
     text = f.text(p1, m1)
     assert [o[3] for o in program(text)["outputs"]] == ["b0", "b1"]
     arrays = [normal(70, 90) for _ in range(3)]

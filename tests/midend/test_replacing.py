@@ -38,7 +38,9 @@ def aliases(asm: str) -> list[str]:
 
 
 EMBEDDING = (
-    "%0 = param f32[50,16]", "%1 = param i64[4,6]", "%2 = param f32[4,6,16]",
+    "%0 = param f32[50,16]",
+    "%1 = param i64[4,6]",
+    "%2 = param f32[4,6,16]",
     "$0 = scalar f64",
     "%3 = aten::embedding(weight=%0, indices=%1, padding_idx=-1, scale_grad_by_freq=false, sparse=false) : f32[4,6,16]",
     "%4 = aten::mul.Tensor(self=%3, other=%2) : f32[4,6,16]",
@@ -49,56 +51,87 @@ GRADIENT = (
 
 
 def test_a_gradient_after_its_embedding_cannot_fault():
-    asm = compiled(*EMBEDDING, GRADIENT.format(50, 50), "%6 = aten::add.Tensor(self=%0, other=%5, alpha=$0) : f32[50,16]",
-                   "return %6")
+    asm = compiled(*EMBEDDING, GRADIENT.format(50, 50), "%6 = aten::add.Tensor(self=%0, other=%5, alpha=$0) : f32[50,16]", "return %6")
     assert aliases(asm) == ["b0"]
 
 
 def test_a_smaller_table_has_to_be_checked_again():
-    asm = compiled(*EMBEDDING, "%7 = param f32[49,16]", GRADIENT.format(49, 49),
-                   "%6 = aten::add.Tensor(self=%7, other=%5, alpha=$0) : f32[49,16]", "return %6")
+    asm = compiled(
+        *EMBEDDING,
+        "%7 = param f32[49,16]",
+        GRADIENT.format(49, 49),
+        "%6 = aten::add.Tensor(self=%7, other=%5, alpha=$0) : f32[49,16]",
+        "return %6",
+    )
     assert aliases(asm) == ["b3"], "the update itself comes after the scatter"
 
 
 def test_an_update_waits_for_a_later_gather():
     asm = compiled(
-        "%0 = param f32[64,64]", "%1 = param f32[64,64]", "%2 = param i64[7]", "%3 = param f32[9,9]",
+        "%0 = param f32[64,64]",
+        "%1 = param f32[64,64]",
+        "%2 = param i64[7]",
+        "%3 = param f32[9,9]",
         "$0 = scalar f64",
         "%4 = aten::add.Tensor(self=%0, other=%1, alpha=$0) : f32[64,64]",
-        "%5 = aten::index_select(self=%3, dim=0, index=%2) : f32[7,9]", "return %4, %5")
+        "%5 = aten::index_select(self=%3, dim=0, index=%2) : f32[7,9]",
+        "return %4, %5",
+    )
     assert aliases(asm) == ["b0", ""]
 
 
 def test_what_a_gather_needs_does_not_replace_an_input():
     asm = compiled(
-        "%0 = param f32[64,64]", "%1 = param f32[64,64]", "%2 = param i64[7]", "$0 = scalar f64",
+        "%0 = param f32[64,64]",
+        "%1 = param f32[64,64]",
+        "%2 = param i64[7]",
+        "$0 = scalar f64",
         "%4 = aten::add.Tensor(self=%0, other=%1, alpha=$0) : f32[64,64]",
-        "%5 = aten::index_select(self=%4, dim=0, index=%2) : f32[7,64]", "return %4, %5")
+        "%5 = aten::index_select(self=%4, dim=0, index=%2) : f32[7,64]",
+        "return %4, %5",
+    )
     assert aliases(asm) == ["", ""]
 
 
 def test_a_scatter_that_can_fault_replaces_nothing():
-    lines = ("%0 = param f32[20,16]", "%1 = param i64[5]", "%2 = param f32[5,16]",
-             "%3 = aten::index_put(self=%0, indices=[%1], values=%2, accumulate=false) : f32[20,16]", "return %3")
+    lines = (
+        "%0 = param f32[20,16]",
+        "%1 = param i64[5]",
+        "%2 = param f32[5,16]",
+        "%3 = aten::index_put(self=%0, indices=[%1], values=%2, accumulate=false) : f32[20,16]",
+        "return %3",
+    )
     assert aliases(compiled(*lines)) == [""]
 
 
 def test_computed_places_need_no_check():
     asm = compiled(
-        "%0 = param f32[20,16]", "%1 = param f32[5,20]", "%2 = param f32[20,16]", "$0 = scalar f64",
+        "%0 = param f32[20,16]",
+        "%1 = param f32[5,20]",
+        "%2 = param f32[20,16]",
+        "$0 = scalar f64",
         "%3 = aten::argmax(self=%1, dim=1, keepdim=false) : i64[5]",
         "%4 = aten::add.Tensor(self=%0, other=%2, alpha=$0) : f32[20,16]",
-        "%5 = aten::index_select(self=%4, dim=0, index=%3) : f32[5,16]", "return %4, %5")
+        "%5 = aten::index_select(self=%4, dim=0, index=%3) : f32[5,16]",
+        "return %4, %5",
+    )
     assert aliases(asm)[0] == "b1"
 
 
 def test_a_fault_leaves_the_inputs_whole():
     asm = compiled(
-        "%0 = param f32[64,64]", "%1 = param f32[64,64]", "%2 = param i64[7]", "%3 = param f32[9,9]",
-        "%4 = param f32[9,9]", "$0 = scalar f64", "$1 = scalar f64",
+        "%0 = param f32[64,64]",
+        "%1 = param f32[64,64]",
+        "%2 = param i64[7]",
+        "%3 = param f32[9,9]",
+        "%4 = param f32[9,9]",
+        "$0 = scalar f64",
+        "$1 = scalar f64",
         "%5 = aten::add.Tensor(self=%0, other=%1, alpha=$0) : f32[64,64]",
         "%6 = aten::index_select(self=%3, dim=0, index=%2) : f32[7,9]",
-        "%7 = aten::add.Tensor(self=%4, other=%3, alpha=$1) : f32[9,9]", "return %5, %6, %7")
+        "%7 = aten::add.Tensor(self=%4, other=%3, alpha=$1) : f32[9,9]",
+        "return %5, %6, %7",
+    )
     assert aliases(asm) == ["b0", "", "b4"]
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(s).astype(np.float32) for s in ((64, 64), (64, 64), (9, 9), (9, 9))]
@@ -113,9 +146,16 @@ def test_a_fault_leaves_the_inputs_whole():
 
 
 def test_the_checker_finds_writes_before_a_fault():
-    lines = ("%0 = param f32[64,64]", "%1 = param f32[64,64]", "%2 = param i64[7]", "%3 = param f32[9,9]",
-             "$0 = scalar f64", "%4 = aten::add.Tensor(self=%0, other=%1, alpha=$0) : f32[64,64]",
-             "%5 = aten::index_select(self=%4, dim=0, index=%2) : f32[7,64]", "return %4, %5")
+    lines = (
+        "%0 = param f32[64,64]",
+        "%1 = param f32[64,64]",
+        "%2 = param i64[7]",
+        "%3 = param f32[9,9]",
+        "$0 = scalar f64",
+        "%4 = aten::add.Tensor(self=%0, other=%1, alpha=$0) : f32[64,64]",
+        "%5 = aten::index_select(self=%4, dim=0, index=%2) : f32[7,64]",
+        "return %4, %5",
+    )
     text = str(driver.run_from("trace", trace(*lines), "ftm", OPTIONS))
     driver.run_from("ftm", text, "asm", OPTIONS)
     declared = text.replace("@out o0, f32, 64x64", "@out o0, f32, 64x64, b0")
@@ -136,8 +176,10 @@ def test_random_programs_keep_the_rule(seed):
         kind = rng.integers(4)
         if kind == 0:
             lines.append(f"%{number} = aten::index_select(self=%{a}, dim=0, index=%{rng.integers(6, 8)}) : f32[9,24]")
-            lines.append(f"%{number + 100} = aten::index_add(self=%{b}, dim=0, index=%{rng.integers(6, 8)}, "
-                         f"source=%{number}, alpha=${len(scalars)}) : f32[40,24]")
+            lines.append(
+                f"%{number + 100} = aten::index_add(self=%{b}, dim=0, index=%{rng.integers(6, 8)}, "
+                f"source=%{number}, alpha=${len(scalars)}) : f32[40,24]"
+            )
             scalars.append(f"${len(scalars)} = scalar f64")
             values.append(number + 100)
         else:
@@ -159,13 +201,20 @@ def test_random_programs_keep_the_rule(seed):
 def test_an_update_fused_into_a_product_replaces_its_parameter(cores):
     """The decay of ``p`` has a kernel of its own, the rest of its update follows the product that is its gradient."""
     asm = compiled(
-        "%p = param f32[90,70]", "%x = param f32[33,90]", "%g = param f32[33,70]", "%m = param f32[90,70]",
-        "$0 = scalar f64", "$1 = scalar f64", "$2 = scalar f64",
+        "%p = param f32[90,70]",
+        "%x = param f32[33,90]",
+        "%g = param f32[33,70]",
+        "%m = param f32[90,70]",
+        "$0 = scalar f64",
+        "$1 = scalar f64",
+        "$2 = scalar f64",
         "%d = aten::mul.Tensor(self=%p, other=$0) : f32[90,70]",
         "%xt = ftm.view(base=%x, sizes=[90,33], strides=[1,90], offset=0) : f32[90,33]",
         "%w = aten::mm(self=%xt, mat2=%g) : f32[90,70]",
         "%n = aten::add.Tensor(self=%m, other=%w, alpha=$1) : f32[90,70]",
-        "%q = aten::sub.Tensor(self=%d, other=%n, alpha=$2) : f32[90,70]", "return %q, %n")
+        "%q = aten::sub.Tensor(self=%d, other=%n, alpha=$2) : f32[90,70]",
+        "return %q, %n",
+    )
     assert aliases(asm) == ["b0", "b3"]
     rng = np.random.default_rng(1)
     p, x, g, m = (rng.standard_normal(s).astype(np.float32) for s in ((90, 70), (33, 90), (33, 70), (90, 70)))
@@ -178,6 +227,10 @@ def test_an_update_fused_into_a_product_replaces_its_parameter(cores):
 
 def test_a_product_of_a_parameter_with_itself_does_not_replace_it():
     asm = compiled(
-        "%p = param f32[64,64]", "$0 = scalar f64", "%w = aten::mm(self=%p, mat2=%p) : f32[64,64]",
-        "%q = aten::sub.Tensor(self=%p, other=%w, alpha=$0) : f32[64,64]", "return %q")
+        "%p = param f32[64,64]",
+        "$0 = scalar f64",
+        "%w = aten::mm(self=%p, mat2=%p) : f32[64,64]",
+        "%q = aten::sub.Tensor(self=%p, other=%w, alpha=$0) : f32[64,64]",
+        "return %q",
+    )
     assert aliases(asm) == [""]

@@ -32,9 +32,24 @@ func.func @main(%x: {t}) -> {out} {{
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("shape", [
-    (1, 1, 1), (3, 50, 1), (3, 5000, 1), (1, 9001, 1), (1500, 7, 1), (4, 50, 5), (700, 3, 2), (2, 700, 33), (1, 40, 900),
-    (5, 3, 8), (1, 1, 40), (0, 3, 2), (3, 0, 9)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 1, 1),
+        (3, 50, 1),
+        (3, 5000, 1),
+        (1, 9001, 1),
+        (1500, 7, 1),
+        (4, 50, 5),
+        (700, 3, 2),
+        (2, 700, 33),
+        (1, 40, 900),
+        (5, 3, 8),
+        (1, 1, 40),
+        (0, 3, 2),
+        (3, 0, 9),
+    ],
+)
 def test_scan_of_every_shape(shape: tuple[int, ...], machine: str) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     parameters, cores = MACHINES[machine]
@@ -69,9 +84,24 @@ def test_sort(values: str, shape: tuple[int, ...], machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize(("shape", "kept"), [
-    ((1, 1), 1), ((3, 50), 5), ((3, 50), 49), ((300, 30), 1), ((3, 5000), 4), ((2, 5000), 300), ((2, 5000), 2000), ((1, 33000), 7),
-    ((1, 33000), 256), ((1, 33000), 257), ((3, 2000), 100), ((2, 9000), 8999), ((4, 5), 0)])
+@pytest.mark.parametrize(
+    ("shape", "kept"),
+    [
+        ((1, 1), 1),
+        ((3, 50), 5),
+        ((3, 50), 49),
+        ((300, 30), 1),
+        ((3, 5000), 4),
+        ((2, 5000), 300),
+        ((2, 5000), 2000),
+        ((1, 33000), 7),
+        ((1, 33000), 256),
+        ((1, 33000), 257),
+        ((3, 2000), 100),
+        ((2, 9000), 8999),
+        ((4, 5), 0),
+    ],
+)
 def test_first_of_sorted_rows(shape: tuple[int, ...], kept: int, machine: str) -> None:
     parameters, cores = MACHINES[machine]
     for x in (np.random.default_rng(0).integers(-(2**63), 2**63, shape, dtype=np.int64), np.random.default_rng(0).integers(0, 9, shape)):

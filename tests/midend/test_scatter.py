@@ -30,9 +30,10 @@ def expected(dest: np.ndarray, indices: np.ndarray, updates: np.ndarray, reduce:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize(("entries", "width", "moves", "reduce"), [
-    *((7, 50, 30, reduce) for reduce in REDUCE), (100, 1, 300, "add"), (5, 700, 400, "add"), (4, 3, 0, "set"),
-    (1, 1, 1, "add")])
+@pytest.mark.parametrize(
+    ("entries", "width", "moves", "reduce"),
+    [*((7, 50, 30, reduce) for reduce in REDUCE), (100, 1, 300, "add"), (5, 700, 400, "add"), (4, 3, 0, "set"), (1, 1, 1, "add")],
+)
 def test_scatter(entries: int, width: int, moves: int, reduce: str, machine: str) -> None:
     rng = np.random.default_rng(0)
     dest, updates = (rng.standard_normal(s).astype(np.float32) for s in ((entries, width), (moves, width)))
@@ -50,8 +51,7 @@ def test_scatter_outside_is_a_fault() -> None:
 
 def embedding(words: int, width: int, batch: int, length: int) -> str:
     """``table[ids] + positions``."""
-    tt, ti, tp, to = (tensor((words, width)), tensor((batch, length), "i64"), tensor((length, width)),
-                      tensor((batch, length, width)))
+    tt, ti, tp, to = (tensor((words, width)), tensor((batch, length), "i64"), tensor((length, width)), tensor((batch, length, width)))
     return f"""
 func.func @main(%w: {tt}, %i: {ti}, %p: {tp}) -> {to} {{
   %e = tensor.empty() : {to}

@@ -14,9 +14,12 @@ from ftm_backend.options import Options
 
 M7032 = presets.load("m7032")
 CASES = {  # shape, start and step of each dimension, how many
-    "every second": ((3, 40, 64), (0, 0, 0), (1, 1, 2), (3, 40, 32)), "every third, from the second on": ((2, 30, 47), (0, 0, 1), (1, 1, 3), (2, 30, 15)),
-    "rows apart, too": ((2, 41, 50), (0, 1, 0), (1, 2, 5), (2, 20, 10)), "of one row": ((4000,), (3,), (4,), (999,)),
-    "up to the end": ((5, 20, 21), (0, 0, 0), (1, 1, 4), (5, 20, 6)), "without gaps": ((4, 20, 30), (0, 0, 3), (1, 2, 1), (4, 10, 20)),
+    "every second": ((3, 40, 64), (0, 0, 0), (1, 1, 2), (3, 40, 32)),
+    "every third, from the second on": ((2, 30, 47), (0, 0, 1), (1, 1, 3), (2, 30, 15)),
+    "rows apart, too": ((2, 41, 50), (0, 1, 0), (1, 2, 5), (2, 20, 10)),
+    "of one row": ((4000,), (3,), (4,), (999,)),
+    "up to the end": ((5, 20, 21), (0, 0, 0), (1, 1, 4), (5, 20, 6)),
+    "without gaps": ((4, 20, 30), (0, 0, 3), (1, 2, 1), (4, 10, 20)),
 }
 
 
@@ -27,10 +30,12 @@ def trace(name: str, fill: float, dtype: str = "f32") -> str:
     offset = sum(a * b for a, b in zip(first, strides, strict=True))
     steps = ",".join(str(a * b) for a, b in zip(step, strides, strict=True))
     whole, part = (f"{dtype}[{','.join(map(str, sizes))}]" for sizes in (shape, count))
-    return (f"trace\n  %0 = param {part}\n  %1 = aten::neg(self=%0) : {part}\n"
-            f"  %2 = aten::full(size=[{','.join(map(str, shape))}], fill_value={fill}, dtype={dtype}) : "
-            f"{whole}\n  %3 = ftm.update(base=%2, value=%1, sizes=[{','.join(map(str, count))}], strides=[{steps}], offset={offset}) : "
-            f"{whole}\n  return %3\n")
+    return (
+        f"trace\n  %0 = param {part}\n  %1 = aten::neg(self=%0) : {part}\n"
+        f"  %2 = aten::full(size=[{','.join(map(str, shape))}], fill_value={fill}, dtype={dtype}) : "
+        f"{whole}\n  %3 = ftm.update(base=%2, value=%1, sizes=[{','.join(map(str, count))}], strides=[{steps}], offset={offset}) : "
+        f"{whole}\n  return %3\n"
+    )
 
 
 def _set(name: str, x: np.ndarray, fill: float) -> np.ndarray:

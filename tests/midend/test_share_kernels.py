@@ -61,13 +61,16 @@ def test_cells_of_a_sequence_differ_in_an_address() -> None:
     assert {at for at in starts if at is not None} >= {8 * k for k in range(30)}
 
 
-@pytest.mark.parametrize(("step", "functions"), [
-    (lambda x, y: (x[2:5].cumsum(0), x[4:7].cumsum(0), y[1:4].cumsum(0)), 3),        # scans address from the start of a buffer
-    (lambda x, y: (torch.sort(x)[0], torch.sort(y)[0]), None),
-    (lambda x, y: (x.exp().sum(), y.sin().sum(), x.double().exp().sum()), None),      # bodies and types differ
-    (lambda x, y: (x[0:6:2].sin(), y[0:3].sin()), None),                               # strides differ
-    (lambda x, y: (x[:3].sin() + x[3:6], y[:3].sin() + y[4:7]), None),                 # distances within a buffer differ
-])
+@pytest.mark.parametrize(
+    ("step", "functions"),
+    [
+        (lambda x, y: (x[2:5].cumsum(0), x[4:7].cumsum(0), y[1:4].cumsum(0)), 3),  # scans address from the start of a buffer
+        (lambda x, y: (torch.sort(x)[0], torch.sort(y)[0]), None),
+        (lambda x, y: (x.exp().sum(), y.sin().sum(), x.double().exp().sum()), None),  # bodies and types differ
+        (lambda x, y: (x[0:6:2].sin(), y[0:3].sin()), None),  # strides differ
+        (lambda x, y: (x[:3].sin() + x[3:6], y[:3].sin() + y[4:7]), None),  # distances within a buffer differ
+    ],
+)
 def test_what_differs_is_not_shared(step: Callable[..., Any], functions: int | None) -> None:
     program = shared(step, torch.randn(8), torch.randn(8))
     keys = [function.key for function in program.functions]
@@ -93,11 +96,12 @@ STEPS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "layers": (layers, (torch.randn(64, 64), *(torch.randn(64, 64) for _ in range(4)))),
     "columns": (lambda x: [x[:, k : k + 16].softmax(1) @ x[:16, k : k + 8] for k in range(0, 48, 5)], (torch.randn(32, 64),)),
     "flips": (lambda x, w: [x[k:].flip(0)[:6].tanh() @ w for k in range(5)], (torch.randn(16, 3), torch.randn(3, 70))),
-    "places": (lambda x, i: [x.index_copy(0, i[k : k + 1], x[k : k + 1] + 1) for k in range(3)],
-               (torch.randn(8, 300), torch.arange(8))),
+    "places": (lambda x, i: [x.index_copy(0, i[k : k + 1], x[k : k + 1] + 1) for k in range(3)], (torch.randn(8, 300), torch.arange(8))),
     "embedding": (lambda w, i: [F.embedding(i[k], w).sin() for k in range(4)], (torch.randn(16, 32), torch.arange(12).view(4, 3))),
-    "convolutions": (lambda x, w: F.conv2d(F.conv2d(x, w, padding=1).relu(), w, padding=1).relu(),
-                     (torch.randn(2, 8, 9, 9), torch.randn(8, 8, 3, 3))),
+    "convolutions": (
+        lambda x, w: F.conv2d(F.conv2d(x, w, padding=1).relu(), w, padding=1).relu(),
+        (torch.randn(2, 8, 9, 9), torch.randn(8, 8, 3, 3)),
+    ),
 }
 
 
@@ -121,7 +125,8 @@ def written(program: Program, machine: str) -> Iterator[tuple[Call, list[str], l
             arguments = replace(
                 function.arguments,
                 buffers={symbol: (number, at) for number, (symbol, at, _) in enumerate(call.buffers)},
-                scalars={symbol: number for number, symbol in enumerate(call.scalars)})
+                scalars={symbol: number for number, symbol in enumerate(call.scalars)},
+            )
             own = Function(function.name, function.key, kernel, arguments, function.parameters, function.scalars)
             yield call, known[function.name], lines(own)
 

@@ -25,10 +25,19 @@ def test_products_that_nobody_tuned_for() -> None:
     assert found["tenth"] >= 70
 
 
-CONVOLUTIONS = {"forward 16x64x8x8 to 64, 3x3,": 42, "forward 16x3x32x32 to 64, 7x7": 51, "forward 16x256x2x2 to 512, 1x1": 70,
-                "forward 16x128x4x4 to 256, 3x3 stride": 50, "weight 16x256x2x2 to 256, 3x3,": 60,
-                "weight 16x64x8x8 to 128, 3x3 stride": 34, "input 16x512x1x1 to 512, 3x3,": 85, "input 16x64x8x8 to 64, 3x3,": 33,
-                "input 16x64x8x8 to 128, 3x3 stride": 20, "input 16x64x8x8 to 128, 1x1 stride": 30, "input 16x256x2x2 to 512, 1x1": 24}
+CONVOLUTIONS = {
+    "forward 16x64x8x8 to 64, 3x3,": 42,
+    "forward 16x3x32x32 to 64, 7x7": 51,
+    "forward 16x256x2x2 to 512, 1x1": 70,
+    "forward 16x128x4x4 to 256, 3x3 stride": 50,
+    "weight 16x256x2x2 to 256, 3x3,": 60,
+    "weight 16x64x8x8 to 128, 3x3 stride": 34,
+    "input 16x512x1x1 to 512, 3x3,": 85,
+    "input 16x64x8x8 to 64, 3x3,": 33,
+    "input 16x64x8x8 to 128, 3x3 stride": 20,
+    "input 16x64x8x8 to 128, 1x1 stride": 30,
+    "input 16x256x2x2 to 512, 1x1": 24,
+}
 """Percent of the roofline, of images of 32x32."""
 
 MEDIANS = {"forward": 62, "input": 40, "weight": 47}

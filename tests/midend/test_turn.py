@@ -16,9 +16,12 @@ from ftm_backend.options import Options
 NUMPY = {"f64": np.float64, "f32": np.float32, "i64": np.int64, "i32": np.int32, "i8": np.int8}
 M7032 = presets.load("m7032")
 ORDERS = {
-    "a matrix": ((173, 211), (1, 0)), "pixels before channels": ((3, 67, 31, 29), (0, 2, 3, 1)),
-    "interleaved": ((2, 5, 41, 61), (1, 2, 3, 0)), "interleaved by three": ((3, 7, 2, 53, 29), (1, 3, 2, 4, 0)),
-    "all reversed": ((9, 10, 11, 37), (3, 2, 1, 0)), "rows of one": ((1, 311, 97, 1), (2, 1, 0, 3)),
+    "a matrix": ((173, 211), (1, 0)),
+    "pixels before channels": ((3, 67, 31, 29), (0, 2, 3, 1)),
+    "interleaved": ((2, 5, 41, 61), (1, 2, 3, 0)),
+    "interleaved by three": ((3, 7, 2, 53, 29), (1, 3, 2, 4, 0)),
+    "all reversed": ((9, 10, 11, 37), (3, 2, 1, 0)),
+    "rows of one": ((1, 311, 97, 1), (2, 1, 0, 3)),
 }
 
 
@@ -26,9 +29,11 @@ def permuted(shape: tuple[int, ...], order: tuple[int, ...], dtype: str = "f32")
     """The trace of a permutation that is made contiguous."""
     source, strides = ",".join(map(str, shape)), contiguous_strides(shape)
     sizes, steps = (",".join(str(of[k]) for k in order) for of in (shape, strides))
-    return (f"trace\n  %0 = param {dtype}[{source}]\n"
-            f"  %1 = ftm.view(base=%0, sizes=[{sizes}], strides=[{steps}], offset=0) : {dtype}[{sizes}]\n"
-            f"  %2 = aten::clone(self=%1, memory_format=none) : {dtype}[{sizes}]\n  return %2\n")
+    return (
+        f"trace\n  %0 = param {dtype}[{source}]\n"
+        f"  %1 = ftm.view(base=%0, sizes=[{sizes}], strides=[{steps}], offset=0) : {dtype}[{sizes}]\n"
+        f"  %2 = aten::clone(self=%1, memory_format=none) : {dtype}[{sizes}]\n  return %2\n"
+    )
 
 
 def compiled(text: str, cores: int, machine: str = "m7032") -> str:

@@ -32,13 +32,17 @@ def _copies(text: str, machine: presets.MachineParameters = M7032) -> list[State
 
 def gradient(images: int, filters: int, channels: int, side: int, window: int, dtype: str = "f32") -> str:
     """The trace of the gradient of an input."""
-    x, y, w = (f"{dtype}[{','.join(map(str, shape))}]" for shape in (
-        (images, channels, side, side), (images, filters, side, side), (filters, channels, window, window)))
+    x, y, w = (
+        f"{dtype}[{','.join(map(str, shape))}]"
+        for shape in ((images, channels, side, side), (images, filters, side, side), (filters, channels, window, window))
+    )
     p = window // 2
-    return (f"trace\n  %0 = param {y}\n  %1 = param {x}\n  %2 = param {w}\n"
-            "  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, stride=[1,1], "
-            f"padding=[{p},{p}], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1, "
-            f"output_mask=[true,false,false]) : {x}, none, none\n  return %3\n")
+    return (
+        f"trace\n  %0 = param {y}\n  %1 = param {x}\n  %2 = param {w}\n"
+        "  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, stride=[1,1], "
+        f"padding=[{p},{p}], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1, "
+        f"output_mask=[true,false,false]) : {x}, none, none\n  return %3\n"
+    )
 
 
 def test_weights_that_are_read_backwards_are_copied_tap_by_tap() -> None:
@@ -50,8 +54,10 @@ def test_what_lies_well_stays() -> None:
     assert not _copies(program("3x3", "forward")[0])
     assert not _copies(permuted((300, 200), (1, 0)))
     for layout in ("sizes=[700,600], strides=[1,700]", "sizes=[700,600], strides=[600,1]"):
-        assert not _copies(f"trace\n  %0 = param f32[420000]\n  %1 = param f32[600,500]\n  %2 = ftm.view(base=%0, {layout}, offset=0)"
-                           " : f32[700,600]\n  %3 = aten::mm(self=%2, mat2=%1) : f32[700,500]\n  return %3\n")
+        assert not _copies(
+            f"trace\n  %0 = param f32[420000]\n  %1 = param f32[600,500]\n  %2 = ftm.view(base=%0, {layout}, offset=0)"
+            " : f32[700,600]\n  %3 = aten::mm(self=%2, mat2=%1) : f32[700,500]\n  return %3\n"
+        )
 
 
 def test_where_the_copy_takes_longer_than_it_saves_there_is_none() -> None:
@@ -68,8 +74,10 @@ def test_the_host_preset_copies_nothing() -> None:
 def test_gradients(images: int, filters: int, channels: int, side: int, window: int, cores: int, dtype: str) -> None:
     kind = {"f32": torch.float32, "f64": torch.float64}[dtype]
     generator = torch.Generator().manual_seed(0)
-    x, grad, w = (torch.randn(shape, generator=generator, dtype=kind) for shape in (
-        (images, channels, side, side), (images, filters, side, side), (filters, channels, window, window)))
+    x, grad, w = (
+        torch.randn(shape, generator=generator, dtype=kind)
+        for shape in ((images, channels, side, side), (images, filters, side, side), (filters, channels, window, window))
+    )
     wanted = functional.conv_transpose2d(grad, w, padding=window // 2)
     machine = replace(M7032, cores=cores)
     linalg = driver.run_from("trace", gradient(images, filters, channels, side, window, dtype), "linalg", Options(machine="m7032"))

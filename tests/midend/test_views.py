@@ -27,8 +27,17 @@ def _elements(view: Strided, base: np.ndarray) -> np.ndarray:
 
 
 VIEWS = [
-    Strided((24,), (1,), 0), Strided((4, 6), (6, 1), 0), Strided((6, 4), (1, 6), 0), Strided((3, 2), (6, 2), 5), Strided((2, 3, 4), (12, 4, 1), 0),
-    Strided((4, 3, 2), (1, 4, 12), 0), Strided((5,), (4,), 3), Strided((4, 4), (0, 3), 2), Strided((6,), (-3,), 20), Strided((1, 4, 1), (9, 2, 5), 7), Strided((), (), 13),
+    Strided((24,), (1,), 0),
+    Strided((4, 6), (6, 1), 0),
+    Strided((6, 4), (1, 6), 0),
+    Strided((3, 2), (6, 2), 5),
+    Strided((2, 3, 4), (12, 4, 1), 0),
+    Strided((4, 3, 2), (1, 4, 12), 0),
+    Strided((5,), (4,), 3),
+    Strided((4, 4), (0, 3), 2),
+    Strided((6,), (-3,), 20),
+    Strided((1, 4, 1), (9, 2, 5), 7),
+    Strided((), (), 13),
 ]
 
 
@@ -131,7 +140,14 @@ def test_views_of_splats():
     a, b = f.argument("5x4xf32"), f.argument("1x4xf32")
     one = f.fill(f.constant("3.0", "f32"), "f32")
     column = f.view(one, "5x1xf32", 0, [0, 1])
-    total = f.generic("i j k", [(column, "i, k"), (b, "k, j")], (f.fill(f.constant("0.0", "f32"), "5x4xf32"), "i, j"),
-                      "%p = arith.mulf %a, %b : f32\n %r = arith.addf %x, %p : f32\n linalg.yield %r : f32", "k")
-    check(f.text(f.map("5x4xf32", [(total, "i, j"), (a, "i, j")], "%r = arith.addf %a, %b : f32\n linalg.yield %r : f32"), column),
-          [normal(5, 4), normal(1, 4)])
+    total = f.generic(
+        "i j k",
+        [(column, "i, k"), (b, "k, j")],
+        (f.fill(f.constant("0.0", "f32"), "5x4xf32"), "i, j"),
+        "%p = arith.mulf %a, %b : f32\n %r = arith.addf %x, %p : f32\n linalg.yield %r : f32",
+        "k",
+    )
+    check(
+        f.text(f.map("5x4xf32", [(total, "i, j"), (a, "i, j")], "%r = arith.addf %a, %b : f32\n linalg.yield %r : f32"), column),
+        [normal(5, 4), normal(1, 4)],
+    )

@@ -26,8 +26,10 @@ import target_convolutions
 M7032 = presets.load("m7032")
 TIGHT = replace(M7032, am_bytes=24 * 1024, sm_bytes=2 * 1024, gsm_bytes=48 * 1024)
 LARGER = {
-    "3x3 in ragged blocks": (3, 19, 40, 17, 13, (3, 3), 1, 1), "stride 2": (2, 23, 100, 15, 21, (3, 3), 2, 1),
-    "7x7, stride 2": (2, 3, 24, 29, 31, (7, 7), 2, 1), "dilation 3": (2, 5, 33, 19, 16, (3, 2), 1, 3),
+    "3x3 in ragged blocks": (3, 19, 40, 17, 13, (3, 3), 1, 1),
+    "stride 2": (2, 23, 100, 15, 21, (3, 3), 2, 1),
+    "7x7, stride 2": (2, 3, 24, 29, 31, (7, 7), 2, 1),
+    "dilation 3": (2, 5, 33, 19, 16, (3, 2), 1, 3),
     "1x1, stride 3": (2, 9, 50, 16, 19, (1, 1), 3, 1),
 }
 
@@ -72,8 +74,15 @@ def test_windows_walked_backwards(cores: int) -> None:
     x, w = tensors((n, f, side, side), (f, c, window, window))
     out = side - window + 1
     ti, tw, to = tensor(x.shape), tensor(w.shape), tensor((n, c, out, out))
-    flipped = product("r", ("x", ti, f"n, f, h - y + {window - 1}, w - x + {window - 1}"), ("w", tw, "f, c, y, x"),
-                      "i", (to, "n, c, h, w"), "n,c,h,w,f,y,x", "f,y,x")
+    flipped = product(
+        "r",
+        ("x", ti, f"n, f, h - y + {window - 1}, w - x + {window - 1}"),
+        ("w", tw, "f, c, y, x"),
+        "i",
+        (to, "n, c, h, w"),
+        "n,c,h,w,f,y,x",
+        "f,y,x",
+    )
     text = f"func.func @main(%x: {ti}, %w: {tw}) -> {to} {{{zeros('i', (n, c, out, out), 'f32')}{flipped}\n  return %r : {to}\n}}"
     wanted = functional.conv_transpose2d(torch.from_numpy(x), torch.from_numpy(w), padding=window - 1)
     for parameters in (replace(TIGHT, cores=cores), replace(M7032, cores=cores)):

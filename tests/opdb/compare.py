@@ -24,7 +24,9 @@ from torch.testing._internal.common_device_type import precisionOverride, tolera
 
 __all__ = ["UNDETERMINED", "Closeness", "Mismatch", "Tolerance", "compare", "override", "slack"]
 
-UNDETERMINED = dict.fromkeys(("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"), "its values are whatever memory held")
+UNDETERMINED = dict.fromkeys(
+    ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"), "its values are whatever memory held"
+)
 """Entries whose result has a shape and a dtype, but no values, and why."""
 
 SLACK = 2.0
@@ -193,10 +195,7 @@ def _compare_samples(expected: torch.Tensor, actual: torch.Tensor, draws: int) -
     if one.numel() == 0:
         return
     points = torch.cat([one, two])
-    gap = (
-        torch.searchsorted(one, points, right=True) / one.numel()
-        - torch.searchsorted(two, points, right=True) / two.numel()
-    ).abs()
+    gap = (torch.searchsorted(one, points, right=True) / one.numel() - torch.searchsorted(two, points, right=True) / two.numel()).abs()
     sizes = [min(sample.numel(), draws) for sample in (one, two)]
     bound = math.sqrt(-math.log(RISK / 2) * sum(sizes) / (2 * math.prod(sizes)))
     if gap.max() > bound:

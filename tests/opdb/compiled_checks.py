@@ -117,6 +117,7 @@ class _Given(Exception):
 
 def _is_given(op: Any, sample: Any) -> bool:
     """Whether Dynamo makes one graph of it for tensors that are not on the CPU, where a number in a tensor is no number of its own."""
+
     def backend(graph_module: Any, example_inputs: Any) -> Any:
         raise _Given
 

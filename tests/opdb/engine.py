@@ -267,10 +267,7 @@ class _Random:
         if not self._others:
             self._others = [self._with(shift) for shift in range(1, _SEEDS + 1)]
         wanted = self._run.expected[index][1]
-        return any(
-            isinstance(other, Exception) or index >= len(other) or not _same(wanted, other[index][1])
-            for other in self._others
-        )
+        return any(isinstance(other, Exception) or index >= len(other) or not _same(wanted, other[index][1]) for other in self._others)
 
     def _with(self, shift: int) -> list[Leaf] | Exception:
         seed = torch.manual_seed

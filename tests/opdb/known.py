@@ -49,9 +49,7 @@ FALLBACKS = {
     r"aten::(.*_)?(lu|lu_\w+|cholesky\w*|qr|svd|eigh?|eigvals|lstsq|ldl_\w+|householder_product|ormqr|geqrf|solve\w*"
     r"|triangular_solve|inv_ex|slogdet|det)(\..*)?": "a matrix factorization, or what uses one: LAPACK on the CPU",
     r"aten::linalg_matrix_exp": "repeated squaring, as often as the values ask for",
-    r"aten::(igamma.*|special_(hermite|laguerre|legendre|airy).*)": (
-        "a loop whose length or branch depends on each value"
-    ),
+    r"aten::(igamma.*|special_(hermite|laguerre|legendre|airy).*)": ("a loop whose length or branch depends on each value"),
     r"aten::_ctc_loss.*": "a recursion over time steps, thousands of operations when unrolled",
     r"aten::(mul|pow|silu|div)\..*|aten::silu.*": "complex, with a number or a form that has no record",
     r"aten::hash_tensor.*": "a checksum of the bits",

@@ -48,9 +48,7 @@ def cases(info: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
     """The cases of one check."""
     seed(_SEED)
     training = check != "eval"
-    inputs = info.module_inputs_func(
-        info, device="cpu", dtype=dtype, requires_grad=check == "backward", training=training
-    )
+    inputs = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=check == "backward", training=training)
     for index, given in enumerate(inputs):
         if given.forward_input is not None:
             yield Case(f"input {index} {given.desc}".strip(), _Run(info, dtype, check, given))

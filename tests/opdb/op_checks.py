@@ -92,9 +92,7 @@ def cases(op: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
     return CHECKS[check](op, dtype)
 
 
-def samples(
-    op: Any, dtype: torch.dtype, *, grad: bool = False, limit: int | None = None
-) -> Iterator[tuple[str, Any]]:
+def samples(op: Any, dtype: torch.dtype, *, grad: bool = False, limit: int | None = None) -> Iterator[tuple[str, Any]]:
     """The samples of an entry with what names them, all or some of them."""
     grad = grad and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
@@ -294,9 +292,7 @@ def _out(op: Any, dtype: torch.dtype) -> Iterator[Case]:
 
             same = kind != OTHER_DTYPE
 
-            def run(
-                place: Place, sample: Any = sample, make: Any = make, kept: Any = kept, same: bool = same
-            ) -> list[Leaf]:
+            def run(place: Place, sample: Any = sample, make: Any = make, kept: Any = kept, same: bool = same) -> list[Leaf]:
                 input, args, kwargs = arguments = put(place, op, sample)
                 with devices(place, arguments):
                     plain = op(input, *args, **kwargs)

@@ -44,8 +44,7 @@ def condense(names: Iterable[tuple[str, str]], records: Iterable[dict[str, Any]]
         records: the results, in any order as long as an entry's primary dtype is its first.
     """
     entries: dict[tuple[str, str], dict[str, Any]] = {
-        (db, name): {"db": db, "entry": name, "dtype": None, "checks": {}, "dtypes": {}, "fallbacks": []}
-        for db, name in names
+        (db, name): {"db": db, "entry": name, "dtype": None, "checks": {}, "dtypes": {}, "fallbacks": []} for db, name in names
     }
     for record in records:
         entry = entries[record["db"], record["entry"]]

@@ -41,8 +41,10 @@ def totals() -> str:
     counts = Counter(_word(entry, "forward", "backward") for entry in _entries("compiled"))
     rows.append(f"| the same under `torch.compile(fullgraph=True)` | {' | '.join(str(counts[word]) for word in (*WORDS, None))} |")
     parts = Counter(_word(entry, *PARTS) for entry in _entries("compiled") if any(check in entry["checks"] for check in PARTS))
-    rows.append(f"| {parts.total()} of which Dynamo makes no whole graph, without `fullgraph`"
-                f" | {' | '.join(str(parts[word]) for word in (*WORDS, None))} |")
+    rows.append(
+        f"| {parts.total()} of which Dynamo makes no whole graph, without `fullgraph`"
+        f" | {' | '.join(str(parts[word]) for word in (*WORDS, None))} |"
+    )
     for db in ("modules", "optims"):
         counts = Counter(_word(entry, *entry["checks"]) for entry in _entries(db))
         title = f"{len(_entries(db))} entries of {db.removesuffix('s')}_db, all checks"

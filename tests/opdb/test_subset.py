@@ -66,11 +66,7 @@ def units() -> Iterator[Unit]:
 
 @pytest.mark.parametrize(
     "unit, check",
-    [
-        pytest.param(unit, check, id=f"{unit.entry}-{unit.dtype}-{check}")
-        for unit in units()
-        for check in unit.checks
-    ],
+    [pytest.param(unit, check, id=f"{unit.entry}-{unit.dtype}-{check}") for unit in units() for check in unit.checks],
 )
 def test_entry(unit: Unit, check: str) -> None:
     record = run_unit_check(unit.db, unit.entry, unit.dtype, check)

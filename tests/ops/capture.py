@@ -13,20 +13,60 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace
 
 DTYPES = {
-    torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
-    torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "i1",
-    torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64", torch.float8_e4m3fn: "f8e4m3fn", torch.float8_e5m2: "f8e5m2",
-    torch.float8_e4m3fnuz: "f8e4m3fnuz", torch.float8_e5m2fnuz: "f8e5m2fnuz", torch.float8_e8m0fnu: "f8e8m0fnu",
+    torch.float64: "f64",
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "i1",
+    torch.uint16: "u16",
+    torch.uint32: "u32",
+    torch.uint64: "u64",
+    torch.float8_e4m3fn: "f8e4m3fn",
+    torch.float8_e5m2: "f8e5m2",
+    torch.float8_e4m3fnuz: "f8e4m3fnuz",
+    torch.float8_e5m2fnuz: "f8e5m2fnuz",
+    torch.float8_e8m0fnu: "f8e8m0fnu",
 }
 TORCH = {token: dtype for dtype, token in DTYPES.items()}
 LEFT_OUT = {"device", "layout", "pin_memory", "generator", "non_blocking"}
 CONSTANT_SCALARS = {  # Scalars that shape the code: the recorder prints their values
-    ("linalg_vector_norm", "ord"), ("norm", "p"), ("pow.Tensor_Scalar", "exponent"), ("arange", "start"), ("arange", "end"),
-    ("arange", "step"), ("linspace", "start"), ("linspace", "end"), ("logspace", "start"), ("logspace", "end"),
+    ("linalg_vector_norm", "ord"),
+    ("norm", "p"),
+    ("pow.Tensor_Scalar", "exponent"),
+    ("arange", "start"),
+    ("arange", "end"),
+    ("arange", "step"),
+    ("linspace", "start"),
+    ("linspace", "end"),
+    ("logspace", "start"),
+    ("logspace", "end"),
     ("renorm", "p"),
 }
-RANDOM = {"uniform", "normal_functional", "bernoulli", "random", "exponential", "rand", "randn", "randint", "rand_like",
-          "randn_like", "randint_like", "native_dropout", "normal", "log_normal", "cauchy", "geometric", "randperm", "multinomial"}
+RANDOM = {
+    "uniform",
+    "normal_functional",
+    "bernoulli",
+    "random",
+    "exponential",
+    "rand",
+    "randn",
+    "randint",
+    "rand_like",
+    "randn_like",
+    "randint_like",
+    "native_dropout",
+    "normal",
+    "log_normal",
+    "cauchy",
+    "geometric",
+    "randperm",
+    "multinomial",
+}
 
 
 def tensor_type(x: torch.Tensor) -> TensorType:
@@ -63,8 +103,9 @@ def is_constant(op_name: str, argument: str) -> bool:
     return any(argument == a and (name == n or name.partition(".")[0] == n) for n, a in CONSTANT_SCALARS)
 
 
-def arguments(op: Any, args: Sequence[Any], kwargs: dict[str, Any], recording: Recording,
-              ref: Callable[[torch.Tensor], Any]) -> tuple[tuple[str, Any], ...]:
+def arguments(
+    op: Any, args: Sequence[Any], kwargs: dict[str, Any], recording: Recording, ref: Callable[[torch.Tensor], Any]
+) -> tuple[tuple[str, Any], ...]:
     """The arguments of a call as a node has them; ``ref`` turns tensors into references."""
     made = []
     name = name_of(op)
@@ -85,8 +126,7 @@ def arguments(op: Any, args: Sequence[Any], kwargs: dict[str, Any], recording: R
     for position, argument in enumerate(op._schema.arguments):
         if argument.name in LEFT_OUT:
             continue
-        value = (args[position] if position < len(args) and not argument.kwarg_only else
-                 kwargs.get(argument.name, argument.default_value))
+        value = args[position] if position < len(args) and not argument.kwarg_only else kwargs.get(argument.name, argument.default_value)
         kind = str(argument.type)
         if kind in ("Tensor", "Optional[Tensor]") and isinstance(value, (int, float)) and not isinstance(value, bool):
             value = recording.scalar(value)
@@ -119,7 +159,9 @@ def call(op: Any, *args: Any, **kwargs: Any) -> tuple[Recording, list[torch.Tens
     node = Node(name_of(op), made, types)
     first = len(recording.params)
     recording.trace = Trace(
-        [tensor_type(p) for p in recording.params], recording.scalar_types, [node],
+        [tensor_type(p) for p in recording.params],
+        recording.scalar_types,
+        [node],
         [first + k for k, t in enumerate(types) if t is not None],
     )
     return recording, [r for r in results if r is not None]
@@ -185,6 +227,7 @@ def from_graph(graph: torch.fx.Graph, tensors: Sequence[torch.Tensor]) -> Record
 
     recording.params = [inputs[n] for n in order]
     recording.nodes = [Node(n.op, tuple((k, resolve(v)) for k, v in n.args), n.results) for n in pending]
-    recording.trace = Trace([tensor_type(p) for p in recording.params], recording.scalar_types, recording.nodes,
-                            [resolve(r).index for r in results])
+    recording.trace = Trace(
+        [tensor_type(p) for p in recording.params], recording.scalar_types, recording.nodes, [resolve(r).index for r in results]
+    )
     return recording

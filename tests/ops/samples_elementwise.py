@@ -28,8 +28,17 @@ def copy(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             for other in (torch.float32, torch.bfloat16, torch.int32, torch.bool):
                 yield (source.tensor((2, *shape), other), x), {}
         elif name == "_to_copy":
-            for other in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16,
-                          torch.int8, torch.bool):
+            for other in (
+                torch.float64,
+                torch.float32,
+                torch.float16,
+                torch.bfloat16,
+                torch.int64,
+                torch.int32,
+                torch.int16,
+                torch.int8,
+                torch.bool,
+            ):
                 yield (x,), {"dtype": other}
             yield (x.abs() if dtype != torch.bool else x,), {"dtype": torch.uint8}
         else:
@@ -147,8 +156,18 @@ def ternary(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             yield (x, y, z), {"value": 2}
 
 
-NUMBERS = {"negative_slope": 0.1, "alpha": 1.25, "scale": 1.1, "input_scale": 0.9, "min_val": -1.0, "max_val": 1.5,
-           "lambd": 0.6, "beta": 1.5, "threshold": 0.5, "value": -2}
+NUMBERS = {
+    "negative_slope": 0.1,
+    "alpha": 1.25,
+    "scale": 1.1,
+    "input_scale": 0.9,
+    "min_val": -1.0,
+    "max_val": 1.5,
+    "lambd": 0.6,
+    "beta": 1.5,
+    "threshold": 0.5,
+    "value": -2,
+}
 
 
 DEPENDS_ON_PLACE = ("hardtanh_backward", "hardshrink_backward", "softshrink_backward", "gelu", "gelu_backward")

@@ -26,8 +26,13 @@ def zeta(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for shape in SHAPES:
         yield (source.tensor(shape, dtype, 1.2, 9), source.tensor(shape, dtype, 0.3, 40)), {}
     if dtype.is_floating_point:
-        yield (torch.tensor([2.0, 3.0, 2.5, 1.0, 0.5, 4.0, 2.0], dtype=dtype),
-               torch.tensor([-1.25, -3.5, -1.25, 2.0, 2.0, -2.0, -0.75], dtype=dtype)), {}
+        yield (
+            (
+                torch.tensor([2.0, 3.0, 2.5, 1.0, 0.5, 4.0, 2.0], dtype=dtype),
+                torch.tensor([-1.25, -3.5, -1.25, 2.0, 2.0, -2.0, -0.75], dtype=dtype),
+            ),
+            {},
+        )
 
 
 @sampler("round_decimals")

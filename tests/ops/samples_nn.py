@@ -63,7 +63,9 @@ def recurrent(op: Any, dtype: torch.dtype, source: Source) -> Calls:
         kept = tensor(steps, batch, 4 * width)
         for backwards in (False, True):
             if kind == "lstm":
-                arguments = (own, state, tensor(batch, width), weight) if forward else (grad, state, tensor(batch, width), states(), kept, weight)
+                arguments = (
+                    (own, state, tensor(batch, width), weight) if forward else (grad, state, tensor(batch, width), states(), kept, weight)
+                )
                 yield (*arguments, backwards), {}
             elif kind == "gru" and forward:
                 yield (own, state, weight, tensor(gates * width), backwards), {}
@@ -137,8 +139,13 @@ def softmax_backward(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 
 @sampler("layer_norm", "layer_norm_backward")
 def layer_norm(op: Any, dtype: torch.dtype, source: Source) -> Calls:
-    for shape, normalized, affine in (((4, 6), [6], (True, True)), ((2, 3, 5), [3, 5], (True, True)), ((3, 7), [7], (False, False)),
-                                      ((2, 3, 8), [8], (True, False)), ((5, 1), [1], (True, True))):
+    for shape, normalized, affine in (
+        ((4, 6), [6], (True, True)),
+        ((2, 3, 5), [3, 5], (True, True)),
+        ((3, 7), [7], (False, False)),
+        ((2, 3, 8), [8], (True, False)),
+        ((5, 1), [1], (True, True)),
+    ):
         x = source.tensor(shape, dtype)
         weight = source.tensor(tuple(normalized), dtype) if affine[0] else None
         bias = source.tensor(tuple(normalized), dtype) if affine[1] else None

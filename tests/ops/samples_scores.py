@@ -127,16 +127,65 @@ def observed(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     """Observers that see their first values and later ones, are off, or choose for values of one sign, none, or tiny ones."""
     if dtype != torch.float32:
         return
+
     def at(*numbers: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.tensor(numbers, dtype=dtype)
+
     for low, high in ((-4, 4), (1, 3), (-3, -1), (0, 0), (-1e-4, 2e-4), (0, 1e-5), (-1e-5, 0)):
         x = source.tensor((3, 5), dtype, low, high) if low < high else torch.zeros(3, 5)
         for bounds in ((0, 255), (-128, 127), (0, 127)):
-            yield (x, at(1), at(1), at(float("inf")), at(-float("inf")), at(1.0), at(0, dtype=torch.int32), 0.01, *bounds, 0, False,
-                   bounds[0] < 0), {}
+            yield (
+                (
+                    x,
+                    at(1),
+                    at(1),
+                    at(float("inf")),
+                    at(-float("inf")),
+                    at(1.0),
+                    at(0, dtype=torch.int32),
+                    0.01,
+                    *bounds,
+                    0,
+                    False,
+                    bounds[0] < 0,
+                ),
+                {},
+            )
     for on, rounds in ((1, 0), (0, 1), (0, 0)):
-        yield (x + 1, at(on, dtype=torch.int64), at(rounds, dtype=torch.int64), at(-0.3), at(0.7), at(0.1), at(3, dtype=torch.int32), 0.3,
-               -8, 7, 0, False, False), {}
+        yield (
+            (
+                x + 1,
+                at(on, dtype=torch.int64),
+                at(rounds, dtype=torch.int64),
+                at(-0.3),
+                at(0.7),
+                at(0.1),
+                at(3, dtype=torch.int32),
+                0.3,
+                -8,
+                7,
+                0,
+                False,
+                False,
+            ),
+            {},
+        )
     for shape in ((3, 5), (3, 2, 4)):
-        yield (source.tensor(shape, dtype, -2, 2), at(1, dtype=torch.uint8), at(1, dtype=torch.uint8), torch.full((3,), -0.5),
-               torch.full((3,), 0.5), torch.ones(3), torch.zeros(3, dtype=torch.int32), 0.01, -128, 127, 0, True, True), {}
+        yield (
+            (
+                source.tensor(shape, dtype, -2, 2),
+                at(1, dtype=torch.uint8),
+                at(1, dtype=torch.uint8),
+                torch.full((3,), -0.5),
+                torch.full((3,), 0.5),
+                torch.ones(3),
+                torch.zeros(3, dtype=torch.int32),
+                0.01,
+                -128,
+                127,
+                0,
+                True,
+                True,
+            ),
+            {},
+        )

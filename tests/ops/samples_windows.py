@@ -78,8 +78,13 @@ def avg_pool(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 @sampler("adaptive_pool", "adaptive_pool_backward")
 def adaptive(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     dims, name = dims_of(op), name_of(op)
-    for shape, out in (((2, 3, 4, 6, 8), [1, 1, 1]), ((2, 3, 4, 6, 8), [2, 3, 2]), ((1, 2, 5, 7, 5), [2, 3, 4]),
-                       ((3, 4, 5, 7), [3, 2, 9]), ((0, 2, 4, 4, 4), [2, 2, 2])):
+    for shape, out in (
+        ((2, 3, 4, 6, 8), [1, 1, 1]),
+        ((2, 3, 4, 6, 8), [2, 3, 2]),
+        ((1, 2, 5, 7, 5), [2, 3, 4]),
+        ((3, 4, 5, 7), [3, 2, 9]),
+        ((0, 2, 4, 4, 4), [2, 2, 2]),
+    ):
         shape, out = (*shape[: len(shape) - 3], *shape[len(shape) - dims :]), out[3 - dims :]
         x = source.tensor(shape, dtype)
         if "backward" not in name:
@@ -92,8 +97,11 @@ def adaptive(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 @sampler("fractional_pool", "fractional_pool_backward")
 def fractional(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     dims = dims_of(op)
-    for shape, kernel, out in (((2, 3, 5, 7, 6), [2, 3, 2], [3, 3, 4]), ((1, 2, 4, 4, 5), [2, 2, 2], [2, 1, 3]),
-                               ((3, 4, 5, 6), [2, 2, 2], [2, 3, 3])):
+    for shape, kernel, out in (
+        ((2, 3, 5, 7, 6), [2, 3, 2], [3, 3, 4]),
+        ((1, 2, 4, 4, 5), [2, 2, 2], [2, 1, 3]),
+        ((3, 4, 5, 6), [2, 2, 2], [2, 3, 3]),
+    ):
         shape, kernel, out = (*shape[: len(shape) - 3], *shape[len(shape) - dims :]), kernel[:dims], out[:dims]
         x = source.tensor(shape, dtype)
         batch = shape[: len(shape) - dims] if len(shape) == dims + 2 else (1, *shape[:1])

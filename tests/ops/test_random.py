@@ -101,8 +101,11 @@ def test_normal(dtype: torch.dtype) -> None:
 def test_normal_of_tensors(dtype: torch.dtype) -> None:
     """Means and deviations as tensors, one of them as a number, broadcast against each other."""
     mean, deviation = torch.randn(4, 1).to(dtype), torch.rand(4, 5).to(dtype)
-    for op, arguments in ((aten.normal.Tensor_Tensor, (mean, deviation)), (aten.normal.Tensor_float, (mean, 0.5)),
-                          (aten.normal.float_Tensor, (-1.0, deviation))):
+    for op, arguments in (
+        (aten.normal.Tensor_Tensor, (mean, deviation)),
+        (aten.normal.Tensor_float, (mean, 0.5)),
+        (aten.normal.float_Tensor, (-1.0, deviation)),
+    ):
         recording, (got,) = run(op, *arguments)
         z = standard_normals(got.numel(), dtype, recording).reshape(got.shape)
         parts = [a.double().numpy() if isinstance(a, torch.Tensor) else a for a in arguments]
@@ -232,6 +235,19 @@ def test_multinomial_without_replacement(dtype: torch.dtype, shape: tuple[int, .
 def test_every_random_family_is_covered() -> None:
     """A new random family needs a test in this file."""
     families = {r.family for r in RECORDS.values() if r.family.startswith("random")}
-    assert families == {"random_uniform", "random_normal", "random_normal_tensor", "random_bernoulli_p", "random_bernoulli",
-                        "random_bernoulli_tensor", "random_integers", "random_exponential", "random_dropout", "random_log_normal",
-                        "random_cauchy", "random_geometric", "random_permutation", "random_multinomial"}
+    assert families == {
+        "random_uniform",
+        "random_normal",
+        "random_normal_tensor",
+        "random_bernoulli_p",
+        "random_bernoulli",
+        "random_bernoulli_tensor",
+        "random_integers",
+        "random_exponential",
+        "random_dropout",
+        "random_log_normal",
+        "random_cauchy",
+        "random_geometric",
+        "random_permutation",
+        "random_multinomial",
+    }

@@ -76,16 +76,26 @@ class Attention(nn.Module):
 def convolutional() -> nn.Module:
     """The layers of an image classifier."""
     return nn.Sequential(
-        nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4, track_running_stats=False), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 10),
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.BatchNorm2d(4, track_running_stats=False),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2),
+        nn.SiLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(6, 10),
     )
 
 
 def cases() -> dict[str, tuple[nn.Module, Tensor, Tensor]]:
     torch.manual_seed(0)
     return {
-        "mlp": (nn.Sequential(nn.Flatten(), nn.Linear(16, 9), nn.ReLU(), nn.Linear(9, 10)), torch.randn(7, 1, 4, 4),
-                torch.randint(10, (7,))),
+        "mlp": (
+            nn.Sequential(nn.Flatten(), nn.Linear(16, 9), nn.ReLU(), nn.Linear(9, 10)),
+            torch.randn(7, 1, 4, 4),
+            torch.randint(10, (7,)),
+        ),
         "cnn": (convolutional(), torch.randn(5, 1, 8, 8), torch.randint(10, (5,))),
         "attention": (Attention(), torch.randint(11, (3, 5)), torch.randint(11, (3, 5))),
     }

@@ -119,8 +119,15 @@ def holds(calls: st.SearchStrategy[Call]) -> Callable[[Callable[[], None]], Call
     """Makes a test of a named property: every call gives the same on both devices, in batches."""
 
     def decorate(test: Callable[[], None]) -> Callable[[], None]:
-        @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, print_blob=False,
-                  suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+        @settings(
+            max_examples=EXAMPLES,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            print_blob=False,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate],
+        )
         @given(st.lists(calls, min_size=BATCH, max_size=BATCH))
         def run(batch: list[Call]) -> None:
             with warnings.catch_warnings():

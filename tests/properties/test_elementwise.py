@@ -45,7 +45,11 @@ def test_binary() -> None:
 
 @st.composite
 def with_number(draw: Any) -> Call:
-    name, number, swap = draw(st.sampled_from(["add", "sub", "mul", "true_divide", "eq", "lt", "maximum", "pow"])), draw(NUMBERS), draw(st.booleans())
+    name, number, swap = (
+        draw(st.sampled_from(["add", "sub", "mul", "true_divide", "eq", "lt", "maximum", "pow"])),
+        draw(NUMBERS),
+        draw(st.booleans()),
+    )
     x = draw(operands(draw(shapes()), ALL))
     if name == "pow":
         number = abs(number)
@@ -81,7 +85,9 @@ def clamped(draw: Any) -> Call:
     if draw(st.booleans()):
         low, high = draw(st.one_of(st.none(), NUMBERS)), draw(NUMBERS)
         return Call(f"clamp {low} {high}", lambda x: torch.clamp(x, low, high), (x,))
-    return Call("clamp", torch.clamp, (x, draw(operands(draw(broadcast(shape)), [x.dtype])), draw(operands(draw(broadcast(shape)), [x.dtype]))))
+    return Call(
+        "clamp", torch.clamp, (x, draw(operands(draw(broadcast(shape)), [x.dtype])), draw(operands(draw(broadcast(shape)), [x.dtype])))
+    )
 
 
 @holds(st.one_of(chosen(), clamped()))

@@ -17,7 +17,25 @@ Step = tuple[str, Callable[[Tensor], Tensor]]
 @st.composite
 def view_step(draw: Any) -> Step:
     """One view of whatever tensor comes; one that does not fit leaves it as it is."""
-    kind = draw(st.sampled_from(["slice", "select", "permute", "unsqueeze", "squeeze", "narrow", "diagonal", "view", "unfold", "movedim", "flatten", "expand", "as_strided"]))
+    kind = draw(
+        st.sampled_from(
+            [
+                "slice",
+                "select",
+                "permute",
+                "unsqueeze",
+                "squeeze",
+                "narrow",
+                "diagonal",
+                "view",
+                "unfold",
+                "movedim",
+                "flatten",
+                "expand",
+                "as_strided",
+            ]
+        )
+    )
     a, b, c = (draw(st.integers(0, 5)) for _ in range(3))
 
     def apply(x: Tensor) -> Tensor:

@@ -11,7 +11,23 @@ from torch import Tensor
 from properties.cases import ALL, FLOATS, INTS, Call, broadcast, extents, holds, operands, shapes
 
 OVER_DIMS = ["sum", "mean", "amax", "amin", "logsumexp", "var", "std", "nansum", "count_nonzero", "all", "any"]
-OVER_ONE = ["argmax", "argmin", "prod", "cumsum", "max", "min", "all", "any", "softmax", "cumprod", "sort", "median", "cummax", "diff", "logcumsumexp"]
+OVER_ONE = [
+    "argmax",
+    "argmin",
+    "prod",
+    "cumsum",
+    "max",
+    "min",
+    "all",
+    "any",
+    "softmax",
+    "cumprod",
+    "sort",
+    "median",
+    "cummax",
+    "diff",
+    "logcumsumexp",
+]
 FLOATING = {"mean", "logsumexp", "var", "std", "softmax", "logcumsumexp"}
 WITHOUT_KEEPDIM = {"cumsum", "softmax", "cumprod", "sort", "cummax", "diff", "count_nonzero", "logcumsumexp"}
 
@@ -81,7 +97,9 @@ def moving(draw: Any) -> Call:
     """cat, stack, split and their kin: dtypes promote, empty parts count."""
     shape = draw(shapes(1, 3))
     dim = draw(st.integers(-len(shape), len(shape) - 1))
-    kind = draw(st.sampled_from(["cat", "stack", "split", "chunk", "unbind", "tensor_split", "repeat", "roll", "flip", "tile", "repeat_interleave"]))
+    kind = draw(
+        st.sampled_from(["cat", "stack", "split", "chunk", "unbind", "tensor_split", "repeat", "roll", "flip", "tile", "repeat_interleave"])
+    )
     if kind in ("cat", "stack"):
         count = draw(st.integers(1, 4))
         parts = []

@@ -18,7 +18,11 @@ OVERLOADS = {name[6:].replace(".", "_"): name[6:] for name in torch._C._dispatch
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64, torch.float16, torch.bfloat16, torch.uint8)
 SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
-    ((3, 3), (3, 3)), ((3, 3), (3, 1)), ((4, 3), (2,)), ((), ()), ((0, 3), (0, 3)),
+    ((3, 3), (3, 3)),
+    ((3, 3), (3, 1)),
+    ((4, 3), (2,)),
+    ((), ()),
+    ((0, 3), (0, 3)),
 )
 """Of the first tensor, and of the others; the third pair does not fit, and its numbers are out of range."""
 TYPE_OF_OTHERS, NO_FIT = 1, 2
@@ -39,8 +43,15 @@ def _argument(kind: str, first: bool, dtype: torch.dtype, variant: int, device: 
         return [torch.ones(3, 3, dtype=dtype, device=device)] * 2
     if kind.startswith("Optional"):
         return 1 if kind == "Optional[number]" else None
-    given = {"number": 2 if variant % 2 else 1.5, "int": 5 if variant == NO_FIT else 0, "bool": False, "float": 0.5,
-             "str": "bogus" if variant == NO_FIT else "none", "List[int]": [7] if variant == NO_FIT else [1], "ScalarType": torch.float32}
+    given = {
+        "number": 2 if variant % 2 else 1.5,
+        "int": 5 if variant == NO_FIT else 0,
+        "bool": False,
+        "float": 0.5,
+        "str": "bogus" if variant == NO_FIT else "none",
+        "List[int]": [7] if variant == NO_FIT else [1],
+        "ScalarType": torch.float32,
+    }
     return given[kind]
 
 

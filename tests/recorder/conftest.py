@@ -10,7 +10,17 @@ from ftm_lazy import _C, registration
 
 EVERY_OP: dict[str, list[str]] = {"*": []}
 COMPILED = {name: list(dtypes) for name, dtypes in native_ops().items()}
-ON_BOTH = ("test_eager_semantics", "test_equal_layers", "test_factories", "test_random", "test_runs", "test_storages", "test_unrolled", "test_windows", "test_writes_in_order")
+ON_BOTH = (
+    "test_eager_semantics",
+    "test_equal_layers",
+    "test_factories",
+    "test_random",
+    "test_runs",
+    "test_storages",
+    "test_unrolled",
+    "test_windows",
+    "test_writes_in_order",
+)
 """Modules whose tests say nothing of how a program is run, so that they hold on the machine too."""
 
 

@@ -50,8 +50,7 @@ def test_a_loop_is_runs_of_one_program() -> None:
 
 def test_other_sizes_are_cut_at_the_same_places() -> None:
     launches = [
-        done_by(lambda: recurrence(torch.ones(size, 2, device="ftm"), torch.eye(2, device="ftm"), 500).tolist())[0]
-        for size in (2, 3, 4)
+        done_by(lambda: recurrence(torch.ones(size, 2, device="ftm"), torch.eye(2, device="ftm"), 500).tolist())[0] for size in (2, 3, 4)
     ]
     assert launches[0] > 6 and len(set(launches)) == 1
 

@@ -18,9 +18,7 @@ def test_forward_and_backward_in_two_programs(mode: str, last: bool, width: int,
     found = []
     for device in ("cpu", "ftm"):
         table = weight.to(device, copy=True).requires_grad_()
-        bags = torch.nn.functional.embedding_bag(
-            indices.to(device), table, offsets.to(device), mode=mode, include_last_offset=last
-        )
+        bags = torch.nn.functional.embedding_bag(indices.to(device), table, offsets.to(device), mode=mode, include_last_offset=last)
         bags.detach().sum().item()
         bags.square().sum().backward()
         found.append((bags.detach().cpu(), table.grad.cpu()))

@@ -154,7 +154,8 @@ BAD_CALLS: dict[str, Call] = {
     "alpha of bytes": lambda put: torch.sub(put(BYTES), put(BYTES), alpha=300),
     "indices of an embedding bag": lambda put: torch.embedding_bag(put(ones(2, 2)), put(ones(2, 1, 1).long()), put(ones(1).long())),
     "samples of a fractional pool": lambda put: F.fractional_max_pool3d(
-        put(ones(2, 2, 4, 4, 4)), 2, output_size=2, _random_samples=put(ones(1, 2, 3))),
+        put(ones(2, 2, 4, 4, 4)), 2, output_size=2, _random_samples=put(ones(1, 2, 3))
+    ),
     "mask of scores": lambda put: torch._masked_softmax(put(ones(2, 2, 3, 3)), put(ones(3, 3).bool()), 3, 1),
 }
 
@@ -303,6 +304,7 @@ def test_more_than_an_address_space() -> None:
 
 def test_every_call_names_its_line_if_asked() -> None:
     """Of an op that refuses no places: here everything is recorded, and this is found out when it runs."""
+
     def message() -> str:
         drawn = torch.poisson(-torch.ones(2, device="ftm"))
         with pytest.raises(RuntimeError, match="invalid Poisson rate") as caught:

@@ -33,12 +33,15 @@ def test_unwritten_memory_is_filled_where_that_is_asked_for(make: Callable[..., 
     torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
 
 
-@pytest.mark.parametrize("fill", [
-    lambda out: torch.arange(0, 4, out=out),
-    lambda out: torch.linspace(0, 3, 4, out=out),
-    lambda out: torch.logspace(0, 3, 4, out=out),
-    lambda out: torch.arange(0, 6, out=out),
-])
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda out: torch.arange(0, 4, out=out),
+        lambda out: torch.linspace(0, 3, 4, out=out),
+        lambda out: torch.logspace(0, 3, 4, out=out),
+        lambda out: torch.arange(0, 6, out=out),
+    ],
+)
 def test_a_row_keeps_the_shape_of_what_it_fits(fill: Callable[[Tensor], Tensor]) -> None:
     seen = []
     for device in ("cpu", "ftm"):

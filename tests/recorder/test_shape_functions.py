@@ -40,14 +40,16 @@ CALLS: dict[str, Callable[[Callable[[Tensor], Tensor]], Any]] = {
     "where takes 0-d tensors": lambda to: torch.where(to(_like(3) > 0), to(_like(3)), to(torch.tensor(2.0, dtype=torch.float64))),
     "where keeps strides": lambda to: torch.where(to(_like(4, 3) > 0).t(), to(_like(4, 3)).t(), to(_like(4, 3)).t()),
     "where of channels_last": lambda to: torch.where(
-        to(torch.tensor(True)), to(_like(2, 3, 4, 4)).contiguous(memory_format=torch.channels_last), to(_like(2, 3, 4, 4))),
+        to(torch.tensor(True)), to(_like(2, 3, 4, 4)).contiguous(memory_format=torch.channels_last), to(_like(2, 3, 4, 4))
+    ),
     "where of nothing": lambda to: torch.where(to(_like(0, 3) > 0), to(_like(0, 3)), to(_like(1, 3))),
     "where does not fit": lambda to: torch.where(to(_like(4) > 0), to(_like(3)), to(_like(3))),
     "where of a float": lambda to: torch.where(to(_like(3)), to(_like(3)), to(_like(3))),
     "where into": lambda to: torch.where(to(_like(4, 1) > 0), to(_like(3)), to(_like(4, 3)), out=to(torch.empty(0))),
     "where into a view": lambda to: torch.where(to(_like(3) > 0), to(_like(3)), to(_like(3)), out=to(torch.ones(3, 2))[:, 1]),
     "where into another dtype": lambda to: torch.where(
-        to(_like(3) > 0), to(_like(3)), to(_like(3)), out=to(torch.empty(3, dtype=torch.float64))),
+        to(_like(3) > 0), to(_like(3)), to(_like(3)), out=to(torch.empty(3, dtype=torch.float64))
+    ),
     "safe_softmax": lambda to: torch._safe_softmax(to(_like(4, 3)).masked_fill(to(_like(4, 1) > 0), -torch.inf), 1),
     "safe_softmax of a transposed": lambda to: torch._safe_softmax(to(_like(4, 3)).t(), 0),
     "safe_softmax to a dtype": lambda to: torch._safe_softmax(to(_like(4, 3)), 1, torch.float64),
@@ -100,9 +102,23 @@ def test_a_call_returns_what_the_cpu_returns(name: str) -> None:
         torch.testing.assert_close(torch.tensor(values), torch.tensor(wanted_values), rtol=1e-2 if "bfloat16" in name else 1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("function", [torch.sin, torch.neg, torch.sum, torch.argmax, lambda x: x.clamp(min=0), lambda x: x.cumsum(0),
-                                      lambda x: x.add_(1), lambda x: x.mul(x), lambda x: x.tril(), lambda x: torch.cat([x, x]),
-                                      lambda x: torch.topk(x, 2).values, lambda x: x.gelu() if hasattr(x, "gelu") else F.gelu(x)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.sin,
+        torch.neg,
+        torch.sum,
+        torch.argmax,
+        lambda x: x.clamp(min=0),
+        lambda x: x.cumsum(0),
+        lambda x: x.add_(1),
+        lambda x: x.mul(x),
+        lambda x: x.tril(),
+        lambda x: torch.cat([x, x]),
+        lambda x: torch.topk(x, 2).values,
+        lambda x: x.gelu() if hasattr(x, "gelu") else F.gelu(x),
+    ],
+)
 def test_structured_functions_of_views(function: Callable[[Tensor], Tensor]) -> None:
     for x in (_like(4, 3).t(), _like(6, 4)[::2, 1:], _like(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)[0, 0]):
         made, wanted = function(x.to("ftm").clone()), function(x.clone())

@@ -109,6 +109,7 @@ def test_storages_that_no_memory_holds_have_bytes_of_their_own() -> None:
 def test_a_storage_longer_than_its_elements() -> None:
     """Ten bytes, eight of which are seen as two numbers."""
     for make in (_bytes, _pending):
+
         def changed(device: str, make: Callable[..., Tensor] = make) -> list[Any]:
             tensor = make(device, 10)
             seen = tensor[:8].view(torch.int32)

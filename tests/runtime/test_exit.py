@@ -45,11 +45,14 @@ def test_threads_in_the_midst_of_work(seconds: float) -> None:
 
 
 def test_handlers_of_the_interpreters_end_use_the_device_and_join_threads() -> None:
-    text = THREADS.replace("range(10**9)", "range(200)").replace("[train, train, compute]", "[compute]") + """
+    text = (
+        THREADS.replace("range(10**9)", "range(200)").replace("[train, train, compute]", "[compute]")
+        + """
 import atexit
 last = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
 atexit.register(lambda: [thread.join() for thread in last])
 atexit.register(lambda: print(torch.ones(2).to("ftm").sum().item()))
 """
+    )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "2.0\n", "")

@@ -15,9 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, timeout=120, cwd="/"
-    )
+    return subprocess.run([sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, timeout=120, cwd="/")
 
 
 def output(code: str, **environment: str) -> str:
@@ -37,10 +35,7 @@ def test_importing_ftm_lazy_first_is_the_same():
 
 
 def test_import_loads_neither_compiler_nor_mlir():
-    code = (
-        "import sys, torch\n"
-        "print([name for name in sys.modules if name.startswith(('torch_mlir', 'ftm_backend.', 'torch_xla'))])"
-    )
+    code = "import sys, torch\nprint([name for name in sys.modules if name.startswith(('torch_mlir', 'ftm_backend.', 'torch_xla'))])"
     assert output(code) == "[]"
 
 
@@ -60,21 +55,12 @@ def test_wrong_setting_is_said_at_the_first_use():
     run = python(code, FTM_MACHINE="m7033")
     assert run.stdout == "imported\n" and run.returncode == 1
     assert "SettingsError: FTM_MACHINE='m7033' is not valid; valid values: host, m7002, m7032, mt3000" in run.stderr
-    code = (
-        "import torch\n"
-        "for _ in range(2):\n"
-        "    try: torch.ones(3, device='ftm')\n"
-        "    except ValueError as error: print(error)\n"
-    )
+    code = "import torch\nfor _ in range(2):\n    try: torch.ones(3, device='ftm')\n    except ValueError as error: print(error)\n"
     assert output(code, FTM_CORES="none").count("FTM_CORES='none'") == 2
 
 
 def test_another_pytorch_is_refused():
-    code = (
-        "import torch; torch.__version__ = '2.9.0'\n"
-        "try: import ftm_lazy\n"
-        "except ImportError as error: print(error)"
-    )
+    code = "import torch; torch.__version__ = '2.9.0'\ntry: import ftm_lazy\nexcept ImportError as error: print(error)"
     message = output(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert f"built for PyTorch {TORCH}" in message and f"pip install torch=={TORCH}" in message
 

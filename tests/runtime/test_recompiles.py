@@ -68,9 +68,7 @@ def test_other_operations_are_a_surprise_once_the_loop_is_settled():
 
 
 def test_an_unrelated_program_is_a_first_one():
-    other = "trace\n  %0 = param f32[2]\n" + "".join(
-        f"  %{i} = aten::neg(self=%{i - 1}) : f32[2]\n" for i in range(1, 20)
-    )
+    other = "trace\n  %0 = param f32[2]\n" + "".join(f"  %{i} = aten::neg(self=%{i - 1}) : f32[2]\n" for i in range(1, 20))
     assert explained(after(trace()), other + "  return %19\n").cause == "first"
 
 

@@ -26,9 +26,7 @@ def bare(tmp_path_factory) -> tuple[Path, Path]:
 
 def build(python: Path) -> str:
     """What the build prints; it must fail, without a traceback."""
-    run = subprocess.run(
-        [python, "setup.py", "--quiet", "build_ext", "--inplace"], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
+    run = subprocess.run([python, "setup.py", "--quiet", "build_ext", "--inplace"], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert run.returncode == 1 and "Traceback" not in run.stderr
     return run.stderr
 

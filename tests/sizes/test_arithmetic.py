@@ -31,14 +31,22 @@ from ftm_backend.sizes import (
 
 _HOLDS: dict[str, Callable[[int], bool]] = {"==": lambda n: n == 0, "!=": lambda n: n != 0, ">=": lambda n: n >= 0}
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b if b else a, "%": lambda a, b: a % b if b else b, "ceildiv": lambda a, b: ceildiv(a, b) if b else a,
-    "min": min, "max": max, "if": lambda a, b: a + 1 if a > b else b, "eq": lambda a, b: a if a == b else b - 3,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b if b else a,
+    "%": lambda a, b: a % b if b else b,
+    "ceildiv": lambda a, b: ceildiv(a, b) if b else a,
+    "min": min,
+    "max": max,
+    "if": lambda a, b: a + 1 if a > b else b,
+    "eq": lambda a, b: a if a == b else b - 3,
 }
 
 expressions = st.recursive(
     st.one_of(st.sampled_from(["s0", "s1"]), st.integers(-70, 70)),
-    lambda inner: st.tuples(st.sampled_from(list(_BINARY)), inner, inner), max_leaves=9,
+    lambda inner: st.tuples(st.sampled_from(list(_BINARY)), inner, inner),
+    max_leaves=9,
 )
 
 

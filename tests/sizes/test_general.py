@@ -11,8 +11,10 @@ from ftm_lazy.general import Families, Proposal
 
 
 def _trace(rows: int, columns: int = 12) -> str:
-    return (f"trace\n  %0 = param f32[{rows},{columns}]\n  $0 = scalar f64\n"
-            f"  %1 = aten::mul.Scalar(self=%0, other=$0) : f32[{rows},{columns}]\n  return %1\n")
+    return (
+        f"trace\n  %0 = param f32[{rows},{columns}]\n  $0 = scalar f64\n"
+        f"  %1 = aten::mul.Scalar(self=%0, other=$0) : f32[{rows},{columns}]\n  return %1\n"
+    )
 
 
 class _Store:

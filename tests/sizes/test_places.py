@@ -36,7 +36,9 @@ def _numbers(values: list[Any], symbols: Symbols, at: tuple[int, int]) -> list[i
 
 
 @settings(max_examples=150, deadline=None)
-@example([(1600, 4, 2), (1300, 3, 2), ("{64*s0}", 0, 2), (1280, 1, 2), ("{64*s0}", 2, 2)])  # it ends before the next at hand, not before all
+@example(
+    [(1600, 4, 2), (1300, 3, 2), ("{64*s0}", 0, 2), (1280, 1, 2), ("{64*s0}", 2, 2)]
+)  # it ends before the next at hand, not before all
 @given(st.lists(st.tuples(amounts, st.integers(0, 9), st.integers(1, 5)), min_size=2, max_size=8))
 def test_tiles_that_live_together_are_apart(given: list[tuple[Any, int, int]]) -> None:
     with _symbols() as symbols, pytest.MonkeyPatch.context() as patch:

@@ -79,10 +79,20 @@ def test_bytes_and_back() -> None:
     assert again.guards == template.guards
 
 
-@pytest.mark.parametrize("damage", [
-    b"", b"[]", b"[[],[],[],[]", b'[["s0"],["s0"],[[4,8,1]],[]]', b'[["s0"],["s0"],[[99999999,8,0]],[]]',
-    b'[["s0"],["s0.x"],[[0,8,0]],[]]', b'[["s0"],["s0"],[[0,3,0]],[]]', b'[["s0"],[],[],[["s0","<"]]]', b'[["s0"],["s1"],[],[]]',
-])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"[]",
+        b"[[],[],[],[]",
+        b'[["s0"],["s0"],[[4,8,1]],[]]',
+        b'[["s0"],["s0"],[[99999999,8,0]],[]]',
+        b'[["s0"],["s0.x"],[[0,8,0]],[]]',
+        b'[["s0"],["s0"],[[0,3,0]],[]]',
+        b'[["s0"],[],[],[["s0","<"]]]',
+        b'[["s0"],["s1"],[],[]]',
+    ],
+)
 def test_damaged_templates_are_refused(damage: bytes) -> None:
     image, _ = _made()
     with pytest.raises(TemplateError, match="damaged"):
@@ -97,8 +107,10 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
 
 def test_a_compiled_program_serves_other_sizes_as_if_compiled_for_them() -> None:
     def trace(n: object, declared: str = "") -> str:
-        return (f"trace\n{declared}  %0 = param f32[{n},12]\n  $0 = scalar f64\n"
-                f"  %1 = aten::mul.Scalar(self=%0, other=$0) : f32[{n},12]\n  return %1\n")
+        return (
+            f"trace\n{declared}  %0 = param f32[{n},12]\n  $0 = scalar f64\n"
+            f"  %1 = aten::mul.Scalar(self=%0, other=$0) : f32[{n},12]\n  return %1\n"
+        )
 
     made = compile(trace("{s0}", "  size s0 = 40, 2\n"))
     assert made.template is not None

@@ -22,14 +22,25 @@ def test_operands_that_are_kept_have_room_for_twice_their_tiles(rows: int, order
     with Symbols({"s0": (rows, 2)}) as symbols:
         size = read("{s0}")
         group = {order[0]: (size, others[0]), order[1]: (others[1],), order[2]: (others[2], 2)}
-        problem = Problem((1,), group["m"], group["n"], group["k"], Operand("f32", (16, 16)), Operand("f32", (16, 16)),
-                          Operand("f32", (16, 16)), "f32", epilogue_tiles=1)
+        problem = Problem(
+            (1,),
+            group["m"],
+            group["n"],
+            group["k"],
+            Operand("f32", (16, 16)),
+            Operand("f32", (16, 16)),
+            Operand("f32", (16, 16)),
+            "f32",
+            epilogue_tiles=1,
+        )
         before = set(symbols.guards)
         plan = general_plan(problem, HOST)
         assert set(symbols.guards) == before, "a tiling that is chosen for the numbers at hand asks for no guard"
         outer, inner = (plan.m, plan.n) if plan.m_outer else (plan.n, plan.m)
-        held = {id(outer): upper_bound(plan.k.blocks) if plan.outer_resident else 1,
-                id(inner): upper_bound(plan.k.blocks * inner.blocks) if plan.inner_resident else 1}
+        held = {
+            id(outer): upper_bound(plan.k.blocks) if plan.outer_resident else 1,
+            id(inner): upper_bound(plan.k.blocks * inner.blocks) if plan.inner_resident else 1,
+        }
         a, b = ((plan.k, plan.m), (plan.k, plan.n))
         sides = []
         for (first, second), turned, count in ((a, not plan.trans_a, held[id(plan.m)]), (b, plan.trans_b, held[id(plan.n)])):

@@ -19,9 +19,7 @@ def run(tmp_path: Path) -> Callable[..., str]:
         file = tmp_path / "program.py"
         file.write_text(program)
         command = [sys.executable, "-W", "ignore::DeprecationWarning", *options, str(file), *arguments]
-        done = subprocess.run(
-            command, env=os.environ | environment, capture_output=True, text=True, timeout=300, cwd=tmp_path
-        )
+        done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=300, cwd=tmp_path)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + (done.stderr if code else "")
 

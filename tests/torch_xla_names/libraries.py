@@ -33,13 +33,28 @@ def by_transformers(directory: Path, cpu: bool):
     def trained(resume: str | None) -> tuple[list[float], Trainer]:
         set_seed(0)
         config = GPT2Config(
-            vocab_size=64, n_positions=16, n_embd=32, n_layer=1, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, bos_token_id=0,
+            vocab_size=64,
+            n_positions=16,
+            n_embd=32,
+            n_layer=1,
+            n_head=2,
+            resid_pdrop=0,
+            embd_pdrop=0,
+            attn_pdrop=0,
+            bos_token_id=0,
             eos_token_id=0,
         )
         tokens = torch.randint(0, 64, (16, 16), generator=torch.Generator().manual_seed(0))
         arguments = TrainingArguments(
-            str(directory), per_device_train_batch_size=4, max_steps=6, logging_steps=1, save_steps=3, report_to=[], disable_tqdm=True,
-            learning_rate=1e-2, use_cpu=cpu,
+            str(directory),
+            per_device_train_batch_size=4,
+            max_steps=6,
+            logging_steps=1,
+            save_steps=3,
+            report_to=[],
+            disable_tqdm=True,
+            learning_rate=1e-2,
+            use_cpu=cpu,
         )
         trainer = Trainer(GPT2LMHeadModel(config), arguments, train_dataset=[{"input_ids": row, "labels": row} for row in tokens])
         trainer.train(resume_from_checkpoint=resume)
@@ -98,8 +113,13 @@ def by_lightning(directory: Path, cpu: bool):
     def trained(resume: str | None) -> tuple[list[float], lightning.Trainer]:
         module = Module()
         trainer = lightning.Trainer(
-            accelerator="cpu" if cpu else "tpu", devices=1, max_epochs=2, default_root_dir=directory, logger=False,
-            enable_progress_bar=False, enable_model_summary=False,
+            accelerator="cpu" if cpu else "tpu",
+            devices=1,
+            max_epochs=2,
+            default_root_dir=directory,
+            logger=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
             callbacks=[ModelCheckpoint(directory, filename="{epoch}", save_top_k=-1)],
         )
         trainer.fit(module, DataLoader(data(), batch_size=8), ckpt_path=resume)

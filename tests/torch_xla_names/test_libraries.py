@@ -47,8 +47,12 @@ def test_the_names_are_there(python):
 
 def losses(command: list[str | Path], directory: Path) -> dict[str, tuple[str, list[float], list[float]]]:
     done = subprocess.run(
-        [*command, LIBRARIES, directory, directory.name], capture_output=True, text=True, timeout=300,
-        env=os.environ | {"HF_HUB_OFFLINE": "1"})
+        [*command, LIBRARIES, directory, directory.name],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"HF_HUB_OFFLINE": "1"},
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

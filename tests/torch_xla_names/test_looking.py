@@ -36,7 +36,10 @@ def test_the_report_has_torch_xlas_names_and_format(report):
     for name in ("ExecuteTime", "TransferToDeviceTime", "TransferFromDeviceTime", *compiled):
         assert re.search(
             rf"^Metric: {name}\n  TotalSamples: \d+\n  Accumulator: [\w.]+\n  ValueRate: [\w.]+ / second\n  Rate: [\w.]+ / second\n"
-            r"  Percentiles: 1%=[\w.]+; 5%=[\w.]+; .*99%=[\w.]+$", report, re.MULTILINE), report
+            r"  Percentiles: 1%=[\w.]+; 5%=[\w.]+; .*99%=[\w.]+$",
+            report,
+            re.MULTILINE,
+        ), report
     assert counters["MarkStep"] == "2" and int(counters["CachedCompile"]) >= 1
     found = [int(counters.get(f"PersistentCache{what}", 0)) for what in ("Hit", "Miss")]
     assert int(counters["UncachedCompile"]) == sum(found) >= 2

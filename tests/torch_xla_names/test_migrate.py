@@ -34,8 +34,10 @@ REWRITES = [
     ("xm.add_step_closure(lambda args: print(f'{args}'), args=((1, ),))\n", "(lambda args: print(f'{args}'))((1, ))\n"),
     ("xm.add_step_closure(lambda: print(f'{args}'))\n", "(lambda: print(f'{args}'))()\n"),
     ("xmp.spawn(main, args=(1, 2), nprocs=1)\n", "main(0, 1, 2)\n"),
-    ("with xp.StepTrace('train', step_num=i), xp.Trace('a'):\n    f()\n",
-     "with torch.profiler.record_function('train'), torch.profiler.record_function('a'):\n    f()\n"),
+    (
+        "with xp.StepTrace('train', step_num=i), xp.Trace('a'):\n    f()\n",
+        "with torch.profiler.record_function('train'), torch.profiler.record_function('a'):\n    f()\n",
+    ),
     ("xm.wait_device_ops()\n", "torch.ftm.synchronize()\n"),
     ("torch_xla.manual_seed(3)\n", "torch.ftm.manual_seed(3)\n"),
 ]
@@ -85,7 +87,10 @@ def test_what_is_left_is_imported_and_reported():
             "import ftm_lazy.torch_xla as torch_xla\nimport ftm_lazy.torch_xla.utils.utils\ntorch_xla.utils.utils.eprint()\n",
         ),
         ("try:\n    import torch_xla\nexcept ImportError:\n    pass\n", "try:\n    pass\nexcept ImportError:\n    pass\n"),
-        ('"""Doc."""\n# licence\nimport torch_xla\nx = torch_xla.device()\n', '"""Doc."""\nimport torch\n# licence\nx = torch.device("ftm")\n'),
+        (
+            '"""Doc."""\n# licence\nimport torch_xla\nx = torch_xla.device()\n',
+            '"""Doc."""\nimport torch\n# licence\nx = torch.device("ftm")\n',
+        ),
     ],
 )
 def test_imports(before, after):

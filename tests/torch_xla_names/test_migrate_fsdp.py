@@ -56,7 +56,7 @@ def test_programs_without_the_wrapper_have_nothing_to_keep_it_for():
     assert not result.left
 
 
-PROGRAM = '''
+PROGRAM = """
 import functools
 import json
 import sys
@@ -105,7 +105,7 @@ def main(index, file):
 
 if __name__ == "__main__":
     xmp.spawn(main, (sys.argv[1],), nprocs=2)
-'''
+"""
 
 
 def test_a_migrated_program_trains_as_it_did(tmp_path):

@@ -29,10 +29,7 @@ def parameters(text: str) -> list[tuple[str, str, bool]]:
     found += [(each.arg, "positional", i >= first_default) for i, each in enumerate(positional)]
     if arguments.vararg:
         found.append((arguments.vararg.arg, "args", False))
-    found += [
-        (each.arg, "keyword", default is not None)
-        for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    ]
+    found += [(each.arg, "keyword", default is not None) for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
     if arguments.kwarg:
         found.append((arguments.kwarg.arg, "kwargs", False))
     return found

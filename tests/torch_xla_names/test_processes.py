@@ -19,7 +19,9 @@ import torch_xla.distributed.xla_backend
 
 UNCHANGED = ("-m", "ftm_lazy.torch_xla")
 
-COLLECTIVES = COMMON + """
+COLLECTIVES = (
+    COMMON
+    + """
 def main(i, word):
     d = torch_xla.device()
     assert (xr.global_ordinal(), xr.local_ordinal(), xr.world_size(), word) == (i, i, 2, "word")
@@ -53,13 +55,16 @@ if __name__ == "__main__":
     import os
     print(sorted(name for name in os.listdir() if name.startswith("saved")))
 """
+)
 
 
 def test_collectives(run):
     assert run(COLLECTIVES, *UNCHANGED, CPU_NUM_DEVICES="2") == "ok\n['saved-0']\n"
 
 
-DISTRIBUTED = COMMON + """
+DISTRIBUTED = (
+    COMMON
+    + """
 from torch.distributed.fsdp import fully_shard
 from torch_xla.distributed.zero_redundancy_optimizer import ZeroRedundancyOptimizer
 
@@ -106,13 +111,16 @@ def main(i):
 if __name__ == "__main__":
     xmp.spawn(main, nprocs=2)
 """
+)
 
 
 def test_torch_distributed(run):
     assert run(DISTRIBUTED, *UNCHANGED) == "ok\n"
 
 
-TORCHRUN = COMMON + """
+TORCHRUN = (
+    COMMON
+    + """
 def main(i, path):
     assert (xr.global_ordinal(), xr.world_size()) == (i, 2)
     weight = torch.nn.Parameter(torch.zeros(2, device="xla"))
@@ -125,6 +133,7 @@ def main(i, path):
 if __name__ == "__main__":
     torch_xla.launch(main, args=(sys.argv[1],))
 """
+)
 
 
 def test_torchrun_without_python(tmp_path):
@@ -137,7 +146,9 @@ def test_torchrun_without_python(tmp_path):
 
 
 def test_an_exception_ends_all(run):
-    program = COMMON + """
+    program = (
+        COMMON
+        + """
 def main(i):
     if i == 1:
         raise ValueError("broke")
@@ -146,6 +157,7 @@ def main(i):
 if __name__ == "__main__":
     xmp.spawn(main, nprocs=2)
 """
+    )
     said = run(program, *UNCHANGED, code=1)
     assert "ProcessRaisedException" in said and 'raise ValueError("broke")' in said and "ValueError: broke" in said
 

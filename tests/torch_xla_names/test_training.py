@@ -264,7 +264,9 @@ def test_checkpoint_computes_again_the_same():
 
 
 def test_loops_of_experimental():
-    count, total = while_loop(lambda i, s: i < 4, lambda i, s: (i + 1, s + i), (torch.tensor(0, device="ftm"), torch.tensor(0.0, device="ftm")))
+    count, total = while_loop(
+        lambda i, s: i < 4, lambda i, s: (i + 1, s + i), (torch.tensor(0, device="ftm"), torch.tensor(0.0, device="ftm"))
+    )
     assert (count.item(), total.item()) == (4, 6.0)
     assert fori_loop(0, 5, lambda x: x * 2, torch.ones((), device="ftm")).item() == 32
     layers = [nn.Linear(3, 3) for _ in range(4)]
@@ -304,8 +306,11 @@ def test_gradient_accumulation_of_experimental():
     gradient, model.weight.grad = model.weight.grad, None
     model.to("ftm")
     loss, seen = gradient_accumulation(
-        lambda a, b, seen: (nn.functional.cross_entropy(model(a), b), seen + len(b)), (x.to("ftm"), y.to("ftm")), model,
-        torch.tensor(0, device="ftm"))
+        lambda a, b, seen: (nn.functional.cross_entropy(model(a), b), seen + len(b)),
+        (x.to("ftm"), y.to("ftm")),
+        model,
+        torch.tensor(0, device="ftm"),
+    )
     torch.testing.assert_close(loss.cpu(), expected.detach())
     torch.testing.assert_close(model.weight.grad.cpu(), gradient)
     assert seen.item() == 24

@@ -62,9 +62,7 @@ def test_as_a_module_and_in_children(tmp_path):
         (["-m", "program", "a"], "['a'] __main__\n"),
         (["parent.py"], "['child'] __main__\n"),
     ):
-        done = subprocess.run(
-            [sys.executable, *UNCHANGED, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300
-        )
+        done = subprocess.run([sys.executable, *UNCHANGED, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         assert done.stdout == said
 

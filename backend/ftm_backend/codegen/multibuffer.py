@@ -106,6 +106,7 @@ def _trips_once(indices: Indices, loop: Loop) -> bool:
 
 def _confined(kernel: Kernel, loop: Loop, tile: Tile) -> bool:
     """Whether nothing outside of the loop touches the tile."""
+
     def count(block: Block) -> int:
         return sum(slot.tile is tile for i in instructions(block) for slot in i.slots())
 
@@ -135,9 +136,7 @@ def _prefetchable(kernel: Kernel, loop: Loop, load: Instruction, places: Places)
 
 def _known_early(expr: Expr, loop: Loop) -> bool:
     """Whether the expression needs nothing from inside the loop but its counter."""
-    return all(
-        _known_atom(atom, loop) for atom, _ in expr.terms
-    )
+    return all(_known_atom(atom, loop) for atom, _ in expr.terms)
 
 
 def _known_atom(atom: Atom, loop: Loop) -> bool:
@@ -206,6 +205,7 @@ def _position(block: Block, statement: Loop) -> int:
 
 def _renamed(indices: Indices, load: Instruction, variable: Atom, value: Expr) -> Instruction:
     """The load with another value for the loop's counter."""
+
     def new(part: str | Use | Slot) -> str | Use | Slot:
         if isinstance(part, Use):
             return Use(indices.substitute(part.expr, variable, value), part.address)
@@ -218,8 +218,10 @@ def _renamed(indices: Indices, load: Instruction, variable: Atom, value: Expr) -
     transfer = load.transfer
     assert transfer is not None
     moved = replace(
-        transfer, offset=indices.substitute(transfer.offset, variable, value),
-        extents=tuple(indices.substitute(e, variable, value) for e in transfer.extents))
+        transfer,
+        offset=indices.substitute(transfer.offset, variable, value),
+        extents=tuple(indices.substitute(e, variable, value) for e in transfer.extents),
+    )
     return replace(load, parts=parts, writes=[moved_slot(slot) for slot in load.writes], transfer=moved)
 
 
@@ -238,14 +240,17 @@ def _with_slot(block: Block, tile: Tile, index: Expr) -> Block:
         if isinstance(statement, Instruction):
             if any(slot.tile is tile for slot in statement.slots()):
                 statement = replace(
-                    statement, parts=[new(part) if isinstance(part, Slot) else part for part in statement.parts],
-                    reads=[new(slot) for slot in statement.reads], writes=[new(slot) for slot in statement.writes],
+                    statement,
+                    parts=[new(part) if isinstance(part, Slot) else part for part in statement.parts],
+                    reads=[new(slot) for slot in statement.reads],
+                    writes=[new(slot) for slot in statement.writes],
                 )
         elif isinstance(statement, Loop):
             statement = replace(statement, body=_with_slot(statement.body, tile, index))
         else:
             statement = replace(
-                statement, body=_with_slot(statement.body, tile, index),
+                statement,
+                body=_with_slot(statement.body, tile, index),
                 otherwise=_with_slot(statement.otherwise, tile, index),
             )
         result.append(statement)

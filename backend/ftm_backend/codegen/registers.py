@@ -28,8 +28,19 @@ MANY = 1 << 31
 """Upper bound in the text for a trip count that is not known."""
 PLACEMENTS = ("scope", "loop", "statement")
 
-_BINARY = {"mul": "SMUL", "div": "SDIV", "rem": "SREM", "min": "SMIN", "max": "SMAX", "lt": "SLT", "le": "SLE",
-           "eq": "SEQ", "ne": "SNE", "and": "SAND", "or": "SOR"}
+_BINARY = {
+    "mul": "SMUL",
+    "div": "SDIV",
+    "rem": "SREM",
+    "min": "SMIN",
+    "max": "SMAX",
+    "lt": "SLT",
+    "le": "SLE",
+    "eq": "SEQ",
+    "ne": "SNE",
+    "and": "SAND",
+    "or": "SOR",
+}
 
 
 @dataclass

@@ -52,6 +52,7 @@ def fits(kernel: Kernel, machine: MachineParameters) -> bool:
 
     Most kernels would fit if no two tiles shared a byte: of these nothing has to be placed.
     """
+
     def within(space: str, end: int) -> bool:
         return at_hand(end) * (_ROOM if isinstance(end, Size) else 1) <= machine.scratchpad_bytes(space)
 

@@ -82,16 +82,17 @@ class _Sync:
         names = {(slot.tile, slot.index) for i in instructions(loop.body) for slot in i.slots() if slot.tile.depth > 1}
         first = {(t, self._shifted(e, t, loop.variable, loop.lower)): e for t, e in names}
         return frozenset(
-            (tile, self._reduced(first[tile, slot], tile) if (tile, slot) in first else slot, kind)
-            for tile, slot, kind in before
+            (tile, self._reduced(first[tile, slot], tile) if (tile, slot) in first else slot, kind) for tile, slot, kind in before
         )
 
     def _renamed(self, state: State, loop: Loop) -> State:
         """What the end of one iteration leaves in flight, in terms of the next one's counter."""
         last = self.indices.sub(self.indices.of(loop.variable), self.indices.constant(1))
         return frozenset(
-            flight if flight[1] is None or not flight[1].terms  # most: the one slot of a tile that is no ring
-            else (flight[0], self._shifted(flight[1], flight[0], loop.variable, last), flight[2]) for flight in state
+            flight
+            if flight[1] is None or not flight[1].terms  # most: the one slot of a tile that is no ring
+            else (flight[0], self._shifted(flight[1], flight[0], loop.variable, last), flight[2])
+            for flight in state
         )
 
     def _shifted(self, slot: Expr | None, tile: Tile, variable: Atom, value: Expr) -> Expr | None:
@@ -133,13 +134,11 @@ class _Sync:
         return waits, state | self._starts(statement)
 
     def _wait(self, slot: Slot, kinds: Iterable[str], state: State, waits: list[Instruction]) -> State:
-        if not any(tile is slot.tile and kind in kinds and self._same(tile, index, slot.index) is not False
-                   for tile, index, kind in state):
+        if not any(tile is slot.tile and kind in kinds and self._same(tile, index, slot.index) is not False for tile, index, kind in state):
             return state
         waits.append(Instruction("wait", ["DWAIT ", slot]))
         return frozenset(
-            flight for flight in state
-            if not (flight[0] is slot.tile and self._same(slot.tile, flight[1], slot.index) is True)
+            flight for flight in state if not (flight[0] is slot.tile and self._same(slot.tile, flight[1], slot.index) is True)
         )
 
     def _wait_for(self, tile: Tile, index: Expr | None, state: State, waits: list[Instruction]) -> State:
@@ -165,8 +164,11 @@ class _Sync:
     def _starts(self, statement: Instruction) -> State:
         """The transfers that an instruction leaves in flight.  A gather reads its indices when it is issued."""
         if statement.kind == "copy":
-            return frozenset((s.tile, self._reduced(s.index, s.tile), kind)
-                             for slots, kind in ((statement.writes, "load"), (statement.reads, "store")) for s in slots)
+            return frozenset(
+                (s.tile, self._reduced(s.index, s.tile), kind)
+                for slots, kind in ((statement.writes, "load"), (statement.reads, "store"))
+                for s in slots
+            )
         if statement.kind in ("load", "gather"):
             return frozenset((s.tile, self._reduced(s.index, s.tile), "load") for s in statement.writes)
         if statement.kind in ("store", "scatter"):

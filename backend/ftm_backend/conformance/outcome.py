@@ -42,8 +42,12 @@ class Outcome:
 
 def report(outcomes: Sequence[Outcome], about: Mapping[str, Any]) -> str:
     """A table of the kinds, the checks that count, and the times of the models."""
-    lines = [f"{about['machine']}: {about['description']}", f"preset {about['preset']}, {about['cores']} cores", "",
-             f"{'kind':<12} {'passed':>7} {'expected':>9} {'failed':>7}"]
+    lines = [
+        f"{about['machine']}: {about['description']}",
+        f"preset {about['preset']}, {about['cores']} cores",
+        "",
+        f"{'kind':<12} {'passed':>7} {'expected':>9} {'failed':>7}",
+    ]
     for kind in dict.fromkeys(o.kind for o in outcomes):
         own = [o for o in outcomes if o.kind == kind]
         passed, failed = sum(o.passed for o in own), sum(o.counts for o in own)

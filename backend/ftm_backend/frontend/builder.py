@@ -219,8 +219,9 @@ class Builder:
 
     def placed(self, base: Value, parts: Sequence[tuple[Value, Strided]]) -> Value:
         """``base`` with several parts written over it; no two of them have an element in common."""
-        written = [ir.Part(self.tensor(value), Strided(value.shape, access.strides, access.offset))
-                   for value, access in parts if access.numel]
+        written = [
+            ir.Part(self.tensor(value), Strided(value.shape, access.strides, access.offset)) for value, access in parts if access.numel
+        ]
         if not written:
             return base
         result = ir.Value(base.base.dtype, base.shape)
@@ -230,8 +231,9 @@ class Builder:
 
     # --- operations on whole tensors --------------------------------------------------------------------
 
-    def create(self, name: str, dtype: str, shape: Sequence[int], operands: Sequence[ir.Tensor],
-               attributes: dict[str, Any] | None = None) -> Value:
+    def create(
+        self, name: str, dtype: str, shape: Sequence[int], operands: Sequence[ir.Tensor], attributes: dict[str, Any] | None = None
+    ) -> Value:
         """An operation that is no loop nest: ``ftm.scatter``, ``ftm.scan`` or ``ftm.sort``."""
         result = ir.Value(info(dtype).builtin, tuple(shape))
         self.function.body.append(ir.whole_statement(name, operands, result, attributes or {}))
@@ -239,8 +241,14 @@ class Builder:
 
     # --- loop nests -----------------------------------------------------------------------------------
 
-    def generic(self, loops: Sequence[int], inputs: Sequence[Input], outputs: Sequence[Output],
-                body: Callable[..., Any], reduced: Sequence[int] = ()) -> tuple[Value, ...]:
+    def generic(
+        self,
+        loops: Sequence[int],
+        inputs: Sequence[Input],
+        outputs: Sequence[Output],
+        body: Callable[..., Any],
+        reduced: Sequence[int] = (),
+    ) -> tuple[Value, ...]:
         """One loop nest, or a view where it only moves elements.
 
         Args:
@@ -262,8 +270,9 @@ class Builder:
         self.function.body.pop()
         return (Value(moved.value, outputs[0].dtype, moved.view),)
 
-    def _nest(self, loops: tuple[int, ...], inputs: Sequence[Input], outputs: Sequence[Output],
-              body: Callable[..., Any], reduced: Sequence[int]) -> tuple[Value, ...]:
+    def _nest(
+        self, loops: tuple[int, ...], inputs: Sequence[Input], outputs: Sequence[Output], body: Callable[..., Any], reduced: Sequence[int]
+    ) -> tuple[Value, ...]:
         rank = len(loops)
         before = self._rank, self._gathers
         self._rank, self._gathers = rank, []
@@ -295,8 +304,9 @@ class Builder:
                 recognise_reduction(result, len(results))
             results.append(result)
         used = {id(n.payload) for n in ir.nodes_of(results) if n.op == "in"}
-        statement = ir.Statement("linalg.generic", loops, marks, [o for o in operands if id(o) in used], results,
-                                 list(dict.fromkeys(self._gathers)))
+        statement = ir.Statement(
+            "linalg.generic", loops, marks, [o for o in operands if id(o) in used], results, list(dict.fromkeys(self._gathers))
+        )
         for result in results:
             result.value.producer = statement
         self.function.body.append(statement)
@@ -379,8 +389,10 @@ class Builder:
         """PyTorch's result dtype of Values and scalars (Elems, Python numbers or bools)."""
         numbers = {bool: "i1", int: "i64", float: "f64"}
         return promote_operands(
-            (numbers[type(o)], "number") if type(o) in numbers else
-            (o.dtype, "number" if isinstance(o, Elem) else "tensor" if o.rank else "scalar") for o in operands
+            (numbers[type(o)], "number")
+            if type(o) in numbers
+            else (o.dtype, "number" if isinstance(o, Elem) else "tensor" if o.rank else "scalar")
+            for o in operands
         )
 
     def compute(self, dtype: str) -> str:

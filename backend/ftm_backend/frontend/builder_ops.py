@@ -14,8 +14,9 @@ from ftm_backend.linalg.strided import Strided, contiguous_strides
 __all__ = ["contraction", "pad"]
 
 
-def contraction(b: Builder, name: str, x: Value, y: Value, shape: Sequence[int], accumulator: str,
-                attributes: dict[str, tuple[int, ...]] | None = None) -> Value:
+def contraction(
+    b: Builder, name: str, x: Value, y: Value, shape: Sequence[int], accumulator: str, attributes: dict[str, tuple[int, ...]] | None = None
+) -> Value:
     """The named operation ``name`` on x and y, accumulating onto zeros.
 
     Returns:

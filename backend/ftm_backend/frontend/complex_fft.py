@@ -55,13 +55,18 @@ class _Transform:
         length = 1 << (2 * n - 1).bit_length()
         chirp = self._chirp(n)
         padded = tuple(self._placed(part, length, 0) for part in self._times(x, chirp))
-        mirrored = r.emit("aten::flip", TensorType(self.dtype, (1, n)), self=chirp[0], dims=(1,)), r.emit(
-            "aten::flip", TensorType(self.dtype, (1, n)), self=chirp[1], dims=(1,))
+        mirrored = (
+            r.emit("aten::flip", TensorType(self.dtype, (1, n)), self=chirp[0], dims=(1,)),
+            r.emit("aten::flip", TensorType(self.dtype, (1, n)), self=chirp[1], dims=(1,)),
+        )
         kernel = []
         for part, mirror in zip(chirp, mirrored, strict=True):  # k = 0 .. n - 1 in front, -(n - 1) .. 0 at the end
             start = self._placed(mirror, length, length - n + 1, n - 1)
-            kernel.append(r.emit("ftm.update", TensorType(self.dtype, (1, length)), base=start, value=part, sizes=(1, n),
-                                 strides=(length, 1), offset=0))
+            kernel.append(
+                r.emit(
+                    "ftm.update", TensorType(self.dtype, (1, length)), base=start, value=part, sizes=(1, n), strides=(length, 1), offset=0
+                )
+            )
         conjugate = kernel[0], r.unary("neg", kernel[1])
         there, back = _Transform(r, self.dtype, -1), _Transform(r, self.dtype, 1)
         product = self._times(there.along_last((padded[0], padded[1])), there.along_last(conjugate))
@@ -145,8 +150,7 @@ class _Transform:
     def scaled(self, x: Ref, lengths: Sequence[int], normalization: int) -> Ref:
         """PyTorch's normalizations: 0 none, 1 by the square root of the number of elements, 2 by it."""
         factor = {0: 1.0, 1: 1 / math.sqrt(math.prod(lengths)), 2: 1 / math.prod(lengths)}[normalization]
-        return x if factor == 1.0 else self.r.emit(
-            "aten::mul.Scalar", TensorType(self.dtype, self.r.shape(x)), self=x, other=factor)
+        return x if factor == 1.0 else self.r.emit("aten::mul.Scalar", TensorType(self.dtype, self.r.shape(x)), self=x, other=factor)
 
 
 def _complex(r: Rewriter, x: tuple[Ref, Ref], transform: _Transform, lengths: Sequence[int], normalization: int) -> Ref:
@@ -205,8 +209,9 @@ def _short(r: Rewriter, transform: _Transform, x: tuple[Ref, Ref], n: int) -> Re
     cosines, sines = transform._roots(given, n, n)
     weights = r.view(_weights(r, n, transform.dtype), (given, n), (1, 0))
     type_ = TensorType(transform.dtype, (rows, n))
-    return r.sub(r.emit("aten::mm", type_, self=x[0], mat2=r.mul(cosines, weights)),
-                 r.emit("aten::mm", type_, self=x[1], mat2=r.mul(sines, weights)))
+    return r.sub(
+        r.emit("aten::mm", type_, self=x[0], mat2=r.mul(cosines, weights)), r.emit("aten::mm", type_, self=x[1], mat2=r.mul(sines, weights))
+    )
 
 
 def _mirrored(r: Rewriter, transform: _Transform, x: tuple[Ref, Ref], n: int) -> Ref:

@@ -28,10 +28,7 @@ aten::diagonal_copy aten::as_strided_copy
 def _moved(op: str) -> Any:
     def rewrite(r: Rewriter, result: TensorType, **_: Any) -> Ref:
         type_ = TensorType(PART[result.dtype], result.shape)
-        real, imaginary = (
-            r.emit(op, type_, **{name: _part(r, name, value, type_.dtype, k) for name, value in _.items()})
-            for k in (0, 1)
-        )
+        real, imaginary = (r.emit(op, type_, **{name: _part(r, name, value, type_.dtype, k) for name, value in _.items()}) for k in (0, 1))
         return r.join(real, imaginary)
 
     return rewrite

@@ -20,8 +20,15 @@ def _view(r: Rewriter, result: TensorType, base: Tensor, sizes: Any, strides: An
 
 @rewrites("ftm.update")
 def _update(r: Rewriter, result: TensorType, base: Tensor, value: Tensor, sizes: Any, strides: Any, offset: int) -> Ref:
-    return r.emit("ftm.update", pair_type(result), base=base.ref, value=value.ref, sizes=(*sizes, 2),
-                  strides=(*(2 * s for s in strides), 1), offset=2 * offset)
+    return r.emit(
+        "ftm.update",
+        pair_type(result),
+        base=base.ref,
+        value=value.ref,
+        sizes=(*sizes, 2),
+        strides=(*(2 * s for s in strides), 1),
+        offset=2 * offset,
+    )
 
 
 @rewrites("ftm.bitcast")
@@ -57,8 +64,10 @@ def _expand(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
     return r.expand(self.ref, (*result.shape, 2))
 
 
-@rewrites("aten::zeros aten::zeros_like aten::new_zeros aten::zero aten::empty.memory_format aten::empty_like "
-          "aten::new_empty aten::new_empty_strided aten::empty_strided aten::empty_permuted")
+@rewrites(
+    "aten::zeros aten::zeros_like aten::new_zeros aten::zero aten::empty.memory_format aten::empty_like "
+    "aten::new_empty aten::new_empty_strided aten::empty_strided aten::empty_permuted"
+)
 def _zeros(r: Rewriter, result: TensorType, **_: Any) -> Ref:
     type_ = pair_type(result)
     assert type_ is not None, "zeros have a type"

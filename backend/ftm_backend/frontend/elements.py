@@ -16,9 +16,36 @@ from ftm_backend.linalg.ir import Node
 from ftm_backend.linalg.nodes import operation
 from ftm_backend.sizes import Real, Size, rounded
 
-__all__ = ["Elem", "Emitter", "apply", "ceil", "copysign", "cos", "erf", "exp", "expm1", "floor", "fma", "highest", "info", "isnan",
-           "log", "log1p", "log2", "lowest", "maximum", "minimum", "pow_", "round_even", "rsqrt", "sin", "sqrt", "tanh",
-           "trunc", "where"]
+__all__ = [
+    "Elem",
+    "Emitter",
+    "apply",
+    "ceil",
+    "copysign",
+    "cos",
+    "erf",
+    "exp",
+    "expm1",
+    "floor",
+    "fma",
+    "highest",
+    "info",
+    "isnan",
+    "log",
+    "log1p",
+    "log2",
+    "lowest",
+    "maximum",
+    "minimum",
+    "pow_",
+    "round_even",
+    "rsqrt",
+    "sin",
+    "sqrt",
+    "tanh",
+    "trunc",
+    "where",
+]
 
 _BINARY = {  # float, integer, bool
     "add": ("arith.addf", "arith.addi", "arith.ori"),

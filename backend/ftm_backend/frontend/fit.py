@@ -39,10 +39,7 @@ class Fit:
         angles = [math.pi * (k + 0.5) / n for k in range(n)]
         middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
         values = [self.function(middle + half * math.cos(a)) for a in angles]
-        return [
-            (1 if j == 0 else 2) / n * math.fsum(v * math.cos(j * a) for v, a in zip(values, angles, strict=True))
-            for j in range(n)
-        ]
+        return [(1 if j == 0 else 2) / n * math.fsum(v * math.cos(j * a) for v, a in zip(values, angles, strict=True)) for j in range(n)]
 
     def __call__(self, x: Any) -> Any:
         """The sum at the Elem ``x`` (Clenshaw's recurrence); x lies in the interval."""

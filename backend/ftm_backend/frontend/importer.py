@@ -27,7 +27,11 @@ MEMORY_FORMATS = {"contiguous_format": 0, "preserve_format": 1, "channels_last":
 """PyTorch's numbers of the memory formats, as the torch dialect spells them."""
 
 _LEFT_OUT: dict[str, Any] = {
-    "device": None, "layout": None, "pin_memory": None, "generator": None, "non_blocking": False,
+    "device": None,
+    "layout": None,
+    "pin_memory": None,
+    "generator": None,
+    "non_blocking": False,
 }  # what the recorder does not print, because it says nothing about the result
 
 
@@ -40,8 +44,7 @@ def operand_names() -> dict[str, tuple[tuple[str, ...], int]]:
         if name is None or not name.startswith("torch.aten.") or cls.__name__.endswith("Adaptor"):
             continue
         parameters = [
-            p.name for p in inspect.signature(cls.__init__).parameters.values()
-            if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != "self"
+            p.name for p in inspect.signature(cls.__init__).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != "self"
         ]
         results = [p for p in parameters if p == "result" or (p.startswith("result") and p[6:].isdigit())]
         operands = tuple(p.rstrip("_") for p in parameters if p not in results)
@@ -147,11 +150,7 @@ class _Importer:
         if key not in self.plans:
             name = "torch." + node.op.replace("::", ".")
             operands, results = self.registered.get(name, ((), -1))
-            fits = (
-                results == len(node.results)
-                and set(names) <= set(operands)
-                and all(n in _LEFT_OUT for n in operands if n not in names)
-            )
+            fits = results == len(node.results) and set(names) <= set(operands) and all(n in _LEFT_OUT for n in operands if n not in names)
             self.plans[key] = (name, operands) if fits else None
         return self.plans[key]
 

@@ -59,7 +59,8 @@ class _Lowering:
             raise LoweringError(f"{node.op} has no op record, so it cannot be compiled; add one to frontend/ops")
         arguments = {
             "from_" if name == "from" else name: self.number(value) if name in _OPERANDS else self.argument(value)
-            for name, value in node.args if name not in _MEANINGLESS
+            for name, value in node.args
+            if name not in _MEANINGLESS
         }
         self.builder.results = node.results
         try:

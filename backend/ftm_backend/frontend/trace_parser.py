@@ -36,7 +36,9 @@ _TOKEN = re.compile(
     | (?P<name>[A-Za-z_][\w.]*(?:::[\w.]+)?)
     | (?P<string>"(?:[^"\\]|\\.)*")
     | (?P<end>(?://.*)?$)
-    )""".replace("EXTENT", rf"(?:\d+|{sizes.SPELLED})").replace("INTEGER", rf"(?:-?\d+|{sizes.SPELLED})").replace("SIZE", sizes.SPELLED),
+    )""".replace("EXTENT", rf"(?:\d+|{sizes.SPELLED})")
+    .replace("INTEGER", rf"(?:-?\d+|{sizes.SPELLED})")
+    .replace("SIZE", sizes.SPELLED),
     re.VERBOSE,
 )
 _NUMBER_NAMES = ("nan", "inf")  # numbers as values, but also names of arguments (nan_to_num)

@@ -12,21 +12,21 @@ from importlib import import_module
 from typing import Any
 
 # Operand kinds of instructions outside maps.
-REGISTER = "register"        # rN, written
-SCALAR = "scalar"            # rN, integer immediate or an i64 program scalar, read
-ADDRESS = "address"          # b0[r3+12]
-SLOT = "slot"                # X[r5]
-DIMS = "dims"                # 2@512 r7@64 | 8@1
-ROW_DIMS = "row_dims"        # 1024 | 64@1
-SIDES = "sides"              # 28@1 28@1 | 30@30 30@1: extents and what is before them, extents and strides with the border
-LABEL = "label"              # BB_end
-FUNCTION = "function"        # kernel_0
-ARGUMENTS = "arguments"      # b0[128], t5[r3], s2: any number, as the function's parameters say
-MAP_HEADER = "map_header"    # r7 x 64, X:v0 -> Y:v1
+REGISTER = "register"  # rN, written
+SCALAR = "scalar"  # rN, integer immediate or an i64 program scalar, read
+ADDRESS = "address"  # b0[r3+12]
+SLOT = "slot"  # X[r5]
+DIMS = "dims"  # 2@512 r7@64 | 8@1
+ROW_DIMS = "row_dims"  # 1024 | 64@1
+SIDES = "sides"  # 28@1 28@1 | 30@30 30@1: extents and what is before them, extents and strides with the border
+LABEL = "label"  # BB_end
+FUNCTION = "function"  # kernel_0
+ARGUMENTS = "arguments"  # b0[128], t5[r3], s2: any number, as the function's parameters say
+MAP_HEADER = "map_header"  # r7 x 64, X:v0 -> Y:v1
 
 # Types of map operands: a suffix ("I64", "B1"), or one of these.
-SAME = "T"                   # the operation's type
-FROM = "F"                   # the second suffix of a conversion
+SAME = "T"  # the operation's type
+FROM = "F"  # the second suffix of a conversion
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ ALL = NUMBERS + ("B1",)
 ACCUMULATORS = {"f32": "f32", "f64": "f64", "bf16": "f32", "f16": "f32", "i8": "i32", "i32": "i32", "i64": "i64"}
 """The matrix unit: type of both operands -> type of their product, in which it sums."""
 
+
 def same_elements(a: ElementType, b: ElementType) -> bool:
     """Whether data of one type may be moved as the other: equal types, or i8 and u8."""
     return a is b or {a.token, b.token} == {"i8", "u8"}

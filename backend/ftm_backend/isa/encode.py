@@ -163,8 +163,9 @@ class Encoder:
             low, high = low + min(step, 0), high + max(step, 0)
         if low < 0 or high >= buffer.buffer.elements:
             raise self.error(
-                f"the transfer touches elements {low} to {high} of {buffer.buffer.name}, which has "
-                f"{buffer.buffer.elements}", line, operand,
+                f"the transfer touches elements {low} to {high} of {buffer.buffer.name}, which has {buffer.buffer.elements}",
+                line,
+                operand,
             )
 
     def writable(self, buffer: BufferSymbol, line: int, operand: int) -> None:
@@ -172,18 +173,26 @@ class Encoder:
         if buffer.buffer.kind in ("in", "const"):
             raise self.error(
                 f"{buffer.buffer.name} is {'an input' if buffer.buffer.kind == 'in' else 'a constant'} and cannot be "
-                "written: store to an output, which may share an input's storage", line, operand,
+                "written: store to an output, which may share an input's storage",
+                line,
+                operand,
             )
         if buffer.buffer.kind == "param" and not buffer.buffer.offset:
-            raise self.error(f"{buffer.buffer.name} is a parameter that is read only: declare it "
-                             f"`@param {buffer.buffer.name}, {buffer.type.token}, out`", line, operand)
+            raise self.error(
+                f"{buffer.buffer.name} is a parameter that is read only: declare it "
+                f"`@param {buffer.buffer.name}, {buffer.type.token}, out`",
+                line,
+                operand,
+            )
 
     def same_type(self, tile: TileSymbol, buffer: BufferSymbol, line: int, operand: int) -> None:
         """Refuses a transfer between different types."""
         if not same_elements(tile.type, buffer.type):
             raise self.error(
                 f"tile {tile.tile.name} is {tile.type.token}, buffer {buffer.buffer.name} is {buffer.type.token}: "
-                "a transfer does not convert", line, operand,
+                "a transfer does not convert",
+                line,
+                operand,
             )
 
     # --- instructions ---------------------------------------------------------------------------------
@@ -240,21 +249,37 @@ class Encoder:
         if predicate != NONE:
             self.register(predicate, line, None)
         return INSTRUCTION.pack(
-            OPCODES[name], flags, predicate, negated, line, target, dst, buffer, *tiles, first, rows, columns, sides,
-            *values[0], *values[1], *values[2], *values[3],
+            OPCODES[name],
+            flags,
+            predicate,
+            negated,
+            line,
+            target,
+            dst,
+            buffer,
+            *tiles,
+            first,
+            rows,
+            columns,
+            sides,
+            *values[0],
+            *values[1],
+            *values[2],
+            *values[3],
         )
 
     def _suffixes(self, item: p.Instruction) -> int:
         try:
             flags = flags_of(item)
         except KeyError as error:
-            legal = ", ".join(
-                f".{word}" if isinstance(word, str) else "one of " + " ".join(f".{w}" for w in word)
-                for word in BY_NAME[item.name].suffixes
-            ) or "none"
-            raise self.error(
-                f"{item.name} does not take .{error.args[0]} there; its suffixes, in this order: {legal}", item.line
-            ) from None
+            legal = (
+                ", ".join(
+                    f".{word}" if isinstance(word, str) else "one of " + " ".join(f".{w}" for w in word)
+                    for word in BY_NAME[item.name].suffixes
+                )
+                or "none"
+            )
+            raise self.error(f"{item.name} does not take .{error.args[0]} there; its suffixes, in this order: {legal}", item.line) from None
         self._flags[item.name, item.suffixes] = flags
         return flags
 
@@ -267,16 +292,19 @@ class Encoder:
         self.rows = self.side(operand.rows, line, number) if operand.rows else -1
         self.columns = self.side(operand.columns, line, number)
         if len(operand.rows) + len(operand.columns) > MOST_DIMS:
-            raise self.error(f"a transfer has at most {MOST_DIMS} dimensions, found {len(operand.rows) + len(operand.columns)}",
-                             line, number)
+            raise self.error(
+                f"a transfer has at most {MOST_DIMS} dimensions, found {len(operand.rows) + len(operand.columns)}", line, number
+            )
         return len(operand.rows), len(operand.columns)
 
     def _sides(self, operand: p.Operand, line: int, number: int) -> int:
         """Appends the records of a border; gives how many dimensions have one."""
         if not isinstance(operand, p.Dims) or not operand.rows:
             raise self.error("expected a border of the form 28@1 28@1 | 30@30 30@1", line, number)
-        inside, whole = ([(x.value, y.value) for x, y in side if isinstance(x, p.Immediate) and isinstance(y, p.Immediate)]
-                         for side in (operand.rows, operand.columns))
+        inside, whole = (
+            [(x.value, y.value) for x, y in side if isinstance(x, p.Immediate) and isinstance(y, p.Immediate)]
+            for side in (operand.rows, operand.columns)
+        )
         if (len(inside), len(whole)) != (len(operand.rows), len(operand.columns)):
             raise self.error("the extents of a border are numbers", line, number)
         if len(inside) != len(whole) or len(inside) > MOST_SIDES:
@@ -321,14 +349,34 @@ class Encoder:
         predicate, negated = item.predicate or (NONE, False)
         if predicate != NONE:
             self.register(predicate, line, None)
-        return INSTRUCTION.pack(OPCODES["@call"], 0, predicate, negated, line, target, NONE, NONE, NONE, NONE, NONE,
-                                first, len(arguments), 0, 0, *_ZERO, *_ZERO, *_ZERO, *_ZERO)
+        return INSTRUCTION.pack(
+            OPCODES["@call"],
+            0,
+            predicate,
+            negated,
+            line,
+            target,
+            NONE,
+            NONE,
+            NONE,
+            NONE,
+            NONE,
+            first,
+            len(arguments),
+            0,
+            0,
+            *_ZERO,
+            *_ZERO,
+            *_ZERO,
+            *_ZERO,
+        )
 
     def _bound(self, argument: p.Operand, parameter: BufferSymbol, line: int, number: int) -> BufferSymbol:
         buffer = self.buffer(argument, line, number)
         if not same_elements(buffer.type, parameter.type):
-            raise self.error(f"{buffer.buffer.name} is {buffer.type.token}, parameter {parameter.buffer.name} is "
-                             f"{parameter.type.token}", line, number)
+            raise self.error(
+                f"{buffer.buffer.name} is {buffer.type.token}, parameter {parameter.buffer.name} is {parameter.type.token}", line, number
+            )
         if parameter.buffer.offset:
             self.writable(buffer, line, number)
         return buffer

@@ -34,7 +34,9 @@ def case(row: Instruction) -> Case:
     body = _map_program(shown) if row.in_map else shown.body
     text = "\n".join([*header, "@func main"]) + "\n" + body + "@ret\n"
     return Case(
-        text, [_array(v) for v in shown.inputs.values()], [v for _, v in shown.scalars.values()],
+        text,
+        [_array(v) for v in shown.inputs.values()],
+        [v for _, v in shown.scalars.values()],
         [_array(v) for v in shown.outputs.values()],
     )
 

@@ -1,7 +1,7 @@
 """Writes ``machine/isa_gen.h``, opcodes, types and image records for the machine's loader, and its interface's element types.
 
-    python -m ftm_backend.isa.header --write    # after a change of the table
-    python -m ftm_backend.isa.header --check    # fails when a file is stale
+python -m ftm_backend.isa.header --write    # after a change of the table
+python -m ftm_backend.isa.header --check    # fails when a file is stale
 """
 
 from __future__ import annotations
@@ -44,8 +44,13 @@ def _strips() -> list[str]:
     lines += [
         "// operands: read.  choosing: the first is a mask.  mask: so is the result.  exact: a half's result is a half without rounding.",
         "// kernel: the operation that computes it; another one does with its two operands exchanged.",
-        "struct StripFacts {", "  uint8_t operands;", "  bool choosing, mask, exact;", "  Strip kernel;", "};",
-        "constexpr StripFacts kStrips[] = {"]
+        "struct StripFacts {",
+        "  uint8_t operands;",
+        "  bool choosing, mask, exact;",
+        "  Strip kernel;",
+        "};",
+        "constexpr StripFacts kStrips[] = {",
+    ]
     for row in rows:
         reads = row.operands[:-1]
         kernel = strip_name(table.BY_NAME[row.mirrors] if row.mirrors else row)
@@ -73,16 +78,23 @@ def render() -> str:
         "// Generated from backend/ftm_backend/instructions/table.py by `python -m ftm_backend.isa.header --write`; do not edit.",
         "// Opcodes, types and the layout of a program image (see backend/ftm_backend/isa/layout.py).",
         "// clang-format off",
-        "#pragma once", "#include <cstdint>", "", "namespace ftm::isa {", "",
+        "#pragma once",
+        "#include <cstdint>",
+        "",
+        "namespace ftm::isa {",
+        "",
         f"constexpr uint64_t kMagic = 0x{int.from_bytes(layout.MAGIC, 'little'):016x}ull;",
         f"constexpr uint32_t kVersion = {layout.VERSION};",
         f"constexpr uint64_t kFingerprint = 0x{table.fingerprint():016x}ull;",
         f"constexpr int kScalarRegisters = {types.SCALAR_REGISTERS};",
-        f"constexpr int kSlotAlignment = {types.SLOT_ALIGNMENT};", "",
+        f"constexpr int kSlotAlignment = {types.SLOT_ALIGNMENT};",
+        "",
     ]
-    lines += _enum("Opcode : uint16_t", [
-        (f"FTM_OP_{constant(row.name)}", table.OPCODES[row.name], row.formula) for row in table.INSTRUCTIONS
-    ] + [("FTM_OP_COUNT", len(table.INSTRUCTIONS), "")])
+    lines += _enum(
+        "Opcode : uint16_t",
+        [(f"FTM_OP_{constant(row.name)}", table.OPCODES[row.name], row.formula) for row in table.INSTRUCTIONS]
+        + [("FTM_OP_COUNT", len(table.INSTRUCTIONS), "")],
+    )
     lines += ["constexpr const char* kOpcodeNames[] = {"]
     lines += [f'  "{row.name}",' for row in table.INSTRUCTIONS] + ["};", ""]
     lines += _strips()
@@ -95,26 +107,29 @@ def render() -> str:
     lines += ["constexpr int kAccumulators[] = {" + ", ".join(str(types.BY_TOKEN[t].number if t else -1) for t in sums) + "};", ""]
     lines += _enum("Space : uint8_t", [(f"FTM_SPACE_{n.upper()}", v, "") for n, v in types.SPACES.items()])
     lines += _enum("Access : uint8_t", [(f"FTM_ACCESS_{n.upper()}", i, "") for i, n in enumerate(table.ACCESSES)])
-    lines += _enum("Scope : uint8_t", [
-        (f"FTM_SCOPE_{n.upper()}", i, doc) for i, (n, doc) in
-        enumerate(zip(table.SCOPES, ("every element", "Rx1", "1xC", "1x1"), strict=True))
-    ])
-    lines += _enum("Reduce : uint8_t", [("FTM_REDUCE_NONE", 0, "")] + [
-        (f"FTM_REDUCE_{n.upper()}", i, "") for i, n in enumerate(table.REDUCTIONS, 1)
-    ])
-    lines += _enum("OperandKind : uint8_t", [
-        (f"FTM_OPERAND_{n}", i, "") for i, n in enumerate(layout.OPERAND_KINDS)
-    ])
-    lines += _enum("BufferKind : uint8_t", [
-        (f"FTM_BUFFER_{n}", i, "") for i, n in enumerate(layout.BUFFER_KINDS)
-    ])
+    lines += _enum(
+        "Scope : uint8_t",
+        [
+            (f"FTM_SCOPE_{n.upper()}", i, doc)
+            for i, (n, doc) in enumerate(zip(table.SCOPES, ("every element", "Rx1", "1xC", "1x1"), strict=True))
+        ],
+    )
+    lines += _enum(
+        "Reduce : uint8_t", [("FTM_REDUCE_NONE", 0, "")] + [(f"FTM_REDUCE_{n.upper()}", i, "") for i, n in enumerate(table.REDUCTIONS, 1)]
+    )
+    lines += _enum("OperandKind : uint8_t", [(f"FTM_OPERAND_{n}", i, "") for i, n in enumerate(layout.OPERAND_KINDS)])
+    lines += _enum("BufferKind : uint8_t", [(f"FTM_BUFFER_{n}", i, "") for i, n in enumerate(layout.BUFFER_KINDS)])
     lines += _enum("Flag : uint16_t", [(f"FTM_FLAG_{n}", 1 << i, "") for i, n in enumerate(layout.FLAGS)])
     for record in layout.RECORDS.values():
         lines += _struct(record)
-    lines += _enum("SectionIndex", [
-        (f"FTM_SECTION_{name.upper()}", i, f"array of {of.name if isinstance(of, layout.Record) else layout.C_TYPES[of][0]}")
-        for i, (name, of) in enumerate(layout.SECTIONS)
-    ] + [("FTM_SECTIONS", len(layout.SECTIONS), "")])
+    lines += _enum(
+        "SectionIndex",
+        [
+            (f"FTM_SECTION_{name.upper()}", i, f"array of {of.name if isinstance(of, layout.Record) else layout.C_TYPES[of][0]}")
+            for i, (name, of) in enumerate(layout.SECTIONS)
+        ]
+        + [("FTM_SECTIONS", len(layout.SECTIONS), "")],
+    )
     return "\n".join([*lines, "}  // namespace ftm::isa", ""])
 
 

@@ -66,8 +66,14 @@ class _Assembler:
         self.maps = MapEncoder(self.encoder)
         self.code, self.functions, self.labels, self.tiles = bytearray(), bytearray(), bytearray(), bytearray()
         self.collected = {
-            "tiles": self.tiles, "instructions": self.code, "dims": self.encoder.dims, "maps": self.maps.maps,
-            "map_inputs": self.maps.inputs, "map_outputs": self.maps.outputs, "map_ops": self.maps.ops, "labels": self.labels,
+            "tiles": self.tiles,
+            "instructions": self.code,
+            "dims": self.encoder.dims,
+            "maps": self.maps.maps,
+            "map_inputs": self.maps.inputs,
+            "map_outputs": self.maps.outputs,
+            "map_ops": self.maps.ops,
+            "labels": self.labels,
         }
 
     def run(self, with_text: bool) -> bytes:
@@ -75,22 +81,37 @@ class _Assembler:
             self._function(function)
         self._refuse_recursion()
         arena = max(
-            (s.buffer.offset + s.buffer.elements * s.type.bytes for s in self.symbols.buffers.values()
-             if s.buffer.kind == "arena"), default=0,
+            (s.buffer.offset + s.buffer.elements * s.type.bytes for s in self.symbols.buffers.values() if s.buffer.kind == "arena"),
+            default=0,
         )
         buffers, shapes, data = self._buffers()
         sections: dict[str, bytes | bytearray] = {
-            "buffers": buffers, "scalars": self._scalars(), "shapes": shapes, "tiles": self.tiles,
-            "functions": self.functions, "instructions": self.code, "arguments": self.encoder.arguments,
-            "dims": self.encoder.dims, "maps": self.maps.maps,
-            "map_inputs": self.maps.inputs, "map_outputs": self.maps.outputs, "map_ops": self.maps.ops,
+            "buffers": buffers,
+            "scalars": self._scalars(),
+            "shapes": shapes,
+            "tiles": self.tiles,
+            "functions": self.functions,
+            "instructions": self.code,
+            "arguments": self.encoder.arguments,
+            "dims": self.encoder.dims,
+            "maps": self.maps.maps,
+            "map_inputs": self.maps.inputs,
+            "map_outputs": self.maps.outputs,
+            "map_ops": self.maps.ops,
             "immediates": struct.pack(f"<{len(self.maps.immediates.bits)}Q", *self.maps.immediates.bits),
-            "labels": self.labels, "const_data": data,
+            "labels": self.labels,
+            "const_data": data,
             "text": "\n".join(self.program.source).encode(errors="replace") if with_text else b"",
         }
-        header = (self.strings.add(self.program.name), self.strings.add(self.program.machine),
-                  self.symbols.functions["main"], len(self.program.buffers("in")), len(self.program.buffers("out")),
-                  len(self.symbols.scalars), arena)
+        header = (
+            self.strings.add(self.program.name),
+            self.strings.add(self.program.machine),
+            self.symbols.functions["main"],
+            len(self.program.buffers("in")),
+            len(self.program.buffers("out")),
+            len(self.symbols.scalars),
+            arena,
+        )
         sections["strings"] = self.strings.blob
         return _join(sections, header)
 
@@ -101,8 +122,12 @@ class _Assembler:
         scalars = [scalar for scalar, _ in parameters.scalars.values()]
         starts = {name: len(records) for name, records in self.collected.items()}
         bases = {name: start // _SIZES[name] for name, start in starts.items()}
-        bases |= {"function": number, "line": function.line, "buffers": buffers[0] if buffers else len(self.symbols.buffers),
-                  "scalars": scalars[0] if scalars else len(self.symbols.scalars)}
+        bases |= {
+            "function": number,
+            "line": function.line,
+            "buffers": buffers[0] if buffers else len(self.symbols.buffers),
+            "scalars": scalars[0] if scalars else len(self.symbols.scalars),
+        }
         if function.object is None:
             names = self._encode(function, number, bases)
             self._keep(function, starts, bases, names)
@@ -110,8 +135,14 @@ class _Assembler:
             self._relocate(function.object, bases)
         count = len(self.code) // INSTRUCTION.size - bases["instructions"]
         self.functions += layout.FUNCTION.pack(
-            self.strings.add(function.name), bases["instructions"], count, function.line, buffers[0] if buffers else 0,
-            len(buffers), scalars[0] if scalars else 0, len(scalars),
+            self.strings.add(function.name),
+            bases["instructions"],
+            count,
+            function.line,
+            buffers[0] if buffers else 0,
+            len(buffers),
+            scalars[0] if scalars else 0,
+            len(scalars),
         )
 
     def _relocate(self, known: FunctionObject, bases: Bases) -> None:
@@ -143,14 +174,19 @@ class _Assembler:
                 self.code += encode(item)
             elif isinstance(item, p.Map):
                 self.code += encode_map(item)
-        self.code += INSTRUCTION.pack(
-            OPCODES["@ret"], 0, NONE, 0, function.end, NONE, NONE, NONE, NONE, NONE, NONE, 0, 0, 0, 0, *_ZEROS
-        )
+        self.code += INSTRUCTION.pack(OPCODES["@ret"], 0, NONE, 0, function.end, NONE, NONE, NONE, NONE, NONE, NONE, 0, 0, 0, 0, *_ZEROS)
         for symbol in tiles.values():
             t = symbol.tile
             self.tiles += layout.TILE.pack(
-                self.strings.add(t.name), number, SPACES[t.space], symbol.type.number, t.depth,
-                narrow(t.rows), narrow(t.columns), 0, t.offset,
+                self.strings.add(t.name),
+                number,
+                SPACES[t.space],
+                symbol.type.number,
+                t.depth,
+                narrow(t.rows),
+                narrow(t.columns),
+                0,
+                t.offset,
                 symbol.slot_bytes,
             )
         for label, position in listed:
@@ -197,8 +233,15 @@ class _Assembler:
                 offset = arguments[buffer.kind]
                 arguments[buffer.kind] += 1
             buffers += layout.BUFFER.pack(
-                self.strings.add(buffer.name), _BUFFER_NUMBER[buffer.kind], symbol.type.number, len(buffer.shape),
-                len(shapes), symbol.alias, elements, elements * symbol.type.bytes, offset,
+                self.strings.add(buffer.name),
+                _BUFFER_NUMBER[buffer.kind],
+                symbol.type.number,
+                len(buffer.shape),
+                len(shapes),
+                symbol.alias,
+                elements,
+                elements * symbol.type.bytes,
+                offset,
             )
             shapes += buffer.shape
         return bytes(buffers), struct.pack(f"<{len(shapes)}q", *shapes), bytes(data)
@@ -219,8 +262,12 @@ def _join(sections: dict[str, bytes | bytearray], header: Sequence[int]) -> byte
         directory += layout.SECTION.pack(start + len(body), len(sections[name]) // size)
         body += sections[name]
     head = layout.HEADER.pack(
-        int.from_bytes(layout.MAGIC, "little"), layout.VERSION, len(layout.SECTIONS), table.fingerprint(),
-        start + len(body), *header,
+        int.from_bytes(layout.MAGIC, "little"),
+        layout.VERSION,
+        len(layout.SECTIONS),
+        table.fingerprint(),
+        start + len(body),
+        *header,
     )
     return head + bytes(directory) + bytes(body)
 

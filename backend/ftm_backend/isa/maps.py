@@ -18,6 +18,7 @@ _ABSENT = (0, 0, 0)
 _ZERO = (0, NONE, NONE)
 _FLOAT_REDUCTIONS = {"sum", "prod", "min", "max"}
 
+
 class MapEncoder:
     """Collects the records of all maps of a program."""
 
@@ -45,23 +46,46 @@ class MapEncoder:
             kind, index = _place(value, len(item.inputs))
             reduction = REDUCTIONS.index(out.reduction) + 1 if out.reduction else 0
             self.outputs += MAP_OUTPUT.pack(
-                tile.number, SCOPES.index(out.scope), reduction, out.accumulate, tile.type.number,
-                kind, tile.type.number, index, 0, *slot,
+                tile.number,
+                SCOPES.index(out.scope),
+                reduction,
+                out.accumulate,
+                tile.type.number,
+                kind,
+                tile.type.number,
+                index,
+                0,
+                *slot,
             )
         for operation in body.operations:
             self.ops += _pack(operation, body, len(item.inputs))
         number = len(self.maps) // MAP.size
-        self.maps += MAP.pack(
-            first[0], len(item.inputs), first[1], len(item.outputs), first[2], len(body.operations), item.line
-        )
+        self.maps += MAP.pack(first[0], len(item.inputs), first[1], len(item.outputs), first[2], len(body.operations), item.line)
         rows = self._extent(item.rows, item.line)
         columns = self._extent(item.columns, item.line)
         predicate, negated = item.predicate or (NONE, False)
         if predicate != NONE:
             self.encoder.register(predicate, item.line, None)
         return INSTRUCTION.pack(
-            OPCODES["@map"], 0, predicate, negated, item.line, number, NONE, NONE, NONE, NONE, NONE, 0, 0, 0, 0,
-            *rows, *columns, *_ZERO, *_ZERO,
+            OPCODES["@map"],
+            0,
+            predicate,
+            negated,
+            item.line,
+            number,
+            NONE,
+            NONE,
+            NONE,
+            NONE,
+            NONE,
+            0,
+            0,
+            0,
+            0,
+            *rows,
+            *columns,
+            *_ZERO,
+            *_ZERO,
         )
 
     def _extent(self, item: p.Scalar, line: int) -> tuple[int, int, int]:
@@ -74,8 +98,15 @@ class MapEncoder:
         """Refuses static extents above the tiles', and tiles that are read and written in conflicting ways."""
         rows = item.rows.value if isinstance(item.rows, p.Immediate) else -1
         columns = item.columns.value if isinstance(item.columns, p.Immediate) else -1
-        shapes = {"full": (rows, columns), "row": (1, columns), "col": (rows, 1), "one": (1, 1),
-                  "r": (rows, 1), "c": (1, columns), "a": (1, 1)}
+        shapes = {
+            "full": (rows, columns),
+            "row": (1, columns),
+            "col": (rows, 1),
+            "one": (1, 1),
+            "r": (rows, 1),
+            "c": (1, columns),
+            "a": (1, 1),
+        }
         read: dict[p.Reference, str] = {}
         for number, entry in enumerate(item.inputs, 1):
             self.encoder.fits(self.encoder.tile(entry.tile, item.line, number), *shapes[entry.access], item.line, number)
@@ -91,7 +122,9 @@ class MapEncoder:
             if out.tile in read and (read[out.tile] != "full" or out.scope != "full"):
                 raise self.error(
                     f"{tile.tile.name} is read and written with different accesses in one map: use another tile for the "
-                    "result, or .acc to combine with what it holds", item.line, number,
+                    "result, or .acc to combine with what it holds",
+                    item.line,
+                    number,
                 )
             if out.reduction:
                 legal = _FLOAT_REDUCTIONS if tile.type.kind == "float" else set(REDUCTIONS)
@@ -113,6 +146,13 @@ def _pack(operation: Operation, body: Body, inputs: int) -> bytes:
     for _ in range(3 - len(operation.sources)):
         fields += _ABSENT
     return MAP_OP.pack(
-        operation.opcode, operation.type, operation.from_type, operation.line, body.types[operation.result].number,
-        *fields, operation.buffer, 0, *operation.address,
+        operation.opcode,
+        operation.type,
+        operation.from_type,
+        operation.line,
+        body.types[operation.result].number,
+        *fields,
+        operation.buffer,
+        0,
+        *operation.address,
     )

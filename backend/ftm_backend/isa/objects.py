@@ -95,16 +95,23 @@ def _move(numbers: np.ndarray, distance: int) -> None:
     _add(numbers, distance, numbers >= 0)
 
 
-def make_object(function: p.Function, parts: dict[str, bytes], bases: Bases, immediates: Sequence[Any],
-                names: dict[str, tuple[str, ...]]) -> FunctionObject | None:
+def make_object(
+    function: p.Function, parts: dict[str, bytes], bases: Bases, immediates: Sequence[Any], names: dict[str, tuple[str, ...]]
+) -> FunctionObject | None:
     """The object of a function that was encoded into ``parts``; None when it names what is not its own.
 
     immediates: keys of the pool's entries by their numbers.
     """
     records = {name: np.frombuffer(data, TYPES[name]) for name, data in parts.items()}
     code, operations = records["instructions"], records["map_ops"]
-    scalars = [code["v"]["scalar"], records["dims"]["extent"]["scalar"], records["dims"]["stride"]["scalar"],
-               records["map_inputs"]["slot"]["scalar"], records["map_outputs"]["slot"]["scalar"], operations["address"]["scalar"]]
+    scalars = [
+        code["v"]["scalar"],
+        records["dims"]["extent"]["scalar"],
+        records["dims"]["stride"]["scalar"],
+        records["map_inputs"]["slot"]["scalar"],
+        records["map_outputs"]["slot"]["scalar"],
+        operations["address"]["scalar"],
+    ]
     operands = [operations["src"], records["map_outputs"]["source"]]
     scalars += [o["index"][o["kind"] == _SCALAR].astype(np.int64) for o in operands]
     buffers = [code["buffer"], operations["buffer"]]

@@ -37,7 +37,9 @@ def _mm(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
     if a.type is not b.type or ACCUMULATORS.get(a.type.token) != c.type.token:
         raise e.error(
             f"{item.name} does not take {a.type.token} x {b.type.token} -> {c.type.token}; it takes "
-            + ", ".join(f"{x} -> {y}" for x, y in sorted(ACCUMULATORS.items())), item.line, 0,
+            + ", ".join(f"{x} -> {y}" for x, y in sorted(ACCUMULATORS.items())),
+            item.line,
+            0,
         )
     if c.number in (a.number, b.number) and values[2] in (values[0], values[1]):
         raise e.error("C must not be A or B", item.line, len(item.operands) - 1)
@@ -78,8 +80,17 @@ def _order(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
 
 
 CHECKS: dict[str, Callable[[Encoder, p.Instruction, list[Value]], None]] = {
-    "DLD": _transfer, "DLB": _transfer, "DST": _transfer, "DGA": _transfer, "DSC": _transfer,
-    "MM": _mm, "MMW": _mm, "TRANS": _pair, "DCP": _pair, "SCAN": _scan,
-    "SORT": _order, "MERGE": _order,
+    "DLD": _transfer,
+    "DLB": _transfer,
+    "DST": _transfer,
+    "DGA": _transfer,
+    "DSC": _transfer,
+    "MM": _mm,
+    "MMW": _mm,
+    "TRANS": _pair,
+    "DCP": _pair,
+    "SCAN": _scan,
+    "SORT": _order,
+    "MERGE": _order,
 }
 """By instruction: raises AsmError where its operands do not go together; what needs execution is the machine's to find."""

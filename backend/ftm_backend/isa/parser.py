@@ -192,7 +192,7 @@ class _Parser:
             if match is None:
                 raise self.fail("expected a predicate such as [r7] or [!r7]")
             predicate = scanner.whole(match[2]), match[1] == "!"
-            code = code[match.end():]
+            code = code[match.end() :]
             if not code:
                 raise self.fail("a predicate needs an instruction after it on the same line")
             if code[0] != "@":
@@ -251,8 +251,10 @@ class _Parser:
                 raise self.fail(f"a second @program; the first is on line {self.program.line}")
             self.arity(head, words, 2, "name, machine")
             self.program = p.Program(
-                scanner.name(words[0], "a program name"), scanner.name(words[1], "a machine preset"),
-                line=self.number, comment=self.comment,
+                scanner.name(words[0], "a program name"),
+                scanner.name(words[1], "a machine preset"),
+                line=self.number,
+                comment=self.comment,
             )
         elif self.program is None:
             raise self.fail("the first line must be `@program name, machine`")
@@ -278,11 +280,19 @@ class _Parser:
         elif head == "@arena":
             self.arity(head, words, 4, "name, offset, type, shape")
         else:
-            raise self.fail(f"unknown directive {head}; known: @program @in @scalar @out @const @arena @func @param @tile "
-                            "@map @endmap @call @ret")
+            raise self.fail(
+                f"unknown directive {head}; known: @program @in @scalar @out @const @arena @func @param @tile @map @endmap @call @ret"
+            )
         offset = scanner.integer(words.pop(1), "a byte offset") if head == "@arena" else 0
-        buffer = p.Buffer(head[1:], scanner.name(words[0], "a buffer's name"), words[1], scanner.shape(words[2]),
-                          offset=offset, line=self.number, comment=self.comment)
+        buffer = p.Buffer(
+            head[1:],
+            scanner.name(words[0], "a buffer's name"),
+            words[1],
+            scanner.shape(words[2]),
+            offset=offset,
+            line=self.number,
+            comment=self.comment,
+        )
         if head == "@out" and len(words) == 4:
             buffer.alias = scanner.name(words[3], "an input")
         if head == "@const" and len(words) == 4:
@@ -310,9 +320,17 @@ class _Parser:
         if not scalar and any(item.scalar for item in self.function.parameters):
             raise self.fail("buffers come before scalars among a function's parameters")
         alias = scanner.name(words[3], "a parameter") if len(words) == 4 else ""
-        self.function.items.append(p.Parameter(
-            scanner.name(words[0], "a parameter's name"), words[1], scalar, len(words) > 2, alias, self.number, self.comment,
-        ))
+        self.function.items.append(
+            p.Parameter(
+                scanner.name(words[0], "a parameter's name"),
+                words[1],
+                scalar,
+                len(words) > 2,
+                alias,
+                self.number,
+                self.comment,
+            )
+        )
 
     def tile(self, words: list[str]) -> None:
         if self.function is None or self.map is not None:
@@ -321,11 +339,19 @@ class _Parser:
         extents = scanner.shape(words[3])
         if len(extents) != 2:
             raise self.fail(f"a tile has two extents, as in 144x96, found {words[3]!r}")
-        self.function.items.append(p.Tile(
-            scanner.name(words[0], "a tile's name"), words[1], words[2], extents[0], extents[1],
-            scanner.integer(words[4], "a ring depth"), scanner.integer(words[5], "a byte offset"),
-            self.number, self.comment,
-        ))
+        self.function.items.append(
+            p.Tile(
+                scanner.name(words[0], "a tile's name"),
+                words[1],
+                words[2],
+                extents[0],
+                extents[1],
+                scanner.integer(words[4], "a ring depth"),
+                scanner.integer(words[5], "a byte offset"),
+                self.number,
+                self.comment,
+            )
+        )
 
     # --- maps -----------------------------------------------------------------------------------------
 
@@ -354,8 +380,14 @@ class _Parser:
             column = scanner.operand_column(self.lines[self.number - 1], index)
             raise self.fail(str(error), column + error.offset) from None
         self.map = p.Map(
-            scanner.scalar(rows.strip()), scanner.scalar(columns.strip()), tuple(read), tuple(written), [], predicate,
-            self.number, self.comment,
+            scanner.scalar(rows.strip()),
+            scanner.scalar(columns.strip()),
+            tuple(read),
+            tuple(written),
+            [],
+            predicate,
+            self.number,
+            self.comment,
         )
         self.function.items.append(self.map)
 

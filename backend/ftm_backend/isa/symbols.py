@@ -110,25 +110,24 @@ class Symbols:
         for argument in self.program.scalars():
             self._take(argument.name, argument.line)
             if argument.dtype not in ("f64", "i64"):
-                raise self.report.error(
-                    f"a scalar argument is f64 or i64, not {argument.dtype!r}", argument.line, 1
-                )
+                raise self.report.error(f"a scalar argument is f64 or i64, not {argument.dtype!r}", argument.line, 1)
             self.scalars[argument.name] = len(self.scalars), argument.dtype
 
     def _check_buffer(self, buffer: p.Buffer, element: ElementType) -> None:
         size = buffer.elements * element.bytes
         if buffer.offset + size >= MOST_BYTES or len(buffer.shape) > _MOST_EXTENTS:
-            raise self.report.error(f"{buffer.name} is larger than any memory: {len(buffer.shape)} extents, {size} bytes",
-                                    buffer.line, 2)
+            raise self.report.error(f"{buffer.name} is larger than any memory: {len(buffer.shape)} extents, {size} bytes", buffer.line, 2)
         if buffer.kind == "const" and len(buffer.data) != size:
             raise self.report.error(
                 f"constant {buffer.name} has {len(buffer.data)} bytes of data, but its shape and type make {size}",
-                buffer.line, 3,
+                buffer.line,
+                3,
             )
         if buffer.kind == "arena" and (buffer.offset < 0 or buffer.offset % element.bytes):
             raise self.report.error(
                 f"arena offset {buffer.offset} of {buffer.name} is not a multiple of its {element.bytes}-byte elements",
-                buffer.line, 1,
+                buffer.line,
+                1,
             )
 
     def _alias(self, buffer: p.Buffer) -> int:
@@ -139,7 +138,8 @@ class Symbols:
         if not same:
             raise self.report.error(
                 f"output {buffer.name} cannot share the storage of {buffer.alias}: type or number of elements differ",
-                buffer.line, 3,
+                buffer.line,
+                3,
             )
         return target.number
 
@@ -167,8 +167,9 @@ class Symbols:
                 self._scalar_count += 1
                 continue
             if item.alias and item.alias not in found.buffers:
-                raise self.report.error(f"{item.name!r} may share memory with {item.alias!r}, which is no buffer parameter "
-                                        "before it", item.line, 3)
+                raise self.report.error(
+                    f"{item.name!r} may share memory with {item.alias!r}, which is no buffer parameter before it", item.line, 3
+                )
             element = self._type(item.dtype, item.line, 1)
             buffer = p.Buffer("param", item.name, item.dtype, (), offset=int(item.out), line=item.line)
             found.buffers[item.name] = BufferSymbol(self._buffer_count, buffer, element, -1)
@@ -210,7 +211,9 @@ class Symbols:
         if end > capacity:
             raise error(
                 f"tile {tile.name} ends at byte {end} of {tile.space}, which has {capacity} bytes on machine "
-                f"{self.machine.name}: use smaller extents, a smaller ring or a lower offset", tile.line, 5,
+                f"{self.machine.name}: use smaller extents, a smaller ring or a lower offset",
+                tile.line,
+                5,
             )
         return TileSymbol(self.tile_count, tile, element, function, slot)
 

@@ -117,8 +117,10 @@ class Template:
     @functools.cached_property
     def _numbers(self) -> tuple[Callable[..., tuple[Any, ...]], Callable[..., tuple[Any, ...]]]:
         texts = [text.rpartition(":")[2] for text in self.texts]
-        return (evaluator(["0" if ":" in text else text for text in self.texts], self.symbols),
-                evaluator([texts[k] for k in self._floating], self.symbols, real=True))
+        return (
+            evaluator(["0" if ":" in text else text for text in self.texts], self.symbols),
+            evaluator([texts[k] for k in self._floating], self.symbols, real=True),
+        )
 
     @functools.cached_property
     def _writes(self) -> list[tuple[type, np.ndarray, np.ndarray]]:

@@ -90,7 +90,9 @@ class Typer:
             if tile.type is not body.types[value]:
                 raise self.error(
                     f"v{out.register} is {body.types[value].suffix}, tile {tile.tile.name} is {tile.type.suffix}: convert "
-                    f"with VCVT.{tile.type.suffix}.{body.types[value].suffix}", item.line, number,
+                    f"with VCVT.{tile.type.suffix}.{body.types[value].suffix}",
+                    item.line,
+                    number,
                 )
             body.outputs.append(value)
         return body
@@ -109,8 +111,10 @@ class Typer:
             what = f"{item.name} does not belong inside @map" if row else f"unknown instruction {item.name!r}"
             raise self.error(what, item.line)
         wanted = bool(row.types) + bool(row.from_types)
-        if len(item.suffixes) != wanted or (wanted and item.suffixes[0] not in row.types) or (
-            wanted == 2 and item.suffixes[1] not in row.from_types
+        if (
+            len(item.suffixes) != wanted
+            or (wanted and item.suffixes[0] not in row.types)
+            or (wanted == 2 and item.suffixes[1] not in row.from_types)
         ):
             form = f"{item.name}.<{' '.join(row.types)}>" if row.types else item.name
             form += f".<{' '.join(row.from_types)}>" if row.from_types else ""
@@ -158,7 +162,9 @@ class Typer:
                 if body.types[value] is not rule:
                     raise self.error(
                         f"v{operand.number} is {body.types[value].suffix} where {item.name} reads {rule.suffix}: convert "
-                        f"with VCVT.{rule.suffix}.{body.types[value].suffix}", line, number,
+                        f"with VCVT.{rule.suffix}.{body.types[value].suffix}",
+                        line,
+                        number,
                     )
                 operation.sources.append(Source(_INPUT if value < inputs else _RESULT, rule, value))
             else:

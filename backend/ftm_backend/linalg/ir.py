@@ -181,8 +181,7 @@ class Statement:
         (result,) = self.results
         if result.yields.op != "in":
             return None
-        loops = [i.coeffs.index(1) if not i.const and sum(map(abs, i.coeffs)) == 1 and 1 in i.coeffs else -1
-                 for i in result.indices]
+        loops = [i.coeffs.index(1) if not i.const and sum(map(abs, i.coeffs)) == 1 and 1 in i.coeffs else -1 for i in result.indices]
         if sorted(loops) != list(range(len(self.loops))):
             return None
         operand: Operand = result.yields.payload
@@ -309,8 +308,9 @@ def copy_statement(tensor: Tensor) -> Statement:
     indices = tuple(Affine.loop(k, len(shape)) for k in range(len(shape)))
     node = Node("in", value.dtype, payload=operand) if splat is None else splat
     result = Result(value, Affine(0, row_major(shape)), indices, node)
-    value.producer = Statement("linalg.copy" if splat is None else "linalg.fill", shape, (False,) * len(shape),
-                               [operand] if splat is None else [], [result])
+    value.producer = Statement(
+        "linalg.copy" if splat is None else "linalg.fill", shape, (False,) * len(shape), [operand] if splat is None else [], [result]
+    )
     return value.producer
 
 
@@ -318,8 +318,12 @@ def whole_statement(name: str, operands: Sequence[Tensor], result: Value, attrib
     """An operation that reads tensors whole: a scatter has no loops, a scan or a sort those of its operand."""
     loops = () if name == "ftm.scatter" else operands[0].view.sizes
     rank = len(loops)
-    made = Result(result, Affine(0, row_major(result.shape) if rank else ()),
-                  tuple(Affine.loop(k, rank) for k in range(rank)), Node("constant", result.dtype, payload=0))
+    made = Result(
+        result,
+        Affine(0, row_major(result.shape) if rank else ()),
+        tuple(Affine.loop(k, rank) for k in range(rank)),
+        Node("constant", result.dtype, payload=0),
+    )
     reads = [Operand(t.value, Affine(t.view.offset, t.view.strides)) for t in operands]
     statement = Statement(name, loops, (False,) * rank, reads, [made], attributes=attributes, tensors=tuple(operands))
     result.producer = statement

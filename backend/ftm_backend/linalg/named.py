@@ -50,8 +50,9 @@ def named_maps(name: str, attributes: Mapping[str, Sequence[int]]) -> tuple[list
     return [image, weight, (unit["n"], *group, unit["f"], unit["h"], unit["w"])], (False,) * (len(loops) - 3) + (True,) * 3
 
 
-def named_statement(name: str, operands: tuple[Tensor, Tensor], result: Value, start: Node | Tensor,
-                    attributes: Mapping[str, tuple[int, ...]]) -> Statement:
+def named_statement(
+    name: str, operands: tuple[Tensor, Tensor], result: Value, start: Node | Tensor, attributes: Mapping[str, tuple[int, ...]]
+) -> Statement:
     """The statement of a named operation on two tensors, onto ``start``: a number or a tensor."""
     maps, reduced = named_maps(name, attributes)
     rank = len(reduced)
@@ -68,8 +69,7 @@ def named_statement(name: str, operands: tuple[Tensor, Tensor], result: Value, s
             factor = Node(_WIDENING[result.dtype[0]], result.dtype, (factor,))
         factors.append(factor)
     kind = "arith.mulf" if "f" in result.dtype else "arith.muli"
-    made = Result(result, dot(maps[2], row_major(result.shape), 0, rank), maps[2],
-                  Node(kind, result.dtype, tuple(factors)), "sum")
+    made = Result(result, dot(maps[2], row_major(result.shape), 0, rank), maps[2], Node(kind, result.dtype, tuple(factors)), "sum")
     if isinstance(start, Node):
         made.init = start
     else:

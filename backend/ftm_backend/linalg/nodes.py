@@ -15,16 +15,26 @@ from ftm_backend.linalg.ir import Node, Result, walk
 __all__ = ["combined", "constant", "gather_place", "identity", "operation", "recognise_reduction"]
 
 _REDUCTIONS = {
-    "arith.addf": "sum", "arith.addi": "sum", "arith.mulf": "prod", "arith.muli": "prod",
-    "arith.maximumf": "max", "arith.maxsi": "max", "arith.minimumf": "min", "arith.minsi": "min",
-    "arith.andi": "and", "arith.ori": "or",
+    "arith.addf": "sum",
+    "arith.addi": "sum",
+    "arith.mulf": "prod",
+    "arith.muli": "prod",
+    "arith.maximumf": "max",
+    "arith.maxsi": "max",
+    "arith.minimumf": "min",
+    "arith.minsi": "min",
+    "arith.andi": "and",
+    "arith.ori": "or",
 }
 """Operations that reduce, with the name of the reduction in maps."""
 
 _COMBINE = {
-    "sum": ("arith.addf", "arith.addi"), "prod": ("arith.mulf", "arith.muli"),
-    "max": ("arith.maximumf", "arith.maxsi"), "min": ("arith.minimumf", "arith.minsi"),
-    "and": ("arith.andi", "arith.andi"), "or": ("arith.ori", "arith.ori"),
+    "sum": ("arith.addf", "arith.addi"),
+    "prod": ("arith.mulf", "arith.muli"),
+    "max": ("arith.maximumf", "arith.maxsi"),
+    "min": ("arith.minimumf", "arith.minsi"),
+    "and": ("arith.andi", "arith.andi"),
+    "or": ("arith.ori", "arith.ori"),
 }
 
 _INDEX_BITS = 32

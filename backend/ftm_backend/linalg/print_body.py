@@ -22,7 +22,8 @@ CMPI = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 """Names of comparisons by the number of their predicate."""
 
 _CONVERSIONS = frozenset(
-    f"arith.{name}" for name in ("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui", "bitcast"))
+    f"arith.{name}" for name in ("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui", "bitcast")
+)
 
 
 def constant_text(node: Node) -> str:

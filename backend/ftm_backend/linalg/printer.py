@@ -60,8 +60,10 @@ class FunctionPrinter:
         else:
             self.line("return")
         result = "" if not types else f" -> {types[0]}" if len(types) == 1 else f" -> ({', '.join(types)})"
-        words = ", ".join(f"ftm.{name} = [{', '.join(f'{chr(34)}{t}{chr(34)}' for t in tokens)}]" for name, tokens in
-                          (("inputs", function.input_types), ("outputs", function.output_types)))
+        words = ", ".join(
+            f"ftm.{name} = [{', '.join(f'{chr(34)}{t}{chr(34)}' for t in tokens)}]"
+            for name, tokens in (("inputs", function.input_types), ("outputs", function.output_types))
+        )
         head = f"  func.func @main({', '.join(arguments)}){result} attributes {{{words}}} {{"
         said = ", ".join(f"{name} = {text}" for name, text in self._attributes.items())
         module = f"module attributes {{{said}}} {{" if said else "module {"
@@ -131,8 +133,10 @@ class FunctionPrinter:
     def _bordered(self, value: Value, border: Border) -> str:
         inside = self.tensor(Tensor(border.inside, Strided.whole(border.sizes)))
         low = ", ".join(map(str, border.low))
-        return self.define(f'"ftm.border"({inside}) {{low = array<i64: {low}>}} : ({tensor_type(border.sizes, value.dtype)}) -> '
-                           f"{tensor_type(value.shape, value.dtype)}")
+        return self.define(
+            f'"ftm.border"({inside}) {{low = array<i64: {low}>}} : ({tensor_type(border.sizes, value.dtype)}) -> '
+            f"{tensor_type(value.shape, value.dtype)}"
+        )
 
     def empty(self, shape: Sequence[int], dtype: str) -> str:
         """A tensor to be written."""
@@ -169,7 +173,8 @@ class FunctionPrinter:
         words = f"array<i64: {strides}>" if strides else "array<i64>"
         return self.define(
             f'"ftm.view"({self.value(value)}) {{offset = {view.offset} : i64, strides = {words}}} : '
-            f"({tensor_type(value.shape, value.dtype)}) -> {tensor_type(view.sizes, value.dtype)}")
+            f"({tensor_type(value.shape, value.dtype)}) -> {tensor_type(view.sizes, value.dtype)}"
+        )
 
     # --- operations ------------------------------------------------------------------------------------
 
@@ -183,7 +188,8 @@ class FunctionPrinter:
             words = f"array<i64: {strides}>" if strides else "array<i64>"
             name = self.define(
                 f'"ftm.update"({name}, {written}) {{offset = {part.place.offset} : i64, strides = {words}{joined}}} : '
-                f"({kind}, {tensor_type(part.value.view.sizes, part.value.value.dtype)}) -> {kind}")
+                f"({kind}, {tensor_type(part.value.view.sizes, part.value.value.dtype)}) -> {kind}"
+            )
         self._names[update.result] = name
 
     def repeat(self, repeat: Repeat, body: Callable[[], object]) -> None:
@@ -198,8 +204,10 @@ class FunctionPrinter:
         arrays = {value: f"%a{number}_{k}" for k, value in enumerate(repeat.results)}
         taken = ", ".join(f"{array} = {base}" for array, base in zip(arrays.values(), bases, strict=True))
         several = f":{len(kinds)}" if len(kinds) > 1 else ""
-        self.line(f"{name}{several} = scf.for %k{number} = {bounds[0]} to {bounds[1]} step {bounds[2]} iter_args({taken}) -> "
-                  f"({', '.join(kinds)}) {{")
+        self.line(
+            f"{name}{several} = scf.for %k{number} = {bounds[0]} to {bounds[1]} step {bounds[2]} iter_args({taken}) -> "
+            f"({', '.join(kinds)}) {{"
+        )
         shared = dict(self._once), dict(self._uniform)
         self.indent += "  "
         self._names |= arrays
@@ -208,13 +216,15 @@ class FunctionPrinter:
             source = value.window.value
             self._names[value] = self.define(
                 f'"ftm.window"({self._names[source]}, %k{number}) {_moving(value.window)} : '
-                f"({tensor_type(source.shape, source.dtype)}, index) -> {tensor_type(value.shape, value.dtype)}")
+                f"({tensor_type(source.shape, source.dtype)}, index) -> {tensor_type(value.shape, value.dtype)}"
+            )
         body()
         for tensor, window in zip(repeat.body.results, repeat.stores, strict=True):
             kind = tensor_type(window.value.shape, window.value.dtype)
             arrays[window.value] = self.define(
                 f'"ftm.place"({arrays[window.value]}, {self.tensor(tensor)}, %k{number}) {_moving(window)} : '
-                f"({kind}, {tensor_type(tensor.view.sizes, tensor.value.dtype)}, index) -> {kind}")
+                f"({kind}, {tensor_type(tensor.view.sizes, tensor.value.dtype)}, index) -> {kind}"
+            )
         self.line(f"scf.yield {', '.join(arrays.values())} : {', '.join(kinds)}")
         self.indent = self.indent[:-2]
         self.line("}")
@@ -233,7 +243,8 @@ class FunctionPrinter:
         words = ", ".join(f'{name} = "{word}"' for name, word in statement.attributes.items())
         attributes = f" {{{words}}}" if words else ""
         self._names[result] = self.define(
-            f'"{statement.op}"({", ".join(names)}){attributes} : ({", ".join(types)}) -> {tensor_type(result.shape, result.dtype)}')
+            f'"{statement.op}"({", ".join(names)}){attributes} : ({", ".join(types)}) -> {tensor_type(result.shape, result.dtype)}'
+        )
 
     def _structured(self, statement: Statement) -> None:
         if statement.tensors:
@@ -265,8 +276,10 @@ class FunctionPrinter:
         if reads:
             ins = f" ins({', '.join(n for n, _, _ in reads)} : {', '.join(t for _, t, _ in reads)})"
         body.prepare(statement)
-        self.line(f"{name} = linalg.generic {{indexing_maps = [{', '.join(maps)}], iterator_types = [{kinds_of}]}}{ins} "
-                  f"outs({', '.join(starts)} : {', '.join(kinds)}) {{")
+        self.line(
+            f"{name} = linalg.generic {{indexing_maps = [{', '.join(maps)}], iterator_types = [{kinds_of}]}}{ins} "
+            f"outs({', '.join(starts)} : {', '.join(kinds)}) {{"
+        )
         self.line(f"^bb0({', '.join(arguments)}):")
         self.indent += "  "
         yields = [body.node(_yielded(r, number)) for number, r in enumerate(statement.results)]
@@ -279,12 +292,11 @@ class FunctionPrinter:
         names = [self.tensor(t) for t in statement.tensors]
         types = [tensor_type(t.view.sizes, t.value.dtype) for t in statement.tensors]
         kind = tensor_type(result.value.shape, result.value.dtype)
-        words = ", ".join(f"{k} = dense<[{', '.join(map(str, v))}]> : tensor<{len(v)}xi64>" for k, v in
-                          statement.attributes.items())
+        words = ", ".join(f"{k} = dense<[{', '.join(map(str, v))}]> : tensor<{len(v)}xi64>" for k, v in statement.attributes.items())
         attributes = f" {{{words}}}" if words else ""
         self._names[result.value] = self.define(
-            f"{statement.op}{attributes} ins({', '.join(names)} : {', '.join(types)}) "
-            f"outs({self._start(result)} : {kind}) -> {kind}")
+            f"{statement.op}{attributes} ins({', '.join(names)} : {', '.join(types)}) outs({self._start(result)} : {kind}) -> {kind}"
+        )
 
     def _start(self, result: Result) -> str:
         """What a result is written over, or where its reduction starts."""

@@ -46,8 +46,14 @@ class BodyReader:
         copy: puts a tensor into memory.
     """
 
-    def __init__(self, scalars: Mapping[ir.Value, Node], tensors: Mapping[ir.Value, Tensor], rank: int, gathers: list[Value],
-                 copy: Callable[[Tensor], Tensor] | None = None) -> None:
+    def __init__(
+        self,
+        scalars: Mapping[ir.Value, Node],
+        tensors: Mapping[ir.Value, Tensor],
+        rank: int,
+        gathers: list[Value],
+        copy: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
         self._tensors, self._rank, self._gathers, self._copy = tensors, rank, gathers, copy
         self._outside = scalars
         self._known: dict[ir.Value, Node] = {}
@@ -83,8 +89,9 @@ class BodyReader:
             widening = "arith.extsi" if name == "arith.index_cast" else "arith.extui"
             return Node(widening if int(dtype[1:]) > int(source[1:]) else "arith.trunci", dtype, operands)
         if not name.startswith(("arith.", "math.")) and name != "ftm.philox":
-            raise ValueError(f"{name} in the body of a linalg operation: only arith, math, linalg.index, tensor.extract "
-                             "and ftm.philox can be lowered")
+            raise ValueError(
+                f"{name} in the body of a linalg operation: only arith, math, linalg.index, tensor.extract and ftm.philox can be lowered"
+            )
         predicate = op.attributes["predicate"].value if name in ("arith.cmpf", "arith.cmpi") else None
         return operation(name, dtype, operands, predicate)
 

@@ -131,8 +131,11 @@ class FunctionReader:
 
     def _see(self, op: Any, base: Tensor, view: Strided) -> None:
         """The result is ``view`` of the elements of ``base``."""
-        composed = compose(view, base.view) if not (base.view.is_contiguous() and base.view.offset) else Strided(
-            view.sizes, view.strides, view.offset + base.view.offset)
+        composed = (
+            compose(view, base.view)
+            if not (base.view.is_contiguous() and base.view.offset)
+            else Strided(view.sizes, view.strides, view.offset + base.view.offset)
+        )
         if composed is None:
             base, composed = self._copy(base), view
         self.tensors[op.results[0]] = Tensor(base.value, composed)
@@ -299,14 +302,14 @@ class FunctionReader:
             value = Value(*tensor_type(ssa.type))
             result = Result(value, dot(indices, row_major(value.shape), 0, rank), indices, node)
             if carried:
-                result.init = start.value.splat or Operand(
-                    start.value, dot(indices, start.view.strides, start.view.offset, rank))
+                result.init = start.value.splat or Operand(start.value, dot(indices, start.view.strides, start.view.offset, rank))
                 recognise_reduction(result, number)
             results.append(result)
             self.bind(ssa, value)
         used = {id(n.payload) for n in nodes_of(results) if n.op == "in"}
-        statement = Statement("linalg.generic", loops, reduced, [o for o in operands if id(o) in used], results,
-                              list(dict.fromkeys(gathers)))
+        statement = Statement(
+            "linalg.generic", loops, reduced, [o for o in operands if id(o) in used], results, list(dict.fromkeys(gathers))
+        )
         moved = None if carried else statement.moved()
         if moved is not None:
             self.tensors[op.results[0]] = moved

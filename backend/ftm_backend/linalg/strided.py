@@ -47,10 +47,7 @@ class Strided:
         if self.numel == 0:
             return True
         expected = contiguous_strides(self.sizes)
-        return all(
-            size == 1 or stride == want
-            for size, stride, want in zip(self.sizes, self.strides, expected, strict=True)
-        )
+        return all(size == 1 or stride == want for size, stride, want in zip(self.sizes, self.strides, expected, strict=True))
 
     @property
     def is_dense(self) -> bool:
@@ -59,8 +56,7 @@ class Strided:
             return False
         expected = contiguous_strides(self.sizes)
         return self.numel <= 1 or all(
-            size == 1 or stride == want
-            for size, stride, want in zip(self.sizes, self.strides, expected, strict=True)
+            size == 1 or stride == want for size, stride, want in zip(self.sizes, self.strides, expected, strict=True)
         )
 
     def permute(self, order: Sequence[int]) -> Strided:

@@ -27,8 +27,10 @@ FLAGS = (
 # -ffast-math stays off: NaN, infinities and signed zeros are part of the instructions' meaning.
 SANITIZERS = {
     # Alignment: elements may lie anywhere in memory of the caller.  Floats out of an integer's range: see VCVT.
-    "address": ("-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-                " -fno-sanitize=alignment,float-cast-overflow").split(),
+    "address": (
+        "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+        " -fno-sanitize=alignment,float-cast-overflow"
+    ).split(),
     # Fences order more than what they are told of; where one stands, an atomic beside it is what counts.
     "thread": "-O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan".split(),
 }
@@ -37,8 +39,7 @@ SANITIZERS = {
 __all__ = ["LIBRARY", "SANITIZERS", "build", "build_sanitized", "commands", "sanitized"]
 
 
-def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, force: bool = False,
-          more: Sequence[str] = ()) -> Path:
+def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, force: bool = False, more: Sequence[str] = ()) -> Path:
     """Compiles what has changed and returns the library's path.
 
     Objects are kept in ``objects`` (default: ``build/`` beside this file).  ``more``: flags of compiler and linker.
@@ -46,8 +47,7 @@ def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, fo
     """
     objects = objects or HERE / "build"
     objects.mkdir(parents=True, exist_ok=True)
-    headers = _digest([*sorted((HERE / "include").glob("*.h")), *sorted((HERE / "src").rglob("*.h")),
-                       *sorted(HERE.glob("*.h"))])
+    headers = _digest([*sorted((HERE / "include").glob("*.h")), *sorted((HERE / "src").rglob("*.h")), *sorted(HERE.glob("*.h"))])
     units = []
     for source, command in commands(more):
         stamp = _digest([source], " ".join(command), headers)[:16]

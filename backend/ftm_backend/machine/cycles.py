@@ -103,20 +103,34 @@ class Profile:
     def table(self) -> str:
         """A table for people; says that it is modelled."""
         head = f"modelled on {self.machine}, {self.cores} core{'s' if self.cores > 1 else ''}, {self.clock_hz / 1e9:g} GHz"
-        lines = [head, f"{'kernel':24} {'calls':>6} {'cycles':>13} {'bound':>8} {'DDR bytes':>13} {'least':>13} {'FLOPs':>15} "
-                       f"{'of peak':>8} {'of roofline':>11}"]
+        lines = [
+            head,
+            f"{'kernel':24} {'calls':>6} {'cycles':>13} {'bound':>8} {'DDR bytes':>13} {'least':>13} {'FLOPs':>15} "
+            f"{'of peak':>8} {'of roofline':>11}",
+        ]
         for k in sorted(self.kernels, key=lambda k: -k.cycles):
-            lines.append(f"{k.name[:24]:24} {k.calls:6d} {k.cycles:13.0f} {k.bound:>8} {k.dma_bytes:13d} {k.least_bytes:13d} "
-                         f"{k.flops:15d} {k.utilisation:8.1%} {k.roofline:11.1%}")
-        lines.append(f"{'all':24} {'':6} {self.cycles:13.0f} {'':8} {self.dma_bytes:13d} {self.least_bytes:13d} {self.flops:15d} "
-                     f"{self.utilisation:8.1%} {self.roofline:11.1%}   {self.seconds * 1e3:.3f} ms")
+            lines.append(
+                f"{k.name[:24]:24} {k.calls:6d} {k.cycles:13.0f} {k.bound:>8} {k.dma_bytes:13d} {k.least_bytes:13d} "
+                f"{k.flops:15d} {k.utilisation:8.1%} {k.roofline:11.1%}"
+            )
+        lines.append(
+            f"{'all':24} {'':6} {self.cycles:13.0f} {'':8} {self.dma_bytes:13d} {self.least_bytes:13d} {self.flops:15d} "
+            f"{self.utilisation:8.1%} {self.roofline:11.1%}   {self.seconds * 1e3:.3f} ms"
+        )
         return "\n".join(lines)
 
 
 def model(
-    program: Program | str | bytes, *, machine: str | presets.MachineParameters | None = None, cores: int | None = None,
-    scalars: Mapping[str, int] | None = None, loaded: int = 0, limit: int = 50_000_000,
-    extrapolate: bool = True, watch: int | None = None, spans: int = 20_000,
+    program: Program | str | bytes,
+    *,
+    machine: str | presets.MachineParameters | None = None,
+    cores: int | None = None,
+    scalars: Mapping[str, int] | None = None,
+    loaded: int = 0,
+    limit: int = 50_000_000,
+    extrapolate: bool = True,
+    watch: int | None = None,
+    spans: int = 20_000,
 ) -> Profile:
     """The modelled profile of a program (data, text or image).
 
@@ -152,8 +166,9 @@ def _preset_of(image: bytes) -> str:
     return strings[start : strings.index(b"\0", start)].decode()
 
 
-def _combine(decoded: Decoded, machine: presets.MachineParameters, walks: list[Walk], recorder: Recorder | None,
-             watch: int | None) -> Profile:
+def _combine(
+    decoded: Decoded, machine: presets.MachineParameters, walks: list[Walk], recorder: Recorder | None, watch: int | None
+) -> Profile:
     """Walks all cores from barrier to barrier; a phase takes as long as its slowest core."""
     count = len(walks)
     stacks: list[list[int]] = [[] for _ in walks]
@@ -188,11 +203,23 @@ def _combine(decoded: Decoded, machine: presets.MachineParameters, walks: list[W
         ideal = sums.ideal / count
         least = _least(decoded, function, moved, max(own.calls, 1))
         bound = max(ideal, least / rules.bytes_per_cycle(machine, count) / count)
-        kernels.append(KernelProfile(
-            decoded.names[function], max(own.calls, 1), own.cycles, own.compute, own.dma, own.scalar, own.gsm_bound,
-            sums.ddr_bytes, sums.gsm_bytes, least, sums.flops, ideal / own.cycles if own.cycles else 0.0,
-            bound / own.cycles if own.cycles else 0.0,
-        ))
+        kernels.append(
+            KernelProfile(
+                decoded.names[function],
+                max(own.calls, 1),
+                own.cycles,
+                own.compute,
+                own.dma,
+                own.scalar,
+                own.gsm_bound,
+                sums.ddr_bytes,
+                sums.gsm_bytes,
+                least,
+                sums.flops,
+                ideal / own.cycles if own.cycles else 0.0,
+                bound / own.cycles if own.cycles else 0.0,
+            )
+        )
     spans = tuple(recorder.spans) if recorder is not None else ()
     return Profile(machine.name, count, machine.clock_hz, total, tuple(kernels), spans, tuple(decoded.names))
 
@@ -203,12 +230,14 @@ _BYTES = [field.name for field in BUFFER.fields].index("bytes")
 def _least(decoded: Decoded, function: int, moved: Mapping[tuple[int, int, bool], int], calls: int) -> int:
     """Bytes that a function must move: each buffer once, or less where it touches less."""
     buffers = decoded.sections["buffers"]
-    return sum(min(size, buffers[buffer][_BYTES] * calls) for (owner, buffer, _), size in moved.items()
-               if owner == function and buffer >= 0)
+    return sum(
+        min(size, buffers[buffer][_BYTES] * calls) for (owner, buffer, _), size in moved.items() if owner == function and buffer >= 0
+    )
 
 
-def _phase(machine: presets.MachineParameters, events: list[list[Event]], stacks: list[list[int]],
-           recorder: Recorder | None, watch: int | None) -> list[Timeline]:
+def _phase(
+    machine: presets.MachineParameters, events: list[list[Event]], stacks: list[list[int]], recorder: Recorder | None, watch: int | None
+) -> list[Timeline]:
     """The cores' timelines between two barriers, with fair shares of DDR and GSM."""
     moved = [traffic(each) for each in events]
     active = [_active([m[kind] for m in moved]) for kind in (0, 1)]

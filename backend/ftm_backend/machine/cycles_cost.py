@@ -50,7 +50,10 @@ ANYWHERE = inf
 
 
 def transfer(
-    machine: MachineParameters, element: int, rows: Sequence[tuple[int, float]], columns: Sequence[tuple[int, float]],
+    machine: MachineParameters,
+    element: int,
+    rows: Sequence[tuple[int, float]],
+    columns: Sequence[tuple[int, float]],
     gsm: bool = False,
 ) -> Transfer:
     """The cost of moving ``extent, stride`` dimensions of ``element``-byte elements between DDR and a tile.

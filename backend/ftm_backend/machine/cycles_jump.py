@@ -124,15 +124,22 @@ class Jumper:
             self._jump(branch, expected, decisions, delta, period, count)
             return
 
-    def _jump(
-        self, loop: int, expected: list[Event], decisions: list[int], delta: list[int], period: int, count: int
-    ) -> None:
+    def _jump(self, loop: int, expected: list[Event], decisions: list[int], delta: list[int], period: int, count: int) -> None:
         if count < 2:
             return
         walk = self._walk
         self._attempt = _Attempt(
-            loop, walk.registers.copy(), walk.extents.copy(), walk.shared.copy(), len(walk.events), len(walk.decisions),
-            expected, decisions, delta, period, count,
+            loop,
+            walk.registers.copy(),
+            walk.extents.copy(),
+            walk.shared.copy(),
+            len(walk.events),
+            len(walk.decisions),
+            expected,
+            decisions,
+            delta,
+            period,
+            count,
         )
         for number, step in enumerate(delta):
             walk.registers[number] += step * count
@@ -161,9 +168,7 @@ class Jumper:
         assert attempt is not None
         self._attempt = None
         self._walk.restore(attempt.registers, attempt.extents, attempt.shared, attempt.position, attempt.decided)
-        self._jump(
-            attempt.loop, attempt.expected, attempt.decisions, attempt.delta, attempt.period, attempt.count // 2
-        )
+        self._jump(attempt.loop, attempt.expected, attempt.decisions, attempt.delta, attempt.period, attempt.count // 2)
         stale = [key for key, loop in self._loops.items() if loop.arrivals and loop.arrivals[-1][0] > attempt.position]
         for key in stale:
             del self._loops[key]

@@ -159,8 +159,7 @@ class Timeline:
 
     def _transfer(self, event: Dma) -> None:
         machine, moved = self.machine, event.transfer
-        cycles = rules.transfer_cycles(
-            machine, moved.ddr_bytes / self.ddr, moved.gsm_bytes / self.gsm, moved.element_cycles)
+        cycles = rules.transfer_cycles(machine, moved.ddr_bytes / self.ddr, moved.gsm_bytes / self.gsm, moved.element_cycles)
         cycles += (moved.launches - 1) * machine.dma_latency
         start = max(self.clock, self.engine)
         self.engine = end = start + cycles

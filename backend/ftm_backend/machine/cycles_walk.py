@@ -28,6 +28,7 @@ _COMBINATIONS = {1 << FLAGS.index(name): name for name in ("ADD", "MUL", "MIN", 
 _FETCHED = -1
 """In place of a tile: what a map gathers."""
 
+
 class WalkError(ValueError):
     """The program cannot be walked: it does not end, or leaves its code."""
 
@@ -66,7 +67,13 @@ class Walk:
     """One core's walk, from barrier to barrier; ``shared`` holds the extents of GSM slots for all cores."""
 
     def __init__(
-        self, decoded: Decoded, core: int, cores: int, scalars: list[int], loaded: int, limit: int,
+        self,
+        decoded: Decoded,
+        core: int,
+        cores: int,
+        scalars: list[int],
+        loaded: int,
+        limit: int,
         shared: dict[Slot, tuple[int, int]],
     ) -> None:
         self.decoded, self.core, self.cores, self.loaded, self.limit = decoded, core, cores, loaded, limit
@@ -166,8 +173,12 @@ class Walk:
         return taken
 
     def restore(
-        self, registers: list[int], extents: dict[Slot, tuple[int, int]], shared: dict[Slot, tuple[int, int]],
-        events: int, decisions: int,
+        self,
+        registers: list[int],
+        extents: dict[Slot, tuple[int, int]],
+        shared: dict[Slot, tuple[int, int]],
+        events: int,
+        decisions: int,
     ) -> None:
         """Goes back to an earlier state, of which so many events and decisions are kept."""
         self._busy = 0
@@ -357,17 +368,34 @@ def _count(dims: Sequence[tuple[int, float]]) -> int:
 
 
 _SCALAR: dict[str, Callable[[int, int], int]] = {
-    "SADD": lambda a, b: a + b, "SSUB": lambda a, b: a - b, "SMUL": lambda a, b: a * b,
-    "SDIV": lambda a, b: a // b if b else 0, "SREM": lambda a, b: a % b if b else 0,
-    "SMIN": min, "SMAX": max, "SLT": lambda a, b: int(a < b), "SLE": lambda a, b: int(a <= b),
-    "SEQ": lambda a, b: int(a == b), "SNE": lambda a, b: int(a != b),
-    "SAND": lambda a, b: a & b, "SOR": lambda a, b: a | b,
+    "SADD": lambda a, b: a + b,
+    "SSUB": lambda a, b: a - b,
+    "SMUL": lambda a, b: a * b,
+    "SDIV": lambda a, b: a // b if b else 0,
+    "SREM": lambda a, b: a % b if b else 0,
+    "SMIN": min,
+    "SMAX": max,
+    "SLT": lambda a, b: int(a < b),
+    "SLE": lambda a, b: int(a <= b),
+    "SEQ": lambda a, b: int(a == b),
+    "SNE": lambda a, b: int(a != b),
+    "SAND": lambda a, b: a & b,
+    "SOR": lambda a, b: a | b,
 }
 
 _TILE: dict[str, Callable[[Walk, tuple[int, ...]], None]] = {
-    "DLD": Walk._transfer, "DLB": Walk._transfer, "DST": Walk._transfer, "DGA": Walk._transfer, "DSC": Walk._transfer,
+    "DLD": Walk._transfer,
+    "DLB": Walk._transfer,
+    "DST": Walk._transfer,
+    "DGA": Walk._transfer,
+    "DSC": Walk._transfer,
     "DCP": Walk._copy,
-    "MM": Walk._product, "MMW": Walk._windows, "TRANS": Walk._transpose, "SCAN": Walk._scan, "SORT": Walk._sort, "MERGE": Walk._merge,
+    "MM": Walk._product,
+    "MMW": Walk._windows,
+    "TRANS": Walk._transpose,
+    "SCAN": Walk._scan,
+    "SORT": Walk._sort,
+    "MERGE": Walk._merge,
     "@map": Walk._map,
     "DWAIT": lambda walk, item: walk.events.append(Wait(walk._slot(item, 0))),
     "DWAITALL": lambda walk, item: walk.events.append(Wait(None)),

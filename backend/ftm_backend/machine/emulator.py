@@ -64,16 +64,24 @@ class Stats:
 
 class _Config(ctypes.Structure):
     _fields_ = [
-        ("struct_size", ctypes.c_uint32), ("cores", ctypes.c_int32), ("checked", ctypes.c_int32),
-        ("am_bytes", ctypes.c_uint64), ("sm_bytes", ctypes.c_uint64), ("gsm_bytes", ctypes.c_uint64),
+        ("struct_size", ctypes.c_uint32),
+        ("cores", ctypes.c_int32),
+        ("checked", ctypes.c_int32),
+        ("am_bytes", ctypes.c_uint64),
+        ("sm_bytes", ctypes.c_uint64),
+        ("gsm_bytes", ctypes.c_uint64),
         ("instructions", ctypes.c_uint64),
     ]
 
 
 class _TensorInfo(ctypes.Structure):
     _fields_ = [
-        ("name", ctypes.c_char_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("bytes", ctypes.c_uint64), ("alias", ctypes.c_int32),
+        ("name", ctypes.c_char_p),
+        ("dtype", ctypes.c_int32),
+        ("rank", ctypes.c_int32),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("bytes", ctypes.c_uint64),
+        ("alias", ctypes.c_int32),
     ]
 
 
@@ -98,8 +106,10 @@ def _library(path: Path) -> Any:
         "ftm_load": (pointer, [pointer, text, size, text, size]),
         "ftm_unload": (None, [pointer, pointer]),
         "ftm_arena_bytes": (ctypes.c_uint64, [pointer]),
-        "ftm_submit": (pointer, [pointer, pointer, ctypes.POINTER(pointer), ctypes.POINTER(pointer), pointer, pointer,
-                                 _DONE, pointer, text, size]),
+        "ftm_submit": (
+            pointer,
+            [pointer, pointer, ctypes.POINTER(pointer), ctypes.POINTER(pointer), pointer, pointer, _DONE, pointer, text, size],
+        ),
         "ftm_wait": (ctypes.c_int, [pointer, text, size]),
         "ftm_poll": (ctypes.c_int, [pointer, ctypes.c_uint32]),
         "ftm_interrupt": (None, [pointer]),
@@ -125,8 +135,17 @@ class Machine:
     ``instructions``: a run in which one core executes more of them is a fault; 0 for any number.
     """
 
-    def __init__(self, cores: int = 0, checked: bool = False, *, library: Path | str | None = None,
-                 am_bytes: int = 0, sm_bytes: int = 0, gsm_bytes: int = 0, instructions: int = 0) -> None:
+    def __init__(
+        self,
+        cores: int = 0,
+        checked: bool = False,
+        *,
+        library: Path | str | None = None,
+        am_bytes: int = 0,
+        sm_bytes: int = 0,
+        gsm_bytes: int = 0,
+        instructions: int = 0,
+    ) -> None:
         self._handle = None
         if library is None:
             library = LIBRARY if LIBRARY.exists() else build()
@@ -196,8 +215,9 @@ class Program:
             found.append(Tensor(info.name.decode(errors="replace"), BY_NUMBER[info.dtype].token, shape, info.alias))
         return tuple(found)
 
-    def run(self, inputs: Sequence[np.ndarray[Any, Any]], scalars: Sequence[float | int] = (),
-            *, donate: Sequence[int] = ()) -> list[np.ndarray[Any, Any]]:
+    def run(
+        self, inputs: Sequence[np.ndarray[Any, Any]], scalars: Sequence[float | int] = (), *, donate: Sequence[int] = ()
+    ) -> list[np.ndarray[Any, Any]]:
         """Runs the program and returns its outputs.
 
         inputs: dense arrays of the declared shapes and dtypes.  ``donate`` lists outputs that are written
@@ -207,11 +227,9 @@ class Program:
         """
         return self.submit(inputs, scalars, donate=donate).wait()
 
-    def submit(self, inputs: Sequence[np.ndarray[Any, Any]], scalars: Sequence[float | int] = (),
-               *, donate: Sequence[int] = ()) -> Job:
+    def submit(self, inputs: Sequence[np.ndarray[Any, Any]], scalars: Sequence[float | int] = (), *, donate: Sequence[int] = ()) -> Job:
         """As ``run``, without waiting.  Jobs run in the order of submission."""
-        arrays = [self._checked(array, tensor) for array, tensor in
-                  zip(inputs, self.inputs, strict=True)]
+        arrays = [self._checked(array, tensor) for array, tensor in zip(inputs, self.inputs, strict=True)]
         outputs = []
         for number, tensor in enumerate(self.outputs):
             if number in donate:
@@ -229,8 +247,7 @@ class Program:
     def _checked(array: np.ndarray[Any, Any], tensor: Tensor) -> np.ndarray[Any, Any]:
         if array.dtype != tensor.dtype or array.shape != tensor.shape or not array.flags.c_contiguous:
             raise ValueError(
-                f"{tensor.name} must be a dense {tensor.token} array of shape {tensor.shape}, "
-                f"found {array.dtype} of shape {array.shape}"
+                f"{tensor.name} must be a dense {tensor.token} array of shape {tensor.shape}, found {array.dtype} of shape {array.shape}"
             )
         return array
 
@@ -243,14 +260,23 @@ class Program:
 class Job:
     """One submitted run; keeps its arrays alive until it has ended."""
 
-    def __init__(self, program: Program, inputs: list[np.ndarray[Any, Any]], outputs: list[np.ndarray[Any, Any]],
-                 scalars: np.ndarray[Any, Any]) -> None:
+    def __init__(
+        self, program: Program, inputs: list[np.ndarray[Any, Any]], outputs: list[np.ndarray[Any, Any]], scalars: np.ndarray[Any, Any]
+    ) -> None:
         self._handle = None
         self._program, self._inputs, self._outputs, self._scalars = program, inputs, outputs, scalars
         self._message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         self._handle = program._library.ftm_submit(
-            program._machine._handle, program._handle, _addresses(inputs), _addresses(outputs), scalars.ctypes.data,
-            None, _DONE(), None, self._message, _MESSAGE_BYTES,
+            program._machine._handle,
+            program._handle,
+            _addresses(inputs),
+            _addresses(outputs),
+            scalars.ctypes.data,
+            None,
+            _DONE(),
+            None,
+            self._message,
+            _MESSAGE_BYTES,
         )
         if not self._handle:
             raise MachineError(self._message.value.decode(errors="replace"))

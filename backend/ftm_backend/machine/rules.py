@@ -13,8 +13,17 @@ from typing import Any
 from ftm_backend.machine.presets import MachineParameters
 
 __all__ = [
-    "bytes_per_cycle", "columns_taken", "dot_cycles", "even_runs", "granules", "micro_kernels", "outer_cycles", "pieces",
-    "transfer_cycles", "transpose_cycles", "windows_cycles",
+    "bytes_per_cycle",
+    "columns_taken",
+    "dot_cycles",
+    "even_runs",
+    "granules",
+    "micro_kernels",
+    "outer_cycles",
+    "pieces",
+    "transfer_cycles",
+    "transpose_cycles",
+    "windows_cycles",
 ]
 
 DOT_COLUMNS = 8

@@ -1,7 +1,7 @@
 """Writes ``docs/isa.md``, the manual of the matrix assembly, from the instruction table, and ``docs/expansions.md``.
 
-    python -m ftm_backend.manual.isa --write    # after a change of the table or of an expansion
-    python -m ftm_backend.manual.isa --check    # fails when a file is stale
+python -m ftm_backend.manual.isa --write    # after a change of the table or of an expansion
+python -m ftm_backend.manual.isa --check    # fails when a file is stale
 """
 
 from __future__ import annotations
@@ -26,9 +26,16 @@ EXPANSIONS = PATH.with_name("expansions.md")
 _FRAME = Path(__file__).resolve().with_name("frame.md")
 
 _FORMS = {
-    i.REGISTER: "`rN`, written", i.SCALAR: "`rN`, an integer, or an `i64` program scalar", i.ADDRESS: "`b0[r3+12]`",
-    i.SLOT: "`X[r5]`", i.DIMS: "`2@512 r7@64 | 8@1`", i.ROW_DIMS: "`1024 | 64@1`", i.SIDES: "`28@1 28@1 | 30@30 30@1`", i.LABEL: "a label",
-    i.FUNCTION: "a function", i.ARGUMENTS: "addresses and scalars, one for each parameter",
+    i.REGISTER: "`rN`, written",
+    i.SCALAR: "`rN`, an integer, or an `i64` program scalar",
+    i.ADDRESS: "`b0[r3+12]`",
+    i.SLOT: "`X[r5]`",
+    i.DIMS: "`2@512 r7@64 | 8@1`",
+    i.ROW_DIMS: "`1024 | 64@1`",
+    i.SIDES: "`28@1 28@1 | 30@30 30@1`",
+    i.LABEL: "a label",
+    i.FUNCTION: "a function",
+    i.ARGUMENTS: "addresses and scalars, one for each parameter",
     i.MAP_HEADER: "`R x C, slot:vN... -> slot:vN...`",
 }
 
@@ -45,20 +52,37 @@ def syntax(row: i.Instruction) -> str:
 
 def cost(row: i.Instruction) -> str:
     """The cost as a phrase."""
-    models = {"dma": "see DMA time", "mm": "see matrix time", "map": "see map time", "barrier": "see barrier time",
-              "wait": "until the transfer is complete", "trans": "see order time", "scan": "see order time",
-              "sort": "see order time", "merge": "see order time", "gather": "see DMA time"}
+    models = {
+        "dma": "see DMA time",
+        "mm": "see matrix time",
+        "map": "see map time",
+        "barrier": "see barrier time",
+        "wait": "until the transfer is complete",
+        "trans": "see order time",
+        "scan": "see order time",
+        "sort": "see order time",
+        "merge": "see order time",
+        "gather": "see DMA time",
+    }
     if row.macro is not None and row.macro.types:
         return f"a [macro](expansions.md#{row.name.lower()}). {macros.of_row(row)}"
-    words = [", ".join(f"{count} x {unit}" for unit, count in row.cost.slots), f"latency {row.cost.latency}" if row.cost.latency else "",
-             models.get(row.cost.model, "")]
+    words = [
+        ", ".join(f"{count} x {unit}" for unit, count in row.cost.slots),
+        f"latency {row.cost.latency}" if row.cost.latency else "",
+        models.get(row.cost.model, ""),
+    ]
     text = "; ".join(word for word in words if word) or "none"
     return f"a [macro](expansions.md#outside-of-maps); {text}" if row.macro is not None else text
 
 
 def _types(names: tuple[str, ...]) -> str:
-    groups = {types.ALL: "all", types.NUMBERS: "all but B1", types.FLOATS: "floats", types.INTEGERS: "integers",
-              types.INTEGERS + ("B1",): "integers and B1"}
+    groups = {
+        types.ALL: "all",
+        types.NUMBERS: "all but B1",
+        types.FLOATS: "floats",
+        types.INTEGERS: "integers",
+        types.INTEGERS + ("B1",): "integers and B1",
+    }
     return groups.get(names, " ".join(names))
 
 
@@ -76,8 +100,7 @@ def _operands(row: i.Instruction) -> str:
 
 def _instruction(row: i.Instruction) -> list[str]:
     anchor = row.name.strip("@")
-    lines = [f"### {anchor}", "", f"`{syntax(row)}`", "", row.doc, "", f"- Meaning: `{row.formula}`",
-             f"- Operands: {_operands(row)}"]
+    lines = [f"### {anchor}", "", f"`{syntax(row)}`", "", row.doc, "", f"- Meaning: `{row.formula}`", f"- Operands: {_operands(row)}"]
     if row.types:
         text = f"- T: {_types(row.types)}"
         lines.append(text + (f"; F: {_types(row.from_types)}" if row.from_types else ""))
@@ -116,13 +139,18 @@ def _preset_table() -> list[str]:
     loaded = [presets.load(name) for name in presets.NAMES]
     lines = ["| | " + " | ".join(f"`{m.name}`" for m in loaded) + " |", "|---" * (len(loaded) + 1) + "|"]
     rows: tuple[tuple[str, Callable[[MachineParameters], float]], ...] = (
-        ("cores of a cluster", lambda m: m.cores), ("clock, GHz", lambda m: m.clock_hz / 1e9),
-        ("AM, KB a core", lambda m: m.am_bytes // 1024), ("SM, KB a core", lambda m: m.sm_bytes // 1024),
-        ("GSM, KB a cluster", lambda m: m.gsm_bytes // 1024), ("f32 lanes", lambda m: m.lanes("f32")),
+        ("cores of a cluster", lambda m: m.cores),
+        ("clock, GHz", lambda m: m.clock_hz / 1e9),
+        ("AM, KB a core", lambda m: m.am_bytes // 1024),
+        ("SM, KB a core", lambda m: m.sm_bytes // 1024),
+        ("GSM, KB a cluster", lambda m: m.gsm_bytes // 1024),
+        ("f32 lanes", lambda m: m.lanes("f32")),
         ("peak f64, GFLOP/s a core", lambda m: round(m.peak_flops("f64") / 1e9, 1)),
         ("peak f32, GFLOP/s a core", lambda m: round(m.peak_flops("f32") / 1e9, 1)),
-        ("DDR, GB/s a cluster", lambda m: m.ddr_bandwidth / 1e9), ("DMA, GB/s a core", lambda m: m.core_bandwidth / 1e9),
-        ("DMA latency, cycles", lambda m: m.dma_latency), ("barrier, cycles", lambda m: m.barrier_cycles),
+        ("DDR, GB/s a cluster", lambda m: m.ddr_bandwidth / 1e9),
+        ("DMA, GB/s a core", lambda m: m.core_bandwidth / 1e9),
+        ("DMA latency, cycles", lambda m: m.dma_latency),
+        ("barrier, cycles", lambda m: m.barrier_cycles),
     )
     for label, value in rows:
         lines.append(f"| {label} | " + " | ".join(f"{value(m):g}" for m in loaded) + " |")
@@ -141,11 +169,14 @@ def render() -> str:
     """The text of the manual."""
     grammar = (inspect.getdoc(parser) or "").split("\n\n")[1]
     blocks = {
-        "GRAMMAR": ["```", *(line for line in grammar.split("\n")), "```"], "TYPES": _type_table(),
-        "PRESETS": _preset_table(), "SUMMARY": _summary(),
+        "GRAMMAR": ["```", *(line for line in grammar.split("\n")), "```"],
+        "TYPES": _type_table(),
+        "PRESETS": _preset_table(),
+        "SUMMARY": _summary(),
         "REDUCTIONS": [", ".join(f"`{r}`" for r in table.REDUCTIONS)],
-        "SECTIONS": [f"{n}. `{name}`: {of.doc if isinstance(of, layout.Record) else 'plain values'}"
-                     for n, (name, of) in enumerate(layout.SECTIONS)],
+        "SECTIONS": [
+            f"{n}. `{name}`: {of.doc if isinstance(of, layout.Record) else 'plain values'}" for n, (name, of) in enumerate(layout.SECTIONS)
+        ],
     }
     lines: list[str] = []
     for line in _FRAME.read_text().rstrip("\n").split("\n"):

@@ -94,8 +94,15 @@ class _Lowering:
         self.result = self.sums if self.by_columns else b.tile(kind, plan.m, v, depth=2)
         sides = ((self.v,), (self.m,)) if self.by_columns else ((self.m,), (self.v,))
         epilogue = form.epilogue
-        self.body = TileBody(blocks, *sides, (self.result.rows, self.result.columns), epilogue.operands,
-                             [(o.element, o.stores) for o in epilogue.outputs], form.access, {id(epilogue.product): self.result})
+        self.body = TileBody(
+            blocks,
+            *sides,
+            (self.result.rows, self.result.columns),
+            epilogue.operands,
+            [(o.element, o.stores) for o in epilogue.outputs],
+            form.access,
+            {id(epilogue.product): self.result},
+        )
 
     def _stored_by_columns(self) -> bool:
         """Whether neighbours in a column of the result are neighbours in memory, and those in a row are not."""
@@ -233,8 +240,12 @@ class _Lowering:
             self.score.map(places, step.number, given, [(self.scores, 0, "full"), largest], [form.score])
         self._rescale(step)
         self.weight.map(
-            places, step.number, [(self.scores, 0, "full"), (self.subtracted, 0, "row"), (self.empty, 0, "row")],
-            [(self.weights, 0, "full"), (self.total, step.number, "csum.acc")], [self.exponential])
+            places,
+            step.number,
+            [(self.scores, 0, "full"), (self.subtracted, 0, "row"), (self.empty, 0, "row")],
+            [(self.weights, 0, "full"), (self.total, step.number, "csum.acc")],
+            [self.exponential],
+        )
         b.mm(*values, self.weights, 0, self.sums, step.number, acc=True, trans_a=not self.values.turned)
 
     def _rescale(self, step: _Step) -> None:
@@ -252,16 +263,26 @@ class _Lowering:
 
         now = step.number
         held, total = (self.largest, now, "full"), (self.total, now, "full")
-        self.b.map(1, columns, [held, (self.block_largest, 0, "full"), total],
-                   [held, *((t, 0, "full") for t in (self.scale, self.subtracted, self.empty)), total], rows)
+        self.b.map(
+            1,
+            columns,
+            [held, (self.block_largest, 0, "full"), total],
+            [held, *((t, 0, "full") for t in (self.scale, self.subtracted, self.empty)), total],
+            rows,
+        )
         if self.n_blocks > 1:
             self._scale(step, self.scale, 0)
 
     def _scale(self, step: _Step, factors: Tile, slot: Index) -> None:
         """Multiplies what was summed for each query by a number."""
         sums, kind = (self.sums, step.number, "full"), self.form.accumulator
-        self.b.map(step.places[self.v][1], step.places[self.m][1], [sums, (factors, slot, "row")], [sums],
-                   lambda x: [Node("arith.mulf", kind, tuple(x))])
+        self.b.map(
+            step.places[self.v][1],
+            step.places[self.m][1],
+            [sums, (factors, slot, "row")],
+            [sums],
+            lambda x: [Node("arith.mulf", kind, tuple(x))],
+        )
 
     def _finish(self, step: _Step) -> None:
         """Divides by the sums of the rows; what follows; the result is stored."""

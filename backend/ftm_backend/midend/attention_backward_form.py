@@ -159,9 +159,24 @@ def _read(inside: Sequence[Statement], scores: Statement, other: Statement, afte
     of_row |= {id(x): x for x in known}
     made = replaced(weight, of_row), replaced(slope, of_row)
     return AttentionBackward(
-        elements.extents, q, k, v, grad, elements.products[scores], product, score, exponential, along,
-        _linear(elements, slope, dot, (along, raw)), empty, bool(given), *made, known, kind,
-        *(Gradient(x.epilogue(), x.access) for x in (of_q, of_k, of_v)))
+        elements.extents,
+        q,
+        k,
+        v,
+        grad,
+        elements.products[scores],
+        product,
+        score,
+        exponential,
+        along,
+        _linear(elements, slope, dot, (along, raw)),
+        empty,
+        bool(given),
+        *made,
+        known,
+        kind,
+        *(Gradient(x.epilogue(), x.access) for x in (of_q, of_k, of_v)),
+    )
 
 
 def _dot(elements: Elements, slope: Node, row: Node) -> tuple[Node, Node, Node]:
@@ -201,10 +216,16 @@ def _is_core(node: Node, dot: Node) -> bool:
     """Whether a node is ``P * (part - dot)``, where dot sums ``P * part``."""
     factors = {id(x) for x in dot.operands[0].operands}
     if node.op == "arith.mulf":
-        return any(x.op == "arith.subf" and x.operands[1] is dot and {id(x.operands[0]), id(p)} == factors
-                   for p, x in (node.operands, node.operands[::-1]))
-    return node.op == "arith.subf" and node.operands[0] is dot.operands[0] and node.operands[1].op == "arith.mulf" and any(
-        x is dot and id(p) in factors for p, x in (node.operands[1].operands, node.operands[1].operands[::-1]))
+        return any(
+            x.op == "arith.subf" and x.operands[1] is dot and {id(x.operands[0]), id(p)} == factors
+            for p, x in (node.operands, node.operands[::-1])
+        )
+    return (
+        node.op == "arith.subf"
+        and node.operands[0] is dot.operands[0]
+        and node.operands[1].op == "arith.mulf"
+        and any(x is dot and id(p) in factors for p, x in (node.operands[1].operands, node.operands[1].operands[::-1]))
+    )
 
 
 def _linear_side(elements: Elements, node: Node, dot: Node) -> int | None:

@@ -53,8 +53,9 @@ class Phase(ABC):
     walked x still; ``sums`` are d or v x still.
     """
 
-    def __init__(self, form: AttentionBackward, b: TileBuilder, sizes: Sizes, axes: tuple[int, int],
-                 factors: tuple[Factors, Factors]) -> None:
+    def __init__(
+        self, form: AttentionBackward, b: TileBuilder, sizes: Sizes, axes: tuple[int, int], factors: tuple[Factors, Factors]
+    ) -> None:
         self.form, self.b, self.sizes, self.axes = form, b, sizes, axes
         self.blocks = Blocks(b, form.extents)
         self.batch, self.m, self.n, self.d, self.v = form.axes
@@ -198,8 +199,15 @@ class Stored:
         self.tile = sums if self.by_columns else phase.b.tile(sums.dtype, sums.columns, sums.rows, depth=2)
         sides = ((inner,), (outer,)) if self.by_columns else ((outer,), (inner,))
         epilogue = gradient.epilogue
-        self.body = TileBody(phase.blocks, *sides, (self.tile.rows, self.tile.columns), epilogue.operands,
-                             [(o.element, o.stores) for o in epilogue.outputs], gradient.access, {id(epilogue.product): self.tile})
+        self.body = TileBody(
+            phase.blocks,
+            *sides,
+            (self.tile.rows, self.tile.columns),
+            epilogue.operands,
+            [(o.element, o.stores) for o in epilogue.outputs],
+            gradient.access,
+            {id(epilogue.product): self.tile},
+        )
 
     def build(self, step: Step) -> None:
         """Computes what follows, and stores it."""

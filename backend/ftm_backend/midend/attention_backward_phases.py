@@ -72,9 +72,12 @@ class Queries(Phase):
             self.score.map(places, step.number, given, [(scores, 0, "full"), largest], [form.score])
         self._rescale(step)
         self.parts.map(
-            places, step.number, [(scores, 0, "full"), (products, 0, "full"), (self.subtracted, 0, "row"), (self.empty, 0, "row")],
+            places,
+            step.number,
+            [(scores, 0, "full"), (products, 0, "full"), (self.subtracted, 0, "row"), (self.empty, 0, "row")],
             [(self.total, step.unit, "csum.acc"), (self.dot, step.unit, "csum.acc"), *((t, 0, "full") for t in self.elements)],
-            self.others)
+            self.others,
+        )
         for elements, sums in zip(self.elements, self.sums, strict=True):
             self.sum_up(step, self.walked[0], elements, sums)
 
@@ -92,13 +95,19 @@ class Queries(Phase):
             return [largest, scale, subtracted, none, *(Node("arith.mulf", kind, (x, scale)) for x in (total, dot))]
 
         held, total, dot = ((t, now, "full") for t in (self.largest, self.total, self.dot))
-        self.b.map(1, self.columns(step), [held, (self.block_largest, 0, "full"), total, dot],
-                   [held, *((t, 0, "full") for t in (self.scale, self.subtracted, self.empty)), total, dot], rows)
+        self.b.map(
+            1,
+            self.columns(step),
+            [held, (self.block_largest, 0, "full"), total, dot],
+            [held, *((t, 0, "full") for t in (self.scale, self.subtracted, self.empty)), total, dot],
+            rows,
+        )
         if self.walked_blocks > 1:
             for tile in self.sums:
                 sums = (tile, 0, "full")
-                self.b.map(tile.rows, self.columns(step), [sums, (self.scale, 0, "row")], [sums],
-                           lambda x: [Node("arith.mulf", kind, tuple(x))])
+                self.b.map(
+                    tile.rows, self.columns(step), [sums, (self.scale, 0, "row")], [sums], lambda x: [Node("arith.mulf", kind, tuple(x))]
+                )
 
     def finish(self, step: Step) -> None:
         """Divides by the sums of the rows; stores what is known of them, and the gradient."""
@@ -134,20 +143,28 @@ class OfKnownRows(Phase):
     number of its inner axis.
     """
 
-    def __init__(self, form: AttentionBackward, b: TileBuilder, sizes: Sizes, known: Sequence[Value], axes: tuple[int, int],
-                 factors: tuple[Factors, Factors], made: Sequence[tuple[Node, Gradient, int]]) -> None:
+    def __init__(
+        self,
+        form: AttentionBackward,
+        b: TileBuilder,
+        sizes: Sizes,
+        known: Sequence[Value],
+        axes: tuple[int, int],
+        factors: tuple[Factors, Factors],
+        made: Sequence[tuple[Node, Gradient, int]],
+    ) -> None:
         super().__init__(form, b, sizes, axes, factors)
         self.known, kind, still = known, form.accumulator, sizes.still
         self.rows_walked = axes[1] == self.m
         element, *self.others = [node for node, _, _ in made]
-        self.parts = Made(self.blocks, element, [form.scores, form.products, *form.known], axes[::-1], (sizes.walked, still),
-                          also=self.others)
+        self.parts = Made(
+            self.blocks, element, [form.scores, form.products, *form.known], axes[::-1], (sizes.walked, still), also=self.others
+        )
         self.elements = [self.element_tile(node, product) for (node, _, _), product in zip(made, self.products, strict=False)]
         extents = (sizes.walked, 1) if self.rows_walked else (1, still)
         self.rows = [b.tile(kind, *extents, depth=2) for _ in known]
         self.sums = [b.tile(kind, form.extents[axis], still) for _, _, axis in made]
-        self.stored = [Stored(self, gradient, sums, axes[0], axis)
-                       for (_, gradient, axis), sums in zip(made, self.sums, strict=True)]
+        self.stored = [Stored(self, gradient, sums, axes[0], axis) for (_, gradient, axis), sums in zip(made, self.sums, strict=True)]
 
     def fetch_still(self, step: Step) -> None:
         """Its factors, and what is known of rows where these are held still."""
@@ -194,8 +211,15 @@ class Keys(OfKnownRows):
 
     def __init__(self, form: AttentionBackward, b: TileBuilder, sizes: Sizes, known: Sequence[Value]) -> None:
         _, m, n, d, v = form.axes
-        super().__init__(form, b, sizes, known, (n, m), ((form.k, form.v), (form.q, form.grad)),
-                         [(form.slope, form.of_k, d), (form.weight, form.of_v, v)])
+        super().__init__(
+            form,
+            b,
+            sizes,
+            known,
+            (n, m),
+            ((form.k, form.v), (form.q, form.grad)),
+            [(form.slope, form.of_k, d), (form.weight, form.of_v, v)],
+        )
 
 
 def phases_of(form: AttentionBackward) -> tuple[type[Queries] | type[Slopes] | type[Keys], ...]:

@@ -21,8 +21,16 @@ class Made:
     its maps compute.  What lies with neighbours along the rows is turned.
     """
 
-    def __init__(self, blocks: Blocks, node: Node, given: Sequence[Node], axes: tuple[int, int], most: tuple[int, int],
-                 depth: int = 2, also: Sequence[Node] = ()) -> None:
+    def __init__(
+        self,
+        blocks: Blocks,
+        node: Node,
+        given: Sequence[Node],
+        axes: tuple[int, int],
+        most: tuple[int, int],
+        depth: int = 2,
+        also: Sequence[Node] = (),
+    ) -> None:
         self.blocks, self.node, self.given, self.axes = blocks, node, given, axes
         inside = nodes_above([node, *also], {id(x) for x in given})
         self.positions = list(dict.fromkeys(x.payload for x in inside if x.op == "index"))

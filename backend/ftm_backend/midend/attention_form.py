@@ -77,8 +77,9 @@ def _read(before: Sequence[Statement], scores: Statement, after: Sequence[Statem
     v, (q, k) = last.other(), elements.factors[scores]
     for node, without in ((q, n), (k, m), (v, m)):
         elements.check_free(node, without)
-    return Attention(elements.extents, q, k, v, elements.products[scores], score, numerator, made, empty, bool(given), kind,
-                     last.epilogue(), last.access)
+    return Attention(
+        elements.extents, q, k, v, elements.products[scores], score, numerator, made, empty, bool(given), kind, last.epilogue(), last.access
+    )
 
 
 class Last:

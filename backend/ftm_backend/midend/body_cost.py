@@ -30,4 +30,5 @@ def interval(machine: MachineParameters, nodes: Iterable[Node], tiles: int) -> f
             taken[slot] = taken.get(slot, 0.0) + count
     products = taken.get("VMAC", 0.0) + taken.get("VMAC1", 0.0)
     return max(
-        products / machine.fma_units, taken.get("VMAC1", 0.0), taken.get("VIEU", 0.0), taken["VLDST"] / machine.vector_memory_ports, 1.0)
+        products / machine.fma_units, taken.get("VMAC1", 0.0), taken.get("VIEU", 0.0), taken["VLDST"] / machine.vector_memory_ports, 1.0
+    )

@@ -60,8 +60,7 @@ class _Nest:
         plan, form, epilogue = self.plan, self.form, chosen.epilogue
         self.outer, self.inner = (plan.m, plan.n) if plan.m_outer else (plan.n, plan.m)
         self.k_blocks = 0 if 0 in form.sizes(form.k) else plan.k.blocks
-        resident = {"outer": (plan.outer_resident, self.k_blocks),
-                    "inner": (plan.inner_resident, self.k_blocks * self.inner.blocks)}
+        resident = {"outer": (plan.outer_resident, self.k_blocks), "inner": (plan.inner_resident, self.k_blocks * self.inner.blocks)}
         a_side, b_side = ("outer", "inner") if plan.m_outer else ("inner", "outer")
         dtype = chosen.a.value.dtype
         if self.k_blocks:
@@ -69,9 +68,15 @@ class _Nest:
             self.b_tile = self._ring(dtype, plan.k, plan.n, plan.trans_b, "am", resident[b_side])
         self.c_tile = b.tile(chosen.contraction.accumulator, plan.m.elements, plan.n.elements)
         self.body = TileBody(
-            self.blocks, form.m, form.n, (plan.m.elements, plan.n.elements), epilogue.operands,
-            [(output.element, output.stores) for output in epilogue.outputs], chosen.access,
-            {id(epilogue.product): self.c_tile})
+            self.blocks,
+            form.m,
+            form.n,
+            (plan.m.elements, plan.n.elements),
+            epilogue.operands,
+            [(output.element, output.stores) for output in epilogue.outputs],
+            chosen.access,
+            {id(epilogue.product): self.c_tile},
+        )
 
     def _ring(self, dtype: str, rows: Cut, columns: Cut, turned: bool, space: str, resident: tuple[bool, int]) -> Any:
         first, second = (columns, rows) if turned else (rows, columns)
@@ -146,8 +151,7 @@ class _Nest:
         if contraction.starts_at_zero and self.k_blocks:
             return False
 
-        b.map(self.blocks.count(form.m, places), self.blocks.count(form.n, places), [], [(self.c_tile, 0, "full")],
-              lambda _: [init])
+        b.map(self.blocks.count(form.m, places), self.blocks.count(form.n, places), [], [(self.c_tile, 0, "full")], lambda _: [init])
         return True
 
     def _accumulate(self, places: Places, inner: Index, k: Index, acc: bool) -> None:
@@ -160,8 +164,7 @@ class _Nest:
         if not plan.inner_resident:
             self._load(not plan.m_outer, places, inner_slot)
         a_slot, b_slot = (outer_slot, inner_slot) if plan.m_outer else (inner_slot, outer_slot)
-        b.mm(self.a_tile, a_slot, self.b_tile, b_slot, self.c_tile, 0, acc=acc,
-             trans_a=plan.trans_a, trans_b=plan.trans_b)
+        b.mm(self.a_tile, a_slot, self.b_tile, b_slot, self.c_tile, 0, acc=acc, trans_a=plan.trans_a, trans_b=plan.trans_b)
 
     def _load(self, is_a: bool, places: Places, slot: Index) -> None:
         """Fetches the tile of A or of B at ``places``."""

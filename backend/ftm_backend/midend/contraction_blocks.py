@@ -89,7 +89,8 @@ class Blocks:
         """Offset, extents, strides and row dimensions of a transfer."""
         row_dims, column_dims = self._dims(access, rows, places), self._dims(access, columns, places)
         return {
-            "offset": self.address(access, places), "row_dims": len(row_dims),
+            "offset": self.address(access, places),
+            "row_dims": len(row_dims),
             "extents": [extent for extent, _ in row_dims + column_dims],
             "strides": [stride for _, stride in row_dims + column_dims],
         }
@@ -105,13 +106,11 @@ class Blocks:
             raise ValueError(f"a {value.dtype} tensor of shape {value.shape} is read from DDR but has no buffer")
         return self.b.buffer(value.symbol, value.dtype, elements_of(value.shape))
 
-    def load(self, value: Value, access: Affine, tile: Any, slot: Index, places: Places, rows: Group,
-             columns: Group) -> None:
+    def load(self, value: Value, access: Affine, tile: Any, slot: Index, places: Places, rows: Group, columns: Group) -> None:
         """DMA of the block of a DDR tensor at ``places`` into a tile."""
         self.b.load(self.buffer(value), tile=tile, slot=slot, border=sides(value), **self.block(access, places, rows, columns))
 
-    def store(self, tile: Any, slot: Index, dtype: str, store: Store, access: Affine, places: Places, rows: Group,
-              columns: Group) -> None:
+    def store(self, tile: Any, slot: Index, dtype: str, store: Store, access: Affine, places: Places, rows: Group, columns: Group) -> None:
         """DMA of a tile to where ``store`` puts its block; ``access`` is its index over the axes."""
         buffer = self.b.buffer(store.symbol, dtype, store.elements)
         self.b.store(tile, slot, buffer, **self.block(access, places, rows, columns))
@@ -152,13 +151,21 @@ class TileBody:
         given: tiles that hold, element by element, the value of a node of the body.
     """
 
-    def __init__(self, blocks: Blocks, rows: Group, columns: Group, most: tuple[int, int], operands: Sequence[Operand],
-                 outputs: Sequence[tuple[Node, Sequence[Store]]], access: Any, given: Mapping[int, Any]) -> None:
+    def __init__(
+        self,
+        blocks: Blocks,
+        rows: Group,
+        columns: Group,
+        most: tuple[int, int],
+        operands: Sequence[Operand],
+        outputs: Sequence[tuple[Node, Sequence[Store]]],
+        access: Any,
+        given: Mapping[int, Any],
+    ) -> None:
         self.blocks, self.rows, self.columns, self.access, self.given = blocks, rows, columns, access, dict(given)
         b, extents = blocks.b, {"full": most, "row": (1, most[1]), "col": (most[0], 1), "one": (1, 1)}
         self.outputs = outputs
-        self.computed: dict[int, Node] = {
-            id(node): node for node, _ in outputs if id(node) not in self.given}
+        self.computed: dict[int, Node] = {id(node): node for node, _ in outputs if id(node) not in self.given}
         inside = nodes_above(self.computed.values(), self.given)
         self.used = {id(node) for node in inside}
         self.positions = list(dict.fromkeys(node.payload for node in inside if node.op == "index"))

@@ -103,8 +103,7 @@ class _Rewriter:
         for result in statement.results:
             self.elements[id(result.value)] = done[id(result.yields)]
             self.places[id(result.value)] = self._over(result.index, loops)
-            outputs.append(Output(done[id(result.yields)], tuple(
-                Store(s.target, self._over(s.index, loops)) for s in result.stores)))
+            outputs.append(Output(done[id(result.yields)], tuple(Store(s.target, self._over(s.index, loops)) for s in result.stores)))
         return outputs
 
     def _rewrite(self, node: Node, done: dict[int, Node], loops: Sequence[int | None]) -> Node:

@@ -122,8 +122,9 @@ def _lies_well(problem: Problem, machine: MachineParameters) -> bool:
     return full and all(x.runs[1] >= machine.lanes(problem.accumulator) for x in (problem.b, problem.c))
 
 
-def _zipped(contraction: Contraction, epilogue: Epilogue, both: Sequence[tuple[Form, Operand, Operand]],
-            machine: MachineParameters) -> Schedule | None:
+def _zipped(
+    contraction: Contraction, epilogue: Epilogue, both: Sequence[tuple[Form, Operand, Operand]], machine: MachineParameters
+) -> Schedule | None:
     """The schedule that interleaves columns of two halves as it turns C; None where there are none, or a block of them fits no tile."""
     for form, a, b in both:
         if not machine.dma_overlaps or form.interleaved is None or volume(form, form.k) == 0:
@@ -145,9 +146,17 @@ def _problem(contraction: Contraction, epilogue: Epilogue, form: Form, machine: 
     tiles = len(epilogue.operands) + sum(output.element is not epilogue.product for output in epilogue.outputs)
     body = interval(machine, [output.element for output in epilogue.outputs], tiles + 1) if machine.dma_overlaps else 0.0
     return Problem(
-        batch=form.sizes(form.batch), m=form.sizes(form.m), n=form.sizes(form.n), k=k if 0 not in k else (),
-        a=form.operand(a, dtype, form.m, form.k), b=form.operand(b, dtype, form.k, form.n),
-        c=form.operand(c, accumulator, *sides), accumulator=accumulator, zipped=between is not None,
-        epilogue_tiles=tiles, epilogue_interval=body, epilogue_bytes=moved,
+        batch=form.sizes(form.batch),
+        m=form.sizes(form.m),
+        n=form.sizes(form.n),
+        k=k if 0 not in k else (),
+        a=form.operand(a, dtype, form.m, form.k),
+        b=form.operand(b, dtype, form.k, form.n),
+        c=form.operand(c, accumulator, *sides),
+        accumulator=accumulator,
+        zipped=between is not None,
+        epilogue_tiles=tiles,
+        epilogue_interval=body,
+        epilogue_bytes=moved,
         a_windows=_windows(form, dtype, machine) if machine.dma_overlaps else (),
     )

@@ -72,9 +72,7 @@ class Made:
     buffers: Sequence[Any]
 
 
-def donated_input(
-    made: Made, maker: Callable[[Any], Made | None], eligible: Callable[[Any], bool], kernels: int
-) -> Any:
+def donated_input(made: Made, maker: Callable[[Any], Made | None], eligible: Callable[[Any], bool], kernels: int) -> Any:
     """The input that an output updates: the leftmost of its expression that will do, as ``p`` in ``p - lr * g``.
 
     Args:

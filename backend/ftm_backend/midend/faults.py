@@ -130,8 +130,9 @@ def _places(statement: Statement) -> list[_Place]:
         return [_Place(over, Node("in", statement.operands[1].value.dtype, payload=statement.operands[1]), dest[0])]
     if not statement.gathers or 0 in statement.loops:
         return []
-    return [_Place(statement, n.operands[0], volume(n.payload.shape))
-            for n in walk(r.yields for r in statement.results) if n.op == "gather"]
+    return [
+        _Place(statement, n.operands[0], volume(n.payload.shape)) for n in walk(r.yields for r in statement.results) if n.op == "gather"
+    ]
 
 
 def _result_of(value: Value) -> Result:

@@ -100,8 +100,11 @@ class Fuser:
         What stays apart joins no nest: it can only be what a contraction does with its result.
         """
         hard = {self._cluster[m] for m in self._hard[s]}
-        soft = [c for c in dict.fromkeys(self._cluster[m] for m in sorted(self._soft[s], key=self._position.__getitem__))
-                if c not in hard and not c.apart and (c.kind == "contraction" or not apart)]
+        soft = [
+            c
+            for c in dict.fromkeys(self._cluster[m] for m in sorted(self._soft[s], key=self._position.__getitem__))
+            if c not in hard and not c.apart and (c.kind == "contraction" or not apart)
+        ]
         soft.sort(key=lambda c: (c.kind != "contraction", -c.depth))
         merged: set[Cluster] = set()
         for home in soft:
@@ -239,8 +242,9 @@ class Fuser:
     def _sorted(self) -> list[Cluster]:
         """Clusters in an order that respects all reads, otherwise that of the program."""
         clusters = list(dict.fromkeys(self._cluster[s] for s in self._statements))
-        return _topological(clusters, {
-            c: {self._cluster[m] for s in c.statements for m in self._soft[s] | self._hard[s]} - {c} for c in clusters})
+        return _topological(
+            clusters, {c: {self._cluster[m] for s in c.statements for m in self._soft[s] | self._hard[s]} - {c} for c in clusters}
+        )
 
 
 def _makers(value: Value) -> set[Statement]:

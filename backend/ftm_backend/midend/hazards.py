@@ -35,8 +35,8 @@ class Barriers:
         reads, writes = list(reads), list(writes)
         several = not one_core
         barrier = any(self._conflict(s.written, several) for s in reads) or any(
-            self._conflict(t.written, several) or self._conflict(t.read, several)
-            for s in writes for t in (s, *s.before))
+            self._conflict(t.written, several) or self._conflict(t.read, several) for s in writes for t in (s, *s.before)
+        )
         if barrier:
             self._epoch += 1
         for s in reads:

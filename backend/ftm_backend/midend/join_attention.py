@@ -58,8 +58,9 @@ class _Joiner:
 
     def _private(self, kernel: Kernel, members: Sequence[Kernel]) -> bool:
         """Whether all that a kernel leaves in memory is for ``members``."""
-        return all(v not in self.kept and self.users.get(v, set()) <= set(members) for v in kernel.outputs) and \
-            all(tie is None for tie in kernel.ties)
+        return all(v not in self.kept and self.users.get(v, set()) <= set(members) for v in kernel.outputs) and all(
+            tie is None for tie in kernel.ties
+        )
 
     def _fits(self, members: Sequence[Kernel]) -> bool:
         """Whether the kernels are an attention that fits on chip, and nothing in between changes what they read."""
@@ -109,4 +110,3 @@ def _kept(function: Function) -> set[Value]:
         if not isinstance(item, Statement):
             found.update(item.reads())
     return found
-

@@ -68,8 +68,11 @@ class _Joiner:
             here = queue.pop()
             for value in (*here.inputs, *here.outputs):
                 if value in self.maker and volume(value.shape) == size:
-                    beside = [k for k in (self.maker[value], *self.users.get(value, ()))
-                              if k not in found and k.repeat is None and k.kind in ("nest", "contraction")]
+                    beside = [
+                        k
+                        for k in (self.maker[value], *self.users.get(value, ()))
+                        if k not in found and k.repeat is None and k.kind in ("nest", "contraction")
+                    ]
                     found.update(beside)
                     queue += beside
         return [k for k in self.grouped.kernels if k in found] if len(found) <= _MOST else []
@@ -100,8 +103,11 @@ class _Joiner:
         remaining = [k for k in (*before, *after) if k not in members or k in shared]
         self.former.hold([*(k.statements for k in remaining), statements])
         joined = replace(self.former.kernel(Cluster("attention-backward", statements)), name=lasts[0].name)
-        kernels = [k if k not in shared else replace(self.former.kernel(Cluster(k.kind, k.statements, k.one_core, k.domain)), name=k.name)
-                   for k in before if k not in members or k in shared]
+        kernels = [
+            k if k not in shared else replace(self.former.kernel(Cluster(k.kind, k.statements, k.one_core, k.domain)), name=k.name)
+            for k in before
+            if k not in members or k in shared
+        ]
         self.grouped.kernels = [*kernels, joined, *(k for k in after if k not in members)]
         return True
 
@@ -112,8 +118,15 @@ class _Joiner:
     def _producers(self, members: Sequence[Kernel]) -> list[Kernel]:
         """Elementwise kernels that make queries, keys, values or gradients for the members."""
         makers = [self.maker[v] for k in members for v in k.inputs if v in self.maker]
-        found = [k for k in dict.fromkeys(makers) if k not in members and k.kind == "nest" and k.repeat is None and not any(
-            s.is_reduction or s.gathers for s in k.statements) and all(t is None for t in k.ties)]
+        found = [
+            k
+            for k in dict.fromkeys(makers)
+            if k not in members
+            and k.kind == "nest"
+            and k.repeat is None
+            and not any(s.is_reduction or s.gathers for s in k.statements)
+            and all(t is None for t in k.ties)
+        ]
         return [k for k in found if self._within(k, members)]
 
     def _within(self, kernel: Kernel, members: Sequence[Kernel]) -> bool:
@@ -124,8 +137,9 @@ class _Joiner:
         """Members that stay beside the joined kernel, because others need what they make."""
         shared: set[Kernel] = set()
         for kernel in reversed(members):
-            if kernel not in lasts and any(v in self.kept or any(u not in members or u in shared for u in self.users.get(v, ()))
-                                           for v in kernel.outputs):
+            if kernel not in lasts and any(
+                v in self.kept or any(u not in members or u in shared for u in self.users.get(v, ())) for v in kernel.outputs
+            ):
                 shared.add(kernel)
         return shared
 
@@ -144,5 +158,5 @@ class _Joiner:
             else:
                 late.append(kernel)
                 made.update(kernel.outputs)
-        ties = [t for k in (*kernels[min(map(kernels.index, members)):end],) for t in k.ties]
+        ties = [t for k in (*kernels[min(map(kernels.index, members)) : end],) for t in k.ties]
         return (early, [*late, *kernels[end:]]) if all(t is None for t in ties) else None

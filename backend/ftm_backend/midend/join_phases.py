@@ -169,8 +169,9 @@ def _tap_loop(product: Contraction, apart: int) -> int:
     return max(found, key=lambda k: abs(coeffs[k]), default=-1) if apart else -1
 
 
-def _bordered(value: Value, index: Affine, loops: tuple[int, ...], tap: int, phase: int, count: int, wanted: set[tuple[int, int]],
-              first: Affine) -> Taps | None:
+def _bordered(
+    value: Value, index: Affine, loops: tuple[int, ...], tap: int, phase: int, count: int, wanted: set[tuple[int, int]], first: Affine
+) -> Taps | None:
     """The same weights with zeros where a phase has no tap: before and after those of one dimension."""
     strides, step = row_major(value.shape), index.coeffs[tap]
     side = next((d for d, stride in enumerate(strides) if step % stride == 0 and phase % stride == 0 and value.shape[d] > 1), None)

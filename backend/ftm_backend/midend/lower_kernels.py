@@ -18,8 +18,9 @@ __all__ = ["lower_kernels"]
 
 def lower_kernels(program: Program, machine: MachineParameters) -> TileProgram:
     """The tile level of a planned program."""
-    made = TileProgram(machine.name, inputs=program.inputs, scalars=program.scalars, outputs=program.outputs,
-                       consts=program.consts, arena=program.arena)
+    made = TileProgram(
+        machine.name, inputs=program.inputs, scalars=program.scalars, outputs=program.outputs, consts=program.consts, arena=program.arena
+    )
     made.known = program.known
     for function in program.functions:
         written = None if made.known is None else made.known.get(function.key)
@@ -48,8 +49,11 @@ def lower_kernels(program: Program, machine: MachineParameters) -> TileProgram:
 def _lower(function: Function) -> tree.Kernel:
     """The tile level of one function."""
     arguments = function.arguments
-    b = TileBuilder(function.name, {symbol: (f"x{number}", start) for symbol, (number, start) in arguments.buffers.items()},
-                    {symbol: f"a{number}" for symbol, number in arguments.scalars.items()})
+    b = TileBuilder(
+        function.name,
+        {symbol: (f"x{number}", start) for symbol, (number, start) in arguments.buffers.items()},
+        {symbol: f"a{number}" for symbol, number in arguments.scalars.items()},
+    )
     b.kernel.parameters, b.kernel.scalars = function.parameters, function.scalars
     LOWERINGS[function.kernel.kind].lower(function.kernel, b)
     return b.kernel

@@ -51,7 +51,11 @@ def _start_only(statement: Statement, result: Result) -> Statement:
         start = Node("in", result.value.dtype, payload=operands[0])
     assert start is not None
     copy = Result(
-        result.value, restricted(result.index), tuple(restricted(i) for i in result.indices), start,
-        stores=[Store(s.target, restricted(s.index)) for s in result.stores])
+        result.value,
+        restricted(result.index),
+        tuple(restricted(i) for i in result.indices),
+        start,
+        stores=[Store(s.target, restricted(s.index)) for s in result.stores],
+    )
     loops = tuple(statement.loops[k] for k in kept)
     return Statement(statement.op, loops, (False,) * len(kept), operands, [copy])

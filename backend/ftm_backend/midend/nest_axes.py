@@ -112,8 +112,12 @@ def _order(domain: Domain, shape: Shape, factors: list[dict[Dim, int]]) -> list[
 
 
 def _walks_through(
-    group: list[Dim], inner: Dim, factors: list[dict[Dim, int]], shape: Shape,
-    spans: dict[Statement, frozenset[Dim]], reduced: dict[Statement, frozenset[Dim]],
+    group: list[Dim],
+    inner: Dim,
+    factors: list[dict[Dim, int]],
+    shape: Shape,
+    spans: dict[Statement, frozenset[Dim]],
+    reduced: dict[Statement, frozenset[Dim]],
 ) -> bool:
     outer = group[-1]
     if (outer in shape.held) != (inner in shape.held):

@@ -114,8 +114,7 @@ class Domain:
     def reduced(self, statement: Statement) -> frozenset[Dim]:
         """The leaves that a statement reduces."""
         loops = self.loops[statement]
-        return frozenset(
-            leaf for dims, reduced in zip(loops, statement.reduced, strict=True) if reduced for leaf in leaves_of(dims))
+        return frozenset(leaf for dims, reduced in zip(loops, statement.reduced, strict=True) if reduced for leaf in leaves_of(dims))
 
     def coefficients(self, statement: Statement, index: Affine) -> dict[Dim, int]:
         """``index`` as a function of leaves: the factor of each, zeros left out."""
@@ -129,9 +128,7 @@ class Domain:
 
     # --- binding ---------------------------------------------------------------------------------------
 
-    def _bind_whole(
-        self, statement: Statement, operand: Operand, producer: Statement, bound: list[list[Dim] | None]
-    ) -> bool:
+    def _bind_whole(self, statement: Statement, operand: Operand, producer: Statement, bound: list[list[Dim] | None]) -> bool:
         """Binds through a value computed in the domain: it must be read whole, each element once."""
         result = next(r for r in producer.results if r.value is operand.value)
         written = digits(producer.loops, result.index)
@@ -195,9 +192,7 @@ class Domain:
         reduced = {s: self.reduced(s) for s in self.loops}
         read = {o.value for s in self.loops for o in s.operands}
         consumed = {s for s in self.loops if any(r.value in read for r in s.results)}
-        if len(self.loops) > 1 and any(
-            s.volume == 0 or any(r.combine == "general" for r in s.results) for s in self.loops
-        ):
+        if len(self.loops) > 1 and any(s.volume == 0 or any(r.combine == "general" for r in s.results) for s in self.loops):
             return None
         sets = {r for r in reduced.values() if r}
         used = {reduced[s] for s in consumed if reduced[s]}
@@ -218,8 +213,9 @@ class Domain:
             if reduced[s] and reduced[s] != held and s in consumed:
                 return None
         order = self.leaves()
-        return Shape(True, tuple(d for d in order if d in free), tuple(d for d in order if d in held), frozenset(),
-                     self._better_turned(free, held))
+        return Shape(
+            True, tuple(d for d in order if d in free), tuple(d for d in order if d in held), frozenset(), self._better_turned(free, held)
+        )
 
     def _better_turned(self, free: frozenset[Dim], held: frozenset[Dim]) -> bool:
         """Whether held leaves are better rows: they are a short window, or memory runs along the free ones."""

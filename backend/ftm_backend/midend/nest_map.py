@@ -211,17 +211,16 @@ class MapWriter:
     def _with_start(self, s: Statement, r: Result, tile: Any, form: Form) -> Any:
         """The tile of a reduction of ``s`` that is complete, combined with where it starts."""
         rows, columns = self._extents(form)
-        return self.started(r, tile, rows, columns, lambda: self._nest.tile(r.value.dtype, form.rows, form.columns),
-                            self._start_tile(s, r, form))
+        return self.started(
+            r, tile, rows, columns, lambda: self._nest.tile(r.value.dtype, form.rows, form.columns), self._start_tile(s, r, form)
+        )
 
     def _start_tile(self, s: Statement, r: Result, form: Form) -> Any:
         if not isinstance(r.init, Operand) or r.combine == "general":
             return None
         return self._nest.load(r.init, self._nest.axes.place(s, r.init.index), form.rows, form.columns)
 
-    def started(
-        self, r: Result, tile: Any, rows: Index, columns: Index, make: Callable[[], Any], start_tile: Any
-    ) -> Any:
+    def started(self, r: Result, tile: Any, rows: Index, columns: Index, make: Callable[[], Any], start_tile: Any) -> Any:
         """The tile of a finished reduction: what was reduced, combined with where it starts."""
         if r.combine == "general" or starts_at_identity(r):
             return tile
@@ -253,8 +252,13 @@ class MapWriter:
         known = self._nest.uniforms.tiles.get(id(node))
         if known is not None:
             inputs.add(known[1], "one")
-        self._b.map(rows, columns, inputs.list, [(tile, 0, "full")], lambda arguments: (
-            [arguments[0]] if known is not None else mapped(self._b, [node], lambda _: None)))
+        self._b.map(
+            rows,
+            columns,
+            inputs.list,
+            [(tile, 0, "full")],
+            lambda arguments: [arguments[0]] if known is not None else mapped(self._b, [node], lambda _: None),
+        )
 
 
 def _substituted(node: Node, starts: Sequence[Node]) -> Node:

@@ -15,7 +15,7 @@ from ftm_backend.midend.nest_stages import kept_values, stages_of
 from ftm_backend.sizes import at_hand, ceildiv
 
 _WIDE = 1024  # columns that keep vector code busy; more axes are joined to reach it
-_SHARE = 4    # tiles take 1/_SHARE of AM, which leaves room for rings
+_SHARE = 4  # tiles take 1/_SHARE of AM, which leaves room for rings
 
 
 @dataclass(eq=False, slots=True)
@@ -235,7 +235,7 @@ def _share(plan: TilePlan, axes: Axes) -> None:
     kernel = axes.kernel
     if kernel.one_core:
         return
-    outer, inner = plan.levels[: plan.inner], plan.levels[plan.inner:]
+    outer, inner = plan.levels[: plan.inner], plan.levels[plan.inner :]
     best = max(outer, key=lambda level: at_hand(level.trips), default=None)
     widest = max(inner, key=lambda level: at_hand(level.trips), default=None)
     cores = kernel.machine.cores

@@ -75,8 +75,7 @@ def patterns(axes: Axes, rows: Sequence[Axis], columns: Sequence[Axis]) -> list[
 
 
 def _sides(place: Place, rows: Sequence[Axis], columns: Sequence[Axis]) -> list[tuple[bool, Runs]]:
-    return [(is_rows, _runs([(a, place.steps.get(a, 0)) for a in group]))
-            for is_rows, group in ((True, rows), (False, columns))]
+    return [(is_rows, _runs([(a, place.steps.get(a, 0)) for a in group])) for is_rows, group in ((True, rows), (False, columns))]
 
 
 def _runs(steps: Sequence[tuple[Axis, int]]) -> Runs:

@@ -45,10 +45,7 @@ def partial_results(plan: TilePlan) -> list[Result]:
     """Results that each part leaves in a workspace, in order."""
     if not plan.parts:
         return []
-    return [
-        r for s in plan.axes.kernel.statements for r in s.results
-        if any(level.axis in plan.axes.reduced[s] for level in plan.levels)
-    ]
+    return [r for s in plan.axes.kernel.statements for r in s.results if any(level.axis in plan.axes.reduced[s] for level in plan.levels)]
 
 
 def starts_at_identity(result: Result) -> bool:

@@ -1,11 +1,11 @@
 """Writes the loops, loads and stores of a nest kernel around the maps of its tiles.
 
-    parts (if the cores share a reduction)        partial results, then a barrier and the combining pass
-      levels outside accumulators                 loads that depend on these alone sit here
-        accumulators start
-        levels inside
-          loads; one map per stage; stores
-        accumulators are finished and stored
+parts (if the cores share a reduction)        partial results, then a barrier and the combining pass
+  levels outside accumulators                 loads that depend on these alone sit here
+    accumulators start
+    levels inside
+      loads; one map per stage; stores
+    accumulators are finished and stored
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ class NestWriter:
         self.kernel, self.plan, self.b, self.axes = kernel, plan, b, plan.axes
         self.stages = stages_of(self.axes)
         self.kept = kept_values(self.axes, self.stages)
-        self.forms: dict[Statement, Form] = {
-            s: form_of(plan, s, stage.narrow) for stage in self.stages for s in stage.statements}
-        self.base: dict[Axis, Index] = {}   # first element of the tile along each axis
+        self.forms: dict[Statement, Form] = {s: form_of(plan, s, stage.narrow) for stage in self.stages for s in stage.statements}
+        self.base: dict[Axis, Index] = {}  # first element of the tile along each axis
         self.count: dict[Axis, Index] = {a: a.extent for a in self.axes.axes}
         self.tiles: dict[object, Any] = {}  # operand address, or value kept between stages: its tile
         self.accumulators: dict[Result, Any] = {}
@@ -72,8 +71,7 @@ class NestWriter:
         low, high = core_share(b, self.kernel, plan.parts)
         with b.for_(low, high) as part:
             trips = plan.divided.trips
-            self._ranges[plan.divided.axis] = (
-                b.div(b.mul(part, trips), plan.parts), b.div(b.mul(b.add(part, 1), trips), plan.parts))
+            self._ranges[plan.divided.axis] = (b.div(b.mul(part, trips), plan.parts), b.div(b.mul(b.add(part, 1), trips), plan.parts))
             for result, space in zip(results, self.kernel.workspaces, strict=True):
                 self.partial[result] = (str(space.symbol), b.mul(part, volume(result.value.shape)))
             self._nest(0)
@@ -238,5 +236,3 @@ class NestWriter:
             total = self._map.started(result, total, 1, now, lambda: b.tile(dtype, 1, width), start_tile)
             for store in result.stores:
                 b.store(total, 0, b.buffer(store.symbol, dtype, store.elements), start, [1, now], [1, 1], 1)
-
-

@@ -53,20 +53,24 @@ class Grid:
 
     places: tuple[Any, ...]
 
-    def __init__(self, problem: Problem, machine: MachineParameters, groups: tuple[int, int], b_form: str,
-                 sampling: Sampling) -> None:
+    def __init__(self, problem: Problem, machine: MachineParameters, groups: tuple[int, int], b_form: str, sampling: Sampling) -> None:
         self.problem, self.machine, self.groups, self.b_form = problem, machine, groups, b_form
         self.batch = prod(problem.batch)
         rows, columns = groups
         accumulator = problem.accumulator
         shares = 1 if self.batch >= rows else rows
         share = rules.pieces(prod(problem.n), columns)
-        n_quantum = rules.DOT_COLUMNS if b_form == "dot" else min(
-            machine.mm_widths(accumulator), key=lambda width: rules.pieces(share, width) * width)
+        n_quantum = (
+            rules.DOT_COLUMNS
+            if b_form == "dot"
+            else min(machine.mm_widths(accumulator), key=lambda width: rules.pieces(share, width) * width)
+        )
         quanta = (machine.mm_rows, n_quantum, 16) if sampling.quanta else (1, 1, 1)
-        self.cuts = (sizes(problem.m, quanta[0], LARGEST["m"], shares, sampling.growth),
-                     sizes(problem.n, quanta[1], LARGEST["n"], columns, sampling.growth),
-                     sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth))
+        self.cuts = (
+            sizes(problem.m, quanta[0], LARGEST["m"], shares, sampling.growth),
+            sizes(problem.n, quanta[1], LARGEST["n"], columns, sampling.growth),
+            sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth),
+        )
         if problem.zipped:  # both halves of a block, and all that lies inside of them
             *outside, halves, inside = problem.n
             self.cuts = (self.cuts[0], (Cut(len(outside), halves, halves * inside, prod(outside)),), self.cuts[2])
@@ -149,15 +153,17 @@ class Grid:
         if p.a_windows:
             product = rules.windows_cycles(mc, p.accumulator, self.mc, self.nt, self.runs, self.kt)
         else:
-            product = (rules.dot_cycles if self.b_form == "dot" else rules.outer_cycles)(
-                mc, p.accumulator, self.mc, self.nt, self.kt)
+            product = (rules.dot_cycles if self.b_form == "dot" else rules.outer_cycles)(mc, p.accumulator, self.mc, self.nt, self.kt)
         self.matrix = self.chunks * (product + mc.issue_cycles + SCALARS["product"] * scalar)
         self.turning = rules.transpose_cycles(mc, self.kt, self.nt) if self.b_form == "turned" else 0.0
         vectors = self.mc * rules.pieces(self.nt, mc.lanes(p.accumulator))
         self.body = p.epilogue_interval * vectors + 40 if p.epilogue_tiles else 0.0 * vectors
         self.after = self.chunks * (
-            mc.issue_cycles + SCALARS["store"] * scalar + self.body
-            + (rules.transpose_cycles(mc, self.mc, self.nt, p.zipped) if self.turn_c else 0.0))
+            mc.issue_cycles
+            + SCALARS["store"] * scalar
+            + self.body
+            + (rules.transpose_cycles(mc, self.mc, self.nt, p.zipped) if self.turn_c else 0.0)
+        )
 
     def price(self, choices: Sequence[Choice], limit: float = inf) -> Priced:
         """What sizes cost under each of the choices: those whose computing alone is within ``limit`` cycles, and may fit."""
@@ -271,10 +277,12 @@ class Priced:
         step, load, stores = self.work + self.turn_inner, np.where(self.keep, self.load_inner, both), g.chunks * self.store
         ended = step + g.after
         total = total - np.where(
-            g.k_blocks == 1, np.maximum(ended, load + stores) - np.maximum(ended, stores), np.maximum(load - step, 0.0))
+            g.k_blocks == 1, np.maximum(ended, load + stores) - np.maximum(ended, stores), np.maximum(load - step, 0.0)
+        )
         alone = self.work + g.after
-        total = np.where(self.outer * self.inner * g.k_blocks == 1, g.turning + np.maximum(
-            alone, alone / g.chunks + stores - self.store), total)
+        total = np.where(
+            self.outer * self.inner * g.k_blocks == 1, g.turning + np.maximum(alone, alone / g.chunks + stores - self.store), total
+        )
         barriers = mc.barrier_cycles * np.where(self.shared, 2.0, 1.0 * (self.space == 1))
         return np.where(fits, total + self.load_a + self.load_b + self.store + barriers, inf)
 
@@ -341,11 +349,23 @@ class Priced:
         dma = outer * blocks * (visits * load_outer + inner * load_inner)
         turns = outer * blocks * (visits * pick(self.turn_outer) + inner * turn_inner)
         return {
-            "m": g.cuts[0][m], "n": g.cuts[1][n], "k": g.cuts[2][k], "chunks": pick(g.chunks), "panels": pick(g.panels),
-            "row_groups": min(g.groups[0], pick(g.rows)), "column_groups": min(g.groups[1], pick(g.n_blocks)),
-            "share": choice.share, "m_outer": choice.m_outer, "keep": choice.keep, "a_space": _SPACES[pick(self.space)],
-            "trans_a": bool(pick(self.trans_a)), "b_form": g.b_form, "turn_c": g.turn_c, "c_rings": pick(self.rings),
-            "zip_c": self.problem.zipped, "cycles": self.best[number],
+            "m": g.cuts[0][m],
+            "n": g.cuts[1][n],
+            "k": g.cuts[2][k],
+            "chunks": pick(g.chunks),
+            "panels": pick(g.panels),
+            "row_groups": min(g.groups[0], pick(g.rows)),
+            "column_groups": min(g.groups[1], pick(g.n_blocks)),
+            "share": choice.share,
+            "m_outer": choice.m_outer,
+            "keep": choice.keep,
+            "a_space": _SPACES[pick(self.space)],
+            "trans_a": bool(pick(self.trans_a)),
+            "b_form": g.b_form,
+            "turn_c": g.turn_c,
+            "c_rings": pick(self.rings),
+            "zip_c": self.problem.zipped,
+            "cycles": self.best[number],
             "compute_cycles": float(outer * inner * (blocks * work + pick(g.after)) + turns),
             "dma_cycles": float(dma + outer * inner * pick(g.chunks) * pick(self.store)),
         }

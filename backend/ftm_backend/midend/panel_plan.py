@@ -118,8 +118,11 @@ def _search(problem: Problem, machine: MachineParameters, quanta: bool) -> tuple
     """
     short = _is_short(problem, machine)
     near = 1.0 if short else NEAR
-    grids = [Grid(problem, machine, groups, b_form, Sampling(*COARSE, quanta))
-             for groups in _grids(problem, machine) for b_form in _b_forms(problem)]
+    grids = [
+        Grid(problem, machine, groups, b_form, Sampling(*COARSE, quanta))
+        for groups in _grids(problem, machine)
+        for b_form in _b_forms(problem)
+    ]
     seen: list[tuple[float, int, int, Priced]] = []  # cycles, which of the grids, number of the choice
     least = inf
     for position in sorted(range(len(grids)), key=lambda position: grids[position].least):

@@ -96,8 +96,7 @@ class _Panels:
         panel = b.div(number, blocks)
         outer, inner = (b.div(panel, self.inner_trips), b.rem(panel, self.inner_trips)) if number != 0 else (0, 0)
         row, column = self._loops(outer, inner)
-        return _Step(number, outer, inner, b.rem(number, blocks),
-                     b.add(self.row_range.low, row), b.add(self.column_range.low, column))
+        return _Step(number, outer, inner, b.rem(number, blocks), b.add(self.row_range.low, row), b.add(self.column_range.low, column))
 
     @contextmanager
     def _where(self, *conditions: tuple[str, Index, Index]) -> Iterator[None]:
@@ -148,9 +147,14 @@ class _Panels:
             sides, most = ((tuple(k for k in form.n if k != between), (*form.m, between)), (n // 2, 2 * m))
         self.c_result = b.tile(accumulator, *most, "am", 2) if plan.turn_c else self.c_tile
         self.body = TileBody(
-            self.blocks, *sides, most, epilogue.operands,
-            [(output.element, output.stores) for output in epilogue.outputs], chosen.access,
-            {id(epilogue.product): self.c_result})
+            self.blocks,
+            *sides,
+            most,
+            epilogue.operands,
+            [(output.element, output.stores) for output in epilogue.outputs],
+            chosen.access,
+            {id(epilogue.product): self.c_result},
+        )
 
     def _depth(self, kept: bool) -> int:
         """Blocks of k that an operand's ring holds: all that are kept, and one that is arriving."""
@@ -225,8 +229,10 @@ class _Panels:
             return
         # Behind the step before the exchange begins, too: the first blocks are overwritten during the last step.
         for ahead in (1, 2):
-            with self._where(("eq", self._at(b.add(step.number, ahead)).inner, 0), *(
-                    [("ne", self._at(b.add(step.number, 1)).inner, 0)] if ahead == 2 else [])):
+            with self._where(
+                ("eq", self._at(b.add(step.number, ahead)).inner, 0),
+                *([("ne", self._at(b.add(step.number, 1)).inner, 0)] if ahead == 2 else []),
+            ):
                 b.barrier()
 
     def _fetch(self, step: _Step) -> None:
@@ -266,8 +272,14 @@ class _Panels:
         sides = (form.n, form.k) if plan.b_form != "plain" else (form.k, form.n)
         entry = self.blocks.steps(form.batch, 0)  # B is the same for all of them
         with self._where(("eq", b.rem(number, self.row_groups), self.group), ("lt", number, self.steps)):
-            self.blocks.load(self.chosen.b.value, form.accesses[1], self.b_pool, b.rem(number, 2),
-                             self._columns(step) | self._depths(step) | entry, *sides)
+            self.blocks.load(
+                self.chosen.b.value,
+                form.accesses[1],
+                self.b_pool,
+                b.rem(number, 2),
+                self._columns(step) | self._depths(step) | entry,
+                *sides,
+            )
 
     def _multiply(self, step: _Step) -> None:
         """The step's products; at the last block of k also what follows them."""
@@ -298,11 +310,28 @@ class _Panels:
             places = place | self._rows(step, chunk) if first or last or self.box is not None else {}
             started = self._start(places, c_slot) if first else True
             if self.box is not None:
-                b.windows(self.a_tile, self._a_slot(step, chunk), *self.box.reads(self.a_tile, places | self._depths(step), len(form.m)),
-                          self.b_tile, b_slot, self.c_tile, c_slot, acc=started)
+                b.windows(
+                    self.a_tile,
+                    self._a_slot(step, chunk),
+                    *self.box.reads(self.a_tile, places | self._depths(step), len(form.m)),
+                    self.b_tile,
+                    b_slot,
+                    self.c_tile,
+                    c_slot,
+                    acc=started,
+                )
             else:
-                b.mm(self.a_tile, self._a_slot(step, chunk), self.b_tile, b_slot, self.c_tile, c_slot, acc=started,
-                     trans_a=plan.trans_a, trans_b=plan.b_form == "dot")
+                b.mm(
+                    self.a_tile,
+                    self._a_slot(step, chunk),
+                    self.b_tile,
+                    b_slot,
+                    self.c_tile,
+                    c_slot,
+                    acc=started,
+                    trans_a=plan.trans_a,
+                    trans_b=plan.b_form == "dot",
+                )
             if last:
                 if plan.turn_c:
                     b.transpose(self.c_tile, c_slot, self.c_result, b.rem(chunk, 2), zipped=plan.zip_c)
@@ -318,6 +347,5 @@ class _Panels:
         if contraction.starts_at_zero:
             return False
 
-        b.map(self.blocks.count(form.m, places), self.blocks.count(form.n, places), [], [(self.c_tile, slot, "full")],
-              lambda _: [init])
+        b.map(self.blocks.count(form.m, places), self.blocks.count(form.n, places), [], [(self.c_tile, slot, "full")], lambda _: [init])
         return True

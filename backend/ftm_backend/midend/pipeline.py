@@ -55,18 +55,16 @@ TILES = Form(print_tiles, lambda content, machine: read_tiles(content), ".tiles"
 
 PASSES: tuple[Pass, ...] = (
     Pass("pad-by-dma", pad_by_dma, FUNCTION, "leave the zeros around what products read to DMA, where it works beside the core"),
-    Pass("join-phases", join_phases, FUNCTION,
-         "products whose results a copy interleaves become one, interleaved on chip, where that pays"),
+    Pass(
+        "join-phases", join_phases, FUNCTION, "products whose results a copy interleaves become one, interleaved on chip, where that pays"
+    ),
     Pass("set-apart", set_apart, FUNCTION, "write elements with gaps of one number together with these, where DMA works beside the core"),
-    Pass("own-buffers", own_buffers, FUNCTION,
-         "give what is written in place memory that nobody else needs; drop what no result needs"),
+    Pass("own-buffers", own_buffers, FUNCTION, "give what is written in place memory that nobody else needs; drop what no result needs"),
     Pass("turn-factors", turn_factors, FUNCTION, "copy factors of products whose short dimensions lie innermost, where that pays"),
     Pass("group-kernels", group_kernels, GROUPED, "put operations that share a loop nest into one kernel"),
-    Pass("join-attention", join_attention, GROUPED,
-         "put attention, or its gradients, into one kernel: scores stay on chip"),
+    Pass("join-attention", join_attention, GROUPED, "put attention, or its gradients, into one kernel: scores stay on chip"),
     Pass("turn-copies", turn_copies, GROUPED, "copies of columns to rows are turned on chip, where DMA works beside the core"),
-    Pass("order-kernels", order_kernels, GROUPED,
-         "find the kernels that can fault; let kernels that write over inputs wait for them"),
+    Pass("order-kernels", order_kernels, GROUPED, "find the kernels that can fault; let kernels that write over inputs wait for them"),
     Pass("plan-buffers", plan_buffers, PROGRAM, "give each value between kernels its DDR buffer; place barriers"),
     Pass("share-kernels", share_kernels, SHARED, "turn kernels into functions of buffers and scalars; equal ones are one function"),
     Pass("lower-kernels", lower_kernels, TILES, "turn each function into one of tiles, DMA and maps", alias="ftm"),

@@ -143,14 +143,23 @@ class _Planner:
         last_fault = max((number for number, step in enumerate(self._steps) if step.kernel.faults), default=-1)
         inputs = {i[0]: i[1] for i in self._program.inputs}  # dtype tokens tell u8 from i8
         outputs = {o[0]: o for o in self._program.outputs}
-        made = {buffer: Made(step.kernel, position, step.inputs) for number, step in enumerate(self._steps)
-                for position, buffer in enumerate(step.outputs) if buffer.first == number and not buffer.repeated}
+        made = {
+            buffer: Made(step.kernel, position, step.inputs)
+            for number, step in enumerate(self._steps)
+            for position, buffer in enumerate(step.outputs)
+            if buffer.first == number and not buffer.repeated
+        }
         taken: set[Buffer] = set()
         late = [buffer for buffer in made if buffer.symbol in outputs and buffer.first > last_fault]
 
         def fits(out: Buffer, given: Buffer) -> bool:
-            return (given.symbol in inputs and given not in taken and given.last <= out.first
-                    and always_equal(given.count, out.count) and inputs[given.symbol] == outputs[out.symbol][1])
+            return (
+                given.symbol in inputs
+                and given not in taken
+                and given.last <= out.first
+                and always_equal(given.count, out.count)
+                and inputs[given.symbol] == outputs[out.symbol][1]
+            )
 
         for kernels in (1, _MOST_KERNELS):  # what one kernel updates goes first: it is sure to be replaced
             for buffer in late:
@@ -177,8 +186,15 @@ class _Planner:
             for buffer in born.get(number, ()):
                 heir = None
                 if buffer in step.outputs and not buffer.repeated:
-                    heir = next((b for b in dying if always_equal(b.count, buffer.count) and may_overwrite(
-                        step.kernel, step.outputs.index(buffer), [k for k, i in enumerate(step.inputs) if i is b])), None)
+                    heir = next(
+                        (
+                            b
+                            for b in dying
+                            if always_equal(b.count, buffer.count)
+                            and may_overwrite(step.kernel, step.outputs.index(buffer), [k for k, i in enumerate(step.inputs) if i is b])
+                        ),
+                        None,
+                    )
                 if heir is not None:
                     dying.remove(heir)
                     gone.remove(heir)

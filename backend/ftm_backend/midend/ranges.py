@@ -178,8 +178,10 @@ class Ranges:
         if not sides:
             return known
         both = sides[0].keys() & sides[1].keys()
-        return {key: (sides[0][key][0], (min(sides[0][key][1][0], sides[1][key][1][0]),
-                                         max(sides[0][key][1][1], sides[1][key][1][1]))) for key in both}
+        return {
+            key: (sides[0][key][0], (min(sides[0][key][1][0], sides[1][key][1][0]), max(sides[0][key][1][1], sides[1][key][1][1])))
+            for key in both
+        }
 
 
 def _number(node: Node) -> int:
@@ -212,8 +214,7 @@ def _within(made: Range, type_range: Range) -> Range:
 def _allowed(kind: int, other: Range) -> Range:
     """Values that can stand in the relation ``kind`` to some value of ``other``."""
     low, high = whole("i64")
-    return {0: other, 1: (low, high), 2: (low, other[1] - 1), 3: (low, other[1]), 4: (other[0] + 1, high),
-            5: (other[0], high)}[kind]
+    return {0: other, 1: (low, high), 2: (low, other[1] - 1), 3: (low, other[1]), 4: (other[0] + 1, high), 5: (other[0], high)}[kind]
 
 
 def _always(kind: int, a: Range, b: Range) -> bool:

@@ -73,9 +73,7 @@ def _cut_like(product: Statement, statement: Statement) -> list[Statement] | Non
     return None
 
 
-def _align(
-    chain: list[Statement], producer: Statement, written: Affine, statement: Statement, read: Affine
-) -> list[Statement] | None:
+def _align(chain: list[Statement], producer: Statement, written: Affine, statement: Statement, read: Affine) -> list[Statement] | None:
     target, source = digits(producer.loops, written), digits(statement.loops, read)
     if target is None or source is None:
         return None
@@ -99,7 +97,10 @@ def _align(
 
 
 def _over_extents(
-    chain: Sequence[Statement], statement: Statement, source: Sequence[int], pieces: Sequence[Sequence[int]],
+    chain: Sequence[Statement],
+    statement: Statement,
+    source: Sequence[int],
+    pieces: Sequence[Sequence[int]],
     extents: Sequence[int],
 ) -> list[Statement] | None:
     """The chain and ``statement`` over loops of ``extents``; None when its pieces cannot be joined to these."""
@@ -187,5 +188,4 @@ def _rewritten(statement: Statement, splits: Sequence[Sequence[int]], groups: Se
         init = Operand(r.init.value, over(r.init.index)) if isinstance(r.init, Operand) else r.init
         stores = [Store(s.target, over(s.index)) for s in r.stores]
         results.append(Result(r.value, over(r.index), (), made[id(r.yields)], r.combine, init, stores))
-    return Statement(statement.op, tuple(extents), reduced, list(operands.values()), results, statement.gathers,
-                     statement.attributes)
+    return Statement(statement.op, tuple(extents), reduced, list(operands.values()), results, statement.gathers, statement.attributes)

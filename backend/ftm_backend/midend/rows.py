@@ -119,8 +119,13 @@ class _Gather:
         statement = found.statement
         self.row_reads = tuple(n.payload for n in walk([found.identity]) if n.op == "in")
         run = Affine(0, self._run(statement.loops, found.columns))
-        accesses = [run, *(o.index for o in found.operands), *(o.index for o in self.row_reads), *found.positions,
-                    *(store.index for result in statement.results for store in result.stores)]
+        accesses = [
+            run,
+            *(o.index for o in found.operands),
+            *(o.index for o in self.row_reads),
+            *found.positions,
+            *(store.index for result in statement.results for store in result.stores),
+        ]
         accesses = list(dict.fromkeys(accesses))
         groups = {"outside": [], "rows": list(found.rows), "columns": list(found.columns)}
         extents, axes, over = merge_loops(statement.loops, groups, accesses)
@@ -156,9 +161,16 @@ class _Gather:
         tile = b.tile(found.table.dtype, rows.elements, columns.elements)
         computed = self._computed_numbers(rows)
         ids = b.tile(self.row_reads[0].value.dtype, rows.elements, 1) if computed is None else computed.tiles[id(found.identity)]
-        body = TileBody(blocks, self.rows, self.columns, (rows.elements, columns.elements), found.operands,
-                        [(r.yields, r.stores) for r in statement.results], self.access.__getitem__,
-                        {id(found.gather): tile})
+        body = TileBody(
+            blocks,
+            self.rows,
+            self.columns,
+            (rows.elements, columns.elements),
+            found.operands,
+            [(r.yields, r.stores) for r in statement.results],
+            self.access.__getitem__,
+            {id(found.gather): tile},
+        )
         entries = prod(blocks.extents[axis] for axis in self.outside)
         with b.for_(*core_share(b, self.kernel, entries * rows.blocks)) as number:
             places = blocks.steps(self.outside, b.div(number, rows.blocks))
@@ -171,13 +183,13 @@ class _Gather:
             with b.for_(0, columns.blocks) as block:
                 inside = places | blocks.place(self.columns, columns, block)
                 offset = b.add(found.base, blocks.address(self.run, inside))
-                b.load_rows(blocks.buffer(found.table), offset, ids, 0, tile, 0, found.row_stride,
-                            blocks.count(self.columns, inside))
+                b.load_rows(blocks.buffer(found.table), offset, ids, 0, tile, 0, found.row_stride, blocks.count(self.columns, inside))
                 body.build(inside)
 
     def _computed_numbers(self, rows: Cut) -> TileBody | None:
         """The body that computes row numbers; None when they are read as they are."""
         if self.found.identity.op == "in":
             return None
-        return TileBody(self.blocks, self.rows, (), (rows.elements, 1), self.row_reads, [(self.found.identity, ())],
-                        self.access.__getitem__, {})
+        return TileBody(
+            self.blocks, self.rows, (), (rows.elements, 1), self.row_reads, [(self.found.identity, ())], self.access.__getitem__, {}
+        )

@@ -94,8 +94,15 @@ class _Scan:
         y = self.b.tile(self.dtype, rows, columns) if self.kernel.machine.dma_overlaps else x
         return x, self.b.tile(self.carried, *carry), y
 
-    def _run(self, tiles: tuple[Any, Any, Any], places: Places, carried: tuple[Any, Any], steps: Any,
-             rows: tuple[int, ...], columns: tuple[int, ...]) -> None:
+    def _run(
+        self,
+        tiles: tuple[Any, Any, Any],
+        places: Places,
+        carried: tuple[Any, Any],
+        steps: Any,
+        rows: tuple[int, ...],
+        columns: tuple[int, ...],
+    ) -> None:
         """One carry from the start of the scan to its end, ``steps`` at a time."""
         b, blocks = self.b, self.blocks
         x, carry, y = tiles

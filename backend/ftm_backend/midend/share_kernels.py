@@ -63,10 +63,12 @@ def share_kernels(program: Program, machine: MachineParameters) -> Program:
         function = functions.get(key)
         if function is None:
             scalars = [(f"a{number}", types[symbol]) for symbol, number in arguments.scalars.items()]
-            function = functions[key] = Function(f"kernel_{len(functions)}", key, kernel, arguments,
-                                                 _parameters(kernel, arguments, pairs), scalars)
-        program.calls.append(Call(function, [memory.place(symbol, at) for symbol, (_, at) in arguments.buffers.items()],
-                                  list(arguments.scalars)))
+            function = functions[key] = Function(
+                f"kernel_{len(functions)}", key, kernel, arguments, _parameters(kernel, arguments, pairs), scalars
+            )
+        program.calls.append(
+            Call(function, [memory.place(symbol, at) for symbol, (_, at) in arguments.buffers.items()], list(arguments.scalars))
+        )
     program.functions = list(functions.values())
     return program
 
@@ -75,8 +77,10 @@ def _parameters(kernel: Kernel, arguments: Arguments, pairs: list[tuple[int, int
     written = {v.symbol for v in (*kernel.outputs, *kernel.workspaces)}
     types = {v.symbol: v.dtype for v in (*kernel.inputs, *kernel.outputs, *kernel.workspaces)}
     alias = {later: f"x{earlier}" for earlier, later in pairs}
-    return [Parameter(f"x{number}", types[symbol], symbol in written, alias.get(number, ""))
-            for symbol, (number, _) in arguments.buffers.items()]
+    return [
+        Parameter(f"x{number}", types[symbol], symbol in written, alias.get(number, ""))
+        for symbol, (number, _) in arguments.buffers.items()
+    ]
 
 
 class _Memory:

@@ -39,8 +39,11 @@ def arguments_of(kernel: Kernel) -> Arguments:
     bodies = tuple(nodes_of(statement.results) for statement in kernel.statements)
     starts = [r.init for s in kernel.statements for r in s.results if isinstance(r.init, Node)]
     scalars = dict.fromkeys(n.payload for body in (*bodies, walk(starts)) for n in body if n.op == "scalar")
-    return Arguments({symbol: (number, lowest.get(symbol, 0)) for number, symbol in enumerate(symbols)},
-                     {symbol: number for number, symbol in enumerate(scalars)}, bodies)
+    return Arguments(
+        {symbol: (number, lowest.get(symbol, 0)) for number, symbol in enumerate(symbols)},
+        {symbol: number for number, symbol in enumerate(scalars)},
+        bodies,
+    )
 
 
 def _lowest(kernel: Kernel) -> dict[str, int]:
@@ -114,8 +117,15 @@ class _Writer:
 
     def statement(self, statement: Statement, body: list[Node]) -> None:
         words = self.words
-        words += (statement.op, statement.loops, statement.reduced, len(statement.operands), len(statement.gathers),
-                  len(statement.tensors), len(statement.results))
+        words += (
+            statement.op,
+            statement.loops,
+            statement.reduced,
+            len(statement.operands),
+            len(statement.gathers),
+            len(statement.tensors),
+            len(statement.results),
+        )
         if statement.attributes:
             words.append(repr(sorted(statement.attributes.items())))
         for operand in statement.operands:

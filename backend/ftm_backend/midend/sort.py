@@ -120,8 +120,16 @@ class _Sort:
             self._meet()
             last = number == stages.passes - 1
             target = self.result if last else turns[1 - place]
-            merge_runs(self.b, self.kernel, stages.chunk << number, (self.rows, length, self.kept if last else length),
-                       turns[place], target, ends, stages.chunk)
+            merge_runs(
+                self.b,
+                self.kernel,
+                stages.chunk << number,
+                (self.rows, length, self.kept if last else length),
+                turns[place],
+                target,
+                ends,
+                stages.chunk,
+            )
             place = 1 - place
 
     def _meet(self) -> None:

@@ -19,8 +19,9 @@ _BLOCKS_OF_CHUNK = 4
 """Blocks that make a chunk: three tiles of a block must fit where one of a chunk does."""
 
 
-def merge_runs(b: TileBuilder, kernel: Kernel, run: int, shape: tuple[int, int, int], source: Any, target: Any,
-               ends: Any, chunk: int) -> None:
+def merge_runs(
+    b: TileBuilder, kernel: Kernel, run: int, shape: tuple[int, int, int], source: Any, target: Any, ends: Any, chunk: int
+) -> None:
     """Merges runs of ``run`` elements, of which a row's last ones may be shorter, into ``target``.
 
     Args:

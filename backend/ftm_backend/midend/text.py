@@ -93,8 +93,7 @@ class _Printer(FunctionPrinter):
                     self.value(operand.value)
         first = [s for s in kernel.statements if self._holders[s][0] == members]  # what several kernels compute, the first one stores
         known = {r.value: self._names[r.value] for s in kernel.statements if s not in first for r in s.results}
-        yielded = [r.value for s in first for r in s.results
-                   if any(self._outside(user, r.value) for user in self._users.get(r.value, ()))]
+        yielded = [r.value for s in first for r in s.results if any(self._outside(user, r.value) for user in self._users.get(r.value, ()))]
         lines, self.lines = self.lines, []
         self.indent += "  "
         shared = dict(self._once), dict(self._uniform)

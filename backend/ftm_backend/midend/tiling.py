@@ -184,8 +184,7 @@ def _moving(machine: MachineParameters, elements: float, run: Any, inner: Any, i
 def _operand(machine: MachineParameters, x: Operand, elements: float, first: Any, second: Any, cores: int) -> tuple[Any, Any]:
     """Cycles to load all of an operand once as tiles of ``first`` x ``second`` elements, and of the transpose."""
     item = ELEMENT_BYTES[x.dtype]
-    return (_moving(machine, elements, x.runs[1], second, item, cores),
-            _moving(machine, elements, x.runs[0], first, item, cores))
+    return (_moving(machine, elements, x.runs[1], second, item, cores), _moving(machine, elements, x.runs[0], first, item, cores))
 
 
 def pitch(columns: Any, dtype: str) -> Any:
@@ -240,7 +239,8 @@ class _Grid:
         sized = problem.sized or (len(problem.m), len(problem.n), len(problem.k))
         m_most, n_most, k_most = (
             axis([c.blocks * (2 if c.blocks > 1 and c.dim >= first else 1) for c in cs], i)
-            for i, (cs, first) in enumerate(zip(self.cuts, sized, strict=True)))
+            for i, (cs, first) in enumerate(zip(self.cuts, sized, strict=True))
+        )
         # Of a product of counts no more than twice what there is at hand either.
         self.a_held = np.minimum(m_most * k_most, 2 * self.m_blocks * self.k_blocks)
         self.b_held = np.minimum(n_most * k_most, 2 * self.n_blocks * self.k_blocks)
@@ -317,9 +317,17 @@ class _Grid:
                 return np.broadcast_to(values, total.shape)[at]
 
             return Plan(
-                *(cs[i] for cs, i in zip(self.cuts, at, strict=True)), m_outer=m_outer, outer_resident=bool(pick(outer_held)),
-                inner_resident=bool(pick(inner_held)), trans_a=bool(pick(trans_a)), trans_b=bool(pick(trans_b)), depth=depth,
-                split=split, cycles=float(total[at]), compute_cycles=float(pick(matrix)), dma_cycles=float(pick(dma)),
+                *(cs[i] for cs, i in zip(self.cuts, at, strict=True)),
+                m_outer=m_outer,
+                outer_resident=bool(pick(outer_held)),
+                inner_resident=bool(pick(inner_held)),
+                trans_a=bool(pick(trans_a)),
+                trans_b=bool(pick(trans_b)),
+                depth=depth,
+                split=split,
+                cycles=float(total[at]),
+                compute_cycles=float(pick(matrix)),
+                dma_cycles=float(pick(dma)),
             )
 
         return float(total[at]), make

@@ -1,9 +1,9 @@
 """Runs packaged models with numpy alone: no torch and no MLIR in the process.
 
-    from ftm_backend import runtime
+from ftm_backend import runtime
 
-    model = runtime.load("model.ftm")
-    y = model(x)                    # numpy arrays
+model = runtime.load("model.ftm")
+y = model(x)                    # numpy arrays
 """
 
 from __future__ import annotations

@@ -42,8 +42,9 @@ def write(path: str | Path, sections: Mapping[str, bytes | np.ndarray]) -> None:
     names = [name.encode("ascii") for name in sections]
     if any(len(name) > 48 for name in names):
         raise PackageError("a section's name has at most 48 characters")
-    contents = [np.ascontiguousarray(c).reshape(-1).view(np.uint8).data if isinstance(c, np.ndarray) else memoryview(c)
-                for c in sections.values()]
+    contents = [
+        np.ascontiguousarray(c).reshape(-1).view(np.uint8).data if isinstance(c, np.ndarray) else memoryview(c) for c in sections.values()
+    ]
     offset = _aligned(_HEAD.size + _ENTRY.size * len(names))
     table, starts = [], []
     for name, content in zip(names, contents, strict=True):

@@ -90,8 +90,17 @@ class Manifest:
                 raise ValueError("the format is another one")
             inputs = tuple(Tensor(str(t["name"]), _token(t["dtype"]), _sizes(t["shape"])) for t in raw.pop("inputs"))
             outputs = tuple(
-                Output(str(o["name"]), _source(o["source"]), _count(o["index"]), _token(o["dtype"]), _sizes(o["sizes"]),
-                       _sizes(o["strides"]), _count(o["offset"])) for o in raw.pop("outputs"))
+                Output(
+                    str(o["name"]),
+                    _source(o["source"]),
+                    _count(o["index"]),
+                    _token(o["dtype"]),
+                    _sizes(o["sizes"]),
+                    _sizes(o["strides"]),
+                    _count(o["offset"]),
+                )
+                for o in raw.pop("outputs")
+            )
             draws = tuple((str(kind), _count(number)) for kind, number in raw.pop("draws"))
             return cls(str(raw["machine"]), inputs, outputs, tuple(map(str, raw["weights"])), draws, _count(raw["draws_made"]))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -122,11 +131,20 @@ def _source(value: Any) -> str:
     return str(value)
 
 
-def save(path: str | Path, manifest: Manifest, image: bytes, asm: str, weights: Sequence[np.ndarray],
-         parameters: Sequence[tuple[int, int]], results: Sequence[int]) -> None:
+def save(
+    path: str | Path,
+    manifest: Manifest,
+    image: bytes,
+    asm: str,
+    weights: Sequence[np.ndarray],
+    parameters: Sequence[tuple[int, int]],
+    results: Sequence[int],
+) -> None:
     """Writes a package; arguments as in the sections above.  OSError where it cannot be written."""
     sections: dict[str, bytes | np.ndarray] = {
-        "manifest": manifest.to_json(), "image": image, "asm": asm.encode(),
+        "manifest": manifest.to_json(),
+        "image": image,
+        "asm": asm.encode(),
         "parameters": b"".join(struct.pack("<qq", *pair) for pair in parameters),
         "results": b"".join(struct.pack("<q", number) for number in results),
         **{f"weight.{k}": weight for k, weight in enumerate(weights)},
@@ -216,10 +234,12 @@ class Model:
 
     def _bound(self, arrays: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         names = [tensor.name for tensor in self.inputs]
-        rest = names[len(arrays):]
+        rest = names[len(arrays) :]
         if len(arrays) > len(names) or set(named) != set(rest):
-            raise PackageError(f"{self._where} takes {', '.join(f'{t.name}: {t.dtype}{list(t.shape)}' for t in self.inputs)};"
-                               f" {len(arrays)} arrays and the names {sorted(named)} were given")
+            raise PackageError(
+                f"{self._where} takes {', '.join(f'{t.name}: {t.dtype}{list(t.shape)}' for t in self.inputs)};"
+                f" {len(arrays)} arrays and the names {sorted(named)} were given"
+            )
         return [*arrays, *(named[name] for name in rest)]
 
     @staticmethod
@@ -228,8 +248,10 @@ class Model:
         array = np.asarray(array)
         wanted = np.dtype(DTYPES[tensor.dtype].numpy)
         if array.dtype != wanted or array.shape != tensor.shape:
-            raise PackageError(f"input {tensor.name} is {wanted} of shape {list(tensor.shape)}, found {array.dtype} of shape"
-                               f" {list(array.shape)}: programs have static shapes, package the model for this one")
+            raise PackageError(
+                f"input {tensor.name} is {wanted} of shape {list(tensor.shape)}, found {array.dtype} of shape"
+                f" {list(array.shape)}: programs have static shapes, package the model for this one"
+            )
         return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
     def _output(self, output: Output, results: list[np.ndarray], given: list[np.ndarray]) -> np.ndarray:
@@ -257,8 +279,11 @@ class Model:
             if target != KEEPS and self._size(target) != _nbytes(tensor):
                 self._damaged(f"output {tensor.name} of its program has another size than what it replaces")
         for output in self.outputs:
-            sizes = [_nbytes(t) for t in program.outputs] if output.source == "result" else (
-                [t.nbytes for t in self.inputs] if output.source == "input" else [w.nbytes for w in self._weights])
+            sizes = (
+                [_nbytes(t) for t in program.outputs]
+                if output.source == "result"
+                else ([t.nbytes for t in self.inputs] if output.source == "input" else [w.nbytes for w in self._weights])
+            )
             step = np.dtype(DTYPES[output.dtype].numpy).itemsize
             if output.index >= len(sizes) or len(output.sizes) != len(output.strides) or sizes[output.index] % step:
                 self._damaged(f"output {output.name} is of nothing that it has")

@@ -8,7 +8,16 @@ from ftm_backend.sizes.expressions import SizeError
 from ftm_backend.sizes.size import Size
 
 __all__ = [
-    "always_equal", "as_integer", "at_hand", "ceildiv", "divides", "is_integer", "narrow", "never_less", "never_negative", "upper_bound",
+    "always_equal",
+    "as_integer",
+    "at_hand",
+    "ceildiv",
+    "divides",
+    "is_integer",
+    "narrow",
+    "never_less",
+    "never_negative",
+    "upper_bound",
 ]
 
 

@@ -19,7 +19,11 @@ class SizeError(ValueError):
 
 
 OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv, ast.Mod: operator.mod,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
 }
 
 # An image of a few hundred kernels has a thousand texts: they are checked and compiled by their characters and never become trees.

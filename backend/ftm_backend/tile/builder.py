@@ -59,8 +59,7 @@ class TileBuilder:
     buffers: the parameter that stands for a symbol, and the element that it starts at.  scalars: the same of runtime scalars.
     """
 
-    def __init__(self, name: str, buffers: Mapping[str, tuple[str, int]] | None = None,
-                 scalars: Mapping[str, str] | None = None) -> None:
+    def __init__(self, name: str, buffers: Mapping[str, tuple[str, int]] | None = None, scalars: Mapping[str, str] | None = None) -> None:
         self.kernel = Kernel(name, Indices(), [], [])
         self._buffers, self._scalars = buffers, scalars or {}
         self._indices = self.kernel.indices
@@ -214,8 +213,17 @@ class TileBuilder:
 
     # --- data movement ----------------------------------------------------------------------------------
 
-    def load(self, buffer: Buffer, offset: Index, tile: Tile, slot: Index, extents: Sequence[Index],
-             strides: Sequence[int], row_dims: int, border: Sequence[Bordered] = ()) -> None:
+    def load(
+        self,
+        buffer: Buffer,
+        offset: Index,
+        tile: Tile,
+        slot: Index,
+        extents: Sequence[Index],
+        strides: Sequence[int],
+        row_dims: int,
+        border: Sequence[Bordered] = (),
+    ) -> None:
         """DMA of a strided block into ``tile[slot]``.
 
         offset, strides: in elements of the buffer.  The first ``row_dims`` extents make the tile's rows, the
@@ -226,50 +234,87 @@ class TileBuilder:
         dims, transfer = self._dims(buffer, offset, extents, strides, row_dims)
         if border:
             steps = [prod(side.whole for side in border[k + 1 :]) for k in range(len(border))]
-            sides = " | ".join((" ".join(f"{side.inside}@{side.before}" for side in border),
-                                " ".join(f"{side.whole}@{step}" for side, step in zip(border, steps, strict=True))))
+            sides = " | ".join(
+                (
+                    " ".join(f"{side.inside}@{side.before}" for side in border),
+                    " ".join(f"{side.whole}@{step}" for side, step in zip(border, steps, strict=True)),
+                )
+            )
             parts = ["DLB ", *self._address(buffer, offset), ", ", *dims, f", {sides}, ", target]
             self._block.append(Instruction("load", parts, writes=[target], transfer=self._anywhere(buffer)))
             return
         parts = ["DLD ", *self._address(buffer, offset), ", ", *dims, ", ", target]
         self._block.append(Instruction("load", parts, writes=[target], transfer=transfer))
 
-    def store(self, tile: Tile, slot: Index, buffer: Buffer, offset: Index, extents: Sequence[Index],
-              strides: Sequence[int], row_dims: int) -> None:
+    def store(
+        self, tile: Tile, slot: Index, buffer: Buffer, offset: Index, extents: Sequence[Index], strides: Sequence[int], row_dims: int
+    ) -> None:
         """DMA of ``tile[slot]`` into a strided block."""
         source = self._slot(tile, slot)
         dims, transfer = self._dims(buffer, offset, extents, strides, row_dims)
         parts = ["DST ", source, ", ", *self._address(buffer, offset), ", ", *dims]
         self._block.append(Instruction("store", parts, reads=[source], transfer=transfer))
 
-    def load_rows(self, buffer: Buffer, offset: Index, indices: Tile, indices_slot: Index, tile: Tile, slot: Index,
-                  row_stride: int, columns: Index) -> None:
+    def load_rows(
+        self, buffer: Buffer, offset: Index, indices: Tile, indices_slot: Index, tile: Tile, slot: Index, row_stride: int, columns: Index
+    ) -> None:
         """DMA gather: row i is the ``columns`` elements at ``offset + indices[i] * row_stride``."""
         index, target = self._slot(indices, indices_slot), self._slot(tile, slot)
-        parts = ["DGA ", *self._address(buffer, offset), ", ", index, f", {row_stride} | ", Use(self.expr(columns)),
-                 "@1, ", target]
+        parts = ["DGA ", *self._address(buffer, offset), ", ", index, f", {row_stride} | ", Use(self.expr(columns)), "@1, ", target]
         self._block.append(Instruction("gather", parts, reads=[index], writes=[target], transfer=self._anywhere(buffer)))
 
-    def store_rows(self, tile: Tile, slot: Index, indices: Tile, indices_slot: Index, buffer: Buffer, offset: Index,
-                   row_stride: int, columns: Index, reduce: str = "set") -> None:
+    def store_rows(
+        self,
+        tile: Tile,
+        slot: Index,
+        indices: Tile,
+        indices_slot: Index,
+        buffer: Buffer,
+        offset: Index,
+        row_stride: int,
+        columns: Index,
+        reduce: str = "set",
+    ) -> None:
         """DMA scatter of ``columns`` elements of each row, in row order; ``reduce``: set, add, mul, min or max."""
         index, source = self._slot(indices, indices_slot), self._slot(tile, slot)
         name = "DSC" + ("" if reduce == "set" else f".{reduce.upper()}")
-        parts = [f"{name} ", source, ", ", index, ", ", *self._address(buffer, offset), f", {row_stride} | ",
-                 Use(self.expr(columns)), "@1"]
+        parts = [f"{name} ", source, ", ", index, ", ", *self._address(buffer, offset), f", {row_stride} | ", Use(self.expr(columns)), "@1"]
         self._block.append(Instruction("scatter", parts, reads=[source, index], transfer=self._anywhere(buffer)))
 
     # --- computing --------------------------------------------------------------------------------------
 
-    def mm(self, a: Tile, a_slot: Index, b: Tile, b_slot: Index, c: Tile, c_slot: Index, *, acc: bool = False,
-           trans_a: bool = False, trans_b: bool = False) -> None:
+    def mm(
+        self,
+        a: Tile,
+        a_slot: Index,
+        b: Tile,
+        b_slot: Index,
+        c: Tile,
+        c_slot: Index,
+        *,
+        acc: bool = False,
+        trans_a: bool = False,
+        trans_b: bool = False,
+    ) -> None:
         """``c (+)= a . b`` on the current extents of the tiles; ``acc`` accumulates."""
         x, y, z = self._slot(a, a_slot), self._slot(b, b_slot), self._slot(c, c_slot)
         name = "MM" + ".TA" * trans_a + ".TB" * trans_b + ".ACC" * acc
         self._compute([f"{name} ", x, ", ", y, ", ", z], [x, y, z] if acc else [x, y], [z])
 
-    def windows(self, a: Tile, a_slot: Index, extents: Sequence[Index], strides: Sequence[Index], row_dims: int, b: Tile,
-                b_slot: Index, c: Tile, c_slot: Index, *, acc: bool = False) -> None:
+    def windows(
+        self,
+        a: Tile,
+        a_slot: Index,
+        extents: Sequence[Index],
+        strides: Sequence[Index],
+        row_dims: int,
+        b: Tile,
+        b_slot: Index,
+        c: Tile,
+        c_slot: Index,
+        *,
+        acc: bool = False,
+    ) -> None:
         """``c (+)= a' . b``, where a' is read in place: its first ``row_dims`` dimensions make its rows, the others its columns.
 
         strides: in elements of the slot's memory, whose rows are ``a.columns`` apart.
@@ -293,8 +338,9 @@ class TileBuilder:
         source, target = self._slot(x, x_slot), self._slot(y, y_slot)
         self._compute(["TRANS.ZIP " if zipped else "TRANS ", source, ", ", target], [source], [target])
 
-    def scan(self, kind: str, x: Tile, x_slot: Index, carry: Tile, carry_slot: Index, y: Tile, y_slot: Index,
-             *, down: bool = False) -> None:
+    def scan(
+        self, kind: str, x: Tile, x_slot: Index, carry: Tile, carry_slot: Index, y: Tile, y_slot: Index, *, down: bool = False
+    ) -> None:
         """Running combination of the rows (``down``: columns) of ``x`` into ``y``, which may be ``x``, from ``carry`` on.
 
         ``carry`` is a tile of f64 for floats and of i64 for others; it is left with the totals.
@@ -313,8 +359,9 @@ class TileBuilder:
         first, second, target = self._slot(a, a_slot), self._slot(b, b_slot), self._slot(y, y_slot)
         self._compute(["MERGE ", first, ", ", second, ", ", target], [first, second], [target])
 
-    def map(self, rows: Index, columns: Index, ins: Sequence[Mapped], outs: Sequence[Mapped],
-            body: Callable[[Sequence[Node]], Sequence[Node]]) -> None:
+    def map(
+        self, rows: Index, columns: Index, ins: Sequence[Mapped], outs: Sequence[Mapped], body: Callable[[Sequence[Node]], Sequence[Node]]
+    ) -> None:
         """An elementwise body over ``rows`` x ``columns``.
 
         ins: tiles read, whole (``full``), one row repeated (``row``), one column repeated (``col``), or one element.  outs:
@@ -365,8 +412,9 @@ class TileBuilder:
     def _address(self, buffer: Buffer, offset: Index) -> Parts:
         return [f"{buffer.symbol}[", Use(self.expr(self.sub(offset, buffer.start)), address=True), "]"]
 
-    def _dims(self, buffer: Buffer, offset: Index, extents: Sequence[Index], strides: Sequence[int],
-              row_dims: int) -> tuple[Parts, Transfer]:
+    def _dims(
+        self, buffer: Buffer, offset: Index, extents: Sequence[Index], strides: Sequence[int], row_dims: int
+    ) -> tuple[Parts, Transfer]:
         if len(extents) != len(strides) or not 0 < row_dims < len(extents):
             raise ValueError(
                 f"a transfer needs one stride for each extent and at least one row and one column dimension: "

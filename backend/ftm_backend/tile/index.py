@@ -245,7 +245,11 @@ class Indices:
     def apply(self, operation: str, args: tuple[Expr, ...]) -> Expr:
         """The expression of an atom's operation on other arguments."""
         table: dict[str, Callable[..., Expr]] = {
-            "mul": self.mul, "div": self.div, "rem": self.rem, "min": self.min, "max": self.max,
+            "mul": self.mul,
+            "div": self.div,
+            "rem": self.rem,
+            "min": self.min,
+            "max": self.max,
             "select": self.select,
         }
         if operation in table:

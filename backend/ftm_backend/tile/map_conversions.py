@@ -32,7 +32,10 @@ def _types(node: Node) -> tuple[str, str]:
 def _scalar_converts_itself(operand: Operand, source: str, target: str) -> bool:
     """Whether a program scalar needs no instruction: as an operand of F32 it is rounded, of integers cut."""
     return operand.kind == "s" and (source, target) in (
-        ("F64", "F32"), ("I64", "F32"), ("I64", "F64"), ("I64", "I32"),
+        ("F64", "F32"),
+        ("I64", "F32"),
+        ("I64", "F64"),
+        ("I64", "I32"),
     )
 
 
@@ -91,7 +94,14 @@ def _bitcast(w: BodyWriter, node: Node) -> Operand:
 
 
 CONVERSIONS: dict[str, Callable[[BodyWriter, Node], Operand]] = {
-    "arith.extf": _convert, "arith.truncf": _convert, "arith.fptosi": _convert,
-    "arith.extsi": _signed_from_bool, "arith.sitofp": _signed_from_bool, "arith.extui": _extui,
-    "arith.trunci": _trunci, "arith.uitofp": _uitofp, "arith.fptoui": _fptoui, "arith.bitcast": _bitcast,
+    "arith.extf": _convert,
+    "arith.truncf": _convert,
+    "arith.fptosi": _convert,
+    "arith.extsi": _signed_from_bool,
+    "arith.sitofp": _signed_from_bool,
+    "arith.extui": _extui,
+    "arith.trunci": _trunci,
+    "arith.uitofp": _uitofp,
+    "arith.fptoui": _fptoui,
+    "arith.bitcast": _bitcast,
 }

@@ -25,14 +25,27 @@ Rule = Callable[[BodyWriter, Node], Operand]
 _NAMES = {element: row.name for row in STRIPS for element in row.elements}
 """Element operation -> the map operation that it is, by the instruction table; the others have rules below."""
 _BOOLEAN = {
-    "arith.addi": "VXOR", "arith.subi": "VXOR", "arith.muli": "VAND", "arith.maxsi": "VAND", "arith.minsi": "VOR",
-    "arith.maxui": "VOR", "arith.minui": "VAND",
+    "arith.addi": "VXOR",
+    "arith.subi": "VXOR",
+    "arith.muli": "VAND",
+    "arith.maxsi": "VAND",
+    "arith.minsi": "VOR",
+    "arith.maxui": "VOR",
+    "arith.minui": "VAND",
 }
 """Integer operations on i1, whose true is -1 when read as a signed number."""
 
 _CMPF = {  # predicate -> (operation, negate), or two operations combined
-    1: ("EQ", False), 2: ("GT", False), 3: ("GE", False), 4: ("LT", False), 5: ("LE", False),
-    9: ("LE", True), 10: ("LT", True), 11: ("GE", True), 12: ("GT", True), 13: ("NE", False),
+    1: ("EQ", False),
+    2: ("GT", False),
+    3: ("GE", False),
+    4: ("LT", False),
+    5: ("LE", False),
+    9: ("LE", True),
+    10: ("LT", True),
+    11: ("GE", True),
+    12: ("GT", True),
+    13: ("NE", False),
 }
 _CMPI = ("EQ", "NE", "LT", "LE", "GT", "GE", "LT", "LE", "GT", "GE")
 
@@ -250,11 +263,26 @@ def _philox(w: BodyWriter, node: Node) -> Operand:
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_NAMES, _named),
-    "arith.addf": _addf, "arith.subf": _subf, "arith.divf": _divf, "math.round": _round,
-    "math.fpowi": _fpowi, "math.isnan": _classify, "math.isinf": _classify, "math.isfinite": _classify,
-    "arith.cmpf": _cmpf, "arith.cmpi": _cmpi, "arith.maxui": _min_max_unsigned, "arith.minui": _min_max_unsigned,
-    "arith.floordivsi": _rounded_division, "arith.ceildivsi": _rounded_division,
-    "arith.divui": _divide_unsigned, "arith.remui": _divide_unsigned,
-    **CONVERSIONS, "constant": _constant,
-    "scalar": _scalar, "position": _position, "gather": _gather, "ftm.philox": _philox,
+    "arith.addf": _addf,
+    "arith.subf": _subf,
+    "arith.divf": _divf,
+    "math.round": _round,
+    "math.fpowi": _fpowi,
+    "math.isnan": _classify,
+    "math.isinf": _classify,
+    "math.isfinite": _classify,
+    "arith.cmpf": _cmpf,
+    "arith.cmpi": _cmpi,
+    "arith.maxui": _min_max_unsigned,
+    "arith.minui": _min_max_unsigned,
+    "arith.floordivsi": _rounded_division,
+    "arith.ceildivsi": _rounded_division,
+    "arith.divui": _divide_unsigned,
+    "arith.remui": _divide_unsigned,
+    **CONVERSIONS,
+    "constant": _constant,
+    "scalar": _scalar,
+    "position": _position,
+    "gather": _gather,
+    "ftm.philox": _philox,
 }

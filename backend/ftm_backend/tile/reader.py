@@ -259,12 +259,16 @@ class _Function:
         self._builder.store(*self._slot(operands[0]), *self._address(operands[1]), extents, strides, rows)
 
     def _gather(self, operands: list[str], suffixes: list[str]) -> None:
-        self._builder.load_rows(*self._address(operands[0]), *self._slot(operands[1]), *self._slot(operands[3]),
-                                *self._rows(operands[2]))
+        self._builder.load_rows(*self._address(operands[0]), *self._slot(operands[1]), *self._slot(operands[3]), *self._rows(operands[2]))
 
     def _scatter(self, operands: list[str], suffixes: list[str]) -> None:
-        self._builder.store_rows(*self._slot(operands[0]), *self._slot(operands[1]), *self._address(operands[2]),
-                                 *self._rows(operands[3]), suffixes[0].lower() if suffixes else "set")
+        self._builder.store_rows(
+            *self._slot(operands[0]),
+            *self._slot(operands[1]),
+            *self._address(operands[2]),
+            *self._rows(operands[3]),
+            suffixes[0].lower() if suffixes else "set",
+        )
 
     def _slots(self, operands: list[str]) -> list[Any]:
         return [part for text in operands for part in self._slot(text)]

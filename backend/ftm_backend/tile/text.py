@@ -42,8 +42,7 @@ def header(program: TileProgram, machine: str) -> list[str]:
     lines += [f"@in {symbol}, {dtype}, {shape_text(shape)}" for symbol, dtype, shape in program.inputs]
     lines += [f"@scalar {symbol}, {dtype}" for symbol, dtype in program.scalars]
     lines += [
-        f"@out {symbol}, {dtype}, {shape_text(shape)}" + (f", {alias}" if alias else "")
-        for symbol, dtype, shape, alias in program.outputs
+        f"@out {symbol}, {dtype}, {shape_text(shape)}" + (f", {alias}" if alias else "") for symbol, dtype, shape, alias in program.outputs
     ]
     lines += [f"@const {symbol}, {dtype}, {shape_text(shape)}, {data}" for symbol, dtype, shape, data in program.consts]
     lines += [f"@arena {symbol}, {offset}, {dtype}, {shape_text(shape)}" for symbol, offset, dtype, shape in program.arena]
@@ -75,8 +74,11 @@ def _block(block: Block, indent: str) -> list[str]:
         if isinstance(statement, Instruction):
             lines += _instruction(statement, indent)
         elif isinstance(statement, Loop):
-            lines += [f"{indent}for {statement.variable!r} = {statement.lower!r}, {statement.upper!r} {{",
-                      *_block(statement.body, indent + "  "), f"{indent}}}"]
+            lines += [
+                f"{indent}for {statement.variable!r} = {statement.lower!r}, {statement.upper!r} {{",
+                *_block(statement.body, indent + "  "),
+                f"{indent}}}",
+            ]
         else:
             lines += _branch(statement, indent)
     return lines
@@ -108,4 +110,3 @@ def _part(part: str | Use | Slot) -> str:
 def _index(expr: object) -> str:
     text = repr(expr)
     return text if text.lstrip("-").isdigit() else f"{{{text}}}"
-

@@ -15,7 +15,18 @@ from ftm_backend.instructions.types import SLOT_ALIGNMENT
 from ftm_backend.tile.index import Atom, Expr, Indices
 
 __all__ = [
-    "Block", "Branch", "Instruction", "Kernel", "Loop", "Parameter", "Parts", "Slot", "Tile", "Transfer", "Use", "instructions",
+    "Block",
+    "Branch",
+    "Instruction",
+    "Kernel",
+    "Loop",
+    "Parameter",
+    "Parts",
+    "Slot",
+    "Tile",
+    "Transfer",
+    "Use",
+    "instructions",
 ]
 
 

@@ -1,8 +1,8 @@
 """``ftm-conformance``: runs a machine through everything that a compatible one must do, and reports.
 
-    ftm-conformance /path/to/libmy_machine.so
-    ftm-conformance /path/to/libmy_machine.so --preset m7032 --json report.json --expected failures.json
-    ftm-conformance host                         # the emulator itself
+ftm-conformance /path/to/libmy_machine.so
+ftm-conformance /path/to/libmy_machine.so --preset m7032 --json report.json --expected failures.json
+ftm-conformance host                         # the emulator itself
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ so that the file stays true.  Exit status: 0 compatible, 1 not, 2 wrong usage.
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="ftm-conformance", description="Check a machine against instruction examples, ops and models.", epilog=_EPILOG,
+        prog="ftm-conformance",
+        description="Check a machine against instruction examples, ops and models.",
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("machine", help="a machine library (.so), or the name of a preset: then the emulator")

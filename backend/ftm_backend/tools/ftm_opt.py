@@ -28,29 +28,37 @@ examples:
 class _Append(argparse.Action):
     """Collects what is to be run in the order of the command line."""
 
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
-                 option_string: str | None = None) -> None:
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
         namespace.steps = [*(namespace.steps or []), (self.dest, values or self.const)]
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="ftm-opt", description="Runs passes on the text of any stage of the compiler and prints the result.",
-        epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="ftm-opt",
+        description="Runs passes on the text of any stage of the compiler and prints the result.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", nargs="?", default="-", help="input; - or nothing: standard input")
     parser.add_argument("-o", dest="output", default="-", metavar="FILE", help="output; - (default): standard output")
     parser.add_argument("--list-passes", action="store_true", help="print the passes in the order of the pipeline")
-    parser.add_argument("--verify", action="store_true",
-                        help="verify MLIR after each pass (this is the default; --no-verify turns it off)")
+    parser.add_argument("--verify", action="store_true", help="verify MLIR after each pass (this is the default; --no-verify turns it off)")
     parser.add_argument("--no-verify", action="store_true", help="do not verify")
     parser.add_argument("--machine", default="host", help="machine preset that passes read (default: host)")
     parser.add_argument("--cores", type=int, default=0, help="cores to plan for (default: the preset's)")
     passes = parser.add_argument_group("passes, run in the order of the command line")
-    passes.add_argument("--ftm-pipeline", dest="ftm", nargs=0, const="all", action=_Append,
-                        help="all passes of this compiler, from linalg on")
-    passes.add_argument("--pass-pipeline", dest="upstream", metavar="PIPELINE", action=_Append,
-                        help="upstream passes, e.g. 'builtin.module(canonicalize,cse)'")
+    passes.add_argument(
+        "--ftm-pipeline", dest="ftm", nargs=0, const="all", action=_Append, help="all passes of this compiler, from linalg on"
+    )
+    passes.add_argument(
+        "--pass-pipeline",
+        dest="upstream",
+        metavar="PIPELINE",
+        action=_Append,
+        help="upstream passes, e.g. 'builtin.module(canonicalize,cse)'",
+    )
     for step in _passes():
         passes.add_argument(f"--{step.name}", dest="ftm", nargs=0, const=step.name, action=_Append, help=step.doc)
     parser.set_defaults(steps=[])

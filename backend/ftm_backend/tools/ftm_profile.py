@@ -33,8 +33,11 @@ class UsageError(Exception):
 
 def _parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
-        prog="ftm-profile", description="Shows the modelled cost of a program on a machine.", epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
+        prog="ftm-profile",
+        description="Shows the modelled cost of a program on a machine.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     p.add_argument("program", type=Path, help="a .lan file, the text of any earlier stage, or a folder that holds one")
     p.add_argument("--machine", metavar="PRESET", help="preset (default: the program's own; host for earlier stages)")
     p.add_argument("--cores", type=int, default=0, help="number of cores (default: the preset's)")
@@ -124,8 +127,10 @@ def _file(path: Path) -> Path:
 
 def comparison(a: cycles.Profile, b: cycles.Profile) -> str:
     """Two profiles side by side, kernels matched by name."""
-    lines = [f"A: modelled on {a.machine}, {a.cores} cores; B: modelled on {b.machine}, {b.cores} cores",
-             f"{'kernel':24} {'ms A':>11} {'ms B':>11} {'B / A':>7} {'bytes A':>13} {'bytes B':>13} {'peak A':>7} {'peak B':>7}"]
+    lines = [
+        f"A: modelled on {a.machine}, {a.cores} cores; B: modelled on {b.machine}, {b.cores} cores",
+        f"{'kernel':24} {'ms A':>11} {'ms B':>11} {'B / A':>7} {'bytes A':>13} {'bytes B':>13} {'peak A':>7} {'peak B':>7}",
+    ]
     named = [{kernel.name: kernel for kernel in profile.kernels} for profile in (a, b)]
     for name in dict.fromkeys([*named[0], *named[1]]):
         pair = [kernels.get(name) for kernels in named]
@@ -137,8 +142,10 @@ def comparison(a: cycles.Profile, b: cycles.Profile) -> str:
 
 def _compared(name: str, times: Sequence[float | None], moved: Sequence[int | None], peak: Sequence[float | None]) -> str:
     ratio = f"{times[1] / times[0]:7.3f}" if times[0] and times[1] else f"{'-':>7}"
-    return (f"{name[:24]:24} {_or_dash(times[0], '11.4f')} {_or_dash(times[1], '11.4f')} {ratio} {_or_dash(moved[0], '13d')} "
-            f"{_or_dash(moved[1], '13d')} {_or_dash(peak[0], '7.1%')} {_or_dash(peak[1], '7.1%')}")
+    return (
+        f"{name[:24]:24} {_or_dash(times[0], '11.4f')} {_or_dash(times[1], '11.4f')} {ratio} {_or_dash(moved[0], '13d')} "
+        f"{_or_dash(moved[1], '13d')} {_or_dash(peak[0], '7.1%')} {_or_dash(peak[1], '7.1%')}"
+    )
 
 
 def _or_dash(value: float | None, form: str) -> str:
@@ -148,12 +155,21 @@ def _or_dash(value: float | None, form: str) -> str:
 def _json(profiles: Sequence[cycles.Profile]) -> str:
     listed = []
     for profile in profiles:
-        listed.append({
-            "modelled": True, "machine": profile.machine, "cores": profile.cores, "cycles": profile.cycles,
-            "seconds": profile.seconds, "dma_bytes": profile.dma_bytes, "least_bytes": profile.least_bytes,
-            "flops": profile.flops, "of_peak": profile.utilisation, "of_roofline": profile.roofline,
-            "kernels": [{**asdict(kernel), "bound": kernel.bound} for kernel in profile.kernels],
-        })
+        listed.append(
+            {
+                "modelled": True,
+                "machine": profile.machine,
+                "cores": profile.cores,
+                "cycles": profile.cycles,
+                "seconds": profile.seconds,
+                "dma_bytes": profile.dma_bytes,
+                "least_bytes": profile.least_bytes,
+                "flops": profile.flops,
+                "of_peak": profile.utilisation,
+                "of_roofline": profile.roofline,
+                "kernels": [{**asdict(kernel), "bound": kernel.bound} for kernel in profile.kernels],
+            }
+        )
     return json.dumps(listed[0] if len(listed) == 1 else listed, indent=1)
 
 

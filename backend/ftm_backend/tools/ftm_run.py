@@ -1,10 +1,10 @@
 """``ftm-run``: runs an assembly file on the machine, on arrays from files or on random ones.
 
-    ftm-run axpb.lan --in b0=x.npy --out results
-    ftm-run axpb.lan --random --seed 1 --checked
-    ftm-run dump/0003_step --checked            # a folder: program, inputs and expected outputs together
-    ftm-run axpb.lan --profile                  # modelled cycles of each kernel, without running
-    ftm-run model.ftm --in x0=x.npy             # a packaged model
+ftm-run axpb.lan --in b0=x.npy --out results
+ftm-run axpb.lan --random --seed 1 --checked
+ftm-run dump/0003_step --checked            # a folder: program, inputs and expected outputs together
+ftm-run axpb.lan --profile                  # modelled cycles of each kernel, without running
+ftm-run model.ftm --in x0=x.npy             # a packaged model
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class UsageError(Exception):
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     p = argparse.ArgumentParser(
-        prog="ftm-run", description="Run a matrix assembly program (.lan) on the machine.",
+        prog="ftm-run",
+        description="Run a matrix assembly program (.lan) on the machine.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="""\
 A folder in place of a file holds one .lan, and beside it NAME.npy for each input, scalars.json
@@ -44,8 +45,7 @@ A folder in place of a file holds one .lan, and beside it NAME.npy for each inpu
 bits in uint16.  Exit status: 0 done, 1 outputs differ or the program faulted, 2 wrong usage.""",
     )
     p.add_argument("program", type=Path, help="a .lan file, a folder with one (see below), or a packaged model (.ftm)")
-    p.add_argument("--in", dest="inputs", action="append", default=[], metavar="NAME=FILE.npy",
-                   help="array for an input; repeat for each")
+    p.add_argument("--in", dest="inputs", action="append", default=[], metavar="NAME=FILE.npy", help="array for an input; repeat for each")
     p.add_argument("--scalar", action="append", default=[], metavar="NAME=VALUE", help="value of a scalar argument")
     p.add_argument("--random", action="store_true", help="random values for inputs and scalars that are not given")
     p.add_argument("--seed", type=int, default=0, help="seed of --random (default 0)")
@@ -55,9 +55,11 @@ bits in uint16.  Exit status: 0 done, 1 outputs differ or the program faulted, 2
     p.add_argument("--atol", type=float, default=1e-6, help="absolute tolerance of comparisons (default 1e-6)")
     p.add_argument("--checked", action="store_true", help="find reads of unwritten data and slots in flight, too")
     p.add_argument("--cores", type=int, default=1, help="number of cores (default 1)")
-    p.add_argument("--profile", action="store_true",
-                   help="print modelled cycles, DMA bytes and utilisation of each kernel; runs the program only when "
-                        "inputs are given too")
+    p.add_argument(
+        "--profile",
+        action="store_true",
+        help="print modelled cycles, DMA bytes and utilisation of each kernel; runs the program only when inputs are given too",
+    )
     p.add_argument("--machine", metavar="PRESET", help="preset to model in --profile (default: the program's own)")
     return p
 
@@ -152,8 +154,9 @@ class Data:
             return _load(self.folder / f"{buffer.name}.npy", buffer)
         if self.generator is not None:
             return compare.random_array(self.generator, buffer)
-        raise UsageError(f"no array for input {buffer.name} ({buffer.dtype} {list(buffer.shape)}): give --in "
-                         f"{buffer.name}=FILE.npy, or --random")
+        raise UsageError(
+            f"no array for input {buffer.name} ({buffer.dtype} {list(buffer.shape)}): give --in {buffer.name}=FILE.npy, or --random"
+        )
 
     def scalars(self) -> list[float | int]:
         """One number for each scalar argument."""
@@ -211,9 +214,7 @@ def _load(path: Path, buffer: Buffer) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(buffer.shape)  # the former makes 0-dim arrays 1-dim
 
 
-def _execute(
-    image: bytes, inputs: list[np.ndarray], scalars: list[float | int], options: argparse.Namespace
-) -> list[np.ndarray] | None:
+def _execute(image: bytes, inputs: list[np.ndarray], scalars: list[float | int], options: argparse.Namespace) -> list[np.ndarray] | None:
     """The outputs, or None after printing the fault that stopped the program."""
     from ftm_backend.machine import Machine, MachineError
 

@@ -29,8 +29,10 @@ def _parser() -> argparse.ArgumentParser:
     width = max(map(len, names))
     listed = "\n".join(f"  {stage.name:{width}}  {stage.doc}" for stage in driver.STAGES)
     parser = argparse.ArgumentParser(
-        prog="ftm-translate", description="Takes a program from one stage of the compiler to a later one.",
-        epilog=_EPILOG.format(stages=listed), formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="ftm-translate",
+        description="Takes a program from one stage of the compiler to a later one.",
+        epilog=_EPILOG.format(stages=listed),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", nargs="?", default="-", help="input; - or nothing: standard input")
     parser.add_argument("--from", dest="source", choices=names[:-1], help="stage of the input (guessed from its text)")

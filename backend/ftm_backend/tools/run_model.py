@@ -57,7 +57,8 @@ def _array(tensor: Tensor, path: str | None, generator: np.random.Generator | No
             raise runtime.PackageError(f"{path} is no .npy array: {error}") from None
     if generator is None:
         raise runtime.PackageError(
-            f"no array for input {tensor.name} ({tensor.dtype} {list(tensor.shape)}): give --in {tensor.name}=FILE.npy, or --random")
+            f"no array for input {tensor.name} ({tensor.dtype} {list(tensor.shape)}): give --in {tensor.name}=FILE.npy, or --random"
+        )
     if dtype.kind == "f":
         return generator.standard_normal(tensor.shape).astype(dtype)
     return generator.integers(0, 2, tensor.shape).astype(dtype)

@@ -12,8 +12,18 @@ __all__ = ["chrome_trace", "svg"]
 LANES = ("core", "DMA")
 WIDTH, LANE_HEIGHT, LEFT, TOP = 1200, 34, 60, 56
 COLOURS = {
-    "MM": "#3b6ea8", "MMW": "#3b6ea8", "@map": "#5a9a5a", "TRANS": "#8a6fb0", "scalar": "#b9b9b9", "wait": "#f0e2d0",
-    "DLD": "#d08a3c", "DLB": "#d08a3c", "DST": "#b5533c", "DGA": "#c7a23c", "DSC": "#97423c", "DCP": "#6fa8a8",
+    "MM": "#3b6ea8",
+    "MMW": "#3b6ea8",
+    "@map": "#5a9a5a",
+    "TRANS": "#8a6fb0",
+    "scalar": "#b9b9b9",
+    "wait": "#f0e2d0",
+    "DLD": "#d08a3c",
+    "DLB": "#d08a3c",
+    "DST": "#b5533c",
+    "DGA": "#c7a23c",
+    "DSC": "#97423c",
+    "DCP": "#6fa8a8",
 }
 OTHER = "#777777"
 
@@ -30,7 +40,7 @@ def svg(profile: Profile, window: tuple[float, float] | None = None) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 20}" height="{height}" font-family="sans-serif" font-size="12">',
         f'<text x="{LEFT}" y="20" font-size="14">modelled on {escape(profile.machine)}, one of {profile.cores} cores, '
-        f'cycles {first:.0f} to {last:.0f} of {profile.cycles:.0f}</text>',
+        f"cycles {first:.0f} to {last:.0f} of {profile.cycles:.0f}</text>",
     ]
     for number, lane in enumerate(LANES):
         y = TOP + number * LANE_HEIGHT
@@ -53,8 +63,10 @@ def _box(span: Span, y: int, first: float, last: float, scale: float, profile: P
     start, end = max(span.start, first), min(span.end, last)
     name = profile.names[span.function] if 0 <= span.function < len(profile.names) else "?"
     title = f"{span.what} in {name}: cycles {span.start:.0f} to {span.end:.0f}"
-    return (f'<rect x="{LEFT + (start - first) * scale:.2f}" y="{y}" width="{max((end - start) * scale, 0.2):.2f}" '
-            f'height="{LANE_HEIGHT - 6}" fill="{_colour(span.what)}"><title>{escape(title)}</title></rect>')
+    return (
+        f'<rect x="{LEFT + (start - first) * scale:.2f}" y="{y}" width="{max((end - start) * scale, 0.2):.2f}" '
+        f'height="{LANE_HEIGHT - 6}" fill="{_colour(span.what)}"><title>{escape(title)}</title></rect>'
+    )
 
 
 def _colour(what: str) -> str:
@@ -66,13 +78,18 @@ def chrome_trace(profile: Profile) -> str:
     scale = 1e6 / profile.clock_hz
     events: list[dict[str, object]] = [
         {"ph": "M", "pid": 0, "name": "process_name", "args": {"name": f"modelled: {profile.machine}, {profile.cores} cores"}},
-        *({"ph": "M", "pid": 0, "tid": number, "name": "thread_name", "args": {"name": lane}}
-          for number, lane in enumerate(LANES)),
+        *({"ph": "M", "pid": 0, "tid": number, "name": "thread_name", "args": {"name": lane}} for number, lane in enumerate(LANES)),
     ]
     for span in profile.spans:
-        events.append({
-            "ph": "X", "pid": 0, "tid": LANES.index(span.lane), "name": span.what, "ts": span.start * scale,
-            "dur": (span.end - span.start) * scale,
-            "args": {"kernel": profile.names[span.function] if span.function >= 0 else "", "cycles": span.end - span.start},
-        })
+        events.append(
+            {
+                "ph": "X",
+                "pid": 0,
+                "tid": LANES.index(span.lane),
+                "name": span.what,
+                "ts": span.start * scale,
+                "dur": (span.end - span.start) * scale,
+                "args": {"kernel": profile.names[span.function] if span.function >= 0 else "", "cycles": span.end - span.start},
+            }
+        )
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"modelled": True}}) + "\n"

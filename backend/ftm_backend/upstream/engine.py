@@ -79,8 +79,7 @@ class Program:
         outputs = [np.zeros(shape, dtype=DTYPES[element].numpy) for shape, element in self.results[name]]
         inputs = [np.ascontiguousarray(a).copy().reshape(a.shape) for a in inputs]
         numbers = [
-            ctypes.c_double(v) if kind == "f64" else ctypes.c_int64(int(v))
-            for v, kind in zip(scalars, self.scalars[name], strict=True)
+            ctypes.c_double(v) if kind == "f64" else ctypes.c_int64(int(v)) for v, kind in zip(scalars, self.scalars[name], strict=True)
         ]
         arrays = [ctypes.pointer(_descriptor(a)) for a in (*inputs, *outputs)]
         values = [*arrays[: len(inputs)], *numbers, *arrays[len(inputs) :]]

@@ -198,8 +198,13 @@ def _scan(op: Any) -> Any:
         high, low = make("arith.maximumf", wide, a, value), make("arith.minimumf", wide, a, value)
         total = make("arith.addf", wide, high, make("math.log1p", wide, make("math.exp", wide, make("arith.subf", wide, low, high))))
         infinite = make("arith.constant", wide, value=ir.FloatAttr.get(wide, math.inf))
-        same = make("arith.cmpf", ir.IntegerType.get_signless(1), make("math.absf", wide, high), infinite,
-                    predicate=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1))
+        same = make(
+            "arith.cmpf",
+            ir.IntegerType.get_signless(1),
+            make("math.absf", wide, high),
+            infinite,
+            predicate=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1),
+        )
         return make("arith.select", wide, same, high, total)
 
     def body(number: Any, carried: Any) -> Any:
@@ -207,12 +212,20 @@ def _scan(op: Any) -> Any:
         value = convert(_extract(x, coordinates), wide, ("extf", "extui" if str(element) == "i1" else "extsi"))
         outer, along, inner = coordinates
         before = _extract(carried, [outer, index.op("maxsi", index.op("subi", along, index.const(1)), index.const(0)), inner])
-        first = make("arith.cmpi", ir.IntegerType.get_signless(1), along, index.const(0),
-                     predicate=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0))
+        first = make(
+            "arith.cmpi",
+            ir.IntegerType.get_signless(1),
+            along,
+            index.const(0),
+            predicate=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0),
+        )
         return _insert(make("arith.select", wide, first, value, combine(before, value)), carried, coordinates)
 
-    start = make("tensor.splat", ir.RankedTensorType.get(shape, wide), make(
-        "arith.constant", wide, value=ir.FloatAttr.get(wide, 0.0) if is_float else ir.IntegerAttr.get(wide, 0)))
+    start = make(
+        "tensor.splat",
+        ir.RankedTensorType.get(shape, wide),
+        make("arith.constant", wide, value=ir.FloatAttr.get(wide, 0.0) if is_float else ir.IntegerAttr.get(wide, 0)),
+    )
     total = _loop(math.prod(shape), start, body)
     if element == wide:
         return total
@@ -253,8 +266,16 @@ def _philox(op: Any) -> Any:
     return ir.Operation.create("func.call", [ir.IntegerType.get_signless(32)], list(op.operands), callee).results[0]
 
 
-_REPLACE = {"ftm.view": _view, "ftm.update": _update, "ftm.window": _window, "ftm.place": _place, "ftm.scatter": _scatter,
-            "ftm.scan": _scan, "ftm.sort": _sort, "ftm.philox": _philox}
+_REPLACE = {
+    "ftm.view": _view,
+    "ftm.update": _update,
+    "ftm.window": _window,
+    "ftm.place": _place,
+    "ftm.scatter": _scatter,
+    "ftm.scan": _scan,
+    "ftm.sort": _sort,
+    "ftm.philox": _philox,
+}
 
 _PHILOX_TEXT = f"""
 func.func private @{PHILOX}(%index: i64, %seed: i64, %offset: i64) -> i32 {{

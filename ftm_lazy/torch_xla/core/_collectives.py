@@ -83,9 +83,7 @@ def _reduced(reduce_type: str, tensors: Sequence[torch.Tensor], scale: float, gr
     return results
 
 
-def all_reduce(
-    reduce_type: str, inputs: Tensors, scale: float = 1.0, groups: Groups = None, pin_layout: bool = True
-) -> Tensors:
+def all_reduce(reduce_type: str, inputs: Tensors, scale: float = 1.0, groups: Groups = None, pin_layout: bool = True) -> Tensors:
     """Reduces over the processes.
 
     Args:
@@ -253,9 +251,7 @@ def _here() -> int:
     return _world.ordinal()
 
 
-def collective_broadcast(
-    tensors: list[torch.Tensor], root_ordinal: int = 0, groups: Groups = None, pin_layout: bool = True
-) -> None:
+def collective_broadcast(tensors: list[torch.Tensor], root_ordinal: int = 0, groups: Groups = None, pin_layout: bool = True) -> None:
     """Each tensor becomes that of process `root_ordinal`, in place."""
     group, ordinals = _world.group(groups)
     if len(ordinals) == 1 or root_ordinal not in ordinals:
@@ -357,6 +353,4 @@ def all_reduce_bucketized_gradients(
     gradients: list[torch.Tensor], scale: float, groups: Groups, pin_layout: bool, bucket_cap_mb: int = 0
 ) -> None:
     """Sums gradients over the processes in place, times `scale`, in buckets of `bucket_cap_mb` megabytes."""
-    CoalescingBuckets(
-        lambda some, _: all_reduce(REDUCE_SUM, some, scale, groups), list(gradients), None, bucket_cap_mb
-    )()
+    CoalescingBuckets(lambda some, _: all_reduce(REDUCE_SUM, some, scale, groups), list(gradients), None, bucket_cap_mb)()

@@ -25,9 +25,7 @@ class ToXlaTensorArena:
         select_fn: whether a tensor is to be replaced.
     """
 
-    def __init__(
-        self, convert_fn: Callable[[list[Any]], list[Any]], select_fn: Callable[[Any], bool]
-    ) -> None:
+    def __init__(self, convert_fn: Callable[[list[Any]], list[Any]], select_fn: Callable[[Any], bool]) -> None:
         self._convert_fn, self._select_fn = convert_fn, select_fn
 
     def transform(self, inputs: Any) -> Any:

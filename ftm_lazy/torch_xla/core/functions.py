@@ -16,9 +16,7 @@ class AllReduce(torch.autograd.Function):
     """`all_reduce` of `xla_model`; each process's gradient stays with it."""
 
     @staticmethod
-    def forward(
-        ctx: Any, input: torch.Tensor, reduce_type: str, scale: float, groups: list[list[int]] | None
-    ) -> torch.Tensor:
+    def forward(ctx: Any, input: torch.Tensor, reduce_type: str, scale: float, groups: list[list[int]] | None) -> torch.Tensor:
         """The reduction of `input`."""
         output = collectives.all_reduce(reduce_type, input, scale, groups)
         ctx.reduce_type, ctx.scale = reduce_type, scale
@@ -39,9 +37,7 @@ class AllReduce(torch.autograd.Function):
         return grad, None, None, None
 
 
-def all_reduce(
-    reduce_type: str, value: torch.Tensor, scale: float = 1.0, groups: list[list[int]] | None = None
-) -> torch.Tensor:
+def all_reduce(reduce_type: str, value: torch.Tensor, scale: float = 1.0, groups: list[list[int]] | None = None) -> torch.Tensor:
     """`all_reduce` of `xla_model`, for sums, products, least and greatest, with a gradient."""
     return AllReduce.apply(value, reduce_type, scale, groups)
 

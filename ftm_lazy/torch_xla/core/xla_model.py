@@ -250,9 +250,7 @@ def unlazy(tensors: list[torch.Tensor]) -> None:
     ftm.synchronize()
 
 
-def reduce_gradients(
-    optimizer: torch.optim.Optimizer, groups: list[list[int]] | None = None, pin_layout: bool = True
-) -> None:
+def reduce_gradients(optimizer: torch.optim.Optimizer, groups: list[list[int]] | None = None, pin_layout: bool = True) -> None:
     """The gradients of the optimizer's parameters become their means over the processes.
 
     ``ALLREDUCE_GRADIENTS_BUCKET_SIZE_MB`` limits how much travels at once.
@@ -374,9 +372,7 @@ def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> A
     return reduce_fn([torch.load(io.BytesIO(payload), weights_only=False) for payload in payloads])
 
 
-def do_on_ordinals(
-    target: Callable[..., Any], data: Any = (), ordinals: Collection[int] | int = (0,)
-) -> Any:
+def do_on_ordinals(target: Callable[..., Any], data: Any = (), ordinals: Collection[int] | int = (0,)) -> Any:
     """``target(*data)``, tensors on the CPU, in the processes `ordinals`; None in the others. Waits for all."""
     chosen = (ordinals,) if isinstance(ordinals, int) else ordinals
     result = target(*on_cpu(data)) if _world.ordinal() in chosen else None

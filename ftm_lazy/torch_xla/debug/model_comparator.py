@@ -1,6 +1,6 @@
 """torch_xla.debug.model_comparator: saves tensors of two runs of a model, and compares them.
 
-    python -m ftm_lazy.torch_xla -m torch_xla.debug.model_comparator FIRST SECOND
+python -m ftm_lazy.torch_xla -m torch_xla.debug.model_comparator FIRST SECOND
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ def save(name: str | None, tensor: torch.Tensor, step: int | None = None) -> tor
     return tensor
 
 
-def compare_tensors(
-    tensor1: torch.Tensor, tensor2: torch.Tensor, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25
-) -> str:
+def compare_tensors(tensor1: torch.Tensor, tensor2: torch.Tensor, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25) -> str:
     """The greatest `max_diffs` differences above the tolerances, a line each; empty if there are none."""
     if tensor1.shape != tensor2.shape:
         return f"Tensors have different shape: {list(tensor1.shape)} vs. {list(tensor2.shape)}\n"
@@ -72,9 +70,7 @@ def compare_tensors(
     return "".join(lines)
 
 
-def tensor_file_compare(
-    path1: str, path2: str, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25
-) -> str:
+def tensor_file_compare(path1: str, path2: str, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25) -> str:
     """`compare_tensors` of two files that `save` wrote."""
     report = compare_tensors(torch.load(path1), torch.load(path2), rtol, atol, max_diffs)
     if not report:

@@ -64,9 +64,7 @@ class Trace:
     def __enter__(self) -> None:
         self._range.__enter__()
 
-    def __exit__(
-        self, type: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, type: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
         self._range.__exit__(type, value, traceback)
 
 
@@ -77,9 +75,7 @@ class StepTrace(Trace):
         set_tracer_marked_step(True)
         super().__enter__()
 
-    def __exit__(
-        self, type: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, type: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
         _steps.sync()
         super().__exit__(type, value, traceback)
 

@@ -50,9 +50,7 @@ class DataParallel:
     Raises ValueError for more than one device.
     """
 
-    def __init__(
-        self, network: Any, device_ids: Iterable[torch.device | str] | None = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, network: Any, device_ids: Iterable[torch.device | str] | None = None, **kwargs: Any) -> None:
         module = network if isinstance(network, torch.nn.Module) else network()
         chosen = [torch.device(each) for each in (_devices.devices() if device_ids is None else device_ids)]
         if len(chosen) > 1:
@@ -73,9 +71,7 @@ class DataParallel:
         """The copies."""
         return self._models
 
-    def __call__(
-        self, loop_fn: Callable[..., Any], loader: Iterable[Any], batchdim: int = 0, **kwargs: Any
-    ) -> list[Any]:
+    def __call__(self, loop_fn: Callable[..., Any], loader: Iterable[Any], batchdim: int = 0, **kwargs: Any) -> list[Any]:
         """``[loop_fn(model, device_loader, device, context, **kwargs)]``: one epoch over `loader`."""
         if self._native:
             return [loop_fn(self._models[0], enumerate(loader), self._device, self._context, **kwargs)]

@@ -125,8 +125,7 @@ class ParallelLoader:
         self._failure: BaseException | None = None
         self._done = False
         self._queues = {
-            torch.device(device): PerDeviceQueue(torch.device(device), loader_prefetch_size, device_prefetch_size)
-            for device in devices
+            torch.device(device): PerDeviceQueue(torch.device(device), loader_prefetch_size, device_prefetch_size) for device in devices
         }
         self._transfer_threads = host_to_device_transfer_threads
         self._threads: list[threading.Thread] = []

@@ -1,7 +1,7 @@
 """torch_xla.distributed.xla_backend: makes ``xla`` a backend of torch.distributed, and ``xla://`` an init_method.
 
-    import torch_xla.distributed.xla_backend
-    dist.init_process_group("xla", init_method="xla://")
+import torch_xla.distributed.xla_backend
+dist.init_process_group("xla", init_method="xla://")
 """
 
 from __future__ import annotations

@@ -55,9 +55,7 @@ def spawn(
         fn(0, *args)
         return None
     if start_method == "fork" and registration.is_initialized():
-        raise RuntimeError(
-            "Runtime is already initialized. Do not use the XLA device before calling xmp.spawn with start_method='fork'."
-        )
+        raise RuntimeError("Runtime is already initialized. Do not use the XLA device before calling xmp.spawn with start_method='fork'.")
     # The store lives here, so that no port has to be guessed, and must outlive the processes.
     store = dist.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False, timeout=timedelta(minutes=30))
     context = torch.multiprocessing.start_processes(
@@ -83,9 +81,7 @@ def _run(ordinal: int, fn: Callable[..., Any], args: tuple[Any, ...], count: int
     fn(ordinal, *args)
 
 
-def launch(
-    fn: Callable[..., Any], args: tuple[Any, ...] = (), start_method: str = "spawn", debug_single_process: bool = False
-) -> None:
+def launch(fn: Callable[..., Any], args: tuple[Any, ...] = (), start_method: str = "spawn", debug_single_process: bool = False) -> None:
     """`torch_xla.launch`: ``fn(ordinal, *args)`` in all processes: those of `spawn`, or those that torchrun has started.
 
     Args:

@@ -128,9 +128,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
             gradient = self._flat(parameter.grad)
             if self.higher_cc_precision:
                 gradient = gradient.to(self.optimizer_dtype)
-            reduced: torch.Tensor = collectives.reduce_scatter(
-                collectives.REDUCE_SUM, gradient, 1.0 / count, 0, count, self._groups
-            )
+            reduced: torch.Tensor = collectives.reduce_scatter(collectives.REDUCE_SUM, gradient, 1.0 / count, 0, count, self._groups)
             part.grad = reduced.to(self.optimizer_dtype)
 
     def _clip(self) -> None:

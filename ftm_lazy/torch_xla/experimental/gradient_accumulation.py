@@ -52,9 +52,7 @@ def gradient_accumulation(
         if tensor.numel() == 0:
             raise ValueError(f"Element {index} of iterable_tensors is empty")
         if tensor.shape[0] != iterable_tensors[0].shape[0]:
-            raise ValueError(
-                f"Element {index} of iterable_tensors has {tensor.shape[0]} steps, not {iterable_tensors[0].shape[0]}"
-            )
+            raise ValueError(f"Element {index} of iterable_tensors has {tensor.shape[0]} steps, not {iterable_tensors[0].shape[0]}")
     steps, total, carried = iterable_tensors[0].shape[0], 0.0, carried_tensors
     pieces = _loops.Pieces()
     for parts in zip(*(_loops.slices(tensor) for tensor in iterable_tensors), strict=True):

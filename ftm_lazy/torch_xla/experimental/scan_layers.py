@@ -40,11 +40,7 @@ def scan_layers(
 def _check(index: int, first: dict[str, torch.Size], shapes: dict[str, torch.Size]) -> None:
     if first.keys() != shapes.keys():
         missing, extra = first.keys() - shapes.keys(), shapes.keys() - first.keys()
-        raise ValueError(
-            f"Layer {index} has mismatched keys. Missing keys: {sorted(missing)}. Extra keys: {sorted(extra)}."
-        )
+        raise ValueError(f"Layer {index} has mismatched keys. Missing keys: {sorted(missing)}. Extra keys: {sorted(extra)}.")
     for name, shape in shapes.items():
         if shape != first[name]:
-            raise ValueError(
-                f"Shape mismatch for '{name}' in layer {index}: expected {tuple(first[name])}, got {tuple(shape)}."
-            )
+            raise ValueError(f"Shape mismatch for '{name}' in layer {index}: expected {tuple(first[name])}, got {tuple(shape)}.")

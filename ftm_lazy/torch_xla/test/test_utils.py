@@ -126,9 +126,7 @@ def print_training_update(
     write_to_summary(summary_writer, None, {"examples/sec": rate, "average_examples/sec": global_rate})
 
 
-def print_test_update(
-    device: torch.device | str, accuracy: float | None, epoch: int | None = None, step: int | None = None
-) -> None:
+def print_test_update(device: torch.device | str, accuracy: float | None, epoch: int | None = None, step: int | None = None) -> None:
     """Prints a line about an evaluation."""
     parts = [
         None if step is None else f"Step={step}",

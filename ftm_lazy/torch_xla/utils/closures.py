@@ -37,9 +37,7 @@ class AsyncClosureHandler(ClosureHandler):
 
     def __init__(self, max_queue_size: int = 100) -> None:
         super().__init__()
-        self._waiting: queue.Queue[Callable[[], object]] = queue.Queue(
-            int(os.environ.get("XLA_MAX_ASYNC_QUEUE", max_queue_size))
-        )
+        self._waiting: queue.Queue[Callable[[], object]] = queue.Queue(int(os.environ.get("XLA_MAX_ASYNC_QUEUE", max_queue_size)))
         self._lock = threading.Lock()
         self._failure: Exception | None = None
         self._thread: threading.Thread | None = None

@@ -78,9 +78,7 @@ class KeydQueue(QueueBase):
     def put(self, key: Hashable, item: Any) -> None:
         """Adds `item` when there is space or somebody waits for it; drops it if the queue is closed."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: len(self._items) < self._maxsize or key in self._wanted or self._no_gets
-            )
+            self._changed.wait_for(lambda: len(self._items) < self._maxsize or key in self._wanted or self._no_gets)
             if not self._no_gets:
                 self._items[key] = item
                 self._changed.notify_all()

@@ -298,9 +298,7 @@ class TimedScope:
         self._start = time.time()
         return self
 
-    def __exit__(
-        self, type: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, type: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
         if self._error is None:
             self._print(f"{self._message}{1000.0 * (time.time() - self._start):.3f}ms")
 

@@ -12,11 +12,46 @@ from ftm_backend.frontend.ops.recording import FACTS, recording_table
 
 __all__ = ["RECORDS", "OpRecord", "native_ops", "recording_table"]
 
-FAMILIES = ("views", "elementwise", "activation", "arithmetic", "integers", "gamma", "probability", "bessel", "polynomials",
-            "creation", "reduction", "scan", "sort", "normalize", "contract", "convolution", "pooling",
-            "adaptive_pooling", "interpolate", "padding", "fold", "grid_sample", "distance", "indexing", "index_put", "scatter",
-            "histogram", "segments", "embedding_bag", "search", "masks", "loss", "margin_loss", "layout", "random", "sampling",
-            "quantization", "recurrent")
+FAMILIES = (
+    "views",
+    "elementwise",
+    "activation",
+    "arithmetic",
+    "integers",
+    "gamma",
+    "probability",
+    "bessel",
+    "polynomials",
+    "creation",
+    "reduction",
+    "scan",
+    "sort",
+    "normalize",
+    "contract",
+    "convolution",
+    "pooling",
+    "adaptive_pooling",
+    "interpolate",
+    "padding",
+    "fold",
+    "grid_sample",
+    "distance",
+    "indexing",
+    "index_put",
+    "scatter",
+    "histogram",
+    "segments",
+    "embedding_bag",
+    "search",
+    "masks",
+    "loss",
+    "margin_loss",
+    "layout",
+    "random",
+    "sampling",
+    "quantization",
+    "recurrent",
+)
 """Modules with records, each ``ops/<name>.py``."""
 
 for _family in FAMILIES:

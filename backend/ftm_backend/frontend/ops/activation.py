@@ -33,14 +33,17 @@ def _activation(name: str, function: Any, dtypes: tuple[str, ...] = FLOATS, **op
 _activation("relu", lambda self: e.maximum(self, 0), NUMBERS, tolerance=EXACT)
 _activation("relu6", lambda self: e.minimum(e.maximum(self, 0), 6), NUMBERS, tolerance=EXACT)
 _activation("threshold", lambda self, threshold, value: e.where(self <= threshold, value, self), NUMBERS, tolerance=EXACT)
-_activation("threshold_backward",
-            lambda grad_output, self, threshold: e.where(self <= threshold, 0, grad_output), NUMBERS, tolerance=EXACT)
+_activation("threshold_backward", lambda grad_output, self, threshold: e.where(self <= threshold, 0, grad_output), NUMBERS, tolerance=EXACT)
 _activation("leaky_relu", lambda self, negative_slope: e.where(self > 0, self, self * negative_slope))
-_activation("leaky_relu_backward", lambda grad_output, self, negative_slope, self_is_result:
-            e.where(self > 0, grad_output, grad_output * negative_slope))
+_activation(
+    "leaky_relu_backward",
+    lambda grad_output, self, negative_slope, self_is_result: e.where(self > 0, grad_output, grad_output * negative_slope),
+)
 _activation("_prelu_kernel", lambda self, weight: e.where(self > 0, self, weight * self))
-_activation("_prelu_kernel_backward", lambda grad_output, self, weight:
-            (e.where(self > 0, grad_output, weight * grad_output), e.where(self > 0, 0, self * grad_output)))
+_activation(
+    "_prelu_kernel_backward",
+    lambda grad_output, self, weight: (e.where(self > 0, grad_output, weight * grad_output), e.where(self > 0, 0, self * grad_output)),
+)
 _activation("silu", lambda self: self * sigmoid(self))
 
 
@@ -90,24 +93,29 @@ def _elu_backward(grad_output: Any, alpha: Any, scale: Any, input_scale: Any, is
 _activation("elu", _elu)
 _activation("elu_backward", _elu_backward)
 _activation("celu", lambda self, alpha: _elu(self, alpha, 1.0, self.const(1) / alpha))
-_activation("hardtanh", lambda self, min_val, max_val: e.minimum(e.maximum(self, min_val), max_val),
-            (*FLOATS, "i8", "i16", "i32", "i64"), tolerance=EXACT)
-_activation("hardtanh_backward", lambda grad_output, self, min_val, max_val:
-            e.where((self <= min_val) | (self >= max_val), 0, grad_output), tolerance=EXACT)
+_activation(
+    "hardtanh",
+    lambda self, min_val, max_val: e.minimum(e.maximum(self, min_val), max_val),
+    (*FLOATS, "i8", "i16", "i32", "i64"),
+    tolerance=EXACT,
+)
+_activation(
+    "hardtanh_backward",
+    lambda grad_output, self, min_val, max_val: e.where((self <= min_val) | (self >= max_val), 0, grad_output),
+    tolerance=EXACT,
+)
 _activation("hardsigmoid", lambda self: e.minimum(e.maximum(self + 3, 0), 6) / 6)
-_activation("hardsigmoid_backward", lambda grad_output, self:
-            e.where((self > -3) & (self < 3), grad_output * _SIXTH, 0))
+_activation("hardsigmoid_backward", lambda grad_output, self: e.where((self > -3) & (self < 3), grad_output * _SIXTH, 0))
 _activation("hardswish", lambda self: self * e.minimum(e.maximum(self + 3, 0), 6) / 6)
-_activation("hardswish_backward", lambda grad_output, self:
-            e.where(self <= -3, 0, e.where(self < 3, grad_output * (self / 3 + 0.5), grad_output)))
-_activation("hardshrink", lambda self, lambd:
-            e.where((self >= -lambd) & (self <= lambd), 0, self), tolerance=EXACT)
-_activation("hardshrink_backward", lambda grad_out, self, lambd:
-            e.where((self >= -lambd) & (self <= lambd), 0, grad_out), tolerance=EXACT)
-_activation("softshrink", lambda self, lambd:
-            e.where(self > lambd, self - lambd, e.where(self < -lambd, self + lambd, self * 0)))
-_activation("softshrink_backward", lambda grad_output, self, lambd:
-            e.where((self >= -lambd) & (self <= lambd), 0, grad_output), tolerance=EXACT)
+_activation(
+    "hardswish_backward", lambda grad_output, self: e.where(self <= -3, 0, e.where(self < 3, grad_output * (self / 3 + 0.5), grad_output))
+)
+_activation("hardshrink", lambda self, lambd: e.where((self >= -lambd) & (self <= lambd), 0, self), tolerance=EXACT)
+_activation("hardshrink_backward", lambda grad_out, self, lambd: e.where((self >= -lambd) & (self <= lambd), 0, grad_out), tolerance=EXACT)
+_activation("softshrink", lambda self, lambd: e.where(self > lambd, self - lambd, e.where(self < -lambd, self + lambd, self * 0)))
+_activation(
+    "softshrink_backward", lambda grad_output, self, lambd: e.where((self >= -lambd) & (self <= lambd), 0, grad_output), tolerance=EXACT
+)
 
 
 def _softplus(self: Any, beta: Any, threshold: Any) -> Any:

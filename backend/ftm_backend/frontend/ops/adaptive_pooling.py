@@ -61,8 +61,14 @@ def _places_backward(dims: int) -> Callable[..., Any]:
     return lower
 
 
-def _maximum(b: Any, planes: Any, out: Sequence[int], kernel: Sequence[int], tables: Sequence[Any],
-             place: Callable[[Sequence[Any], Sequence[Any]], list[Any]]) -> tuple[Any, Any]:
+def _maximum(
+    b: Any,
+    planes: Any,
+    out: Sequence[int],
+    kernel: Sequence[int],
+    tables: Sequence[Any],
+    place: Callable[[Sequence[Any], Sequence[Any]], list[Any]],
+) -> tuple[Any, Any]:
     """(maxima, places) of windows that ``place(table Elems, kernel coordinates)`` addresses; planes [P, size...].
 
     tables: (Value, its index over the loops plane, window, kernel place).
@@ -78,8 +84,11 @@ def _maximum(b: Any, planes: Any, out: Sequence[int], kernel: Sequence[int], tab
         return place(args[: len(reading)], [b.index(k) for k in inner])
 
     (values,) = b.generic(
-        loops, reading, [Output(planes.dtype, shape, kept, e.lowest(planes.dtype))],
-        lambda *args: e.maximum(args[-1], b.extract(source, [b.index(0), *where(args)])), reduced=inner,
+        loops,
+        reading,
+        [Output(planes.dtype, shape, kept, e.lowest(planes.dtype))],
+        lambda *args: e.maximum(args[-1], b.extract(source, [b.index(0), *where(args)])),
+        reduced=inner,
     )
 
     def find(*args: Any) -> Any:
@@ -88,8 +97,7 @@ def _maximum(b: Any, planes: Any, out: Sequence[int], kernel: Sequence[int], tab
         number = sum(terms[1:], terms[0])
         return e.minimum(args[-1], place_found(b.extract(source, [b.index(0), *at]), args[-2], number))
 
-    (found,) = b.generic(loops, [*reading, Input(values, kept)], [Output("i64", shape, kept, e.highest("i64"))], find,
-                         reduced=inner)
+    (found,) = b.generic(loops, [*reading, Input(values, kept)], [Output("i64", shape, kept, e.highest("i64"))], find, reduced=inner)
     return values, first_place(b, found)
 
 
@@ -103,8 +111,10 @@ def _adaptive_max(b: Any, x: Any, dims: int) -> tuple[Any, Any]:
     kernel = [max(map(len, row), default=0) for row in ranges]
     # A window smaller than the largest sees its last place again, which changes neither maximum nor place.
     tables = [
-        (b.reshape(b.numbers([r[min(k, len(r) - 1)] for r in row for k in range(extent)], "i64"), (len(row), extent)),
-         [1 + k, 1 + dims + k])
+        (
+            b.reshape(b.numbers([r[min(k, len(r) - 1)] for r in row for k in range(extent)], "i64"), (len(row), extent)),
+            [1 + k, 1 + dims + k],
+        )
         for k, (row, extent) in enumerate(zip(ranges, kernel, strict=True))
     ]
     planes = b.reshape(x, (math.prod(x.shape[:-dims]), *size))
@@ -133,8 +143,7 @@ def _fractional(b: Any, x: Any, dims: int, kernel: list[int], output_size: list[
 
         tables.append((b.pointwise(start, [column], TensorType("i64", (count, m))), [0, 1 + k]))
     planes = b.reshape(x, (count, *size))
-    return _maximum(b, planes, output_size, kernel, tables,
-                    lambda starts, inner: [s + k for s, k in zip(starts, inner, strict=True)])
+    return _maximum(b, planes, output_size, kernel, tables, lambda starts, inner: [s + k for s, k in zip(starts, inner, strict=True)])
 
 
 def _shaped(b: Any, made: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -155,8 +164,7 @@ def _records(dims: int) -> None:
         even = _even(dims, self.shape, grad_output.shape)
         if even is not None:
             return average_backward(b, grad_output, self, even, True, None)
-        tables = [transposed(_averages(n, m), n)
-                  for n, m in zip(self.shape[-dims:], grad_output.shape[-dims:], strict=True)]
+        tables = [transposed(_averages(n, m), n) for n, m in zip(self.shape[-dims:], grad_output.shape[-dims:], strict=True)]
         return b.cast(resample_dims(b, grad_output, tables, compute_dtype(self.dtype)), self.dtype)
 
     @lowering(f"aten::adaptive_max_pool{dims}d", FLOATS, "adaptive_pool", EXACT)
@@ -167,10 +175,8 @@ def _records(dims: int) -> None:
     def fractional(b: Any, self: Any, kernel_size: list[int], output_size: list[int], random_samples: Any) -> Any:
         return _shaped(b, _fractional(b, self, dims, kernel_size, output_size, random_samples))
 
-    lowering(f"aten::adaptive_max_pool{dims}d_backward", (*FLOATS, "i64"), "adaptive_pool_backward", _SUMS)(
-        _places_backward(dims))
-    lowering(f"aten::fractional_max_pool{dims}d_backward", (*FLOATS, "i64"), "fractional_pool_backward", _SUMS)(
-        _places_backward(dims))
+    lowering(f"aten::adaptive_max_pool{dims}d_backward", (*FLOATS, "i64"), "adaptive_pool_backward", _SUMS)(_places_backward(dims))
+    lowering(f"aten::fractional_max_pool{dims}d_backward", (*FLOATS, "i64"), "fractional_pool_backward", _SUMS)(_places_backward(dims))
 
     @lowering(f"aten::max_unpool{dims}d", NUMBERS, "max_unpool", EXACT)
     def unpool(b: Any, self: Any, indices: Any, output_size: list[int], stride: Any = None, padding: Any = None) -> Any:
@@ -178,8 +184,9 @@ def _records(dims: int) -> None:
         planes = math.prod(self.shape[:-dims])
         flat = b.reshape(indices, (planes, self.type.numel // max(1, planes)))
         rows = b.pointwise(lambda i: inside(i, count) + b.index(0) * count, [flat], flat.type)
-        made = scatter_rows(b, b.full(0, self.dtype, (planes * count, 1)), b.reshape(rows, (self.type.numel,)),
-                            b.reshape(self, (self.type.numel, 1)), "set")
+        made = scatter_rows(
+            b, b.full(0, self.dtype, (planes * count, 1)), b.reshape(rows, (self.type.numel,)), b.reshape(self, (self.type.numel, 1)), "set"
+        )
         return b.reshape(made, b.result.shape)
 
 

@@ -101,8 +101,7 @@ def divide(self: Any, other: Any, rounding_mode: str | None, result_dtype: str) 
 _binary("div.Tensor div.Scalar true_divide.Tensor", lambda self, other: self / other)
 _binary("div.Tensor_mode div.Scalar_mode", divide, NUMBERS, gap=_INTEGER_ZERO)
 _binary("floor_divide floor_divide.Scalar", lambda self, other: floor_divide(self, other), NUMBERS, gap=_INTEGER_ZERO)
-_binary("remainder.Tensor remainder.Scalar remainder.Scalar_Tensor", lambda self, other: remainder(self, other), NUMBERS,
-        gap=_INTEGER_ZERO)
+_binary("remainder.Tensor remainder.Scalar remainder.Scalar_Tensor", lambda self, other: remainder(self, other), NUMBERS, gap=_INTEGER_ZERO)
 _binary("fmod.Tensor fmod.Scalar", lambda self, other: self % other, NUMBERS, gap=_INTEGER_ZERO)
 
 
@@ -151,8 +150,9 @@ def _variable_integer_power(base: Any, exponent: Any) -> Any:
     return e.where(exponent < 0, of_negative, result)
 
 
-_binary("pow.Tensor_Scalar", power, ALL, tolerance={"f64": (1e-11, 1e-12), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4),
-                                                        "bf16": (1.6e-2, 1e-3)})
+_binary(
+    "pow.Tensor_Scalar", power, ALL, tolerance={"f64": (1e-11, 1e-12), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
+)
 _binary("pow.Tensor_Tensor", power, NUMBERS)
 _binary("pow.Scalar", power, ALL)
 
@@ -164,8 +164,7 @@ def _clamp(self: Any, min: Any = None, max: Any = None) -> Any:
 
 pointwise("aten::clamp aten::clamp.Tensor", _clamp, ALL, "clamp", tolerance=EXACT)
 pointwise("aten::clamp_min aten::clamp_min.Tensor", lambda self, min: _clamp(self, min), ALL, "clamp", tolerance=EXACT)
-pointwise("aten::clamp_max aten::clamp_max.Tensor", lambda self, max: _clamp(self, None, max), ALL, "clamp",
-          tolerance=EXACT)
+pointwise("aten::clamp_max aten::clamp_max.Tensor", lambda self, max: _clamp(self, None, max), ALL, "clamp", tolerance=EXACT)
 
 
 def _where(condition: Any, self: Any, other: Any) -> Any:
@@ -174,10 +173,22 @@ def _where(condition: Any, self: Any, other: Any) -> Any:
     return e.where(condition.to("i1"), self, other)
 
 
-pointwise("aten::where.self aten::where.ScalarSelf aten::where.ScalarOther aten::where.Scalar", _where, STORED, "where",
-          keep=("condition",), tolerance=EXACT)
-pointwise("aten::masked_fill.Scalar aten::masked_fill.Tensor",
-          lambda self, mask, value: e.where(mask.to("i1"), value, self), ALL, "where", keep=("mask",), tolerance=EXACT)
+pointwise(
+    "aten::where.self aten::where.ScalarSelf aten::where.ScalarOther aten::where.Scalar",
+    _where,
+    STORED,
+    "where",
+    keep=("condition",),
+    tolerance=EXACT,
+)
+pointwise(
+    "aten::masked_fill.Scalar aten::masked_fill.Tensor",
+    lambda self, mask, value: e.where(mask.to("i1"), value, self),
+    ALL,
+    "where",
+    keep=("mask",),
+    tolerance=EXACT,
+)
 pointwise("aten::addcmul", lambda self, tensor1, tensor2, value: self + tensor1 * tensor2 * value, NUMBERS, "ternary")
 pointwise("aten::addcdiv", lambda self, tensor1, tensor2, value: self + tensor1 / tensor2 * value, FLOATS, "ternary")
 

@@ -45,6 +45,7 @@ def _far(order: int, x: float, turn: complex) -> complex:
     With turn 1 that is K(x) over sqrt(pi / (2 x)) * exp(-x); with turn i the Hankel function over
     sqrt(2 / (pi x)) * exp(i (x - order * pi / 2 - pi / 4)), P + iQ.
     """
+
     def integrand(s: float) -> complex:
         return math.exp(-s * s) * s ** (2 * order) * (1 + turn * s * s / (2 * x)) ** (order - 0.5)
 

@@ -8,8 +8,9 @@ from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.recording import recorded
 
-recorded("aten::mm aten::bmm aten::addmm aten::baddbmm aten::mv aten::addmv aten::addbmm aten::dot aten::vdot aten::linear",
-         tried=("mixed",))
+recorded(
+    "aten::mm aten::bmm aten::addmm aten::baddbmm aten::mv aten::addmv aten::addbmm aten::dot aten::vdot aten::linear", tried=("mixed",)
+)
 
 _PRODUCTS = {"f64": (1e-10, 1e-11), "f32": (5e-5, 1e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 2e-2)}
 _DTYPES = FLOATS + INTS
@@ -19,8 +20,9 @@ def product(b: Any, x: Any, y: Any) -> Any:
     """x[(B,)M,K] . y[(B,)K,N] in the accumulator's dtype."""
     from ftm_backend.frontend.builder_ops import contraction
 
-    return contraction(b, "linalg.batch_matmul" if x.rank == 3 else "linalg.matmul", x, y,
-                       (*x.shape[:-1], y.shape[-1]), compute_dtype(x.dtype))
+    return contraction(
+        b, "linalg.batch_matmul" if x.rank == 3 else "linalg.matmul", x, y, (*x.shape[:-1], y.shape[-1]), compute_dtype(x.dtype)
+    )
 
 
 @lowering("aten::mm aten::bmm", _DTYPES, "matmul", _PRODUCTS)
@@ -92,7 +94,9 @@ def _cross(b: Any, self: Any, other: Any, dim: int) -> Any:
         sides = [v.slice(dim, (k + step) % 3, 1) for v in (x, y) for step in (1, 2)]
         part = b.pointwise(
             lambda x1, x2, y1, y2: (x1.to(dtype) * y2.to(dtype) - x2.to(dtype) * y1.to(dtype)).to(b.result.dtype),
-            sides, TensorType(b.result.dtype, sides[0].shape))
+            sides,
+            TensorType(b.result.dtype, sides[0].shape),
+        )
         result = b.update(result, part, b.full(0, b.result.dtype, shape).access.slice(dim, k, 1))
     return result
 

@@ -29,8 +29,9 @@ def _spread(values: Sequence[int], dims: int) -> list[int]:
 class _Geometry:
     """Padding, strides and dilation per spatial dimension, with a leading unit dimension for 1-D input."""
 
-    def __init__(self, dims: int, stride: list[int], padding: list[int], dilation: list[int], output_padding: list[int],
-                 groups: int) -> None:
+    def __init__(
+        self, dims: int, stride: list[int], padding: list[int], dilation: list[int], output_padding: list[int], groups: int
+    ) -> None:
         widened = dims == 1
         self.widened, self.dims, self.groups = widened, max(dims, 2), groups
         self.stride, self.padding, self.dilation, self.output_padding = (
@@ -51,8 +52,7 @@ def _flip(b: Any, weight: Any, dims: int) -> Any:
         return weight
     rank = weight.rank
     index = [b.dim(k) if k < rank - dims else b.dim(k) * -1 + (weight.shape[k] - 1) for k in range(rank)]
-    (flipped,) = b.generic(weight.shape, [Input(weight, index)], [Output(weight.dtype, weight.shape, range(rank))],
-                           lambda v: v)
+    (flipped,) = b.generic(weight.shape, [Input(weight, index)], [Output(weight.dtype, weight.shape, range(rank))], lambda v: v)
     return flipped
 
 
@@ -62,8 +62,7 @@ def correlate(b: Any, x: Any, weight: Any, stride: Sequence[int], dilation: Sequ
     dtype = compute_dtype(x.dtype)
     batch, channels, filters = x.shape[0], x.shape[1] // groups, weight.shape[0] // groups
     kernel = weight.shape[2:]
-    out = tuple((n - d * (k - 1) - 1) // s + 1
-                for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True))
+    out = tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True))
     if dims == 2 and groups == 1:
         from ftm_backend.frontend.builder_ops import contraction
 
@@ -72,8 +71,9 @@ def correlate(b: Any, x: Any, weight: Any, stride: Sequence[int], dilation: Sequ
     return _window_correlation(b, x, weight, stride, dilation, groups, (batch, channels, filters, kernel, out, dtype))
 
 
-def _window_correlation(b: Any, x: Any, weight: Any, stride: Sequence[int], dilation: Sequence[int], groups: int,
-                        facts: tuple[Any, ...]) -> Any:
+def _window_correlation(
+    b: Any, x: Any, weight: Any, stride: Sequence[int], dilation: Sequence[int], groups: int, facts: tuple[Any, ...]
+) -> Any:
     """The same as a generic over (n, g, f, out..., c, kernel...)."""
     from ftm_backend.frontend.builder import Input, Output
 
@@ -133,8 +133,16 @@ def _scatter_windows(b: Any, x: Any, weight: Any, g: _Geometry, size: Sequence[i
     if all(n == 1 for n in weight.shape[2:]):
         return _set_apart(b, correlate(b, x, _transposed_weight(b, weight, g.groups), ones, ones, g.groups), g, size)
     if any(s != 1 for s in g.stride):
-        return interleaved_phases(b, x, _transposed_weight(b, _tap_by_tap(b, weight), g.groups), g.stride, g.padding, g.dilation,
-                                  size, lambda part, taps, apart: correlate(b, part, taps, ones, apart, g.groups))
+        return interleaved_phases(
+            b,
+            x,
+            _transposed_weight(b, _tap_by_tap(b, weight), g.groups),
+            g.stride,
+            g.padding,
+            g.dilation,
+            size,
+            lambda part, taps, apart: correlate(b, part, taps, ones, apart, g.groups),
+        )
     low, high = [0, 0], [0, 0]
     for n, k, d, p, s in zip(x.shape[2:], weight.shape[2:], g.dilation, g.padding, size, strict=True):
         low.append(d * (k - 1) - p)
@@ -149,15 +157,27 @@ def _forward(b: Any, x: Any, weight: Any, g: _Geometry, transposed: bool, size: 
         return _scatter_windows(b, x, weight, g, size)
     # Exactly what the windows of ``size`` see: a transposed convolution's gradient may have places that no
     # window of its input reaches.
-    high = [(o - 1) * s + d * (k - 1) + 1 - n - p for o, s, d, k, n, p in
-            zip(size, g.stride, g.dilation, weight.shape[2:], x.shape[2:], g.padding, strict=True)]
+    high = [
+        (o - 1) * s + d * (k - 1) + 1 - n - p
+        for o, s, d, k, n, p in zip(size, g.stride, g.dilation, weight.shape[2:], x.shape[2:], g.padding, strict=True)
+    ]
     padded = b.pad(x, [0, 0, *g.padding], [0, 0, *high], 0)
     return correlate(b, padded, weight, g.stride, g.dilation, g.groups)
 
 
 @lowering("aten::convolution", FLOATS + INTS, "convolution", _CONV)
-def _convolution(b: Any, input: Any, weight: Any, bias: Any, stride: list[int], padding: list[int], dilation: list[int],
-                 transposed: bool, output_padding: list[int], groups: int) -> Any:
+def _convolution(
+    b: Any,
+    input: Any,
+    weight: Any,
+    bias: Any,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    output_padding: list[int],
+    groups: int,
+) -> Any:
     g = _Geometry(len(b.result.shape) - 2, stride, padding, dilation, output_padding, groups)
     size = [1] * g.widened + list(b.result.shape[2:])
     made = b.reshape(_forward(b, g.lift(input), g.lift(weight), g, transposed, size), b.result.shape)
@@ -168,9 +188,20 @@ def _convolution(b: Any, input: Any, weight: Any, bias: Any, stride: list[int], 
 
 
 @lowering("aten::convolution_backward", FLOATS, "convolution_backward", _CONV)
-def _convolution_backward(b: Any, grad_output: Any, input: Any, weight: Any, stride: list[int], padding: list[int],
-                          dilation: list[int], transposed: bool, output_padding: list[int], groups: int,
-                          output_mask: list[bool], bias_sizes: Any = None) -> Any:
+def _convolution_backward(
+    b: Any,
+    grad_output: Any,
+    input: Any,
+    weight: Any,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    output_padding: list[int],
+    groups: int,
+    output_mask: list[bool],
+    bias_sizes: Any = None,
+) -> Any:
     if not input.type.numel or not weight.type.numel or not grad_output.type.numel:
         return tuple(None if r is None else b.full(0, r.dtype, r.shape) for r in b.results)
     g = _Geometry(input.rank - 2, stride, padding, dilation, output_padding, groups)

@@ -47,8 +47,16 @@ def _phase(r: int, stride: int, padding: int, dilation: int, taps: int) -> _Phas
     return None
 
 
-def interleaved_phases(b: Any, x: Any, weight: Any, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
-                       size: Sequence[int], correlate: Correlate) -> Any:
+def interleaved_phases(
+    b: Any,
+    x: Any,
+    weight: Any,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    size: Sequence[int],
+    correlate: Correlate,
+) -> Any:
     """The transposed convolution of x[N,F,...] with ``weight`` [C,F/groups,...]; gives [N,C,*size] in the compute dtype.
 
     Args:
@@ -78,8 +86,11 @@ def _some_taps(b: Any, weight: Any, phases: Sequence[_Phase]) -> Any:
     from ftm_backend.frontend.builder import Input, Output
 
     shape = (*weight.shape[:2], *(phase.count for phase in phases))
-    index = [b.dim(0), b.dim(1), *(
-        b.dim(k) * -phase.step + (phase.first + phase.step * (phase.count - 1)) for k, phase in enumerate(phases, start=2))]
+    index = [
+        b.dim(0),
+        b.dim(1),
+        *(b.dim(k) * -phase.step + (phase.first + phase.step * (phase.count - 1)) for k, phase in enumerate(phases, start=2)),
+    ]
     (made,) = b.generic(shape, [Input(weight, index)], [Output(weight.dtype, shape, range(len(shape)))], lambda v: v)
     return made
 

@@ -87,8 +87,9 @@ def _cdist_backward(b: Any, grad: Any, x1: Any, x2: Any, p: float, cdist: Any) -
     if not b.result.numel or not grad.type.numel:
         return b.full(0, x1.dtype, b.result.shape)
     rank = grad.rank
-    made = _gradient(b, x1.unsqueeze(x1.rank - 1), x2.unsqueeze(x2.rank - 2), grad.unsqueeze(rank),
-                     cdist.unsqueeze(rank), p, [rank - 1], x1.dtype)
+    made = _gradient(
+        b, x1.unsqueeze(x1.rank - 1), x2.unsqueeze(x2.rank - 2), grad.unsqueeze(rank), cdist.unsqueeze(rank), p, [rank - 1], x1.dtype
+    )
     return b.reshape(made, b.result.shape)
 
 
@@ -120,8 +121,9 @@ def _pdist_backward(b: Any, grad: Any, self: Any, p: float, pdist: Any) -> Any:
 
     def spread(x: Any, diagonal: float) -> Any:
         flat = b.reshape(x, (x.type.numel,))
-        made = b.pointwise(lambda k: e.where(b.index(0).eq(b.index(1)), diagonal, b.extract(flat, [k])), [square],
-                           TensorType(self.dtype, (rows, rows)))
+        made = b.pointwise(
+            lambda k: e.where(b.index(0).eq(b.index(1)), diagonal, b.extract(flat, [k])), [square], TensorType(self.dtype, (rows, rows))
+        )
         return b.reshape(made, (rows, rows, 1))
 
     made = _gradient(b, self.unsqueeze(1), self.unsqueeze(0), spread(grad, 0), spread(pdist, 1), p, [1], self.dtype)
@@ -129,8 +131,9 @@ def _pdist_backward(b: Any, grad: Any, self: Any, p: float, pdist: Any) -> Any:
 
 
 @lowering("aten::_trilinear", NUMBERS, "trilinear", _DISTANCES)
-def _trilinear(b: Any, i1: Any, i2: Any, i3: Any, expand1: list[int], expand2: list[int], expand3: list[int],
-               sumdim: list[int], unroll_dim: int = 1) -> Any:
+def _trilinear(
+    b: Any, i1: Any, i2: Any, i3: Any, expand1: list[int], expand2: list[int], expand3: list[int], sumdim: list[int], unroll_dim: int = 1
+) -> Any:
     dtype = compute_dtype(i1.dtype)
     factors = []
     for x, dims in ((i1, expand1), (i2, expand2), (i3, expand3)):
@@ -138,6 +141,7 @@ def _trilinear(b: Any, i1: Any, i2: Any, i3: Any, expand1: list[int], expand2: l
             x = x.unsqueeze(dim)
         factors.append(x)
     shape = _broadcast(_broadcast(factors[0].shape, factors[1].shape), factors[2].shape)
-    made = reduce(b, "sum", [x.expand(shape) for x in factors], sorted(sumdim), dtype,
-                  lambda x, y, z: x.to(dtype) * y.to(dtype) * z.to(dtype))
+    made = reduce(
+        b, "sum", [x.expand(shape) for x in factors], sorted(sumdim), dtype, lambda x, y, z: x.to(dtype) * y.to(dtype) * z.to(dtype)
+    )
     return b.cast(b.reshape(made, b.result.shape), b.result.dtype)

@@ -65,18 +65,34 @@ for _name, _f in (("floor", e.floor), ("ceil", e.ceil), ("trunc", e.trunc), ("ro
     _unary(_name, _integral(_f), NUMBERS, tolerance=EXACT)
 _unary("bitwise_not", lambda self: ~self, INTS + BOOL, tolerance=EXACT)
 _unary("logical_not", lambda self: ~self.ne(0) if not self.is_bool else ~self, ALL, compute=OWN, tolerance=EXACT)
-_unary("isnan", lambda self: e.isnan(self) if self.is_float else self.emitter.constant(0, "i1"), ALL, compute=OWN,
-       tolerance=EXACT)
-_unary("isinf", lambda self: abs(self).eq(math.inf) if self.is_float else self.emitter.constant(0, "i1"), ALL,
-       compute=PROMOTED, tolerance=EXACT)
-_unary("isposinf", lambda self: self.eq(math.inf) if self.is_float else self.emitter.constant(0, "i1"), ALL,
-       compute=PROMOTED, tolerance=EXACT)
-_unary("isneginf", lambda self: self.eq(-math.inf) if self.is_float else self.emitter.constant(0, "i1"), ALL,
-       compute=PROMOTED, tolerance=EXACT)
-_unary("isfinite", lambda self: (abs(self) < math.inf) if self.is_float else self.emitter.constant(1, "i1"), ALL,
-       compute=PROMOTED, tolerance=EXACT)
-_unary("signbit", lambda self: e.copysign(self.const(1), self) < 0 if self.is_float else
-       self < 0 if not self.is_bool else self.const(0), ALL, compute=PROMOTED, tolerance=EXACT)
+_unary("isnan", lambda self: e.isnan(self) if self.is_float else self.emitter.constant(0, "i1"), ALL, compute=OWN, tolerance=EXACT)
+_unary(
+    "isinf",
+    lambda self: abs(self).eq(math.inf) if self.is_float else self.emitter.constant(0, "i1"),
+    ALL,
+    compute=PROMOTED,
+    tolerance=EXACT,
+)
+_unary(
+    "isposinf", lambda self: self.eq(math.inf) if self.is_float else self.emitter.constant(0, "i1"), ALL, compute=PROMOTED, tolerance=EXACT
+)
+_unary(
+    "isneginf", lambda self: self.eq(-math.inf) if self.is_float else self.emitter.constant(0, "i1"), ALL, compute=PROMOTED, tolerance=EXACT
+)
+_unary(
+    "isfinite",
+    lambda self: (abs(self) < math.inf) if self.is_float else self.emitter.constant(1, "i1"),
+    ALL,
+    compute=PROMOTED,
+    tolerance=EXACT,
+)
+_unary(
+    "signbit",
+    lambda self: e.copysign(self.const(1), self) < 0 if self.is_float else self < 0 if not self.is_bool else self.const(0),
+    ALL,
+    compute=PROMOTED,
+    tolerance=EXACT,
+)
 
 _COPIES = "aten::_to_copy aten::clone aten::alias aten::detach aten::contiguous aten::lift_fresh aten::positive aten::copy"
 
@@ -122,8 +138,13 @@ _BITS = {
     "xor": lambda self, other: self ^ other,
 }
 for _name, _f in _BITS.items():
-    pointwise(f"aten::bitwise_{_name}.Tensor aten::bitwise_{_name}.Scalar aten::bitwise_{_name}.Scalar_Tensor",
-              _f, INTS + BOOL, "binary", tolerance=EXACT)
+    pointwise(
+        f"aten::bitwise_{_name}.Tensor aten::bitwise_{_name}.Scalar aten::bitwise_{_name}.Scalar_Tensor",
+        _f,
+        INTS + BOOL,
+        "binary",
+        tolerance=EXACT,
+    )
 
 
 def _shift_left(self: Any, other: Any) -> Any:
@@ -140,7 +161,17 @@ def _shift_right(self: Any, other: Any) -> Any:
     return e.where(inside, self >> e.where(inside, other, 0), far)
 
 
-pointwise("aten::bitwise_left_shift.Tensor aten::bitwise_left_shift.Tensor_Scalar aten::__lshift__.Tensor "
-          "aten::__lshift__.Scalar", _shift_left, INTS, "shift", tolerance=EXACT)
-pointwise("aten::bitwise_right_shift.Tensor aten::bitwise_right_shift.Tensor_Scalar aten::__rshift__.Tensor "
-          "aten::__rshift__.Scalar", _shift_right, INTS, "shift", tolerance=EXACT)
+pointwise(
+    "aten::bitwise_left_shift.Tensor aten::bitwise_left_shift.Tensor_Scalar aten::__lshift__.Tensor aten::__lshift__.Scalar",
+    _shift_left,
+    INTS,
+    "shift",
+    tolerance=EXACT,
+)
+pointwise(
+    "aten::bitwise_right_shift.Tensor aten::bitwise_right_shift.Tensor_Scalar aten::__rshift__.Tensor aten::__rshift__.Scalar",
+    _shift_right,
+    INTS,
+    "shift",
+    tolerance=EXACT,
+)

@@ -52,9 +52,18 @@ def _bag_sizes(b: Any, bag: Any, indices: Any, bags: int, padding_idx: int) -> A
 
 
 @lowering("aten::_embedding_bag aten::_embedding_bag_forward_only", _BAGS, "embedding_bag", _SUMS)
-def _embedding_bag(b: Any, weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0,
-                   sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
-                   padding_idx: int = -1) -> Any:
+def _embedding_bag(
+    b: Any,
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> Any:
     """(result, bag of each index, size of each bag, for a maximum the row that it is from)."""
     count, (entries, width), (bags, _) = indices.type.numel, weight.shape, b.result.shape
     dtype, table = compute_dtype(weight.dtype), weight
@@ -77,8 +86,12 @@ def _embedding_bag(b: Any, weight: Any, indices: Any, offsets: Any, scale_grad_b
     elif mode == _MAX:
         result = b.pointwise(lambda t, n: e.where(n.eq(0), 0, t), [total, sizes], total.type)
     told = b.reshape(sizes, (bags,)) if mode != _SUM else b.full(0, "i64", (bags,))  # sums have no use for them
-    return (b.cast(result, weight.dtype), _like(b, b.reshape(bag, (count,)), 1), _like(b, told, 2),
-            _max_rows(b, rows, total, bag, column) if mode == _MAX and count else _like(b, told, 3))
+    return (
+        b.cast(result, weight.dtype),
+        _like(b, b.reshape(bag, (count,)), 1),
+        _like(b, told, 2),
+        _max_rows(b, rows, total, bag, column) if mode == _MAX and count else _like(b, told, 3),
+    )
 
 
 def _like(b: Any, x: Any, number: int) -> Any:
@@ -114,8 +127,19 @@ def _max_rows(b: Any, rows: Any, total: Any, bag: Any, column: Any) -> Any:
 
 
 @lowering("aten::_embedding_bag_dense_backward", _BAGS, "embedding_bag_backward", _SUMS)
-def _dense_backward(b: Any, grad: Any, indices: Any, offset2bag: Any, bag_size: Any, maximum_indices: Any, num_weights: int,
-                    scale_grad_by_freq: bool, mode: int, per_sample_weights: Any, padding_idx: int = -1) -> Any:
+def _dense_backward(
+    b: Any,
+    grad: Any,
+    indices: Any,
+    offset2bag: Any,
+    bag_size: Any,
+    maximum_indices: Any,
+    num_weights: int,
+    scale_grad_by_freq: bool,
+    mode: int,
+    per_sample_weights: Any,
+    padding_idx: int = -1,
+) -> Any:
     dtype, count, (bags, width) = compute_dtype(grad.dtype), indices.type.numel, grad.shape
     zeros = b.full(0, dtype, (num_weights, width))
     if mode == _MAX:
@@ -150,14 +174,14 @@ def _max_backward(b: Any, zeros: Any, grad: Any, maximum_indices: Any, bag_size:
     sizes = b.reshape(bag_size.slice(0, 0, bags), (bags, 1))
     places = b.pointwise(lambda i: inside(i, entries) * width + b.index(1), [maximum_indices], typed("i64", grad.shape))
     updates = b.pointwise(lambda g, n: e.where(n > 0, g, 0), [grad, sizes], grad.type)
-    made = scatter_rows(b, b.reshape(zeros, (entries * width, 1)), b.reshape(places, (bags * width,)),
-                        b.reshape(updates, (bags * width, 1)), "add")
+    made = scatter_rows(
+        b, b.reshape(zeros, (entries * width, 1)), b.reshape(places, (bags * width,)), b.reshape(updates, (bags * width, 1)), "add"
+    )
     return b.reshape(made, zeros.shape)
 
 
 @lowering("aten::_embedding_bag_per_sample_weights_backward", FLOATS + ("i64", "i32"), "embedding_bag_weights", _SUMS)
-def _weights_backward(b: Any, grad: Any, weight: Any, indices: Any, offsets: Any, offset2bag: Any, mode: int,
-                      padding_idx: int = -1) -> Any:
+def _weights_backward(b: Any, grad: Any, weight: Any, indices: Any, offsets: Any, offset2bag: Any, mode: int, padding_idx: int = -1) -> Any:
     """What each index scaled: the product of its row of the table with the gradient of its bag."""
     dtype, count, (bags, width) = compute_dtype(grad.dtype), indices.type.numel, grad.shape
     if not count:
@@ -166,7 +190,11 @@ def _weights_backward(b: Any, grad: Any, weight: Any, indices: Any, offsets: Any
     homes = offset2bag if offset2bag.type.numel == count else _bag_of(b, count, offsets, bags)
     homes = b.reshape(homes, (count, 1))
     products = b.pointwise(
-        lambda index, home: b.extract(source, [inside(home, bags), b.index(1)]).to(dtype)
-        * e.where(index.eq(padding_idx), 0, b.extract(table, [inside(index, weight.shape[0]), b.index(1)]).to(dtype)),
-        [b.reshape(indices, (count, 1)).expand((count, width)), homes], typed(dtype, (count, width)))
+        lambda index, home: (
+            b.extract(source, [inside(home, bags), b.index(1)]).to(dtype)
+            * e.where(index.eq(padding_idx), 0, b.extract(table, [inside(index, weight.shape[0]), b.index(1)]).to(dtype))
+        ),
+        [b.reshape(indices, (count, 1)).expand((count, width)), homes],
+        typed(dtype, (count, width)),
+    )
     return b.cast(b.reshape(sum_of(b, products, (1,)), b.result.shape), grad.dtype)

@@ -13,8 +13,7 @@ from ftm_backend.linalg.strided import Strided, contiguous_strides
 
 def _places(size: list[int], kernel: list[int], dilation: list[int], padding: list[int], stride: list[int]) -> list[int]:
     """Number of windows in each dimension."""
-    return [(n + 2 * p - d * (k - 1) - 1) // s + 1
-            for n, k, d, p, s in zip(size, kernel, dilation, padding, stride, strict=True)]
+    return [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(size, kernel, dilation, padding, stride, strict=True)]
 
 
 @lowering("aten::im2col", (*FLOATS, "i1"), "fold", EXACT)
@@ -32,8 +31,9 @@ def _im2col(b: Any, self: Any, kernel_size: list[int], dilation: list[int], padd
 
 
 @lowering("aten::col2im", (*FLOATS, "i1"), "fold", _SUMS)
-def _col2im(b: Any, self: Any, output_size: list[int], kernel_size: list[int], dilation: list[int], padding: list[int],
-            stride: list[int]) -> Any:
+def _col2im(
+    b: Any, self: Any, output_size: list[int], kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
+) -> Any:
     from ftm_backend.frontend.builder import Input, Output
 
     out = _places(output_size, kernel_size, dilation, padding, stride)
@@ -51,7 +51,11 @@ def _col2im(b: Any, self: Any, output_size: list[int], kernel_size: list[int], d
     padded = b.pad(spread, [0, 0, 0, *low], [0, 0, 0, *high], 0)
     dtype = "i1" if self.dtype == "i1" else compute_dtype(self.dtype)
     index = [0, 3, 4, *(b.dim(1 + k) + b.dim(3 + k) * -dilation[k] + dilation[k] * (kernel_size[k] - 1) for k in range(2))]
-    (made,) = b.generic((planes, *output_size, *kernel_size), [Input(padded, index)],
-                        [Output(dtype, (planes, *output_size), range(3), 0)],
-                        lambda v, carried: carried + v.to(dtype), reduced=(3, 4))
+    (made,) = b.generic(
+        (planes, *output_size, *kernel_size),
+        [Input(padded, index)],
+        [Output(dtype, (planes, *output_size), range(3), 0)],
+        lambda v, carried: carried + v.to(dtype),
+        reduced=(3, 4),
+    )
     return b.cast(b.reshape(made, b.result.shape), self.dtype)

@@ -121,8 +121,11 @@ def polygamma(n: int, self: Any) -> Any:
     y = e.where(right < steps, right + steps, right)
     over = y.const(1) / y
     # (n - 1)! / y**n + n! / (2 y**(n + 1)) + the sum over even k of (k + n - 1)! / k! B(k) / y**(k + n)
-    rest = polynomial(over * over, math.factorial(n - 1), *(
-        float(_B[2 * k] * math.factorial(2 * k + n - 1) / math.factorial(2 * k)) for k in range(1, terms)))
+    rest = polynomial(
+        over * over,
+        math.factorial(n - 1),
+        *(float(_B[2 * k] * math.factorial(2 * k + n - 1) / math.factorial(2 * k)) for k in range(1, terms)),
+    )
     tail = inverse_power(y, n) * (rest + over * (math.factorial(n) / 2))
     value = (tail + e.where(right < steps, shift * math.factorial(n), 0)) * sign
     mirrored = value * (-1) ** n - polynomial(_cotangent(x), *_cotangent_derivative(n)) * math.pi ** (n + 1)

@@ -176,15 +176,26 @@ def _grid_sampler(b: Any, input: Any, grid: Any, interpolation_mode: int, paddin
     places, weights = g.table(slopes=False)
     source, shape = g.flat, (g.batch, g.channels, g.places)
     (made,) = b.generic(
-        (*shape, g.corners), [Input(places, [0, 2, 3]), Input(weights, [0, 2, 3])], [Output(g.dtype, shape, range(3), 0)],
-        lambda place, w, carried: carried + e.where(place < 0, 0, g.read(source, place, b.index(1)) * w), reduced=(3,),
+        (*shape, g.corners),
+        [Input(places, [0, 2, 3]), Input(weights, [0, 2, 3])],
+        [Output(g.dtype, shape, range(3), 0)],
+        lambda place, w, carried: carried + e.where(place < 0, 0, g.read(source, place, b.index(1)) * w),
+        reduced=(3,),
     )
     return b.cast(b.reshape(made, b.result.shape), input.dtype)
 
 
 @lowering("aten::grid_sampler_2d_backward aten::grid_sampler_3d_backward", FLOATS, "grid_sampler_backward", _SAMPLED)
-def _grid_sampler_backward(b: Any, grad_output: Any, input: Any, grid: Any, interpolation_mode: int, padding_mode: int,
-                           align_corners: bool, output_mask: list[bool]) -> Any:
+def _grid_sampler_backward(
+    b: Any,
+    grad_output: Any,
+    input: Any,
+    grid: Any,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+    output_mask: list[bool],
+) -> Any:
     g = _Grid(b, input, grid, interpolation_mode, padding_mode, align_corners)
     results: list[Any] = [None, None]
     if not grad_output.type.numel or not input.type.numel:
@@ -211,8 +222,11 @@ def _input_gradient(b: Any, g: _Grid, grad: Any, places: Any, weights: Any) -> A
 
     spread = (g.batch, g.places, g.corners, 1)
     wide = b.reshape(grad.permute((0, 2, 1)), (g.batch, g.places, 1, g.channels))
-    updates = b.pointwise(update, [b.reshape(places, spread).expand(shape), b.reshape(weights, spread).expand(shape),
-                                   wide.expand(shape)], TensorType(g.dtype, shape))
+    updates = b.pointwise(
+        update,
+        [b.reshape(places, spread).expand(shape), b.reshape(weights, spread).expand(shape), wide.expand(shape)],
+        TensorType(g.dtype, shape),
+    )
     rows = b.pointwise(lambda place: e.maximum(place, 0) + b.index(0) * count, [places], places.type)
     zeros = b.full(0, g.dtype, (g.batch * count, g.channels))
     made = scatter_rows(b, zeros, b.reshape(rows, (rows.type.numel,)), b.reshape(updates, (rows.type.numel, g.channels)), "add")
@@ -229,7 +243,10 @@ def _grid_gradient(b: Any, g: _Grid, grad: Any, places: Any, slope: Any) -> Any:
         return carried + e.where(place < 0, 0, g.read(source, place, b.index(2)) * v.to(g.dtype) * s)
 
     (made,) = b.generic(
-        (*shape, g.channels, g.corners), [Input(grad, [0, 2, 1]), Input(places, [0, 1, 3]), Input(slope, [0, 1, 3])],
-        [Output(g.dtype, shape, range(2), 0)], body, reduced=(2, 3),
+        (*shape, g.channels, g.corners),
+        [Input(grad, [0, 2, 1]), Input(places, [0, 1, 3]), Input(slope, [0, 1, 3])],
+        [Output(g.dtype, shape, range(2), 0)],
+        body,
+        reduced=(2, 3),
     )
     return made

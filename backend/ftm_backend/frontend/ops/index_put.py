@@ -21,8 +21,13 @@ recorded("aten::_unsafe_index_put", may_fail=True)
 recorded("aten::put", indices=Indices(1, "all", wraps=True), reads_apart=True, tried=("always",))
 
 
-@lowering("aten::index_put aten::_unsafe_index_put", ALL, "index_put", _SUMS,
-          gap="a mask beside other indices selects a number of elements that only the data knows")
+@lowering(
+    "aten::index_put aten::_unsafe_index_put",
+    ALL,
+    "index_put",
+    _SUMS,
+    gap="a mask beside other indices selects a number of elements that only the data knows",
+)
 def _index_put(b: Any, self: Any, indices: list[Any], values: Any, accumulate: bool = False) -> Any:
     chosen = [i for i in indices if i is not None]
     if len(chosen) == 1 and chosen[0].dtype == "i1":

@@ -25,8 +25,7 @@ recorded("aten::take", indices=Indices(1, "all", wraps=True), reads_apart=True, 
 
 
 @lowering("aten::embedding", STORED, "embedding", EXACT)
-def _embedding(b: Any, weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False,
-               sparse: bool = False) -> Any:
+def _embedding(b: Any, weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
     table = weight
     rank = len(b.result.shape)
 
@@ -38,8 +37,7 @@ def _embedding(b: Any, weight: Any, indices: Any, padding_idx: int = -1, scale_g
 
 
 @lowering("aten::embedding_dense_backward", FLOATS + ("i64", "i32"), "embedding_backward", _SUMS)
-def _embedding_backward(b: Any, grad_output: Any, indices: Any, num_weights: int, padding_idx: int,
-                        scale_grad_by_freq: bool) -> Any:
+def _embedding_backward(b: Any, grad_output: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Any:
     dtype, width, count = compute_dtype(b.result.dtype), b.result.shape[-1], indices.type.numel
     rows = b.cast(b.reshape(indices, (count,)), "i64")
     updates = b.cast(b.reshape(grad_output, (count, width)), dtype)
@@ -144,8 +142,13 @@ def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(next((n for n in column if n != 1), 1) for column in zip(*padded, strict=True))
 
 
-@lowering("aten::index.Tensor aten::_unsafe_index.Tensor", STORED, "index", EXACT,
-          gap="a mask as index selects a number of elements that only the data knows")
+@lowering(
+    "aten::index.Tensor aten::_unsafe_index.Tensor",
+    STORED,
+    "index",
+    EXACT,
+    gap="a mask as index selects a number of elements that only the data knows",
+)
 def _index(b: Any, self: Any, indices: list[Any]) -> Any:
     check_integers(indices)
     dims, rest, front = indexed(self, indices)

@@ -136,8 +136,10 @@ def _scales(dims: int, given: dict[str, Any]) -> list[float | None]:
 
 def _whole_multiples(size: Sequence[int], out: Sequence[int], scales: Sequence[float | None], exact: bool) -> bool:
     """Whether each place is just repeated."""
-    return all(n and nearest_places(n, m, s, exact) == [o * n // m for o in range(m)] and m % n == 0
-               for n, m, s in zip(size, out, scales, strict=True))
+    return all(
+        n and nearest_places(n, m, s, exact) == [o * n // m for o in range(m)] and m % n == 0
+        for n, m, s in zip(size, out, scales, strict=True)
+    )
 
 
 def _split(outer: Sequence[int], size: Sequence[int], out: Sequence[int]) -> tuple[int, ...]:
@@ -166,15 +168,15 @@ def _nearest(dims: int, exact: bool) -> None:
             split = b.reshape(grad_output, _split(outer, size, output_size))
             total = reduce(b, "sum", [split], [len(outer) + 2 * k + 1 for k in range(dims)], dtype)
             return b.cast(b.reshape(total, b.result.shape), b.result.dtype)
-        tables = [transposed([[(p, 1.0)] for p in nearest_places(n, m, s, exact)], n)
-                  for n, m, s in zip(size, output_size, scales, strict=True)]
+        tables = [
+            transposed([[(p, 1.0)] for p in nearest_places(n, m, s, exact)], n) for n, m, s in zip(size, output_size, scales, strict=True)
+        ]
         return b.cast(resample_dims(b, grad_output, tables, dtype), b.result.dtype)
 
 
 def _weighted(name: str, dims: int, table: Callable[..., Taps]) -> None:
     def tables(size: Sequence[int], out: Sequence[int], align: bool, given: dict[str, Any], dtype: str) -> list[Taps]:
-        return [table(n, m, align, s, _rounding(dtype))
-                for n, m, s in zip(size, out, _scales(dims, given), strict=True)]
+        return [table(n, m, align, s, _rounding(dtype)) for n, m, s in zip(size, out, _scales(dims, given), strict=True)]
 
     @lowering(f"aten::{name}", FLOATS, "interpolate", _LINEAR)
     def forward(b: Any, self: Any, output_size: list[int], align_corners: bool, **given: Any) -> Any:
@@ -182,8 +184,7 @@ def _weighted(name: str, dims: int, table: Callable[..., Taps]) -> None:
         return b.cast(resample_dims(b, self, made, compute_dtype(self.dtype)), self.dtype)
 
     @lowering(f"aten::{name}_backward", FLOATS, "interpolate_backward", _LINEAR)
-    def backward(b: Any, grad_output: Any, output_size: list[int], input_size: list[int], align_corners: bool,
-                 **given: Any) -> Any:
+    def backward(b: Any, grad_output: Any, output_size: list[int], input_size: list[int], align_corners: bool, **given: Any) -> Any:
         size, dtype = input_size[-dims:], grad_output.dtype
         made = tables(size, output_size, align_corners, given, dtype)
         turned = [transposed(t, n) for t, n in zip(made, size, strict=True)]

@@ -150,8 +150,9 @@ def _repeat(b: Any, self: Any, repeats: list[int]) -> Any:
 
 
 @lowering("aten::slice_scatter aten::select_scatter", ALL, "slice_scatter", EXACT)
-def _slice_scatter(b: Any, self: Any, src: Any, dim: int, start: int | None = None, end: int | None = None, step: int = 1,
-                   index: int | None = None) -> Any:
+def _slice_scatter(
+    b: Any, self: Any, src: Any, dim: int, start: int | None = None, end: int | None = None, step: int = 1, index: int | None = None
+) -> Any:
     dim %= self.rank
     whole, src = Strided.whole(self.shape), b.cast(src, self.dtype)
     if index is not None:
@@ -162,8 +163,9 @@ def _slice_scatter(b: Any, self: Any, src: Any, dim: int, start: int | None = No
 
 
 @lowering("aten::select_backward aten::slice_backward", ALL, "slice_backward", EXACT)
-def _slice_backward(b: Any, grad_output: Any, input_sizes: list[int], dim: int, index: int | None = None,
-                    start: int = 0, end: int = 0, step: int = 1) -> Any:
+def _slice_backward(
+    b: Any, grad_output: Any, input_sizes: list[int], dim: int, index: int | None = None, start: int = 0, end: int = 0, step: int = 1
+) -> Any:
     """The gradient in its place of a tensor of zeros."""
     zeros, whole = b.full(0, b.result.dtype, input_sizes), Strided.whole(input_sizes)
     dim %= len(input_sizes)

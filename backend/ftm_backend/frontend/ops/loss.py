@@ -62,13 +62,13 @@ def _nll_loss(b: Any, self: Any, target: Any, weight: Any, reduction: int, ignor
     weight_sum = reduce(b, "sum", [shares], [0, 1, 2], dtype)
     if reduction == MEAN:
         total = b.pointwise(lambda s, n: s / n, [total, weight_sum], total.type)
-    return (b.cast(b.reshape(total, b.result.shape), b.result.dtype),
-            b.cast(b.reshape(weight_sum, b.results[1].shape), b.results[1].dtype))
+    return (b.cast(b.reshape(total, b.result.shape), b.result.dtype), b.cast(b.reshape(weight_sum, b.results[1].shape), b.results[1].dtype))
 
 
 @lowering("aten::nll_loss_backward aten::nll_loss2d_backward", FLOATS + ("i64",), "nll_loss_backward", _SUMS)
-def _nll_loss_backward(b: Any, grad_output: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int,
-                       total_weight: Any) -> Any:
+def _nll_loss_backward(
+    b: Any, grad_output: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, total_weight: Any
+) -> Any:
     x, t, classes = _rows(b, self, target)
     dtype = compute_dtype(self.dtype)
     scale = _weights(b, weight, classes)

@@ -52,8 +52,7 @@ def _margins(b: Any, x: Any, target: Any, weight: Any, margin: Any, dtype: str) 
     def place(label: Any) -> Any:
         return inside(label, x.shape[1])
 
-    right = b.pointwise(lambda t: b.extract(scores, [b.index(0), place(t)]).to(dtype), [labels],
-                        TensorType(dtype, labels.shape))
+    right = b.pointwise(lambda t: b.extract(scores, [b.index(0), place(t)]).to(dtype), [labels], TensorType(dtype, labels.shape))
     operands = [x, labels, right]
     if weights is not None:
         operands.append(b.pointwise(lambda t: b.extract(weights, [place(t)]).to(dtype), [labels], right.type))
@@ -83,8 +82,9 @@ def _multi_margin(b: Any, self: Any, target: Any, p: Any = 1, margin: Any = 1, w
 
 
 @lowering("aten::multi_margin_loss_backward", FLOATS + ("i64",), "margin_loss_backward", _SUMS)
-def _multi_margin_backward(b: Any, grad_output: Any, self: Any, target: Any, p: Any, margin: Any, weight: Any = None,
-                           reduction: int = 1) -> Any:
+def _multi_margin_backward(
+    b: Any, grad_output: Any, self: Any, target: Any, p: Any, margin: Any, weight: Any = None, reduction: int = 1
+) -> Any:
     x, dtype = _rows(b, self), compute_dtype(self.dtype)
     rows, classes = x.shape
     power = b.inline(p, dtype)
@@ -104,8 +104,9 @@ def _multi_margin_backward(b: Any, grad_output: Any, self: Any, target: Any, p: 
     def body(s: Any, t: Any, label: Any, g: Any) -> Any:
         return (e.where(label.to("i64").eq(b.index(1)), -t, s) * g.to(dtype)).to(self.dtype)
 
-    made = b.pointwise(body, [slopes, total, b.reshape(target, (rows, 1)), _incoming(b, grad_output, rows, reduction)],
-                       TensorType(self.dtype, x.shape))
+    made = b.pointwise(
+        body, [slopes, total, b.reshape(target, (rows, 1)), _incoming(b, grad_output, rows, reduction)], TensorType(self.dtype, x.shape)
+    )
     return b.reshape(made, self.shape)
 
 
@@ -116,10 +117,8 @@ def _right_classes(b: Any, target: Any) -> tuple[Any, Any]:
     """(targets [N, T] with those behind the first negative one as -1, [N, C] of bool: whether a class is named)."""
     rows, count = target.shape
     negative = reduce(b, "min", [target], [1], "i64", lambda t: e.where(t < 0, b.index(1), count))
-    named = b.pointwise(lambda t, end: e.where(b.index(1) < end, inside(e.where(t < 0, 0, t), count), -1),
-                        [target, negative], target.type)
-    is_right = reduce(b, "or", [b.reshape(named, (rows, 1, count)).expand((rows, count, count))], [2], "i1",
-                      lambda t: t.eq(b.index(1)))
+    named = b.pointwise(lambda t, end: e.where(b.index(1) < end, inside(e.where(t < 0, 0, t), count), -1), [target, negative], target.type)
+    is_right = reduce(b, "or", [b.reshape(named, (rows, 1, count)).expand((rows, count, count))], [2], "i1", lambda t: t.eq(b.index(1)))
     return named, b.reshape(is_right, (rows, count))
 
 
@@ -166,12 +165,19 @@ def _multilabel_margin_backward(b: Any, grad_output: Any, self: Any, target: Any
     hits = b.pointwise(active, [v.expand(cube) for v in wide], TensorType(dtype, cube))
     above = b.reshape(reduce(b, "sum", [hits], [1], dtype), (rows, classes))  # by the other class
     below = b.reshape(reduce(b, "sum", [hits], [2], dtype), (rows, 1, classes))  # by the place of the named class
-    lost = reduce(b, "sum", [below.expand(cube), b.reshape(named, (rows, 1, classes)).expand(cube)], [2], dtype,
-                  lambda n, t: e.where(t.eq(b.index(1)), n, 0))
+    lost = reduce(
+        b,
+        "sum",
+        [below.expand(cube), b.reshape(named, (rows, 1, classes)).expand(cube)],
+        [2],
+        dtype,
+        lambda n, t: e.where(t.eq(b.index(1)), n, 0),
+    )
 
     def body(up: Any, down: Any, g: Any) -> Any:
         return ((up - down) * (g.to(dtype) / count)).to(self.dtype)
 
-    made = b.pointwise(body, [above, b.reshape(lost, (rows, classes)), _incoming(b, grad_output, rows, reduction)],
-                       TensorType(self.dtype, x.shape))
+    made = b.pointwise(
+        body, [above, b.reshape(lost, (rows, classes)), _incoming(b, grad_output, rows, reduction)], TensorType(self.dtype, x.shape)
+    )
     return b.reshape(made, self.shape)

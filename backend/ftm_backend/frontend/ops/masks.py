@@ -56,8 +56,7 @@ def _masked_scatter_backward(b: Any, grad_output: Any, mask: Any, sizes: list[in
     mask = mask.expand(grad_output.shape)
     ranks, _ = ranks_of(b, mask)
     # What is not selected goes to an element of its own behind the others, which is cut off.
-    rows = b.pointwise(lambda m, r: e.where(m, inside(r, size), size).to("i64"),
-                       [b.reshape(mask, (count,)), ranks], typed("i64", (count,)))
+    rows = b.pointwise(lambda m, r: e.where(m, inside(r, size), size).to("i64"), [b.reshape(mask, (count,)), ranks], typed("i64", (count,)))
     zeros = b.full(0, grad_output.dtype, (size + 1, 1))
     made = scatter_rows(b, zeros, rows, b.reshape(grad_output, (count, 1)), "set")
     return b.reshape(made.slice(0, 0, size), sizes)
@@ -72,8 +71,7 @@ def _nonzero_static(b: Any, self: Any, size: int, fill_value: int = -1) -> Any:
     mask = b.pointwise(lambda x: x.ne(0), [self], typed("i1", self.shape))
     ranks, _ = ranks_of(b, mask)
     # What is not listed goes to a row of its own behind the others, which is cut off.
-    rows = b.pointwise(lambda m, r: e.where(m & (r < size), r, size).to("i64"),
-                       [b.reshape(mask, (count,)), ranks], typed("i64", (count,)))
+    rows = b.pointwise(lambda m, r: e.where(m & (r < size), r, size).to("i64"), [b.reshape(mask, (count,)), ranks], typed("i64", (count,)))
     from ftm_backend.frontend.builder import Output
 
     def coordinate() -> Any:

@@ -68,8 +68,7 @@ def _softmax_backward(b: Any, grad_output: Any, output: Any, dim: int, input_dty
         return b.pointwise(lambda g: (g - g).to(b.result.dtype), [grad_output], b.result)
     dims = [dim % output.rank]
     total = reduce(b, "sum", [grad_output, output], dims, dtype, lambda g, y: g.to(dtype) * y.to(dtype))
-    return b.pointwise(lambda g, y, s: (y.to(dtype) * (g.to(dtype) - s)).to(b.result.dtype), [grad_output, output, total],
-                       b.result)
+    return b.pointwise(lambda g, y, s: (y.to(dtype) * (g.to(dtype) - s)).to(b.result.dtype), [grad_output, output, total], b.result)
 
 
 @lowering("aten::_log_softmax_backward_data", FLOATS, "softmax_backward", _ROWS)
@@ -78,8 +77,7 @@ def _log_softmax_backward(b: Any, grad_output: Any, output: Any, dim: int, input
     if not output.rank:
         return b.pointwise(lambda g: (g - g).to(b.result.dtype), [grad_output], b.result)
     total = reduce(b, "sum", [grad_output], [dim % output.rank], dtype)
-    return b.pointwise(lambda g, y, s: (g.to(dtype) - e.exp(y.to(dtype)) * s).to(b.result.dtype),
-                       [grad_output, output, total], b.result)
+    return b.pointwise(lambda g, y, s: (g.to(dtype) - e.exp(y.to(dtype)) * s).to(b.result.dtype), [grad_output, output, total], b.result)
 
 
 # --- layer norm and group norm: a mean and a deviation for each group of elements ---------------------------
@@ -113,8 +111,9 @@ def _normalized(b: Any, x: Any, dims: list[int], weight: Any, bias: Any, eps: fl
     return (b.reshape(out, b.results[0].shape), *statistics)
 
 
-def _normalized_backward(b: Any, grad: Any, x: Any, mean: Any, rstd: Any, weight: Any, dims: list[int],
-                         shared: list[int]) -> tuple[Any, Any, Any]:
+def _normalized_backward(
+    b: Any, grad: Any, x: Any, mean: Any, rstd: Any, weight: Any, dims: list[int], shared: list[int]
+) -> tuple[Any, Any, Any]:
     """The gradients of x, weight and bias of `_normalized`; those that are not asked for are None.
 
     All operands broadcast against x.  ``shared`` are the dimensions along which an element of weight is used.
@@ -132,8 +131,7 @@ def _normalized_backward(b: Any, grad: Any, x: Any, mean: Any, rstd: Any, weight
 
     if b.results[0] is not None:
         total = reduce(b, "sum", [grad, *scale], dims, dtype, lambda g, *w: scaled(g, w))
-        along = reduce(b, "sum", [grad, x, mean, rstd, *scale], dims, dtype,
-                       lambda g, v, m, r, *w: scaled(g, w) * normal(v, m, r))
+        along = reduce(b, "sum", [grad, x, mean, rstd, *scale], dims, dtype, lambda g, v, m, r, *w: scaled(g, w) * normal(v, m, r))
 
         def body(g: Any, v: Any, m: Any, r: Any, s: Any, a: Any, *w: Any) -> Any:
             inner = scaled(g, w) - s * share - normal(v, m, r) * a * share
@@ -167,8 +165,9 @@ def _layer_norm(b: Any, input: Any, normalized_shape: list[int], weight: Any, bi
 
 
 @lowering("aten::native_layer_norm_backward", FLOATS, "layer_norm_backward", _ROWS)
-def _layer_norm_backward(b: Any, grad_out: Any, input: Any, normalized_shape: list[int], mean: Any, rstd: Any, weight: Any,
-                         bias: Any, output_mask: list[bool]) -> Any:
+def _layer_norm_backward(
+    b: Any, grad_out: Any, input: Any, normalized_shape: list[int], mean: Any, rstd: Any, weight: Any, bias: Any, output_mask: list[bool]
+) -> Any:
     rows, columns = _rows(input, normalized_shape)
     grad, x = (b.reshape(value, (rows, columns)) for value in (grad_out, input))
     mean, rstd = (b.reshape(value, (rows, 1)) for value in (mean, rstd))
@@ -182,8 +181,9 @@ def _group_norm(b: Any, input: Any, weight: Any, bias: Any, N: int, C: int, HxW:
 
 
 @lowering("aten::native_group_norm_backward", FLOATS, "group_norm_backward", _ROWS)
-def _group_norm_backward(b: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, N: int, C: int, HxW: int,
-                         group: int, output_mask: list[bool]) -> Any:
+def _group_norm_backward(
+    b: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, N: int, C: int, HxW: int, group: int, output_mask: list[bool]
+) -> Any:
     grad, x = (b.reshape(value, (N, group, C // group, HxW)) for value in (grad_out, input))
     mean, rstd = (b.reshape(value, (N, group, 1, 1)) for value in (mean, rstd))
     return _normalized_backward(b, grad, x, mean, rstd, _reshaped(b, weight, (1, group, C // group, 1)), [2, 3], [0, 3])
@@ -197,8 +197,9 @@ def _channel(b: Any, x: Any, rank: int) -> Any:
     return b.reshape(x, (1, x.type.numel, *[1] * (rank - 2)))
 
 
-def _batch_norm(b: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
-                momentum: float, eps: float) -> tuple[Any, Any, Any, Any, Any]:
+def _batch_norm(
+    b: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> tuple[Any, Any, Any, Any, Any]:
     """(output, mean, 1 / deviation, new running mean, new running variance); running values None if absent."""
     rank, dtype = input.rank, compute_dtype(input.dtype)
     dims = [k for k in range(rank) if k != 1]
@@ -219,8 +220,10 @@ def _batch_norm(b: Any, input: Any, weight: Any, bias: Any, running_mean: Any, r
         return y.to(input.dtype)
 
     out = b.pointwise(body, [input, mean, deviation, *affine], input.type)
-    updated = [_updated(b, running, new, training, momentum, factor) for running, new, factor in
-               ((running_mean, mean, 1.0), (running_var, variance, _unbiased(input)))]
+    updated = [
+        _updated(b, running, new, training, momentum, factor)
+        for running, new, factor in ((running_mean, mean, 1.0), (running_var, variance, _unbiased(input)))
+    ]
     return out, mean, deviation, updated[0], updated[1]
 
 
@@ -258,20 +261,43 @@ def _statistics(b: Any, mean: Any, deviation: Any, training: bool) -> tuple[Any,
     return made[0], made[1]
 
 
-@lowering("aten::native_batch_norm aten::_native_batch_norm_legit_functional aten::_native_batch_norm_legit "
-          "aten::_native_batch_norm_legit.no_stats aten::_native_batch_norm_legit_no_training", FLOATS, "batch_norm", _ROWS)
-def _native_batch_norm(b: Any, input: Any, weight: Any, bias: Any, momentum: float, eps: float, running_mean: Any = None,
-                       running_var: Any = None, training: bool = False) -> Any:
-    out, mean, deviation, new_mean, new_var = _batch_norm(
-        b, input, weight, bias, running_mean, running_var, training, momentum, eps
-    )
+@lowering(
+    "aten::native_batch_norm aten::_native_batch_norm_legit_functional aten::_native_batch_norm_legit "
+    "aten::_native_batch_norm_legit.no_stats aten::_native_batch_norm_legit_no_training",
+    FLOATS,
+    "batch_norm",
+    _ROWS,
+)
+def _native_batch_norm(
+    b: Any,
+    input: Any,
+    weight: Any,
+    bias: Any,
+    momentum: float,
+    eps: float,
+    running_mean: Any = None,
+    running_var: Any = None,
+    training: bool = False,
+) -> Any:
+    out, mean, deviation, new_mean, new_var = _batch_norm(b, input, weight, bias, running_mean, running_var, training, momentum, eps)
     made = (out, *_statistics(b, mean, deviation, training))
     return (*made, new_mean, new_var) if len(b.results) == 5 else made
 
 
 @lowering("aten::native_batch_norm_backward", FLOATS, "batch_norm_backward", _ROWS)
-def _batch_norm_backward(b: Any, grad_out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any,
-                         save_mean: Any, save_invstd: Any, train: bool, eps: float, output_mask: list[bool]) -> Any:
+def _batch_norm_backward(
+    b: Any,
+    grad_out: Any,
+    input: Any,
+    weight: Any,
+    running_mean: Any,
+    running_var: Any,
+    save_mean: Any,
+    save_invstd: Any,
+    train: bool,
+    eps: float,
+    output_mask: list[bool],
+) -> Any:
     rank, dtype = input.rank, compute_dtype(input.dtype)
     dims = [k for k in range(rank) if k != 1]
     if train:
@@ -280,8 +306,7 @@ def _batch_norm_backward(b: Any, grad_out: Any, input: Any, weight: Any, running
         mean = _channel(b, running_mean, rank)
         deviation = _reciprocal_deviation(b, b.cast(_channel(b, running_var, rank), dtype), eps)
     total = reduce(b, "sum", [grad_out], dims, dtype)
-    along = reduce(b, "sum", [grad_out, input, mean], dims, dtype,
-                   lambda g, x, m: g.to(dtype) * (x.to(dtype) - m.to(dtype)))
+    along = reduce(b, "sum", [grad_out, input, mean], dims, dtype, lambda g, x, m: g.to(dtype) * (x.to(dtype) - m.to(dtype)))
     scale = [] if weight is None else [_channel(b, weight, rank)]
     share = 1 / max(1, input.type.numel // max(input.shape[1], 1))
 
@@ -300,8 +325,9 @@ def _batch_norm_backward(b: Any, grad_out: Any, input: Any, weight: Any, running
         grads[0] = b.pointwise(body, [grad_out, deviation, *batch, *scale], input.type)
     if b.results[1] is not None:
         type_ = b.results[1]
-        grads[1] = b.pointwise(lambda a, r: (a * r.to(dtype)).to(type_.dtype),
-                               [b.reshape(along, type_.shape), b.reshape(deviation, type_.shape)], type_)
+        grads[1] = b.pointwise(
+            lambda a, r: (a * r.to(dtype)).to(type_.dtype), [b.reshape(along, type_.shape), b.reshape(deviation, type_.shape)], type_
+        )
     if b.results[2] is not None:
         grads[2] = b.cast(b.reshape(total, b.results[2].shape), b.results[2].dtype)
     return tuple(grads)

@@ -11,8 +11,10 @@ from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.taps import pick, resample_dims, transposed
 
 recorded("aten::reflection_pad2d aten::reflection_pad3d aten::replication_pad2d aten::replication_pad3d", like=0)
-recorded("aten::reflection_pad2d_backward aten::reflection_pad3d_backward aten::replication_pad2d_backward"
-         " aten::replication_pad3d_backward", like=1)
+recorded(
+    "aten::reflection_pad2d_backward aten::reflection_pad3d_backward aten::replication_pad2d_backward aten::replication_pad3d_backward",
+    like=1,
+)
 
 _CORNERS = {"f64": (1e-11, 1e-11), "f32": (2e-5, 1e-5), "f16": (4e-2, 1e-2), "bf16": (2e-1, 1e-1)}
 """Of the gradients: PyTorch's CPU adds them up in the half types themselves."""
@@ -44,8 +46,7 @@ def _border(kind: str, source: Callable[[int, int], int], dims: int) -> None:
     @lowering(f"aten::{kind}_pad{dims}d_backward", FLOATS, "border_backward", _CORNERS)
     def backward(b: Any, grad_output: Any, self: Any, padding: list[int]) -> Any:
         sizes = self.shape[self.rank - dims :]
-        tables = [transposed([[(p, 1.0)] for p in row], n)
-                  for row, n in zip(_places(self.shape, padding, source), sizes, strict=True)]
+        tables = [transposed([[(p, 1.0)] for p in row], n) for row, n in zip(_places(self.shape, padding, source), sizes, strict=True)]
         return b.cast(resample_dims(b, grad_output, tables, compute_dtype(self.dtype)), self.dtype)
 
 

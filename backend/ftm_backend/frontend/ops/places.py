@@ -40,8 +40,7 @@ def scatter_rows(b: Any, dest: Any, rows: Any, updates: Any, kind: str) -> Any:
     """``ftm.scatter``: dest[N, D], rows[M] of i64 in [0, N), updates[M, D]."""
     if not rows.type.numel or not dest.type.numel:
         return dest
-    return b.create("ftm.scatter", dest.dtype, dest.shape, [b.tensor(dest), b.tensor(rows), b.tensor(updates)],
-                    {"reduce": kind})
+    return b.create("ftm.scatter", dest.dtype, dest.shape, [b.tensor(dest), b.tensor(rows), b.tensor(updates)], {"reduce": kind})
 
 
 def to_rows(b: Any, x: Any, dim: int) -> Any:

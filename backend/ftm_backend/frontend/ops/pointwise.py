@@ -28,8 +28,17 @@ _DECIDED_BY_RESULT = frozenset({"memory_format", "dtype"})
 _OPERANDS = frozenset({"self", "other"})  # a Python bool among these is a number to compute with
 
 
-def pointwise(names: str, function: Callable[..., Any], dtypes: Iterable[str], family: str, *, compute: str = RESULT,
-              keep: Iterable[str] = (), tolerance: dict[str, tuple[float, float]] | None = None, gap: str = "") -> OpRecord:
+def pointwise(
+    names: str,
+    function: Callable[..., Any],
+    dtypes: Iterable[str],
+    family: str,
+    *,
+    compute: str = RESULT,
+    keep: Iterable[str] = (),
+    tolerance: dict[str, tuple[float, float]] | None = None,
+    gap: str = "",
+) -> OpRecord:
     """Registers an elementwise op.
 
     Args:
@@ -56,13 +65,12 @@ def pointwise(names: str, function: Callable[..., Any], dtypes: Iterable[str], f
         if compute != OWN:
             common = b.result.dtype if compute == RESULT else b.promoted(numbers)
             dtype = compute_dtype(common)
-        arguments = {
-            k: b.constant(v, dtype or "i1") if isinstance(v, bool) and k in _OPERANDS else v for k, v in arguments.items()
-        }
+        arguments = {k: b.constant(v, dtype or "i1") if isinstance(v, bool) and k in _OPERANDS else v for k, v in arguments.items()}
         tensors = {k: v for k, v in arguments.items() if isinstance(v, Value)}
         others = {
             k: v.to(dtype) if isinstance(v, Elem) and dtype is not None and k not in keep else v
-            for k, v in arguments.items() if k not in tensors
+            for k, v in arguments.items()
+            if k not in tensors
         }
 
         def operand(v: Any) -> Any:
@@ -80,5 +88,4 @@ def pointwise(names: str, function: Callable[..., Any], dtypes: Iterable[str], f
 
         return b.pointwise(body, list(tensors.values()), *outputs)
 
-    return register(OpRecord(tuple(names.split()), tuple(dtypes), lower, family,
-                             TOLERANCE if tolerance is None else tolerance, gap))
+    return register(OpRecord(tuple(names.split()), tuple(dtypes), lower, family, TOLERANCE if tolerance is None else tolerance, gap))

@@ -71,10 +71,10 @@ def _register(kind: str, function: Callable[[Any, Any, Any], Any]) -> None:
         value = e.where(left & odd, -value, value)
         return e.where(n < 0, 0, e.where(n.eq(0), 1, e.where(e.isnan(x), math.nan, value)))
 
-    pointwise(f"aten::special_chebyshev_polynomial_{kind}", lambda x, n: polynomial(x, n, False), ALL, "chebyshev",
-              tolerance=_TOLERANCE)
-    pointwise(f"aten::special_shifted_chebyshev_polynomial_{kind}", lambda x, n: polynomial(x, n, True), ALL, "chebyshev",
-              tolerance=_TOLERANCE)
+    pointwise(f"aten::special_chebyshev_polynomial_{kind}", lambda x, n: polynomial(x, n, False), ALL, "chebyshev", tolerance=_TOLERANCE)
+    pointwise(
+        f"aten::special_shifted_chebyshev_polynomial_{kind}", lambda x, n: polynomial(x, n, True), ALL, "chebyshev", tolerance=_TOLERANCE
+    )
 
 
 for _kind, _function in (("t", _first), ("u", _second), ("v", _third), ("w", _fourth)):

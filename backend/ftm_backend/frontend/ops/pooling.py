@@ -39,15 +39,20 @@ def maximum_of_windows(b: Any, x: Any, w: Window) -> tuple[Any, Any]:
     w = w.trimmed()
     padded, index, shape = windows(b, x, w, e.lowest(x.dtype)), w.index(b), (w.planes, *w.out)
     (values,) = b.generic(
-        w.loops, [Input(padded, index)], [Output(x.dtype, shape, w.kept, e.lowest(x.dtype))],
-        lambda v, best: e.maximum(best, v), reduced=w.inner,
+        w.loops,
+        [Input(padded, index)],
+        [Output(x.dtype, shape, w.kept, e.lowest(x.dtype))],
+        lambda v, best: e.maximum(best, v),
+        reduced=w.inner,
     )
     far = e.highest("i64")
     places = b.pad(positions(b, w.size), w.padding, w.high, far)  # the border is never chosen
     (found,) = b.generic(
-        w.loops, [Input(padded, index), Input(places, index[1:]), Input(values, w.kept)],
+        w.loops,
+        [Input(padded, index), Input(places, index[1:]), Input(values, w.kept)],
         [Output("i64", shape, w.kept, far)],
-        lambda v, place, best, first: e.minimum(first, place_found(v, best, place)), reduced=w.inner,
+        lambda v, place, best, first: e.minimum(first, place_found(v, best, place)),
+        reduced=w.inner,
     )
     return values, first_place(b, found) if x.dtype in FLOATS else found
 
@@ -58,8 +63,11 @@ def average(b: Any, x: Any, w: Window, include_pad: bool, override: int | None) 
 
     dtype, read = compute_dtype(x.dtype), w.trimmed()
     (total,) = b.generic(
-        read.loops, [Input(windows(b, x, read, 0), read.index(b))], [Output(dtype, (w.planes, *w.out), w.kept, 0)],
-        lambda v, carried: carried + v.to(dtype), reduced=w.inner,
+        read.loops,
+        [Input(windows(b, x, read, 0), read.index(b))],
+        [Output(dtype, (w.planes, *w.out), w.kept, 0)],
+        lambda v, carried: carried + v.to(dtype),
+        reduced=w.inner,
     )
     mean = _divided(b, total, _divisors(w, include_pad, override), dtype)
     return b.cast(b.reshape(mean, b.result.shape), b.result.dtype)
@@ -114,23 +122,34 @@ def _scattered(b: Any, grad: Any, places: Any, w: Window, dtype: str) -> Any:
     extent = math.prod(w.size)
     count = grad.type.numel
     rows = b.pointwise(lambda place: inside(place, extent) + b.index(0) * extent, [places], typed("i64", places.shape))
-    made = scatter_rows(b, b.full(0, dtype, (w.planes * extent, 1)), b.reshape(rows, (count,)),
-                        b.reshape(b.cast(grad, dtype), (count, 1)), "add")
+    made = scatter_rows(
+        b, b.full(0, dtype, (w.planes * extent, 1)), b.reshape(rows, (count,)), b.reshape(b.cast(grad, dtype), (count, 1)), "add"
+    )
     return b.reshape(made, (w.planes, *w.size))
 
 
 def _records(dims: int) -> None:
     @lowering(f"aten::max_pool{dims}d_with_indices", FLOATS + INTS, "max_pool", EXACT)
-    def max_pool(b: Any, self: Any, kernel_size: list[int], stride: list[int], padding: list[int], dilation: list[int],
-                 ceil_mode: bool) -> Any:
+    def max_pool(
+        b: Any, self: Any, kernel_size: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool
+    ) -> Any:
         w = Window(dims, self.shape, b.result.shape, kernel_size, stride, padding, dilation)
         values, places = maximum_of_windows(b, self, w)
         b.pooled[places.base] = w
         return b.reshape(values, b.result.shape), b.reshape(places, b.result.shape)
 
     @lowering(f"aten::max_pool{dims}d_with_indices_backward", (*FLOATS, "i64"), "max_pool_backward", _SUMS)
-    def max_pool_backward(b: Any, grad_output: Any, self: Any, kernel_size: list[int], stride: list[int],
-                          padding: list[int], dilation: list[int], ceil_mode: bool, indices: Any) -> Any:
+    def max_pool_backward(
+        b: Any,
+        grad_output: Any,
+        self: Any,
+        kernel_size: list[int],
+        stride: list[int],
+        padding: list[int],
+        dilation: list[int],
+        ceil_mode: bool,
+        indices: Any,
+    ) -> Any:
         w = Window(dims, self.shape, grad_output.shape, kernel_size, stride, padding, dilation)
         dtype, shape = compute_dtype(self.dtype), (w.planes, *w.out)
         grad, places = b.reshape(grad_output, shape), b.reshape(indices, shape)
@@ -144,14 +163,31 @@ def _records(dims: int) -> None:
         return b.cast(b.reshape(made, self.shape), self.dtype)
 
     @lowering(f"aten::avg_pool{dims}d", FLOATS + ("i64",), "avg_pool", _SUMS)
-    def avg_pool(b: Any, self: Any, kernel_size: list[int], stride: list[int], padding: list[int], ceil_mode: bool,
-                 count_include_pad: bool, divisor_override: int | None) -> Any:
+    def avg_pool(
+        b: Any,
+        self: Any,
+        kernel_size: list[int],
+        stride: list[int],
+        padding: list[int],
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> Any:
         w = Window(dims, self.shape, b.result.shape, kernel_size, stride, padding, [1])
         return average(b, self, w, count_include_pad, divisor_override)
 
     @lowering(f"aten::avg_pool{dims}d_backward", FLOATS, "avg_pool_backward", _SUMS)
-    def avg_pool_backward(b: Any, grad_output: Any, self: Any, kernel_size: list[int], stride: list[int],
-                          padding: list[int], ceil_mode: bool, count_include_pad: bool, divisor_override: int | None) -> Any:
+    def avg_pool_backward(
+        b: Any,
+        grad_output: Any,
+        self: Any,
+        kernel_size: list[int],
+        stride: list[int],
+        padding: list[int],
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> Any:
         w = Window(dims, self.shape, grad_output.shape, kernel_size, stride, padding, [1])
         return average_backward(b, grad_output, self, w, count_include_pad, divisor_override)
 

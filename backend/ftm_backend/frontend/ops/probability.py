@@ -86,5 +86,10 @@ pointwise("aten::special_ndtri", ndtri, ALL, "unary", tolerance=_TOLERANCE)
 pointwise("aten::special_erfcx", erfcx, ALL, "unary", tolerance=_TOLERANCE)
 pointwise("aten::special_log_ndtr", log_ndtr, ALL, "unary", tolerance=_TOLERANCE)
 pointwise("aten::special_entr", _entropy, ALL, "unary")
-pointwise("aten::special_xlog1py aten::special_xlog1py.other_scalar aten::special_xlog1py.self_scalar", _xlog1py, ALL, "binary",
-          tolerance={**_TOLERANCE, "f32": (5e-4, 2e-6)})  # upstream's engine, which tests it, spells log1p(x) as log(1 + x)
+pointwise(
+    "aten::special_xlog1py aten::special_xlog1py.other_scalar aten::special_xlog1py.self_scalar",
+    _xlog1py,
+    ALL,
+    "binary",
+    tolerance={**_TOLERANCE, "f32": (5e-4, 2e-6)},
+)  # upstream's engine, which tests it, spells log1p(x) as log(1 + x)

@@ -86,8 +86,10 @@ def _chosen(low: Any, high: Any, quant_min: int, quant_max: int, symmetric: bool
     small = scale < _LEAST_SCALE
     larger = scale.const(_LEAST_SCALE) / scale
     reach = scale.const(_LEAST_SCALE) * steps
-    low, high = (e.where(small, e.where(other.eq(0), edge, e.where(x.eq(0), x, x * larger)), x)
-                 for x, other, edge in ((low, high, -reach), (high, low, reach)))
+    low, high = (
+        e.where(small, e.where(other.eq(0), edge, e.where(x.eq(0), x, x * larger)), x)
+        for x, other, edge in ((low, high, -reach), (high, low, reach))
+    )
     scale = e.where(small, _LEAST_SCALE, scale)
     from_low, from_high = (x.to("f64") / scale.to("f64") for x in (low, high))
     by_low = abs(quant_min) - abs(from_low) < abs(quant_max) - abs(from_high)
@@ -98,9 +100,22 @@ def _chosen(low: Any, high: Any, quant_min: int, quant_max: int, symmetric: bool
 
 
 @lowering("aten::_fused_moving_avg_obs_fq_helper_functional", ("f32", "i32", "i64", "u8", "i1"), "observed", EXACT)
-def _observed(b: Any, self: Any, observer_on: Any, fake_quant_on: Any, running_min: Any, running_max: Any, scale: Any, zero_point: Any,
-              averaging_const: Any, quant_min: int, quant_max: int, ch_axis: int, per_row_fake_quant: bool = False,
-              symmetric_quant: bool = False) -> Any:
+def _observed(
+    b: Any,
+    self: Any,
+    observer_on: Any,
+    fake_quant_on: Any,
+    running_min: Any,
+    running_max: Any,
+    scale: Any,
+    zero_point: Any,
+    averaging_const: Any,
+    quant_min: int,
+    quant_max: int,
+    ch_axis: int,
+    per_row_fake_quant: bool = False,
+    symmetric_quant: bool = False,
+) -> Any:
     """(rounded, whether in range, least and greatest value as they move, scale, zero point), of all or of each row."""
     axis = ch_axis % self.rank
     dims = [k for k in range(self.rank) if not (per_row_fake_quant and k == axis)]
@@ -120,8 +135,10 @@ def _observed(b: Any, self: Any, observer_on: Any, fake_quant_on: Any, running_m
         return least, greatest, e.where(chosen, new_scale, scale), e.where(chosen, new_zero, zero)
 
     least, greatest, scale, zero_point = b.pointwise(
-        body, [low, high, running_min, running_max, b.reshape(scale, shape), b.reshape(zero_point, shape), on, rounds],
-        *(TensorType(dtype, shape) for dtype in ("f32", "f32", "f32", "i32")))
+        body,
+        [low, high, running_min, running_max, b.reshape(scale, shape), b.reshape(zero_point, shape), on, rounds],
+        *(TensorType(dtype, shape) for dtype in ("f32", "f32", "f32", "i32")),
+    )
     by_row = kept if per_row_fake_quant else ()
     made, inside = _rounded(b, self, b.reshape(scale, by_row), b.reshape(zero_point, by_row), quant_min, quant_max, rounds)
     return made, inside, least, greatest, b.reshape(scale, b.results[4].shape), b.reshape(zero_point, b.results[5].shape)

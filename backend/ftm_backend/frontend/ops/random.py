@@ -73,8 +73,15 @@ def _checked(b: Any, tensor: Any, demand: Any) -> Any:
     return b.pointwise(check, [b.reshape(met, ())], typed("i64", ()))
 
 
-def _random(names: str, family: str, element: Any, dtypes: Any = FLOATS, inputs: tuple[str, ...] = (),
-            tolerance: Any = TOLERANCE, demands: dict[str, Any] | None = None) -> None:
+def _random(
+    names: str,
+    family: str,
+    element: Any,
+    dtypes: Any = FLOATS,
+    inputs: tuple[str, ...] = (),
+    tolerance: Any = TOLERANCE,
+    demands: dict[str, Any] | None = None,
+) -> None:
     """A record whose element is ``element(b, number, seed, offset, **arguments)``.
 
     Args:
@@ -94,7 +101,7 @@ def _random(names: str, family: str, element: Any, dtypes: Any = FLOATS, inputs:
 
         def body(*elems: Any) -> Any:
             number = element_number(b, result.shape)
-            for check in elems[len(values):]:
+            for check in elems[len(values) :]:
                 number = number + check
             made = element(b, number, seed, offset, **dict(zip(values, elems, strict=False)), **rest)
             return made.to(result.dtype)
@@ -155,8 +162,9 @@ def _exponential(b: Any, number: Any, seed: Any, offset: Any, lambd: Any = 1.0, 
     return -e.log1p(-unit(b, number, seed, offset, dtype)) / _parameter(b, lambd, dtype)
 
 
-def _integers(b: Any, number: Any, seed: Any, offset: Any, low: Any = 0, high: Any = None, from_: Any = None, to: Any = None,
-              **_: Any) -> Any:
+def _integers(
+    b: Any, number: Any, seed: Any, offset: Any, low: Any = 0, high: Any = None, from_: Any = None, to: Any = None, **_: Any
+) -> Any:
     """Uniform integers in [low, high); random without bounds takes all that the dtype counts exactly."""
     low = low if from_ is None else from_
     high = high if to is None else to
@@ -174,18 +182,35 @@ def _integers(b: Any, number: Any, seed: Any, offset: Any, low: Any = 0, high: A
 
 _random("aten::uniform aten::rand aten::rand_like", "random_uniform", _uniform)
 _random("aten::normal_functional aten::randn aten::randn_like aten::normal.float_float", "random_normal", _normal)
-_random("aten::normal.Tensor_float aten::normal.float_Tensor aten::normal.Tensor_Tensor", "random_normal_tensor", _normal,
-        inputs=("mean", "std"), demands={"std": lambda std: std >= 0})
+_random(
+    "aten::normal.Tensor_float aten::normal.float_Tensor aten::normal.Tensor_Tensor",
+    "random_normal_tensor",
+    _normal,
+    inputs=("mean", "std"),
+    demands={"std": lambda std: std >= 0},
+)
 _random("aten::bernoulli.p", "random_bernoulli_p", _bernoulli, ALL, tolerance=EXACT)
 _random("aten::bernoulli", "random_bernoulli", _bernoulli, FLOATS, inputs=("self",), tolerance=EXACT, demands={"self": _is_probability})
-_random("aten::bernoulli.Tensor", "random_bernoulli_tensor", _bernoulli, NUMBERS + BOOL, inputs=("p",), tolerance=EXACT,
-        demands={"p": _is_probability})
+_random(
+    "aten::bernoulli.Tensor",
+    "random_bernoulli_tensor",
+    _bernoulli,
+    NUMBERS + BOOL,
+    inputs=("p",),
+    tolerance=EXACT,
+    demands={"p": _is_probability},
+)
 _random("aten::exponential", "random_exponential", _exponential)
 _random("aten::log_normal", "random_log_normal", _log_normal)
 _random("aten::cauchy", "random_cauchy", _cauchy)
 _random("aten::geometric", "random_geometric", _geometric, NUMBERS)
-_random("aten::random aten::random.to aten::random.from aten::randint aten::randint.low aten::randint_like "
-        "aten::randint_like.low_dtype", "random_integers", _integers, ALL, tolerance=EXACT)
+_random(
+    "aten::random aten::random.to aten::random.from aten::randint aten::randint.low aten::randint_like aten::randint_like.low_dtype",
+    "random_integers",
+    _integers,
+    ALL,
+    tolerance=EXACT,
+)
 
 
 @lowering("aten::native_dropout", FLOATS, "random_dropout", EXACT)

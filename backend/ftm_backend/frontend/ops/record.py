@@ -71,13 +71,13 @@ def register(record: OpRecord) -> OpRecord:
     return record
 
 
-def lowering(names: str, dtypes: Iterable[str], family: str, tolerance: dict[str, tuple[float, float]] | None = None,
-             gap: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def lowering(
+    names: str, dtypes: Iterable[str], family: str, tolerance: dict[str, tuple[float, float]] | None = None, gap: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: registers the function as the lowering of ``names`` (separated by blanks)."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        register(OpRecord(tuple(names.split()), tuple(dtypes), function, family,
-                          TOLERANCE if tolerance is None else tolerance, gap))
+        register(OpRecord(tuple(names.split()), tuple(dtypes), function, family, TOLERANCE if tolerance is None else tolerance, gap))
         return function
 
     return decorate

@@ -185,8 +185,7 @@ def _general_norm(b: Any, x: Any, ord: Any, dims: Any, compute: str) -> Any:
     return _finish(b, b.pointwise(finish, [total, largest, smallest], total.type))
 
 
-@lowering("aten::norm.Scalar aten::norm.ScalarOpt_dim aten::norm.ScalarOpt_dtype aten::norm.ScalarOpt_dim_dtype",
-          FLOATS, "norm", _SUMS)
+@lowering("aten::norm.Scalar aten::norm.ScalarOpt_dim aten::norm.ScalarOpt_dtype aten::norm.ScalarOpt_dim_dtype", FLOATS, "norm", _SUMS)
 def _norm(b: Any, self: Any, p: Any, dim: Any = None, keepdim: bool = False, dtype: str | None = None) -> Any:
     return vector_norm(b, self, 2 if p is None else p, dim, keepdim, dtype)
 

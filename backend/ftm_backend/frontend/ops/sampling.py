@@ -67,8 +67,9 @@ def _with_replacement(b: Any, weights: Any, count: int, seed: Any, offset: Any) 
     draws = b.pointwise(draw, [sums.slice(1, columns - 1, 1)], typed("f64", (rows, count)))
     reading = [Input(sums, (0, 2)), Input(draws, (0, 1))]
     output = Output("i64", (rows, count), (0, 1), 0)
-    return b.generic((rows, count, columns), reading, [output],
-                     lambda reached, drawn, places: places + (reached <= drawn).to("i64"), reduced=[2])[0]
+    return b.generic(
+        (rows, count, columns), reading, [output], lambda reached, drawn, places: places + (reached <= drawn).to("i64"), reduced=[2]
+    )[0]
 
 
 def _without_replacement(b: Any, weights: Any, count: int, seed: Any, offset: Any) -> Any:

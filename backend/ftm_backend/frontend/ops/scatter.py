@@ -44,8 +44,7 @@ def _column(b: Any, source: Any, index: Any, dtype: str) -> Any:
     return b.reshape(b.cast(source, dtype), (index.type.numel, 1))
 
 
-def _scatter(b: Any, self: Any, dim: int, index: Any, source: Any, reduce: str | None = None,
-             include_self: bool = True) -> Any:
+def _scatter(b: Any, self: Any, dim: int, index: Any, source: Any, reduce: str | None = None, include_self: bool = True) -> Any:
     """self with ``source`` set, or combined as ``reduce`` says, at ``index`` along ``dim``."""
     kind, dtype, identity = combining(reduce, self.dtype) if reduce is not None else ("set", self.dtype, 0)
     shape = self.shape or (1,)

@@ -69,8 +69,9 @@ def search_sorted(b: Any, rows: Any, values: Any, right: bool, dtype: str = "i64
 
 
 @lowering("aten::searchsorted.Tensor aten::searchsorted.Scalar", NUMBERS, "search", EXACT)
-def _searchsorted(b: Any, sorted_sequence: Any, self: Any, out_int32: bool = False, right: bool = False,
-                  side: str | None = None, sorter: Any = None) -> Any:
+def _searchsorted(
+    b: Any, sorted_sequence: Any, self: Any, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None
+) -> Any:
     right = right or side == "right"
     return search_sorted(b, sorted_sequence, self, right, b.result.dtype, sorter)
 

@@ -80,8 +80,17 @@ class _Segments:
 
 
 @lowering("aten::segment_reduce", _SEGMENTS, "segment_reduce", _SUMS)
-def _segment_reduce(b: Any, data: Any, reduce: str, lengths: Any = None, indices: Any = None, offsets: Any = None,
-                    axis: int = 0, unsafe: bool = False, initial: Any = None) -> Any:
+def _segment_reduce(
+    b: Any,
+    data: Any,
+    reduce: str,
+    lengths: Any = None,
+    indices: Any = None,
+    offsets: Any = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: Any = None,
+) -> Any:
     dtype = compute_dtype(data.dtype)
     segments = _Segments(b, data, lengths, offsets, axis % data.rank, not unsafe)
     identity = {"prod": 1, "max": e.lowest(dtype), "min": e.highest(dtype)}.get(reduce, 0)
@@ -95,8 +104,9 @@ def _segment_reduce(b: Any, data: Any, reduce: str, lengths: Any = None, indices
 
 
 @lowering("aten::_segment_reduce_backward", _SEGMENTS, "segment_reduce_backward", _SUMS)
-def _segment_reduce_backward(b: Any, grad: Any, output: Any, data: Any, reduce: str, lengths: Any = None, offsets: Any = None,
-                             axis: int = 0, initial: Any = None) -> Any:
+def _segment_reduce_backward(
+    b: Any, grad: Any, output: Any, data: Any, reduce: str, lengths: Any = None, offsets: Any = None, axis: int = 0, initial: Any = None
+) -> Any:
     dtype = compute_dtype(data.dtype)
     s = _Segments(b, data, lengths, offsets, axis % data.rank, False)
     flat = b.reshape(b.cast(data, dtype), (s.batch * s.n, s.inner))
@@ -109,14 +119,17 @@ def _segment_reduce_backward(b: Any, grad: Any, output: Any, data: Any, reduce: 
 
     upper, value, length = segmentwise(grad), segmentwise(output), s.spread(s.lengths)
     if reduce in ("sum", "mean"):
+
         def element(x: Any, row: Any) -> Any:
             return upper(row) / length(row).to(dtype) if reduce == "mean" else upper(row)
     elif reduce == "prod":
+
         def scaled(row: Any) -> Any:  # rounded to the halves' range before the division, as PyTorch's is
             return (upper(row) * value(row)).to(data.dtype).to(dtype)
 
         element = _prod_element(b, s, flat, upper, scaled, b.inline(1 if initial is None else initial, dtype))
     else:
+
         def chosen(x: Any, row: Any) -> Any:
             return x.eq(value(row)) | e.isnan(x)
 

@@ -75,8 +75,9 @@ def _median(skip: bool) -> Any:
 def _median_dim(skip: bool) -> Any:
     def lower(b: Any, self: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
         if not self.rank or not b.result.numel:
-            return b.reshape(self, b.result.shape) if not self.rank else b.full(0, self.dtype, b.result.shape), \
-                b.full(0, "i64", b.result.shape)
+            return b.reshape(self, b.result.shape) if not self.rank else b.full(0, self.dtype, b.result.shape), b.full(
+                0, "i64", b.result.shape
+            )
         return _finished(b, _middle(b, self, dim % self.rank, skip))
 
     return lower
@@ -106,8 +107,14 @@ def _mode(b: Any, self: Any, dim: int = -1, keepdim: bool = False) -> tuple[Any,
     starts = scan(b, "max", b.pointwise(start, [values], counts), dim)
     lengths = b.pointwise(lambda first: b.index(dim) - first, [starts], counts)
     longest = reduce(b, "max", [lengths], [dim], "i64")
-    rank = reduce(b, "min", [lengths, longest], [dim], "i64",
-                  lambda length, most: e.where(length.eq(most), b.index(dim), b.constant(self.shape[dim], "i64")))
+    rank = reduce(
+        b,
+        "min",
+        [lengths, longest],
+        [dim],
+        "i64",
+        lambda length, most: e.where(length.eq(most), b.index(dim), b.constant(self.shape[dim], "i64")),
+    )
     return _finished(b, ordered.at(b, rank))
 
 

@@ -34,8 +34,7 @@ def pick(b: Any, x: Any, places: Sequence[Sequence[int] | None]) -> Any:
     if 0 in shape:
         return b.full(0, x.dtype, shape)
     source, rank = x, x.rank
-    tables = [b.reshape(b.numbers(p, "i64"), (len(p), *[1] * (rank - 1 - k))).expand(shape)
-              for k, p in enumerate(places) if p is not None]
+    tables = [b.reshape(b.numbers(p, "i64"), (len(p), *[1] * (rank - 1 - k))).expand(shape) for k, p in enumerate(places) if p is not None]
 
     def body(*chosen: Any) -> Any:
         rest = iter(chosen)
@@ -60,8 +59,7 @@ def resample(b: Any, x: Any, dim: int, taps: Taps, dtype: str) -> Any:
         places += [place for place, _ in padded]
         weights += [weight for _, weight in padded]
     source, rank = x, x.rank
-    table = [Input(b.reshape(b.numbers(v, t), (len(taps), most)), [dim, rank])
-             for v, t in ((places, "i64"), (weights, dtype))]
+    table = [Input(b.reshape(b.numbers(v, t), (len(taps), most)), [dim, rank]) for v, t in ((places, "i64"), (weights, dtype))]
 
     def body(place: Any, weight: Any, carried: Any) -> Any:
         inside = place if even else e.maximum(place, 0)

@@ -13,9 +13,13 @@ from ftm_backend.frontend.trace import TensorType
 from ftm_backend.linalg.strided import Strided, contiguous_strides
 
 
-@lowering("aten::view aten::_unsafe_view aten::reshape aten::_reshape_alias aten::unsqueeze aten::squeeze "
-          "aten::squeeze.dim aten::squeeze.dims aten::flatten.using_ints aten::unflatten.int aten::view_copy", STORED, "view",
-          EXACT)
+@lowering(
+    "aten::view aten::_unsafe_view aten::reshape aten::_reshape_alias aten::unsqueeze aten::squeeze "
+    "aten::squeeze.dim aten::squeeze.dims aten::flatten.using_ints aten::unflatten.int aten::view_copy",
+    STORED,
+    "view",
+    EXACT,
+)
 def _reshape(b: Any, self: Any, **_: Any) -> Any:
     return b.reshape(self, b.result.shape)
 
@@ -67,11 +71,13 @@ def _diagonal(b: Any, self: Any, offset: int, dim1: int, dim2: int) -> Any:
     strides = self.access.strides
     start = self.access.offset + (offset * strides[dim2] if offset >= 0 else -offset * strides[dim1])
     length = b.result.shape[-1]
-    return self.at(Strided(
-        (*(self.shape[k] for k in rest), length),
-        (*(strides[k] for k in rest), strides[dim1] + strides[dim2]),
-        start if length else self.access.offset,
-    ))
+    return self.at(
+        Strided(
+            (*(self.shape[k] for k in rest), length),
+            (*(strides[k] for k in rest), strides[dim1] + strides[dim2]),
+            start if length else self.access.offset,
+        )
+    )
 
 
 @lowering("aten::unfold", STORED, "view", EXACT)

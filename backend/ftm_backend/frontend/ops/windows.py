@@ -19,8 +19,16 @@ class Window:
     planes: number of x's other elements, which all have the same windows.
     """
 
-    def __init__(self, dims: int, x_shape: Sequence[int], out_shape: Sequence[int], kernel: list[int], stride: list[int],
-                 padding: list[int], dilation: list[int]) -> None:
+    def __init__(
+        self,
+        dims: int,
+        x_shape: Sequence[int],
+        out_shape: Sequence[int],
+        kernel: list[int],
+        stride: list[int],
+        padding: list[int],
+        dilation: list[int],
+    ) -> None:
         self.dims = dims
         self.kernel = self._spread(kernel)
         self.stride = self._spread(stride) or self.kernel
@@ -36,8 +44,9 @@ class Window:
     def trimmed(self) -> Window:
         """The same windows without the places that lie behind the end of x in every one of them: where a window is larger than x."""
         made = copy.copy(self)
-        made.kernel = [min(k, max(-(-(n + p) // d), 1))
-                       for k, n, p, d in zip(self.kernel, self.size, self.padding, self.dilation, strict=True)]
+        made.kernel = [
+            min(k, max(-(-(n + p) // d), 1)) for k, n, p, d in zip(self.kernel, self.size, self.padding, self.dilation, strict=True)
+        ]
         return made
 
     def _spread(self, values: list[int]) -> list[int]:
@@ -46,8 +55,10 @@ class Window:
     @property
     def high(self) -> list[int]:
         """Places that the last windows need behind the end of each dimension (negative: that they leave)."""
-        return [(o - 1) * s + d * (k - 1) + 1 - n - p for o, s, d, k, n, p in
-                zip(self.out, self.stride, self.dilation, self.kernel, self.size, self.padding, strict=True)]
+        return [
+            (o - 1) * s + d * (k - 1) + 1 - n - p
+            for o, s, d, k, n, p in zip(self.out, self.stride, self.dilation, self.kernel, self.size, self.padding, strict=True)
+        ]
 
     @property
     def tiles(self) -> bool:
@@ -98,8 +109,9 @@ def positions(b: Any, size: Sequence[int]) -> Any:
     return b.generic(size, [], [Output("i64", tuple(size), range(len(size)))], number)[0]
 
 
-def gather_windows(b: Any, w: Window, inputs: list[tuple[Any, Any]], dtype: str, element: Callable[..., Any],
-                   numbered: bool = False) -> Any:
+def gather_windows(
+    b: Any, w: Window, inputs: list[tuple[Any, Any]], dtype: str, element: Callable[..., Any], numbered: bool = False
+) -> Any:
     """Gradient of a pooling: for each input place the sum of ``element`` over the windows that see it.
 
     inputs: (value [planes, windows...], what to read where there is no window).  element: gets their Elems

@@ -287,6 +287,8 @@ def _truncated(operation: Operation, source: str, result: str) -> list[str]:
     form = FORMATS[operation.type]
     kept = -1 << (form.stored - SEED_BITS)
     return [
-        f"{SEEDS[operation.name]}.{form.type} {source}, {result}", f"VBITC.{form.integer}.{form.type} {result}, {result}",
-        f"VAND.{form.integer} {result}, {kept}, {result}", f"VBITC.{form.type}.{form.integer} {result}, {result}",
+        f"{SEEDS[operation.name]}.{form.type} {source}, {result}",
+        f"VBITC.{form.integer}.{form.type} {result}, {result}",
+        f"VAND.{form.integer} {result}, {kept}, {result}",
+        f"VBITC.{form.type}.{form.integer} {result}, {result}",
     ]

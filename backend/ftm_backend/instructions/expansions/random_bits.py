@@ -23,8 +23,10 @@ def philox(b: Body, index: Value, seed: Value, offset: Value) -> Value:
             k0, k1 = (b.both(b.add(k, step), _LOW) for k, step in zip((k0, k1), _WEYL, strict=True))
         p, q = b.mul(x0, _MULTIPLIERS[0]), b.mul(x2, _MULTIPLIERS[1])
         x0, x1, x2, x3 = (
-            b.one_of(b.one_of(b.right_zeros(q, 32), x1), k0), b.both(q, _LOW),
-            b.one_of(b.one_of(b.right_zeros(p, 32), x3), k1), b.both(p, _LOW),
+            b.one_of(b.one_of(b.right_zeros(q, 32), x1), k0),
+            b.both(q, _LOW),
+            b.one_of(b.one_of(b.right_zeros(p, 32), x3), k1),
+            b.both(p, _LOW),
         )
     low = b.equal(b.both(index, 1), 0)
     even, odd = b.select(low, x0, x1), b.select(low, x2, x3)

@@ -61,7 +61,8 @@ class Unit:
     def _interval(self, block: _Block) -> float:
         machine, taken = self.machine, block.taken
         return max(
-            taken.get("VMAC", 0) / machine.fma_units, taken.get("VLDST", 0) / machine.vector_memory_ports,
+            taken.get("VMAC", 0) / machine.fma_units,
+            taken.get("VLDST", 0) / machine.vector_memory_ports,
             *(float(taken.get(unit, 0)) for unit in ("VMAC1", "VIEU", "SLDST", "SVB")),
         )
 

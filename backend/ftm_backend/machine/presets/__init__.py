@@ -17,7 +17,6 @@ NAMES = (DEFAULT, *sorted({found.name for found in pkgutil.iter_modules(__path__
 """All presets: the default one, then the others by their names."""
 
 
-
 class UnknownPreset(ValueError):
     """No preset has this name; the message lists those that exist."""
 

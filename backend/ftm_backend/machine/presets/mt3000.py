@@ -12,9 +12,9 @@ PARAMETERS = replace(
     M7032,
     name="mt3000",
     description="MT-3000, one cluster: 24 arrays, 1.2 GHz, 115.2 GFLOP/s fp64 an array",
-    cores=24,                      # [S]
-    clock_hz=1.2e9,                # [S]
-    gsm_bytes=6 * 1024 * 1024,     # [M]
-    ddr_bandwidth=102e9,           # [I] m7032's, scaled by the number of cores
-    core_bandwidth=14e9,           # [I] m7032's
+    cores=24,  # [S]
+    clock_hz=1.2e9,  # [S]
+    gsm_bytes=6 * 1024 * 1024,  # [M]
+    ddr_bandwidth=102e9,  # [I] m7032's, scaled by the number of cores
+    core_bandwidth=14e9,  # [I] m7032's
 )

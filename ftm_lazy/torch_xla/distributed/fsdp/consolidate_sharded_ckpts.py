@@ -1,6 +1,6 @@
 """torch_xla.distributed.fsdp.consolidate_sharded_ckpts: the command that makes one checkpoint of those of all processes.
 
-    python -m ftm_lazy.torch_xla -m torch_xla.distributed.fsdp.consolidate_sharded_ckpts --ckpt_prefix /tmp/model_rank
+python -m ftm_lazy.torch_xla -m torch_xla.distributed.fsdp.consolidate_sharded_ckpts --ckpt_prefix /tmp/model_rank
 """
 
 from __future__ import annotations

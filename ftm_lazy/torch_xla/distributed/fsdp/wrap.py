@@ -24,9 +24,7 @@ def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
     return True
 
 
-def lambda_auto_wrap_policy(
-    module: nn.Module, recurse: bool, unwrapped_params: int, lambda_fn: Callable[[nn.Module], bool]
-) -> bool:
+def lambda_auto_wrap_policy(module: nn.Module, recurse: bool, unwrapped_params: int, lambda_fn: Callable[[nn.Module], bool]) -> bool:
     """Wraps the modules that `lambda_fn` picks."""
     return recurse or lambda_fn(module)
 
@@ -93,9 +91,7 @@ def recursive_wrap(
     wrapped = 0
     for name, child in list(module.named_children()):
         if child not in ignored_modules:
-            replaced, inside = recursive_wrap(
-                child, auto_wrap_policy, wrapper_cls, ignored_modules, ignored_params, **kwargs
-            )
+            replaced, inside = recursive_wrap(child, auto_wrap_policy, wrapper_cls, ignored_modules, ignored_params, **kwargs)
             setattr(module, name, replaced)
             wrapped += inside
     if only_wrap_children or not auto_wrap_policy(module=module, recurse=False, unwrapped_params=count - wrapped):

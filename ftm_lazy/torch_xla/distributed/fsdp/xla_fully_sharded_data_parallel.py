@@ -122,9 +122,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         for buffer in self._module.buffers():
             if buffer.is_floating_point() and (buffer_dtype or compute_dtype):
                 buffer.data = buffer.data.to(buffer_dtype or compute_dtype)
-        policy = MixedPrecisionPolicy(
-            param_dtype=compute_dtype, reduce_dtype=torch.float32 if fp32_reduce_scatter else None
-        )
+        policy = MixedPrecisionPolicy(param_dtype=compute_dtype, reduce_dtype=torch.float32 if fp32_reduce_scatter else None)
         fully_shard(
             self._module,
             mesh=_mesh(sharding_groups),
@@ -176,9 +174,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         return [parameter for parameter in self.parameters() if parameter.grad is not None]
 
     @torch.no_grad()
-    def clip_grad_norm_(
-        self, max_norm: float, norm_type: float = 2.0, groups: list[list[int]] | None = None
-    ) -> torch.Tensor:
+    def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0, groups: list[list[int]] | None = None) -> torch.Tensor:
         """Scales all gradients together so that their norm is at most `max_norm`; returns what it was.
 
         Args:
