@@ -16,7 +16,8 @@
 | op_by_op_runs | runs of such programs, operation by operation on the CPU |
 | fault_replays | runs of programs that the machine stopped, operation by operation on the CPU, for eager's exception |
 | cpu_fills | tensors that the CPU filled, since their dtype or number is none of the machine's |
-| places_on_cpu | masks and sparse indices whose places the CPU found, since results are as large as these are many; FTM_STRICT lets it |
+| places_on_cpu | masks and sparse indices whose places the CPU found, since results are as large as these are many |
+| scales_on_cpu | scales of dynamic quantization, which are numbers of the process and chosen there |
 | fallback::<op> | operations that ran on the CPU, by name |
 | sync::<op> | operations that had to see what the device computes, to know how large their results are (masks), by name |
 """
@@ -43,6 +44,7 @@ NAMES = (
     "fault_replays",
     "cpu_fills",
     "places_on_cpu",
+    "scales_on_cpu",
 )
 """The counters that are always there, beside one ``fallback::<op>`` for each operation that fell back, and
 one ``sync::<op>`` for each that waited."""

@@ -155,8 +155,8 @@ class Settings:
         _switch,
         False,
         "0",
-        "what would be computed beside compiled programs is an error: fallbacks, programs that do not compile, faults run again, fills; "
-        "a mask's places are still found there, since a result is as large as they are many",
+        "what would be computed beside compiled programs is an error: fallbacks, programs that do not compile, faults run again, fills, "
+        "places of masks, scales of dynamic quantization",
     )
     checked: bool = _setting(
         "FTM_CHECKED", _switch, False, "0", "the machine faults on out-of-bounds access, uninitialised reads and races"

@@ -3,6 +3,7 @@
 #include "eager/index_checks.h"
 #include "eager/known_indices.h"
 #include "process/counters.h"
+#include "process/strict.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/nonzero.h>
@@ -16,7 +17,10 @@ bool selects(const std::optional<at::Tensor>& index) {
 
 } // namespace
 
-at::Tensor seen_elements(const at::Tensor& tensor, const std::string& name) {
+at::Tensor seen_elements(const at::Tensor& tensor, const std::string& name, const std::string& instead) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !is_strict(), name, " has to find on the CPU how many results there are, and FTM_STRICT forbids to. ", instead,
+      " Or unset FTM_STRICT.");
   counter("places_on_cpu").fetch_add(1, std::memory_order_relaxed);
   at::Tensor known = elements_from_cpu(tensor);
   if (known.defined()) {
@@ -40,7 +44,12 @@ bool replace_masks(const Op& op, torch::jit::Stack& stack) {
     }
     found = true;
     check_mask(self, static_cast<int64_t>(indices.size()), *index);
-    const at::Tensor places = at::nonzero(index->is_cpu() ? *index : seen_elements(*index, op.called_name));
+    const at::Tensor places = at::nonzero(
+        index->is_cpu() ? *index
+                        : seen_elements(
+                              *index, op.called_name,
+                              "Keep the size (torch.where, masked_fill, a product with the mask), or say that the mask "
+                              "is to be read: index by mask.cpu().nonzero(as_tuple=True)."));
     for (int64_t i = 0; i < index->dim(); ++i) {
       indices.push_back(places.select(1, i).contiguous().to(self.device()));
     }

@@ -6,9 +6,9 @@
 
 namespace ftm {
 
-// The elements of `tensor` on the CPU, where the caller finds how large results are (counted: no program does that); if the device has to
-// run for it, `name` is what asked.
-at::Tensor seen_elements(const at::Tensor& tensor, const std::string& name);
+// The elements of `tensor` on the CPU, where the caller finds how large results are (counted: no program does that); if
+// the device has to run for it, `name` is what asked. Throws in strict mode, with what to do `instead`: a sentence.
+at::Tensor seen_elements(const at::Tensor& tensor, const std::string& name, const std::string& instead);
 
 // Replaces masks among a call's indices by the indices that they stand for. False if there are none.
 bool replace_masks(const Op& op, torch::jit::Stack& stack);

@@ -11,7 +11,9 @@ namespace ftm {
 namespace {
 
 at::Tensor nonzero(const at::Tensor& self) {
-  return at::nonzero(seen_elements(self, "aten::nonzero")).to(self.device());
+  return at::nonzero(
+             seen_elements(self, "aten::nonzero", "Say that the tensor is to be read: nonzero of tensor.cpu()."))
+      .to(self.device());
 }
 
 at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {

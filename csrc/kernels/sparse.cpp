@@ -96,7 +96,9 @@ at::Tensor flat_places(const at::Tensor& indices, at::IntArrayRef sizes) {
 
 at::Tensor coalesce(const at::Tensor& self) {
   TORCH_CHECK(!self.is_coalesced(), "coalesce: the tensor is coalesced");
-  const at::Tensor seen = seen_elements(self._indices(), "aten::_coalesce");
+  const at::Tensor seen = seen_elements(
+      self._indices(), "aten::_coalesce",
+      "Make the tensor of places that are sorted and differ, with is_coalesced=True, or coalesce it on the CPU.");
   const auto [places, inverse, counts] =
       at::_unique2(flat_places(seen, self.sizes()), /*sorted=*/true, /*return_inverse=*/true);
   const int64_t count = places.numel();

@@ -1,5 +1,7 @@
 // Quantized tensors come to be, are copied, viewed and taken apart.
 #include "eager/trial_calls.h"
+#include "process/counters.h"
+#include "process/strict.h"
 #include "quantized/tensors.h"
 #include "recorder/fallback.h"
 
@@ -63,6 +65,12 @@ at::Tensor quantize_dynamically(const at::Tensor& self, at::ScalarType dtype, bo
     return self.contiguous().to(at::kHalf);
   }
   TORCH_CHECK(dtype == at::kQInt8 || dtype == at::kQUInt8, "dtype ", dtype, "not supported");
+  // A quantized tensor's scale is a number of the process (`q_scale`), so it is chosen there.
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !is_strict(), "quantize_per_tensor_dynamic chooses the scale on the CPU, and FTM_STRICT forbids to. ",
+      "Choose it from data beforehand and use quantize_per_tensor, or unset FTM_STRICT.");
+  static auto& scales = counter("scales_on_cpu");
+  scales.fetch_add(1, std::memory_order_relaxed);
   const auto [least, greatest] = at::aminmax(self);
   const at::Tensor seen = at::stack({least, greatest}).cpu();
   const auto [low, high] = range_of(dtype);

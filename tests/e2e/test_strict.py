@@ -69,10 +69,43 @@ def test_a_fill_on_the_cpu() -> None:
 
 
 def test_places_of_a_mask() -> None:
-    """How large the result is has to be known; what is taken from the places is computed by a program, in strict mode as well."""
+    """How large the result is has to be known, so the CPU looks; in strict mode the reader says so, or keeps the size."""
     x, mask = torch.arange(4.0).to("ftm"), torch.tensor([True, False, True, True]).to("ftm")
+    before = counted("places_on_cpu")
+    for known in (mask, mask & True):  # whose elements came from the CPU, and that the device computes
+        assert (x[known] * 2).tolist() == [0, 4, 6]
+    assert torch.nonzero(mask).flatten().tolist() == [0, 2, 3]
+    assert counted("places_on_cpu") == before + 3
     _C._set_strict(True)
-    before, fallbacks = counted("places_on_cpu"), sum(n for name, n in ftm_lazy.metrics.counters().items() if name.startswith("fallback::"))
-    assert (x[mask] * 2).tolist() == [0, 4, 6]
+    for asked in (lambda: x[mask], lambda: x[mask & True], lambda: x.masked_select(mask)):
+        with pytest.raises(NotImplementedError, match=r"aten::index.* FTM_STRICT forbids to\. .* index by mask\.cpu\(\)\.nonzero"):
+            asked()
+    with pytest.raises(NotImplementedError, match=r"aten::nonzero .* FTM_STRICT forbids to"):
+        torch.nonzero(mask)
+    assert counted("places_on_cpu") == before + 3
+    assert (x[mask.cpu().nonzero(as_tuple=True)] * 2).tolist() == [0, 4, 6]
+    assert (torch.where(mask, x, 0) * 2).tolist() == [0, 0, 4, 6]
+    x[mask] = 7
+    assert x.tolist() == [7, 1, 7, 7]
+
+
+def test_equal_places_of_a_sparse_tensor() -> None:
+    def twice() -> torch.Tensor:
+        return torch.sparse_coo_tensor(torch.tensor([[1, 1]]), torch.ones(2), (3,), check_invariants=False).to("ftm")
+
+    before = counted("places_on_cpu")
+    assert twice().coalesce().to_dense().tolist() == [0, 2, 0]
     assert counted("places_on_cpu") == before + 1
-    assert sum(n for name, n in ftm_lazy.metrics.counters().items() if name.startswith("fallback::")) == fallbacks
+    _C._set_strict(True)
+    with pytest.raises(NotImplementedError, match=r"aten::_coalesce .* FTM_STRICT forbids to\. .* is_coalesced=True"):
+        twice().coalesce()
+
+
+def test_scales_of_dynamic_quantization() -> None:
+    x, before = torch.arange(-3.0, 8, device="ftm"), counted("scales_on_cpu")
+    assert torch.quantize_per_tensor_dynamic(x, torch.quint8, False).q_zero_point() == 76
+    assert counted("scales_on_cpu") == before + 1
+    _C._set_strict(True)
+    with pytest.raises(NotImplementedError, match=r"chooses the scale on the CPU, and FTM_STRICT forbids to\. .* quantize_per_tensor,"):
+        torch.quantize_per_tensor_dynamic(x, torch.quint8, False)
+    assert torch.quantize_per_tensor(x, 0.5, 10, torch.quint8).int_repr().tolist() == [4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24]
