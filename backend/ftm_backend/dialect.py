@@ -6,7 +6,7 @@ loop nest.  What kernels become below that has a form and a text of its own: see
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ftm_backend.mlir import bindings, ext, ir
 
@@ -15,8 +15,22 @@ _INTEGERS = ext.attribute(default_factory=lambda: ir.DenseI64ArrayAttr.get([]))
 # for a missing one.
 
 
-class FTM(ext.Dialect, name="ftm"):
-    """See the module's docstring."""
+if TYPE_CHECKING:
+
+    class FTM:
+        """What the bindings make of the class below: they come without types."""
+
+        operations: ClassVar[list[type[Any]]]
+
+        class Operation:
+            def __init_subclass__(cls, *, name: str, traits: Sequence[type] = ()) -> None: ...
+            def __init__(self, *arguments: Any, **attributes: Any) -> None: ...
+            def __getattr__(self, name: str) -> Any: ...
+
+else:
+
+    class FTM(ext.Dialect, name="ftm"):
+        """See the module's docstring."""
 
 
 # --- tensor level -------------------------------------------------------------------------------------

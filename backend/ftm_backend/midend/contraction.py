@@ -144,7 +144,7 @@ class _Nest:
     def _start(self, places: Places) -> bool:
         """Puts the initial value into the C tile; False when the matrix product may overwrite it."""
         b, form, contraction = self.b, self.form, self.chosen.contraction
-        init = contraction.statement.results[0].init
+        init = contraction.init
         if isinstance(init, Operand):
             self.blocks.load(init.value, self.chosen.access(init.index), self.c_tile, 0, places, form.m, form.n)
             return True

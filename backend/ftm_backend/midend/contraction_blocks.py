@@ -35,7 +35,8 @@ class Blocks:
 
     def steps(self, group: Group, number: Index) -> Places:
         """Step ``number`` of the axes of ``group`` walked in row-major order."""
-        b, places = self.b, {}
+        b = self.b
+        places: Places = {}
         for position in range(len(group) - 1, -1, -1):
             extent = self.extents[group[position]]
             places[group[position]] = (number if position == 0 else b.rem(number, extent), 1)

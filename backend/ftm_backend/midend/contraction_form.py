@@ -39,9 +39,16 @@ class Contraction:
         return ACCUMULATORS[self.a.value.dtype]
 
     @property
+    def init(self) -> Node | Operand:
+        """What the products are added to."""
+        init = self.statement.results[0].init
+        assert init is not None, "a sum starts from something"
+        return init
+
+    @property
     def starts_at_zero(self) -> bool:
         """Whether the sum has no other initial value."""
-        init = self.statement.results[0].init
+        init = self.init
         return isinstance(init, Node) and init.op == "constant" and init.payload == 0
 
     def group_of(self, loop: int) -> str:

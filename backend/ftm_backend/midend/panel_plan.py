@@ -178,7 +178,7 @@ def _is_short(problem: Problem, machine: MachineParameters) -> bool:
 
 def _b_forms(problem: Problem) -> tuple[str, ...]:
     along_n, along_k = problem.b.runs[1], problem.b.runs[0]
-    turned = ("dot", "turned") if along_k > along_n else ()
+    turned: tuple[str, ...] = ("dot", "turned") if along_k > along_n else ()
     if problem.a_windows:
         turned = turned[1:]  # windows are read element by element, as outer products take them
     return turned if turned and along_n == 0 else ("plain", *turned)  # element by element, DMA is slower than any turning

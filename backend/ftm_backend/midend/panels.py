@@ -340,7 +340,7 @@ class _Panels:
     def _start(self, places: Places, slot: Index) -> bool:
         """Puts the initial value into a chunk of C; False when the product may overwrite it."""
         b, form, contraction = self.b, self.form, self.chosen.contraction
-        init = contraction.statement.results[0].init
+        init = contraction.init
         if isinstance(init, Operand):
             self.blocks.load(init.value, self.chosen.access(init.index), self.c_tile, slot, places, form.m, form.n)
             return True

@@ -316,8 +316,11 @@ class _Grid:
             def pick(values: Any) -> Any:
                 return np.broadcast_to(values, total.shape)[at]
 
+            m, n, k = (cs[i] for cs, i in zip(self.cuts, at, strict=True))
             return Plan(
-                *(cs[i] for cs, i in zip(self.cuts, at, strict=True)),
+                m,
+                n,
+                k,
                 m_outer=m_outer,
                 outer_resident=bool(pick(outer_held)),
                 inner_resident=bool(pick(inner_held)),
