@@ -64,6 +64,17 @@ def test_bytes_of_a_transfer(rows, columns, bytes_, ddr):
     assert (moved.bytes, moved.ddr_bytes, moved.element_cycles) == (bytes_, ddr, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("dims", "cycles"), [("16@8 | 32@1", 16 * 128 / 256), ("32@2 | 8@1", 32 * 128 / 256), ("16@1 | 64@8", 16 * 64 * 8)]
+)
+def test_windows_of_a_tile_are_copied_by_runs(dims, cycles):
+    copy = f"    DCW X, {dims}, Y\n"
+    load = "    DLD b0[0], 64@64 | 64@1, X\n    DWAIT X\n"
+    both, alone = (run(load + rest + "    DWAITALL\n") for rest in (copy, ""))
+    assert both.cycles - alone.cycles == pytest.approx(M7032.dma_latency + cycles)
+    assert both.dma_bytes == alone.dma_bytes, "DDR has no part in it"
+
+
 def test_strided_elements_move_one_by_one():
     moved = transfer(M7032, 4, [(64, 1)], [(64, 1024)])
     assert moved.element_cycles == 64 * 64 * M7032.dma_element_cycles

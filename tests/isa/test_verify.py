@@ -91,6 +91,9 @@ def test_the_text_is_right():
         ("    SCID r1", "    DGA b0[0], I, 64 | 65@1, X", "exceed tile X", "64 |"),
         ("    SCID r1", "    DCP X, D", "does not convert: f32 to f64", "D"),
         ("    SCID r1", "    DCP X[1], X[1]", "two different slots", "X[1]\n"),
+        ("    SCID r1", "    DCW X, 1@1 | 1@1, D", "does not convert: f32 to f64", "D"),
+        ("    SCID r1", "    DCW X, 1@1 | 65@1, X[1]", "exceed tile X", "1@1"),
+        ("    SCID r1", "    DCW X, 1@1 | 64@1, X", "two different slots", "X\n"),
         # matrices
         ("    SCID r1", "    MM X, D, Y", "does not take f32 x f64 -> f32", "X"),
         ("    SCID r1", "    MM X, Y, X", "C must not be A or B", "X\n"),
@@ -159,6 +162,7 @@ def test_refused_with_reason_and_place(line, replacement, message, caret):
         "SMOV s1, r63",
         "MM.TA.TB.ACC X, X[1], Y",
         "DCP X, X[1]",
+        "DCW X, r1@r2 | 8@-1 2@0, X[1]",
         "SLDI u0[r1+1], r2",
     ],
 )

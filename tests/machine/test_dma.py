@@ -259,3 +259,59 @@ def test_copies_between_tiles(fast):
 @ret
 """
     np.testing.assert_array_equal(run_text(fast, text, [data])[0], data)
+
+
+WINDOWS = """@program t, host
+@in b0, f32, 4x6
+@out o0, f32, 4x6
+@func main
+  @tile X, {space}, f32, 4x8, 1, 0
+  @tile Y, am, f32, 4x7, 1, 256
+    DLD b0[0], 4@6 | 6@1, X
+    DWAIT X
+    DCW X, {dims}, Y
+    DWAITALL
+    DST Y, o0[0], 4@6 | 6@1
+@ret
+"""
+
+
+@pytest.mark.parametrize("space", ["am", "sm", "gsm"])
+@pytest.mark.parametrize(
+    ("dims", "rows", "columns"),
+    [
+        ("2@8 2@1 | 3@8 2@2", [(0, 0), (0, 1), (1, 0), (1, 1)], [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 2)]),
+        ("2@8 2@1 | 3@-8 2@-2", [(0, 0), (0, 1), (1, 0), (1, 1)], [(2, 2), (2, 0), (1, 2), (1, 0), (0, 2), (0, 0)]),
+        ("4@-1 | 3@8 2@0", [(0, 3), (0, 2), (0, 1), (0, 0)], [(0, 0), (0, 0), (1, 0), (1, 0), (2, 0), (2, 0)]),
+    ],
+)
+def test_windows_of_a_tile_are_copied(fast, checked, dims, rows, columns, space):
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    wanted = np.array([[x[i + k, j + l] for k, l in columns] for i, j in rows])
+    for machine in (fast, checked):
+        np.testing.assert_array_equal(run_text(machine, WINDOWS.format(dims=dims, space=space), [x])[0], wanted)
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ("3@8 | 6@2", "current extents"),
+        ("4@8 | 6@16", "reach element"),
+        ("r1@1 | 6@1", "negative"),
+        ("r2@1 | 6@1", "exceed"),
+        ("4@1 | r2@1 2@0", "exceed tile Y"),
+    ],
+)
+def test_windows_outside_of_a_tile_are_faults(checked, dims, message):
+    text = WINDOWS.format(dims=dims, space="am").replace("    DLD", "    SMOV -1, r1\n    SMOV 5, r2\n    DLD")
+    with pytest.raises(MachineError, match=message):
+        run_text(checked, text, [np.zeros((4, 6), np.float32)])
+
+
+def test_a_copy_of_windows_is_in_flight_until_it_is_waited_for(checked):
+    text = WINDOWS.format(dims="4@8 | 6@1", space="am").replace("    DWAITALL\n", "")
+    with pytest.raises(MachineError, match="DWAIT Y"):
+        run_text(checked, text, [np.zeros((4, 6), np.float32)])
+    text = WINDOWS.format(dims="4@8 | 6@1", space="am").replace("DWAIT X", "SMOV 0, r1")
+    with pytest.raises(MachineError, match="DWAIT X"):
+        run_text(checked, text, [np.zeros((4, 6), np.float32)])

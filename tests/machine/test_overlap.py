@@ -35,6 +35,7 @@ OPERATIONS = {
     "MERGE Q, X, Y": "i64",
     "TRANS X, Y": "i64",
     "DCP X, Y": "i64",
+    "DCW X, 8@8 | 8@1, Y": "i64",
     "MM X, Q, Y": "i64",
     "MM Q, X, Y": "i64",
     "MM.ACC Q, X, Y": "f64",

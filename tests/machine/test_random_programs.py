@@ -82,7 +82,7 @@ class Writer:
                 f"    TRANS T, {z}",
             ]
         else:
-            self.lines += [f"    DCP {x}, E", "    DWAITALL", f"    DCP E, {z}", "    DWAITALL"]
+            self.lines += [f"    DCP {x}, E", "    DWAITALL", f"    DCW E, {ROWS}@{COLUMNS} | {COLUMNS}@1, {z}", "    DWAITALL"]
         self.lines = [line.replace("vL", f"v{self.last}") if "@map" in line else line for line in self.lines]
 
     last = 0

@@ -46,11 +46,17 @@ def _mm(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
 
 
 def _pair(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
-    x, y = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands))
+    x, y = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands) if not isinstance(operand, p.Dims))
+    last = len(item.operands) - 1
     if x.type is not y.type:
-        raise e.error(f"{item.name} does not convert: {x.type.token} to {y.type.token}", item.line, 1)
+        raise e.error(f"{item.name} does not convert: {x.type.token} to {y.type.token}", item.line, last)
     if x.number == y.number and values[0] == values[1]:
-        raise e.error(f"{item.name} needs two different slots", item.line, 1)
+        raise e.error(f"{item.name} needs two different slots", item.line, last)
+
+
+def _window_copy(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
+    _pair(e, item, values)
+    e.fits(e.tile(item.operands[2], item.line, 2), e.rows, e.columns, item.line, 1)
 
 
 def _scan(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
@@ -89,6 +95,7 @@ CHECKS: dict[str, Callable[[Encoder, p.Instruction, list[Value]], None]] = {
     "MMW": _mm,
     "TRANS": _pair,
     "DCP": _pair,
+    "DCW": _window_copy,
     "SCAN": _scan,
     "SORT": _order,
     "MERGE": _order,

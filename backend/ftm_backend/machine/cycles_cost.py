@@ -82,6 +82,18 @@ def transfer(
     return Transfer(count * element, ddr, count * element if gsm else 0, cycles)
 
 
+def window_copy(
+    machine: MachineParameters, element: int, rows: Sequence[tuple[int, float]], columns: Sequence[tuple[int, float]], gsm: bool
+) -> Transfer:
+    """The cost of ``DCW``: contiguous runs at the rate of GSM, as `transfer` counts them, and single elements one by one.
+
+    gsm: one of the tiles lies there, so that other cores' transfers share that rate.
+    """
+    moved = transfer(machine, element, rows, columns)
+    cycles = max(moved.element_cycles, moved.ddr_bytes / machine.gsm_bytes_per_cycle)
+    return Transfer(moved.bytes, 0, moved.bytes if gsm else 0, cycles)
+
+
 def _distinct_bytes(machine: MachineParameters, dims: Sequence[tuple[int, float]], element: int) -> int:
     """Bytes of DDR that a transposing transfer touches when neighbouring elements share a granule."""
     total, shared = element, False

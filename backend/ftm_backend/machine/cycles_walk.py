@@ -286,6 +286,14 @@ class Walk:
         self._fill(target, rows, columns)
         self.events.append(Dma((source, target), cost.Transfer(size, 0, size if shared else 0, 0.0)))
 
+    def _window_copy(self, item: tuple[int, ...]) -> None:
+        source, target = self._slot(item, 0), self._slot(item, 1)
+        rows, columns = self._dims(item)
+        shared = self.decoded.in_gsm[source[0]] or self.decoded.in_gsm[target[0]]
+        element = BY_NUMBER[self.decoded.sections["tiles"][source[0]][3]].bytes
+        self._fill(target, _count(rows), _count(columns))
+        self.events.append(Dma((source, target), cost.window_copy(self.machine, element, rows, columns, shared), "DCW"))
+
     def _product(self, item: tuple[int, ...]) -> None:
         a, b, c = (self._slot(item, n) for n in range(3))
         rows, depth = self._extents(a)
@@ -390,6 +398,7 @@ _TILE: dict[str, Callable[[Walk, tuple[int, ...]], None]] = {
     "DGA": Walk._transfer,
     "DSC": Walk._transfer,
     "DCP": Walk._copy,
+    "DCW": Walk._window_copy,
     "MM": Walk._product,
     "MMW": Walk._windows,
     "TRANS": Walk._transpose,

@@ -8,7 +8,7 @@ namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
 constexpr uint32_t kVersion = 3;
-constexpr uint64_t kFingerprint = 0xbd189bf7775d75dfull;
+constexpr uint64_t kFingerprint = 0x5b334895c2f565d7ull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
 
@@ -41,79 +41,80 @@ enum Opcode : uint16_t {
   FTM_OP_DGA = 25,  // X[i][j] = a[I[i] * stride + sum(column index * column stride)]
   FTM_OP_DSC = 26,  // a[I[i] * stride + sum(column index * column stride)] (op)= X[i][j]
   FTM_OP_DCP = 27,  // Y = X
-  FTM_OP_DWAIT = 28,  // wait for X
-  FTM_OP_DWAITALL = 29,  // wait for all slots
-  FTM_OP_MM = 30,  // C[m][n] (+)= sum over k of A[m][k] * B[k][n]
-  FTM_OP_MMW = 31,  // C[m][n] (+)= sum over k of A[sum(row index * stride) + sum(column index * stride)] * B[k][n]
-  FTM_OP_TRANS = 32,  // Y[j][i] = X[i][j]
-  FTM_OP_SCAN = 33,  // C[i] = Y[i][j] = C[i] (+) X[i][j], j ascending
-  FTM_OP_SORT = 34,  // Y[i] = the least elements of X[i], ascending
-  FTM_OP_MERGE = 35,  // Y[i] = the elements of A[i] and B[i], ascending
-  FTM_OP_VMOV = 36,  // d = a
-  FTM_OP_VADD = 37,  // d = a + b
-  FTM_OP_VSUB = 38,  // d = a - b
-  FTM_OP_VMUL = 39,  // d = a * b
-  FTM_OP_VFMA = 40,  // d = a * b + c
-  FTM_OP_VDIV = 41,  // d = a / b, for integers trunc(a / b)
-  FTM_OP_VREM = 42,  // d = a - b * trunc(a / b)
-  FTM_OP_VNEG = 43,  // d = -a
-  FTM_OP_VABS = 44,  // d = |a|
-  FTM_OP_VMIN = 45,  // d = min(a, b)
-  FTM_OP_VMAX = 46,  // d = max(a, b)
-  FTM_OP_VMINN = 47,  // d = b if a is NaN, a if b is NaN, else min(a, b)
-  FTM_OP_VMAXN = 48,  // d = b if a is NaN, a if b is NaN, else max(a, b)
-  FTM_OP_VCOPYSIGN = 49,  // d = |a| * sign(b)
-  FTM_OP_VAND = 50,  // d = a & b
-  FTM_OP_VOR = 51,  // d = a | b
-  FTM_OP_VXOR = 52,  // d = a ^ b
-  FTM_OP_VNOT = 53,  // d = ~a
-  FTM_OP_VSHL = 54,  // d = a << b
-  FTM_OP_VSHR = 55,  // d = a >> b
-  FTM_OP_VSHRU = 56,  // d = a >>> b
-  FTM_OP_VCMPEQ = 57,  // d = a == b
-  FTM_OP_VCMPNE = 58,  // d = a != b
-  FTM_OP_VCMPLT = 59,  // d = a < b
-  FTM_OP_VCMPLE = 60,  // d = a <= b
-  FTM_OP_VCMPGT = 61,  // d = a > b
-  FTM_OP_VCMPGE = 62,  // d = a >= b
-  FTM_OP_VSEL = 63,  // d = a if m else b
-  FTM_OP_VEXP = 64,  // d = e^a
-  FTM_OP_VEXP2 = 65,  // d = 2^a
-  FTM_OP_VEXPM1 = 66,  // d = e^a - 1
-  FTM_OP_VLOG = 67,  // d = ln(a)
-  FTM_OP_VLOG1P = 68,  // d = ln(1 + a)
-  FTM_OP_VLOG2 = 69,  // d = log2(a)
-  FTM_OP_VLOG10 = 70,  // d = log10(a)
-  FTM_OP_VSQRT = 71,  // d = sqrt(a)
-  FTM_OP_VRSQRT = 72,  // d = 1 / sqrt(a)
-  FTM_OP_VRCP = 73,  // d = 1 / a
-  FTM_OP_VCBRT = 74,  // d = a^(1/3)
-  FTM_OP_VSIN = 75,  // d = sin(a)
-  FTM_OP_VCOS = 76,  // d = cos(a)
-  FTM_OP_VTAN = 77,  // d = tan(a)
-  FTM_OP_VASIN = 78,  // d = asin(a)
-  FTM_OP_VACOS = 79,  // d = acos(a)
-  FTM_OP_VATAN = 80,  // d = atan(a)
-  FTM_OP_VATAN2 = 81,  // d = atan2(a, b)
-  FTM_OP_VSINH = 82,  // d = sinh(a)
-  FTM_OP_VCOSH = 83,  // d = cosh(a)
-  FTM_OP_VTANH = 84,  // d = tanh(a)
-  FTM_OP_VASINH = 85,  // d = asinh(a)
-  FTM_OP_VACOSH = 86,  // d = acosh(a)
-  FTM_OP_VATANH = 87,  // d = atanh(a)
-  FTM_OP_VERF = 88,  // d = 2/sqrt(pi) * integral of e^(-t^2) over t = 0..a
-  FTM_OP_VERFC = 89,  // d = 1 - erf(a)
-  FTM_OP_VPOW = 90,  // d = a^b
-  FTM_OP_VFLOOR = 91,  // d = floor(a)
-  FTM_OP_VCEIL = 92,  // d = ceil(a)
-  FTM_OP_VROUND = 93,  // d = round(a)
-  FTM_OP_VTRUNC = 94,  // d = trunc(a)
-  FTM_OP_VCVT = 95,  // d = to(a)
-  FTM_OP_VBITC = 96,  // bits of d = bits of a
-  FTM_OP_VIDX = 97,  // d = b + i * r + j * c, for element (i, j) of the map
-  FTM_OP_VPHILOX = 98,  // d = philox4x32_10(counter = (i >> 2, o), key = s)[i & 3]
-  FTM_OP_VGA = 99,  // d = a[i]
-  FTM_OP_COUNT = 100,
+  FTM_OP_DCW = 28,  // Y[i][j] = X[sum(row index * stride) + sum(column index * stride)]
+  FTM_OP_DWAIT = 29,  // wait for X
+  FTM_OP_DWAITALL = 30,  // wait for all slots
+  FTM_OP_MM = 31,  // C[m][n] (+)= sum over k of A[m][k] * B[k][n]
+  FTM_OP_MMW = 32,  // C[m][n] (+)= sum over k of A[sum(row index * stride) + sum(column index * stride)] * B[k][n]
+  FTM_OP_TRANS = 33,  // Y[j][i] = X[i][j]
+  FTM_OP_SCAN = 34,  // C[i] = Y[i][j] = C[i] (+) X[i][j], j ascending
+  FTM_OP_SORT = 35,  // Y[i] = the least elements of X[i], ascending
+  FTM_OP_MERGE = 36,  // Y[i] = the elements of A[i] and B[i], ascending
+  FTM_OP_VMOV = 37,  // d = a
+  FTM_OP_VADD = 38,  // d = a + b
+  FTM_OP_VSUB = 39,  // d = a - b
+  FTM_OP_VMUL = 40,  // d = a * b
+  FTM_OP_VFMA = 41,  // d = a * b + c
+  FTM_OP_VDIV = 42,  // d = a / b, for integers trunc(a / b)
+  FTM_OP_VREM = 43,  // d = a - b * trunc(a / b)
+  FTM_OP_VNEG = 44,  // d = -a
+  FTM_OP_VABS = 45,  // d = |a|
+  FTM_OP_VMIN = 46,  // d = min(a, b)
+  FTM_OP_VMAX = 47,  // d = max(a, b)
+  FTM_OP_VMINN = 48,  // d = b if a is NaN, a if b is NaN, else min(a, b)
+  FTM_OP_VMAXN = 49,  // d = b if a is NaN, a if b is NaN, else max(a, b)
+  FTM_OP_VCOPYSIGN = 50,  // d = |a| * sign(b)
+  FTM_OP_VAND = 51,  // d = a & b
+  FTM_OP_VOR = 52,  // d = a | b
+  FTM_OP_VXOR = 53,  // d = a ^ b
+  FTM_OP_VNOT = 54,  // d = ~a
+  FTM_OP_VSHL = 55,  // d = a << b
+  FTM_OP_VSHR = 56,  // d = a >> b
+  FTM_OP_VSHRU = 57,  // d = a >>> b
+  FTM_OP_VCMPEQ = 58,  // d = a == b
+  FTM_OP_VCMPNE = 59,  // d = a != b
+  FTM_OP_VCMPLT = 60,  // d = a < b
+  FTM_OP_VCMPLE = 61,  // d = a <= b
+  FTM_OP_VCMPGT = 62,  // d = a > b
+  FTM_OP_VCMPGE = 63,  // d = a >= b
+  FTM_OP_VSEL = 64,  // d = a if m else b
+  FTM_OP_VEXP = 65,  // d = e^a
+  FTM_OP_VEXP2 = 66,  // d = 2^a
+  FTM_OP_VEXPM1 = 67,  // d = e^a - 1
+  FTM_OP_VLOG = 68,  // d = ln(a)
+  FTM_OP_VLOG1P = 69,  // d = ln(1 + a)
+  FTM_OP_VLOG2 = 70,  // d = log2(a)
+  FTM_OP_VLOG10 = 71,  // d = log10(a)
+  FTM_OP_VSQRT = 72,  // d = sqrt(a)
+  FTM_OP_VRSQRT = 73,  // d = 1 / sqrt(a)
+  FTM_OP_VRCP = 74,  // d = 1 / a
+  FTM_OP_VCBRT = 75,  // d = a^(1/3)
+  FTM_OP_VSIN = 76,  // d = sin(a)
+  FTM_OP_VCOS = 77,  // d = cos(a)
+  FTM_OP_VTAN = 78,  // d = tan(a)
+  FTM_OP_VASIN = 79,  // d = asin(a)
+  FTM_OP_VACOS = 80,  // d = acos(a)
+  FTM_OP_VATAN = 81,  // d = atan(a)
+  FTM_OP_VATAN2 = 82,  // d = atan2(a, b)
+  FTM_OP_VSINH = 83,  // d = sinh(a)
+  FTM_OP_VCOSH = 84,  // d = cosh(a)
+  FTM_OP_VTANH = 85,  // d = tanh(a)
+  FTM_OP_VASINH = 86,  // d = asinh(a)
+  FTM_OP_VACOSH = 87,  // d = acosh(a)
+  FTM_OP_VATANH = 88,  // d = atanh(a)
+  FTM_OP_VERF = 89,  // d = 2/sqrt(pi) * integral of e^(-t^2) over t = 0..a
+  FTM_OP_VERFC = 90,  // d = 1 - erf(a)
+  FTM_OP_VPOW = 91,  // d = a^b
+  FTM_OP_VFLOOR = 92,  // d = floor(a)
+  FTM_OP_VCEIL = 93,  // d = ceil(a)
+  FTM_OP_VROUND = 94,  // d = round(a)
+  FTM_OP_VTRUNC = 95,  // d = trunc(a)
+  FTM_OP_VCVT = 96,  // d = to(a)
+  FTM_OP_VBITC = 97,  // bits of d = bits of a
+  FTM_OP_VIDX = 98,  // d = b + i * r + j * c, for element (i, j) of the map
+  FTM_OP_VPHILOX = 99,  // d = philox4x32_10(counter = (i >> 2, o), key = s)[i & 3]
+  FTM_OP_VGA = 100,  // d = a[i]
+  FTM_OP_COUNT = 101,
 };
 
 constexpr const char* kOpcodeNames[] = {
@@ -145,6 +146,7 @@ constexpr const char* kOpcodeNames[] = {
   "DGA",
   "DSC",
   "DCP",
+  "DCW",
   "DWAIT",
   "DWAITALL",
   "MM",
@@ -351,6 +353,7 @@ constexpr StripFacts kStrips[] = {
   {1, false, false, true, Strip::Trunc},
 };
 constexpr Strip kStripOf[] = {  // by opcode; Count: none
+  Strip::Count,
   Strip::Count,
   Strip::Count,
   Strip::Count,

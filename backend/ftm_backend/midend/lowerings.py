@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ftm_backend.midend import attention, attention_backward, contraction, nest, rows, scan, sort, turn
+from ftm_backend.midend import attention, attention_backward, contraction, nest, rows, scan, sort, strips, turn
 from ftm_backend.midend.kernel import Kernel
 
 
@@ -36,5 +36,6 @@ LOWERINGS: dict[str, Lowering] = {
     "rows": Lowering(rows.lower),
     "scan": Lowering(scan.lower),
     "sort": Lowering(sort.lower, sort.workspace),
+    "strips": Lowering(strips.lower),
     "turn": Lowering(turn.lower),
 }

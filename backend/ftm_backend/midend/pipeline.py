@@ -10,6 +10,7 @@ from ftm_backend.linalg.ir import Function
 from ftm_backend.linalg.printer import print_function
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import text
+from ftm_backend.midend.fetch_strips import fetch_strips
 from ftm_backend.midend.group import group_kernels
 from ftm_backend.midend.join_attention import join_attention
 from ftm_backend.midend.join_phases import join_phases
@@ -64,6 +65,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("group-kernels", group_kernels, GROUPED, "put operations that share a loop nest into one kernel"),
     Pass("join-attention", join_attention, GROUPED, "put attention, or its gradients, into one kernel: scores stay on chip"),
     Pass("turn-copies", turn_copies, GROUPED, "copies of columns to rows are turned on chip, where DMA works beside the core"),
+    Pass("fetch-strips", fetch_strips, GROUPED, "reductions over windows fetch images once, where DMA works beside the core"),
     Pass("order-kernels", order_kernels, GROUPED, "find the kernels that can fault; let kernels that write over inputs wait for them"),
     Pass("plan-buffers", plan_buffers, PROGRAM, "give each value between kernels its DDR buffer; place barriers"),
     Pass("share-kernels", share_kernels, SHARED, "turn kernels into functions of buffers and scalars; equal ones are one function"),

@@ -16,7 +16,7 @@ from ftm_backend.midend.kernel import Kernel
 
 __all__ = ["Arguments", "arguments_of", "signature"]
 
-_SHIFTED = ("nest", "contraction", "attention", "attention-backward", "turn")
+_SHIFTED = ("nest", "contraction", "attention", "attention-backward", "strips", "turn")
 """Kinds of kernels that reach memory through the affine accesses of their statements alone, gathers apart."""
 
 

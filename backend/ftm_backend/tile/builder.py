@@ -320,10 +320,22 @@ class TileBuilder:
         strides: in elements of the slot's memory, whose rows are ``a.columns`` apart.
         """
         x, y, z = self._slot(a, a_slot), self._slot(b, b_slot), self._slot(c, c_slot)
-        parts: Parts = ["MMW.ACC " if acc else "MMW ", x, ", "]
+        parts = ["MMW.ACC " if acc else "MMW ", x, ", ", *self._in_place(extents, strides, row_dims), ", ", y, ", ", z]
+        self._compute(parts, [x, y, z] if acc else [x, y], [z])
+
+    def copy_windows(
+        self, x: Tile, x_slot: Index, extents: Sequence[Index], strides: Sequence[Index], row_dims: int, y: Tile, y_slot: Index
+    ) -> None:
+        """DMA into another tile of what ``windows`` reads in place: the first ``row_dims`` dimensions make the rows of ``y``."""
+        source, target = self._slot(x, x_slot), self._slot(y, y_slot)
+        parts = ["DCW ", source, ", ", *self._in_place(extents, strides, row_dims), ", ", target]
+        self._block.append(Instruction("copy", parts, reads=[source], writes=[target]))
+
+    def _in_place(self, extents: Sequence[Index], strides: Sequence[Index], row_dims: int) -> Parts:
+        parts: Parts = []
         for position, (extent, stride) in enumerate(zip(extents, strides, strict=True)):
             parts += [" | " if position == row_dims else " " if position else "", Use(self.expr(extent)), "@", Use(self.expr(stride))]
-        self._compute([*parts, ", ", y, ", ", z], [x, y, z] if acc else [x, y], [z])
+        return parts
 
     def copy(self, x: Tile, x_slot: Index, y: Tile, y_slot: Index) -> None:
         """DMA of one tile into another of the same element type, as from GSM to AM."""

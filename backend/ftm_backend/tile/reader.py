@@ -277,14 +277,23 @@ class _Function:
         self._builder.mm(*self._slots(operands), acc="ACC" in suffixes, trans_a="TA" in suffixes, trans_b="TB" in suffixes)
 
     def _windows(self, operands: list[str], suffixes: list[str]) -> None:
+        extents, strides, rows = self._in_place(operands[1])
+        self._builder.windows(*self._slot(operands[0]), extents, strides, rows, *self._slots(operands[2:]), acc="ACC" in suffixes)
+
+    def _window_copy(self, operands: list[str], suffixes: list[str]) -> None:
+        extents, strides, rows = self._in_place(operands[1])
+        self._builder.copy_windows(*self._slot(operands[0]), extents, strides, rows, *self._slot(operands[2]))
+
+    def _in_place(self, text: str) -> tuple[list[Expr], list[Expr], int]:
+        """Extents, strides and the number of row dimensions of what is read in place from a slot."""
         extents, strides, rows = [], [], 0
-        for side, words in enumerate(operands[1].split(" | ")):
+        for side, words in enumerate(text.split(" | ")):
             for word in split(words, " "):
                 extent, stride = (self._expr(part) for part in split(word, "@"))
                 extents.append(extent)
                 strides.append(stride)
                 rows += side == 0
-        self._builder.windows(*self._slot(operands[0]), extents, strides, rows, *self._slots(operands[2:]), acc="ACC" in suffixes)
+        return extents, strides, rows
 
     def _scan(self, operands: list[str], suffixes: list[str]) -> None:
         if not suffixes or suffixes[0] == "DOWN":
@@ -346,6 +355,7 @@ _INSTRUCTIONS: dict[str, tuple[int, tuple[str, ...], Build]] = {
     "MM": (3, ("TA", "TB", "ACC"), _Function._product),
     "MMW": (4, ("ACC",), _Function._windows),
     "DCP": (2, (), lambda f, operands, _: f._builder.copy(*f._slots(operands))),
+    "DCW": (3, (), _Function._window_copy),
     "TRANS": (2, ("ZIP",), lambda f, operands, suffixes: f._builder.transpose(*f._slots(operands), zipped="ZIP" in suffixes)),
     "SCAN": (3, ("ADD", "MUL", "MIN", "MAX", "LSE", "DOWN"), _Function._scan),
     "SORT": (2, (), lambda f, operands, _: f._builder.sort(*f._slots(operands))),

@@ -24,6 +24,7 @@ COLOURS = {
     "DGA": "#c7a23c",
     "DSC": "#97423c",
     "DCP": "#6fa8a8",
+    "DCW": "#6fa8a8",
 }
 OTHER = "#777777"
 

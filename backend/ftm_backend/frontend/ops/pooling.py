@@ -11,7 +11,7 @@ from ftm_backend.frontend.ops.places import inside, scatter_rows, typed
 from ftm_backend.frontend.ops.record import EXACT, lowering
 from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduction import _SUMS
-from ftm_backend.frontend.ops.windows import Window, gather_windows, positions, windows
+from ftm_backend.frontend.ops.windows import Window, gather_chosen, gather_windows, positions, windows
 from ftm_backend.frontend.trace import TensorType
 
 recorded("aten::fractional_max_pool3d", tried=("always",))
@@ -156,10 +156,7 @@ def _records(dims: int) -> None:
         if b.pooled.get(indices.base) != w:
             return b.cast(b.reshape(_scattered(b, grad, places, w, dtype), self.shape), self.dtype)
 
-        def element(grad: Any, chosen: Any, position: Any) -> Any:
-            return e.where(chosen.eq(position), grad.to(dtype), 0)
-
-        made = gather_windows(b, w.trimmed(), [(grad, 0), (places, -1)], dtype, element, numbered=True)
+        made = gather_chosen(b, w.trimmed(), grad, places, dtype)
         return b.cast(b.reshape(made, self.shape), self.dtype)
 
     @lowering(f"aten::avg_pool{dims}d", FLOATS + ("i64",), "avg_pool", _SUMS)

@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ftm_backend.frontend import elements as e
 from ftm_backend.linalg.strided import Strided, contiguous_strides
 
-__all__ = ["Window", "gather_windows", "positions", "windows"]
+__all__ = ["Window", "gather_chosen", "gather_windows", "positions", "windows"]
 
 
 class Window:
@@ -93,14 +94,16 @@ def windows(b: Any, x: Any, w: Window, fill: Any) -> Any:
     return b.pad(b.reshape(x, (w.planes, *w.size)), [0, *w.padding], [0, *w.high], fill)
 
 
-def positions(b: Any, size: Sequence[int]) -> Any:
+def positions(b: Any, size: Sequence[int], covered: Sequence[int] | None = None) -> Any:
     """i64 of shape ``size``: the number of each place in its plane.
 
-    Read through the windows like the data, it spares every window the arithmetic on its coordinates.
+    Read through the windows like the data, it spares every window the arithmetic on its coordinates.  covered: extents of the
+    result where it goes on beyond the plane; what stands there is the number of no place in particular.
     """
     from ftm_backend.frontend.builder import Output
 
     strides = contiguous_strides(size)
+    size = size if covered is None else covered
 
     def number() -> Any:
         terms = [b.index(k) * s for k, s in enumerate(strides)]
@@ -150,3 +153,46 @@ def gather_windows(
     out = Output(dtype, (w.planes, *w.size), range(1 + dims), 0)
     (made,) = b.generic((w.planes, *w.size, *w.kernel), reading, [out], body, reduced=range(1 + dims, 1 + 2 * dims))
     return made
+
+
+def gather_chosen(b: Any, w: Window, grad: Any, places: Any, dtype: str) -> Any:
+    """Gradient of a pooling that chose one place in each window: for each input place the sum of the gradients of those windows.
+
+    grad, places: [planes, windows...]; places: i64, the chosen place's number in its plane.  Each of ``stride`` neighbouring input
+    places looks at all the windows that see one of them, by the numbers of which it finds its own.
+    """
+    from ftm_backend.frontend.builder import Input, Output
+
+    if w.tiles or any(d != 1 for d in w.dilation):
+
+        def element(g: Any, chosen: Any, position: Any) -> Any:
+            return e.where(chosen.eq(position), g.to(dtype), 0)
+
+        return gather_windows(b, w, [(grad, 0), (places, -1)], dtype, element, numbered=True)
+    dims = w.dims
+    # Window o sees place i where 0 <= i + padding - o * stride < kernel: for i = a * stride + r, from a + first to a + last.
+    first = [-((k - 1 - p) // s) for k, p, s in zip(w.kernel, w.padding, w.stride, strict=True)]
+    last = [(s - 1 + p) // s for p, s in zip(w.padding, w.stride, strict=True)]
+    blocks = [-(-n // s) for n, s in zip(w.size, w.stride, strict=True)]
+    kept = (w.planes, *(n for pair in zip(blocks, w.stride, strict=True) for n in pair))
+    loops = (*kept, *(high - low + 1 for low, high in zip(first, last, strict=True)))
+    index = [0, *(b.dim(1 + 2 * k) + b.dim(1 + 2 * dims + k) for k in range(dims))]
+    low = [0, *(-at for at in first)]
+    high = [0, *(a - 1 + at - (o - 1) for a, at, o in zip(blocks, last, w.out, strict=True))]
+    covered = [a * s for a, s in zip(blocks, w.stride, strict=True)]
+    numbers = b.reshape(positions(b, w.size, covered), kept[1:])
+    reading = [Input(b.pad(x, low, high, missing), index) for x, missing in ((grad, 0), (places, -1))]
+
+    def body(g: Any, chosen: Any, position: Any, carried: Any) -> Any:
+        return carried + e.where(chosen.eq(position), g.to(dtype), 0)
+
+    (made,) = b.generic(
+        loops,
+        [*reading, Input(numbers, range(1, 1 + 2 * dims))],
+        [Output(dtype, kept, range(1 + 2 * dims), 0)],
+        body,
+        reduced=range(1 + 2 * dims, 1 + 3 * dims),
+    )
+    made = b.reshape(made, (w.planes, *covered))
+    beyond = [0, *(n - whole for n, whole in zip(w.size, covered, strict=True))]
+    return b.pad(made, [0] * (1 + dims), beyond, 0) if any(beyond) else made

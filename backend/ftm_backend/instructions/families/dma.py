@@ -96,6 +96,19 @@ INSTRUCTIONS = (
         ),
     ),
     Instruction(
+        "DCW", "dma", (Operand("X", SLOT), Operand("dims", DIMS), Operand("Y", SLOT)),
+        "Starts a transfer from one tile to another of the same type of elements that are read in place, as `MMW` reads its A, such "
+        "as the windows of a pooling out of the image below them.  The extents left of the bar make the rows of Y, those right of it its "
+        "columns; strides count elements of the slot's memory, in which a row is as far from the next as the tile is wide; along a "
+        "negative one indices count from the last, and one of 0 repeats.  Every element must lie in the slot's current extents.",
+        "Y[i][j] = X[sum(row index * stride) + sum(column index * stride)]", _DMA,
+        Example(
+            _TILE + "  @tile Y, am, f32, 4x4, 1, 64\n"
+            "    DLD b0[0], 3@2 | 2@1, X\n    DWAIT X\n    DCW X, 2@4 | 2@1, Y\n    DWAIT Y\n    DST Y, o0[0], 2@2 | 2@1\n",
+            {"b0": _MATRIX}, {"o0": ("f32", (2, 2), [1, 2, 3, 4])},
+        ),
+    ),
+    Instruction(
         "DWAIT", "dma", (Operand("X", SLOT),),
         "Waits until every transfer from or into the slot is complete.",
         "wait for X", _WAIT,

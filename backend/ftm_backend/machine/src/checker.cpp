@@ -226,21 +226,34 @@ void Checker::matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, in
   write_tile(operands.c.tile, c, m, n);
 }
 
+void Checker::read_in_place(int32_t tile, int32_t number, const CopyDim* dims, int count, int64_t at) {
+  const Slot& slot = core_.slot(tile, number);
+  const int64_t pitch = core_.tile(tile).columns;
+  idle(tile, number, false);
+  each(dims, count, at, false, [&](int64_t e) {
+    const int64_t row = e / pitch, column = e % pitch;
+    if (row >= slot.rows || column >= slot.columns)
+      throw Fault(
+          "takes element (" + std::to_string(row) + ", " + std::to_string(column) + ") of " + name(tile, number) +
+          ", whose current extents are " + extents(slot.rows, slot.columns));
+    read_row(tile, number, row, column, column + 1);
+  });
+}
+
+void Checker::window_copy(
+    const Matrix& operands, int32_t from, int32_t to, const CopyDim* dims, int count, int64_t at, int64_t rows,
+    int64_t columns) {
+  read_in_place(operands.a.tile, from, dims, count, at);
+  write_tile(operands.b.tile, to, rows, columns);
+  fly(operands.a.tile, from, false);
+  fly(operands.b.tile, to, true);
+}
+
 void Checker::windows(
     const Matrix& operands, int32_t a, int32_t b, int32_t c, const CopyDim* dims, int count, int64_t at, int64_t m,
     int64_t n, bool acc) {
-  const Slot& sa = core_.slot(operands.a.tile, a);
   const Slot& sb = core_.slot(operands.b.tile, b);
-  const int64_t pitch = core_.tile(operands.a.tile).columns;
-  idle(operands.a.tile, a, false);
-  each(dims, count, at, false, [&](int64_t e) {
-    const int64_t row = e / pitch, column = e % pitch;
-    if (row >= sa.rows || column >= sa.columns)
-      throw Fault(
-          "takes element (" + std::to_string(row) + ", " + std::to_string(column) + ") of " + name(operands.a.tile, a) +
-          ", whose current extents are " + extents(sa.rows, sa.columns));
-    read_row(operands.a.tile, a, row, column, column + 1);
-  });
+  read_in_place(operands.a.tile, a, dims, count, at);
   read_tile(operands.b.tile, b, sb.rows, sb.columns);
   if (acc) read_tile(operands.c.tile, c, m, n);
   write_tile(operands.c.tile, c, m, n);

@@ -49,6 +49,10 @@ class Checker {
   void write_buffer(int32_t buffer, const CopyDim* dims, int count, int64_t at, bool combine);
   void gather_elements(int32_t buffer, const uint64_t* places, int64_t n);
   void tile_copy(const Matrix& operands, int32_t from, int32_t to);
+  // dims: from: in the slot of X, from element `at` on.
+  void window_copy(
+      const Matrix& operands, int32_t from, int32_t to, const CopyDim* dims, int count, int64_t at, int64_t rows,
+      int64_t columns);
   void matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, int64_t m, int64_t n, bool acc);
   // dims: from: in the slot of A, from element `at` on.
   void windows(
@@ -70,6 +74,7 @@ class Checker {
 
   std::string name(int32_t tile, int32_t number) const { return core_.name(tile, number); }
   int64_t start(int32_t tile, int32_t number) const { return core_.start(tile, number); }
+  void read_in_place(int32_t tile, int32_t number, const CopyDim* dims, int count, int64_t at);
   void idle(int32_t tile, int32_t number, bool writes) const;
   void fly(int32_t tile, int32_t number, bool into);
   void read_tile(int32_t tile, int32_t number, int64_t rows, int64_t columns);

@@ -157,6 +157,7 @@ void run_store(Core& core, const Dma& dma);
 void run_gather(Core& core, const Dma& dma);
 void run_scatter(Core& core, const Dma& dma, uint16_t flags);
 void run_tile_copy(Core& core, const Matrix& operands);
+void run_window_copy(Core& core, const Windows& operands);
 void run_matrix(Core& core, const Matrix& operands, uint16_t flags);
 void run_windows(Core& core, const Windows& operands, uint16_t flags);
 void run_transpose(Core& core, const Matrix& operands, uint16_t flags);

@@ -290,4 +290,42 @@ void run_tile_copy(Core& core, const Matrix& operands) {
   if (count >= 0) copy_elements(to.base, from.base, dims, count, bytes, false);
 }
 
+void run_window_copy(Core& core, const Windows& operands) {
+  const Matrix& tiles = operands.tiles;
+  const TileDecl& s = core.tile(tiles.a.tile);
+  const TileDecl& d = core.tile(tiles.b.tile);
+  const int32_t from_number = core.number(tiles.a), to_number = core.number(tiles.b);
+  const Slot from = core.slot(tiles.a.tile, from_number);
+  Slot& to = core.slot(tiles.b.tile, to_number);
+  CopyDim dims[kMostDims];
+  const int all = int(operands.dims.size());
+  int64_t rows = 1, columns = 1;
+  Wide last = 0, start = 0; // elements of the slot: the farthest one, and where all indices are 0
+  for (int k = all - 1; k >= 0; --k) {
+    const bool row = k < operands.row_dims;
+    int64_t& side = row ? rows : columns;
+    const int64_t most = row ? d.rows : d.columns;
+    const int64_t extent = extent_of(core, operands.dims[k].extent, most);
+    const int64_t stride = core.value(operands.dims[k].stride);
+    dims[k] = {extent, side * (row ? d.columns : 1), stride};
+    if (extent > 1) (stride < 0 ? start : last) += Wide(stride < 0 ? -Wide(stride) : stride) * (extent - 1);
+    side *= extent;
+    if (side > most) throw Fault("the extents exceed tile " + d.name + ", which is " + extents(d.rows, d.columns));
+  }
+  last += start;
+  const bool empty = rows == 0 || columns == 0;
+  if (!empty && last >= Wide(s.rows) * s.columns)
+    throw Fault(
+        "the windows reach element " + std::to_string(int64_t(last)) + " of " + s.name + ", which has " +
+        std::to_string(int64_t(s.rows) * s.columns));
+  core.refuse_overlap("Y", tiles.b.tile, to_number, tiles.a.tile, from_number);
+  if (core.checker) core.checker->window_copy(tiles, from_number, to_number, dims, all, int64_t(start), rows, columns);
+  to.rows = int32_t(rows);
+  to.columns = int32_t(columns);
+  if (empty) return;
+  const int64_t bytes = type_bytes(s.type);
+  const int count = simplify(dims, all);
+  copy_elements(to.base, from.base + int64_t(start) * bytes, dims, count, bytes, false);
+}
+
 } // namespace ftm

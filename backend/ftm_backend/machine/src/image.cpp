@@ -247,6 +247,7 @@ class Loader : Sections {
         p.matrices.push_back(matrix(in));
         break;
       case isa::FTM_OP_MMW:
+      case isa::FTM_OP_DCW:
         s.target = int32_t(p.windows.size());
         p.windows.push_back({matrix(in), in.row_dims, dims(in)});
         break;
@@ -365,7 +366,7 @@ class Loader : Sections {
            what == isa::FTM_FLAG_MAX || (what == isa::FTM_FLAG_LSE && is_float(type));
   }
 
-  // MM, MMW, MERGE: A, B, C; SCAN: X, carry, Y; DCP, TRANS, SORT: a to b; DWAIT: a.
+  // MM, MMW, MERGE: A, B, C; SCAN: X, carry, Y; DCP, DCW, TRANS, SORT: a to b; DWAIT: a.
   Matrix matrix(const isa::Instruction& in) const {
     Matrix m{};
     m.a = tile(in.tile[0], in.v[0]);
@@ -376,7 +377,8 @@ class Loader : Sections {
     require(!ordered || a == Type::I64, "the type of a sort");
     require(
         in.opcode == isa::FTM_OP_SCAN ? b == (is_float(a) ? Type::F64 : Type::I64) : a == b, "operands of two types");
-    if (in.opcode == isa::FTM_OP_DCP || in.opcode == isa::FTM_OP_TRANS || in.opcode == isa::FTM_OP_SORT) return m;
+    if (in.opcode == isa::FTM_OP_DCP || in.opcode == isa::FTM_OP_DCW) return m;
+    if (in.opcode == isa::FTM_OP_TRANS || in.opcode == isa::FTM_OP_SORT) return m;
     m.c = tile(in.tile[2], in.v[2]);
     const Type c = program_->tiles[m.c.tile].type;
     if (in.opcode != isa::FTM_OP_MM && in.opcode != isa::FTM_OP_MMW) {

@@ -132,6 +132,7 @@ void run_core(Core& core) {
       case isa::FTM_OP_DGA: run_gather(core, program.dmas[s.target]); break;
       case isa::FTM_OP_DSC: run_scatter(core, program.dmas[s.target], s.flags); break;
       case isa::FTM_OP_DCP: run_tile_copy(core, program.matrices[s.target]); break;
+      case isa::FTM_OP_DCW: run_window_copy(core, program.windows[s.target]); break;
       case isa::FTM_OP_DWAIT:
         // Transfers are complete when they have been issued; the checker alone keeps them in flight.
         if (core.checker) core.checker->wait(core.number(program.matrices[s.target].a));
