@@ -20,6 +20,7 @@ struct Made {
 struct PiecedGraph {
   std::vector<Piece> pieces;
   std::vector<Made> results; // for each result of the whole graph
+  std::vector<Value> calls; // that the pieces point to, and nobody else holds
 };
 
 // The whole graph as the only piece.

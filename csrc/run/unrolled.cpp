@@ -1,6 +1,7 @@
 #include "run/unrolled.h"
 
 #include "graph/call_log.h"
+#include "graph/concatenations.h"
 #include "graph/lock.h"
 #include "graph/loop_cuts.h"
 #include "graph/order.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr size_t kLeastCalls = 16; // of a loop that is worth a look
 constexpr int kOften = 32; // launches after which a trace gets a program of its own
 constexpr size_t kRemembered = 4096; // loops, and traces
+constexpr size_t kCounts = 3; // different numbers of values that are concatenated, until it is any number
 
 // Of layers: below that a compile is short, and a piece is not worth a launch.
 constexpr size_t kLeastSaved = 400; // calls
@@ -29,6 +31,8 @@ struct Known {
     bool varies;
   };
   std::unordered_map<uint64_t, Counted> loops; // by their iterations
+  // Different numbers of values, for concatenations of a kind or in graphs of a kind.
+  std::unordered_map<uint64_t, std::vector<size_t>> concatenated;
   std::unordered_map<Hash128, int, Hash128Hasher> launches; // of traces that are cut
 };
 
@@ -66,6 +70,47 @@ std::vector<Loop> varying_loops(c10::ArrayRef<Loop> found, c10::ArrayRef<uint64_
   return varying;
 }
 
+// Whether so many different counts have come for a key.
+bool varies(uint64_t key, size_t count) {
+  auto& concatenated = known().concatenated;
+  if (concatenated.size() >= kRemembered) {
+    concatenated.clear();
+  }
+  auto& counts = concatenated[key];
+  if (counts.size() < kCounts && std::find(counts.begin(), counts.end(), count) == counts.end()) {
+    counts.push_back(count);
+  }
+  return counts.size() == kCounts;
+}
+
+// All concatenations, if graphs of this kind come with any number of values in them.
+std::vector<size_t> concatenations_that_vary(const Graph& graph) {
+  auto found = concatenations_of(graph);
+  size_t values = 0;
+  for (const size_t i : found) {
+    values = values * kRemembered + graph.calls[i]->values.size();
+  }
+  return !found.empty() && varies(kind_of_graph(graph), values) ? found : std::vector<size_t>();
+}
+
+// Those that come with any number of values, in a graph whose loops vary.
+std::vector<size_t> concatenations_behind_loops(const Graph& graph) {
+  auto found = concatenations_of(graph);
+  const auto is_fixed = [&](size_t i) {
+    const auto& call = *graph.calls[i];
+    return !varies(kind_of_concatenation(call), call.values.size());
+  };
+  found.erase(std::remove_if(found.begin(), found.end(), is_fixed), found.end());
+  return found;
+}
+
+PiecedGraph cut_in_steps(const Graph& graph, c10::ArrayRef<size_t> concatenations, c10::ArrayRef<size_t> cuts) {
+  auto steps = concatenate_in_steps(graph, concatenations, cuts);
+  auto cut = cut_graph(steps.graph, steps.cuts);
+  cut.calls = std::move(steps.calls);
+  return cut;
+}
+
 // The number of calls in programs that are still to be built.
 size_t calls_to_compile(const PiecedGraph& cut) {
   std::unordered_set<Hash128, Hash128Hasher> seen;
@@ -98,7 +143,14 @@ std::optional<PiecedGraph> layers_of(const Graph& graph, std::vector<Loop> loops
 } // namespace
 
 std::optional<PiecedGraph> iterations_of(const Graph& graph) {
-  if (!cuts_loops() || graph.calls.size() < kLeastCalls) {
+  if (!cuts_loops()) {
+    return std::nullopt;
+  }
+  const auto concatenations = concatenations_that_vary(graph);
+  if (!concatenations.empty()) {
+    return is_frequent(graph.hash) ? std::nullopt : std::make_optional(cut_in_steps(graph, concatenations, {}));
+  }
+  if (graph.calls.size() < kLeastCalls) {
     return std::nullopt;
   }
   const Graph ordered = in_order_of_loops(graph);
@@ -112,7 +164,8 @@ std::optional<PiecedGraph> iterations_of(const Graph& graph) {
     return std::nullopt;
   }
   const auto positions = cuts_of(ordered, varying, alike);
-  return positions.empty() ? std::nullopt : std::make_optional(cut_graph(ordered, positions));
+  return positions.empty() ? std::nullopt
+                           : std::make_optional(cut_in_steps(ordered, concatenations_behind_loops(ordered), positions));
 }
 
 void forget_loops() {

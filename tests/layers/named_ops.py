@@ -11,6 +11,10 @@ NAMED: dict[str, tuple[str, str]] = {
         "what a distribution may be drawn with, looked at in each call: a trial on the CPU, as for other ops, would cost more than recording",
         "multinomial native_dropout normal randperm",
     ),
+    "graph/concatenations.cpp": (
+        "a call on any number of values, which is taken in steps as a loop is cut into iterations: the graph is another one",
+        "cat stack",
+    ),
     "kernels/batch_norm.cpp": (
         "calls: the schema does not say that statistics are written",
         "_native_batch_norm_legit.no_stats _native_batch_norm_legit_functional _native_batch_norm_legit_no_training",

@@ -1,0 +1,103 @@
+"""Concatenations of any number of values: taken in steps, they give what they give at once, and few programs do for all numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from ftm_lazy import _C
+
+COUNTS = (5, 19, 7, 2, 64, 130, 8, 9, 1, 17, 16, 73)
+"""Of values, one trace after the other."""
+
+Make = Callable[[list[Tensor]], list[Tensor]]
+
+MADE: dict[str, Make] = {
+    "stack of scalars": lambda x: [torch.stack([v.sum() for v in x]) * 2],
+    "stack": lambda x: [torch.stack(x).square()],
+    "stack behind the last dimension": lambda x: [torch.stack(x, -1).square()],
+    "stack between": lambda x: [torch.stack(x, 1).square()],
+    "cat": lambda x: [torch.cat(x).square()],
+    "cat of rows": lambda x: [torch.cat(x, 1).square()],
+    "cat from the end": lambda x: [torch.cat(x, -2).square()],
+    "cat that is kept": lambda x: [made := torch.cat(x, 1), made.square()],
+    "stack that is kept": lambda x: [torch.stack(x, 1)],
+    "cat of columns": lambda x: [torch.cat([v.t() for v in x], 1).square()],
+    "cat of windows": lambda x: [torch.cat([v[:, 1:3] for v in x], 1).square()],
+    "the same one again and again": lambda x: [torch.cat([x[0]] * len(x)).square()],
+    "two, one after the other": lambda x: [torch.cat([torch.stack(x), torch.stack(x).flip(0)]).square()],
+    "what was computed in the trace": lambda x: [torch.cat([torch.sin(v) for v in x], 1).square()],
+    "other sizes beside": lambda x: [torch.cat([*x, x[0][:1]]).square(), torch.cat(x).sum(0)],
+    "whole numbers": lambda x: [torch.cat([(v * 8).long() for v in x], 1) % 5],
+    "halves and floats": lambda x: [torch.cat([x[0].bfloat16(), *x[1:]]).square()],
+}
+
+pytestmark = pytest.mark.usefixtures("forgotten")
+
+
+def unrolled() -> int:
+    return _C._counters().get("unrolled", 0)
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+def test_any_number(make: Make) -> None:
+    """Whatever is concatenated, and along which dimension."""
+    for count in COUNTS:
+        values = [torch.randn(2, 5) for _ in range(count)]
+        made = make([v.to("ftm") for v in values])
+        for result, expected in zip(made, make(values), strict=True):
+            assert result.dtype == expected.dtype
+            torch.testing.assert_close(result.cpu(), expected)
+
+
+def test_gradients() -> None:
+    """Through a concatenation into each of its values."""
+    for count in COUNTS:
+        values = [torch.randn(3, 2) for _ in range(count)]
+        gradients = []
+        for device in "cpu", "ftm":
+            leaves = [v.to(device).detach().requires_grad_() for v in values]
+            torch.stack(leaves, 1).square().mean().backward()
+            gradients.append([leaf.grad.cpu() for leaf in leaves])
+        for ours, expected in zip(*reversed(gradients), strict=True):
+            torch.testing.assert_close(ours, expected)
+
+
+def test_few_programs() -> None:
+    """Once three different numbers have come; empty values and single numbers of them change nothing."""
+    parts = [torch.full((3,), float(i)).to("ftm") for i in range(200)]
+    torch.cat(parts[:3] + [torch.zeros(0).to("ftm")]).sum().item()
+    for count in 20, 12, 31:
+        torch.cat(parts[:count]).sum().item()
+    before = unrolled()
+    for count in 7, 100, 200:
+        assert torch.cat(parts[:count]).sum().item() == 3.0 * sum(range(count))
+    assert unrolled() - before == 3
+
+
+def test_a_number_that_stays_is_one_program() -> None:
+    """Two numbers are no loop; and one that comes often has a program of its own."""
+    parts = [torch.full((3,), float(i)).to("ftm") for i in range(40)]
+    before = unrolled()
+    for count in 20, 12, 20, 12:
+        torch.cat(parts[:count]).sum().item()
+    assert unrolled() == before
+    for count in 30, *[40] * 40:
+        torch.cat(parts[:count]).sum().item()
+    assert 32 <= unrolled() - before <= 34
+
+
+def test_what_it_needs_in_memory() -> None:
+    """Nothing is kept of the steps."""
+    parts = [torch.zeros(1 << 12).to("ftm") for i in range(64)]
+    for count in 20, 12, 31, 40:
+        torch.cat(parts[:count]).sum().item()
+    _C._sync(True)
+    before = torch.ftm.memory_allocated()
+    for count in 50, 64:
+        torch.cat(parts[:count]).sum().item()
+    _C._sync(True)
+    assert torch.ftm.memory_allocated() == before
