@@ -1,5 +1,8 @@
 """Waits: every use of a transfer waits for it, and nothing else waits."""
 
+import pytest
+
+from ftm_backend.codegen import sync
 from ftm_backend.codegen.scratchpad import plan
 from ftm_backend.codegen.sync import insert_waits
 from ftm_backend.linalg.ir import Node
@@ -156,3 +159,30 @@ def test_a_branch_may_or_may_not_have_waited(lab):
         double(b, x, y)
 
     assert waits(lab, build) == ["load", (["wait T0", "compute"], []), "wait T0", "compute"]
+
+
+@pytest.mark.parametrize("distance", [1, 7, 40, 100])
+def test_a_ring_that_a_loop_fills_is_followed_in_a_few_rounds(lab, monkeypatch, distance):
+    """Waits are those of following the loop one iteration after another, whatever slot it reads of those before."""
+
+    def build(b):
+        ring, y = b.tile("f32", 1, 1, depth=64), b.tile("f32", 1, 1)
+        with b.for_(0, 500) as i:
+            load(b, ring, 0, i)
+            if distance < 64:
+                double(b, ring, y, b.add(i, 64 - distance))
+                store(b, y, to="o1")
+
+    def followed(most):
+        monkeypatch.setattr(sync, "_ROUNDS", most)
+        rounds = []
+        block = sync._Sync.block
+        monkeypatch.setattr(sync._Sync, "block", lambda self, *a: rounds.append(0) or block(self, *a))
+        found = waits(lab, build)
+        monkeypatch.setattr(sync._Sync, "block", block)
+        return found, len(rounds)
+
+    (quick, few), (slow, many) = followed(4), followed(1 << 30)
+    assert quick == slow
+    if distance == 100:  # nothing is read
+        assert few < 10 < 60 < many

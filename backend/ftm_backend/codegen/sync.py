@@ -9,6 +9,7 @@ slot i.  Functions start and end with nothing in flight.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 
 from ftm_backend.sizes import never_negative
 from ftm_backend.tile.index import Atom, Expr, Indices
@@ -20,6 +21,9 @@ Flight = tuple[Tile, "Expr | None", str]
 """Tile, slot (None: any of the ring) and ``load`` or ``store``."""
 
 State = frozenset[Flight]
+
+_ROUNDS = 4
+"""Iterations that a loop is followed for before it is asked whether the transfers of all of them add up, as in a ring that is filled."""
 
 
 def insert_waits(kernel: Kernel) -> None:
@@ -64,16 +68,31 @@ class _Sync:
         found = self._memo.get(key)
         if found is None:
             state = self._entering(before, loop)
-            while True:
+            for rounds in count(1):
                 body, after = self.block(loop.body, state)
                 again = state | self._renamed(after, loop)
                 if again == state:
                     break
                 state = again
+                if rounds == _ROUNDS and (whole := self._if_nothing_arrives(again, loop)) is not None:
+                    body, after = whole
+                    break
             skipped = frozenset() if never_negative(self.indices.sub(loop.upper, loop.lower).low - 1) else before
             gone = frozenset((t, None if e is not None and e.depends_on(loop.variable) else e, k) for t, e, k in after)
             found = self._memo[key] = body, gone | skipped
         return Loop(loop.variable, loop.lower, loop.upper, found[0]), found[1]
+
+    def _if_nothing_arrives(self, state: State, loop: Loop) -> tuple[Block, State] | None:
+        """The body and what is in flight behind it where no iteration waits for any transfer of those before: all of them add up.
+
+        None if one waits.  More in flight are only ever more waits, so what none of the sum is waited for in is the sum of what there is.
+        """
+        new, found = state, set(state)
+        while new := self._renamed(new, loop) - found:
+            found |= new
+        state = frozenset(found)
+        body, after = self.block(loop.body, state)
+        return (body, after) if state <= after and self._renamed(after, loop) <= state else None
 
     def _entering(self, before: State, loop: Loop) -> State:
         """What is in flight before the first iteration, its slots named as the loop's body names them."""

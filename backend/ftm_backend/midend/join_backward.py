@@ -30,9 +30,10 @@ def join_backward(grouped: Grouped, machine: MachineParameters, former: Former, 
 
     kept: values that others than kernels need.
     """
+    joiner = _Joiner(grouped, machine, former, kept)
     for kernel in [k for k in grouped.kernels if k.kind == "nest" and k.repeat is None]:
-        if kernel in grouped.kernels:
-            _Joiner(grouped, machine, former, kept).join(kernel)
+        if kernel in grouped.kernels and joiner.join(kernel):
+            joiner = _Joiner(grouped, machine, former, kept)
 
 
 class _Joiner:
@@ -44,8 +45,8 @@ class _Joiner:
             for value in kernel.inputs:
                 self.users.setdefault(value, []).append(kernel)
 
-    def join(self, slopes: Kernel) -> None:
-        """Joins what is around ``slopes``, if that makes the gradient of the scores: two products need it."""
+    def join(self, slopes: Kernel) -> bool:
+        """Joins what is around ``slopes``, if that makes the gradient of the scores: two products need it.  Says whether it did."""
         for value in slopes.outputs:
             if sum(k.kind == "contraction" for k in self.users.get(value, ())) == 2:
                 near = self._near(slopes, volume(value.shape))
@@ -53,9 +54,13 @@ class _Joiner:
                 lasts = [k for k in near if k not in makers and k.kind == "contraction"]
                 if not any(r.combine == "max" for k in makers for s in k.statements for r in s.results):
                     continue
+                if sum(k.kind == "contraction" for k in self._needed([slopes], makers)) != 2:
+                    continue  # a softmax is made of the scores alone, without the gradient of weights
+                needing = set(self.users[value])
                 for three in combinations(reversed(lasts), 3):  # the forward pass comes first
-                    if self._join(self._needed(three, makers), three, slopes):
-                        return
+                    if len(needing.intersection(three)) == 2 and self._join(self._needed(three, makers), three, slopes):
+                        return True
+        return False
 
     def _passes(self, value: Value, like: Value) -> bool:
         """Whether a value has as many elements, and is passed from kernel to kernel."""
