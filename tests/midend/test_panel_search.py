@@ -70,8 +70,21 @@ def test_the_cheapest_of_all_is_found(seed: int, monkeypatch: pytest.MonkeyPatch
     draw = random.Random(seed)
     given = problem(draw), machine(draw)
     found = panel_plan.fitting_plan.__wrapped__(*given)
+    assert found is None or panel_plan.lower_bound(*given) <= found.cycles
+    panel_plan._coarse.cache_clear()
     monkeypatch.setattr(panel_plan, "Grid", Whole)
     assert found == panel_plan.fitting_plan.__wrapped__(*given)
+    panel_plan._coarse.cache_clear()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_cheapest_of_several_problems_is_found_without_searching_all(seed: int) -> None:
+    draw = random.Random(1000 + seed)
+    several = [problem(draw) for _ in range(4)]
+    plans = [panel_plan.fitting_plan(each, M7032) for each in several]
+    cycles = [plan.cycles if plan else inf for plan in plans]
+    number = cycles.index(min(cycles))
+    assert panel_plan.cheapest(several, M7032) == (number, plans[number])
 
 
 def test_a_plan_is_a_line_for_people() -> None:

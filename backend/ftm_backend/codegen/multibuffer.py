@@ -8,6 +8,8 @@ loop may write what is loaded early) and where the larger tiles still fit.
 
 from __future__ import annotations
 
+import operator
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -75,14 +77,16 @@ class Places:
 
 def overlap(kernel: Kernel, machine: MachineParameters, places: Places) -> None:
     """Pipelines every loop of the kernel where it is safe and fits, innermost loops first."""
+    everywhere = _uses(kernel.body)  # of tiles that are no rings: of these nothing is added
     for parent, loop in list(_loops(kernel.body)):
         if any(i.kind in ("barrier", "call") for i in instructions(loop.body)) or _trips_once(kernel.indices, loop):
             continue
-        counter = kernel.indices.of(loop.variable)
+        counter, inside = kernel.indices.of(loop.variable), _uses(loop.body)
+        confined = {tile for tile, count in inside.items() if count == everywhere[tile]}
         for load in [s for s in loop.body if isinstance(s, Instruction) and s.kind == "load"]:
-            if _prefetchable(kernel, loop, load, places):
+            if _prefetchable(loop, load, confined, places):
                 _attempt(kernel, machine, parent, loop, partial(_prefetch, kernel, parent, loop, load, counter))
-        for tile in _stored(kernel, loop):
+        for tile in _stored(loop, confined):
             _attempt(kernel, machine, parent, loop, partial(_ring, loop, tile, 2, counter))
 
 
@@ -104,20 +108,16 @@ def _trips_once(indices: Indices, loop: Loop) -> bool:
 # --- safety ---------------------------------------------------------------------------------------------
 
 
-def _confined(kernel: Kernel, loop: Loop, tile: Tile) -> bool:
-    """Whether nothing outside of the loop touches the tile."""
-
-    def count(block: Block) -> int:
-        return sum(slot.tile is tile for i in instructions(block) for slot in i.slots())
-
-    return count(kernel.body) == count(loop.body)
+def _uses(block: Block) -> Counter[Tile]:
+    """How often tiles are touched in a block."""
+    return Counter(slot.tile for i in instructions(block) for slot in i.slots())
 
 
-def _prefetchable(kernel: Kernel, loop: Loop, load: Instruction, places: Places) -> bool:
-    """Whether the load may be issued one iteration early."""
+def _prefetchable(loop: Loop, load: Instruction, confined: set[Tile], places: Places) -> bool:
+    """Whether the load may be issued one iteration early.  confined: tiles that nothing outside of the loop touches."""
     tile = load.writes[0].tile
     users = [i for i in instructions(loop.body) if any(slot.tile is tile for slot in i.slots())]
-    if tile.depth != 1 or users[0] is not load or not _confined(kernel, loop, tile):
+    if tile.depth != 1 or users[0] is not load or tile not in confined:
         return False
     if any(slot.tile is tile for user in users[1:] for slot in user.writes):
         return False
@@ -152,7 +152,7 @@ def _steps_aside(load: Transfer, store: Transfer, loop: Loop, places: Places) ->
     return same and places.same(load.buffer, store.buffer) and growth is not None and bool(growth) and growth >= load.span
 
 
-def _stored(kernel: Kernel, loop: Loop) -> list[Tile]:
+def _stored(loop: Loop, confined: set[Tile]) -> list[Tile]:
     """Tiles that each iteration sets anew and stores."""
     found = []
     for statement in loop.body:
@@ -160,7 +160,7 @@ def _stored(kernel: Kernel, loop: Loop) -> list[Tile]:
             tile = statement.reads[0].tile
             users = [i for i in instructions(loop.body) if any(slot.tile is tile for slot in i.slots())]
             fresh = all(slot.tile is not tile for slot in users[0].reads) and _always_runs(loop.body, users[0])
-            if tile.depth == 1 and fresh and tile not in found and _confined(kernel, loop, tile):
+            if tile.depth == 1 and fresh and tile not in found and tile in confined:
                 found.append(tile)
     return found
 
@@ -232,6 +232,8 @@ def _ring(loop: Loop, tile: Tile, depth: int, counter: Expr) -> None:
 
 
 def _with_slot(block: Block, tile: Tile, index: Expr) -> Block:
+    """The block with another slot of the tile; the same one if it does not touch the tile."""
+
     def new(slot: Slot) -> Slot:
         return Slot(tile, index) if slot.tile is tile else slot
 
@@ -246,12 +248,12 @@ def _with_slot(block: Block, tile: Tile, index: Expr) -> Block:
                     writes=[new(slot) for slot in statement.writes],
                 )
         elif isinstance(statement, Loop):
-            statement = replace(statement, body=_with_slot(statement.body, tile, index))
+            body = _with_slot(statement.body, tile, index)
+            if body is not statement.body:
+                statement = replace(statement, body=body)
         else:
-            statement = replace(
-                statement,
-                body=_with_slot(statement.body, tile, index),
-                otherwise=_with_slot(statement.otherwise, tile, index),
-            )
+            body, otherwise = (_with_slot(inner, tile, index) for inner in (statement.body, statement.otherwise))
+            if body is not statement.body or otherwise is not statement.otherwise:
+                statement = replace(statement, body=body, otherwise=otherwise)
         result.append(statement)
-    return result
+    return block if all(map(operator.is_, result, block)) else result

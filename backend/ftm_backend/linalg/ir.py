@@ -106,6 +106,7 @@ class Node:
     dtype: str
     operands: tuple[Node, ...] = ()
     payload: Any = None
+    below: tuple[Node, ...] | None = field(default=None, init=False, repr=False)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -275,23 +276,37 @@ class Function:
 
 def walk(nodes: Iterable[Node]) -> list[Node]:
     """Every node below ``nodes``, each once, operands before their users."""
+    order: dict[Node, None] = {}
+    for node in nodes:
+        if node not in order:
+            order |= dict.fromkeys(_below(node))
+            order[node] = None
+    return list(order)
+
+
+def _below(root: Node) -> tuple[Node, ...]:
+    """Every node below one, each once, operands before their users; nodes never change, so it is noted on them."""
+    if root.below is not None or not root.operands:
+        return root.below or ()
     order: list[Node] = []
-    seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(n, False) for n in reversed(list(nodes))]
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(root, False)]
     while stack:
         node, ready = stack.pop()
         if ready:
             order.append(node)
             continue
-        if id(node) in seen:
+        if node in seen:
             continue
-        seen.add(id(node))
+        seen.add(node)
         if not node.operands:
             order.append(node)
             continue
         stack.append((node, True))
-        stack.extend((n, False) for n in reversed(node.operands) if id(n) not in seen)
-    return order
+        stack.extend((n, False) for n in reversed(node.operands) if n not in seen)
+    order.pop()  # root: it holds no reference to itself
+    object.__setattr__(root, "below", tuple(order))
+    return root.below or ()
 
 
 def nodes_of(results: Iterable[Result]) -> list[Node]:

@@ -18,12 +18,15 @@ from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.body_cost import interval
 from ftm_backend.midend.contraction_epilogue import Epilogue, read_epilogue
 from ftm_backend.midend.contraction_form import Contraction, Form, axes_of, match, volume
-from ftm_backend.midend.panel_plan import PanelPlan, fitting_plan, panel_plan
+from ftm_backend.midend.panel_plan import PanelPlan, cheapest, fitting_plan, lower_bound
 from ftm_backend.midend.tiling import Plan, Problem
 from ftm_backend.midend.tiling_general import general_plan
 from ftm_backend.midend.windows import Side, windows
 
-__all__ = ["Schedule", "schedule"]
+__all__ = ["Schedule", "least_cycles", "schedule"]
+
+Roles = tuple[Form, Operand, Operand]
+"""The axes of a contraction, and the operands that are taken as A and as B."""
 
 WASTE = 0.1
 """Part of the micro-kernel's columns that may be empty where it is taken to be full."""
@@ -74,6 +77,34 @@ def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Sch
     Raises:
         ValueError: the first statement is not a contraction, or another cannot follow it.
     """
+    contraction, epilogue, straight, crossed = _read(statements, machine)
+    form = straight[0]
+    empty = any(volume(form, group) == 0 for group in (form.batch, form.m, form.n))
+    if empty:
+        return Schedule(contraction, epilogue, *straight, plan=None)
+    zipped = _zipped(contraction, epilogue, [straight, crossed], machine)
+    if zipped is not None:
+        return zipped
+    if machine.dma_overlaps and volume(form, form.k) != 0:
+        problems = _problems(contraction, epilogue, (straight, crossed), machine)
+        number, panels = cheapest(problems, machine)
+        return Schedule(contraction, epilogue, *(straight, crossed)[number], plan=panels, windows=problems[number].a_windows)
+    plans = [(general_plan(_problem(contraction, epilogue, roles[0], machine), machine), roles) for roles in (straight, crossed)]
+    best, roles = min(plans, key=lambda p: p[0].cycles)
+    return Schedule(contraction, epilogue, *roles, plan=best)
+
+
+def least_cycles(statements: Sequence[Statement], machine: MachineParameters) -> float:
+    """Cycles that no schedule of panels is below; 0 where it is made otherwise."""
+    contraction, epilogue, straight, crossed = _read(statements, machine)
+    form = straight[0]
+    if not machine.dma_overlaps or form.interleaved is not None or any(volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k)):
+        return 0.0
+    return min(lower_bound(problem, machine) for problem in _problems(contraction, epilogue, (straight, crossed), machine))
+
+
+def _read(statements: Sequence[Statement], machine: MachineParameters) -> tuple[Contraction, Epilogue, Roles, Roles]:
+    """The contraction, what follows it, and the roles that its operands can take."""
     contraction = match(statements[0])
     if contraction is None:
         raise ValueError(f"{statements[0].op} over {statements[0].loops} is not a contraction of the matrix unit")
@@ -81,25 +112,16 @@ def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Sch
     form = axes_of(contraction, _others(contraction, epilogue), boxes=machine.dma_overlaps)
     if epilogue.positions:
         form = _single_axes(form)
-    straight = (form, contraction.a, contraction.b)
-    crossed = (form.swapped(), contraction.b, contraction.a)
-    empty = any(volume(form, group) == 0 for group in (form.batch, form.m, form.n))
-    if empty:
-        return Schedule(contraction, epilogue, *straight, plan=None)
-    plans: list[tuple[Plan | PanelPlan, tuple[Form, Operand, Operand], tuple[Side, ...]]] = []
-    zipped = _zipped(contraction, epilogue, [straight, crossed], machine)
-    if zipped is not None:
-        return zipped
-    for roles in (straight, crossed):
-        problem = _problem(contraction, epilogue, roles[0], machine)
-        if not machine.dma_overlaps or volume(form, form.k) == 0:
-            plans.append((general_plan(problem, machine), roles, ()))
-            continue
-        plans.append((panel_plan(problem, machine), roles, problem.a_windows))
-        if _lies_well(problem, machine) and not _windows(roles[0].swapped(), problem.a.dtype, machine):
-            break  # exchanged, the operands would have to be turned
-    best, roles, found = min(plans, key=lambda p: p[0].cycles)
-    return Schedule(contraction, epilogue, *roles, plan=best, windows=found)
+    return contraction, epilogue, (form, contraction.a, contraction.b), (form.swapped(), contraction.b, contraction.a)
+
+
+def _problems(contraction: Contraction, epilogue: Epilogue, both: Sequence[Roles], machine: MachineParameters) -> list[Problem]:
+    """To be planned with panels: the operands as they stand, and exchanged unless they would have to be turned for that."""
+    (form, *_), (crossed, *_) = both
+    found = [_problem(contraction, epilogue, form, machine)]
+    if not _lies_well(found[0], machine) or _windows(crossed, found[0].a.dtype, machine):
+        found.append(_problem(contraction, epilogue, crossed, machine))
+    return found
 
 
 def _single_axes(form: Form) -> Form:

@@ -17,7 +17,7 @@ from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.panel_sizes import sizes, slot_bytes, taken
 from ftm_backend.midend.tiling import Cut, Operand, Problem
 
-__all__ = ["CHUNKS", "Choice", "Grid", "Priced", "Sampling"]
+__all__ = ["CERTAIN", "CHUNKS", "Choice", "Grid", "Priced", "Sampling"]
 
 LARGEST = {"m": 768, "n": 4096, "k": 4096}
 """Elements of a group that a tile may take."""
@@ -25,6 +25,8 @@ CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Chunks of a panel that are tried."""
 SCALARS = {"step": 60, "load": 22, "product": 22, "store": 30}
 """Scalar work around the tile instructions of a step, and around each of them, in instructions."""
+CERTAIN = 1 - 1e-9
+"""How sure a lower bound is that is summed in another order than what it bounds."""
 _SPACES = ("sm", "gsm", "am")
 
 
@@ -47,7 +49,7 @@ class Sampling(NamedTuple):
 class Grid:
     """All sizes that may fit, for one grid of cores and one form of B: arrays with an entry for each.
 
-    floor: cycles of computing alone, which no plan with these sizes is below; ``least``: of the best sizes.
+    floor: cycles of computing alone, or of moving all once, which no plan with these sizes is below; ``least``: of the best sizes.
     places: for each axis (m, chunks, n, k) which of its sizes an entry has.
     """
 
@@ -89,8 +91,9 @@ class Grid:
         self._computing()
         self.c_tile = slot_bytes(self.mc, self.nt, ELEMENT_BYTES[accumulator])
         self.b_tile = slot_bytes(self.kt, self.nt, ELEMENT_BYTES[problem.a.dtype])
-        self.floor = self.row_trips * self.column_trips * (self.k_blocks * self.matrix + self.after)
-        self.floor = np.where(self.c_tile * self.chunks + 2 * self.b_tile <= machine.am_bytes, self.floor, inf)
+        computing = self.row_trips * self.column_trips * (self.k_blocks * self.matrix + self.after)
+        floor = np.maximum(computing, CERTAIN * self._least_moving())
+        self.floor = np.where(self.c_tile * self.chunks + 2 * self.b_tile <= machine.am_bytes, floor, inf)
         self.least = float(self.floor.min())
 
     def _windows(self, ms: Sequence[Cut], ks: Sequence[Cut]) -> None:
@@ -165,6 +168,39 @@ class Grid:
             + (rules.transpose_cycles(mc, self.mc, self.nt, p.zipped) if self.turn_c else 0.0)
         )
 
+    def _least_moving(self) -> Any:
+        """Cycles below which no choice gets: the engine of the busiest core loads its part of A and B and stores its part of C at least
+        once, at a core's bandwidth; and all cores together move all of them at least once, at the cluster's.
+
+        The sums are those of `Priced`, with each term at its least.
+        """
+        p, mc = self.problem, self.machine
+        columns = np.minimum(self.n_blocks, self.groups[1])
+        panels, extra = self.row_trips * self.column_trips, self.mc * self.nt * p.epilogue_bytes
+        moved_a = np.minimum(self.moved_a, self.moved_turned)
+        rate = mc.core_bandwidth / mc.clock_hz
+
+        def cycles(moved: Any, elements: Any) -> Any:
+            return rules.transfer_cycles(mc, moved / rate, 0.0, elements)
+
+        each = cycles(moved_a, np.minimum(self.elements_a, self.elements_turned))
+        own = self.row_trips * self.k_blocks * rules.pieces(self.chunks, columns) * each
+        own = own + self.column_trips * self.k_blocks * cycles(self.moved_b, self.elements_b)
+        own = own + panels * self.chunks * (cycles(self.moved_c, self.elements_c) + extra / rate + mc.dma_latency * p.epilogue_tiles)
+        even_rows, even_columns = self.even()
+        together = self.row_trips * self.k_blocks * self.chunks * moved_a * even_rows
+        together = together + self.column_trips * self.k_blocks * self.moved_b * even_columns
+        together = together + panels * self.chunks * (self.moved_c + extra) * even_rows * even_columns
+        return np.maximum(own, together * (mc.clock_hz / mc.ddr_bandwidth))
+
+    def even(self) -> tuple[Any, Any]:
+        """How many groups of cores have rows and columns on average, while the busiest one works."""
+        p = self.problem
+        rows, columns = np.minimum(self.rows, self.groups[0]), np.minimum(self.n_blocks, self.groups[1])
+        even_rows = np.minimum(self.batch * prod(p.m) / (self.row_trips * (self.chunks * self.mc)), rows)
+        even_columns = np.minimum(prod(p.n) / (self.column_trips * self.nt), columns)
+        return np.maximum(even_rows, 1.0), np.maximum(even_columns, 1.0)
+
     def price(self, choices: Sequence[Choice], limit: float = inf) -> Priced:
         """What sizes cost under each of the choices: those whose computing alone is within ``limit`` cycles, and may fit."""
         places = np.nonzero((self.floor <= limit) & (self.floor < inf))
@@ -198,7 +234,7 @@ class Priced:
         self.grid, self.choices = grid, choices
         self.problem, self.machine = grid.problem, grid.machine
         self.best = [inf] * len(choices)
-        if not grid.mc.size:
+        if not grid.places[0].size:
             return
         flags = np.array([(c.share == "a", c.share == "b", c.m_outer, c.keep) for c in choices]).T[:, :, None]
         self.share_a, self.share_b, self.m_outer, self.keep = flags
@@ -215,8 +251,7 @@ class Priced:
         g, p, mc = self.grid, self.problem, self.machine
         rows, columns = np.minimum(g.rows, g.groups[0]), np.minimum(g.n_blocks, g.groups[1])
         height = g.chunks * g.mc
-        even_rows = np.maximum(np.minimum(g.batch * prod(p.m) / (g.row_trips * height), rows), 1.0)
-        even_columns = np.maximum(np.minimum(prod(p.n) / (g.column_trips * g.nt), columns), 1.0)
+        even_rows, even_columns = g.even()
         a = g.k_blocks * g.chunks * np.minimum(g.moved_a, g.moved_turned)
         a = a / np.where(self.share_a, columns, 1) / np.where(self.keep_a, g.column_trips, 1)
         b = g.k_blocks * g.moved_b / np.where(self.keep_b, g.row_trips, 1)

@@ -16,18 +16,18 @@ What everything costs is asked of ``machine.rules``, by which the cycle model ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product as every
 from math import inf, prod
 
 from ftm_backend.machine import rules
-from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.panel_cost import CHUNKS, Choice, Grid, Priced, Sampling
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.panel_cost import CERTAIN, CHUNKS, Choice, Grid, Priced, Sampling
 from ftm_backend.midend.tiling import Cut, Problem
 
-__all__ = ["PanelPlan", "fitting_plan", "panel_plan"]
+__all__ = ["PanelPlan", "cheapest", "fitting_plan", "lower_bound", "panel_plan"]
 
 COARSE, FINE = (2.2, CHUNKS[::3]), (1.4, CHUNKS)
 """Ratio of the sizes that are tried, one to the next, and chunks of a panel."""
@@ -99,6 +99,45 @@ def panel_plan(problem: Problem, machine: MachineParameters) -> PanelPlan:
     return found
 
 
+def cheapest(problems: Sequence[Problem], machine: MachineParameters) -> tuple[int, PanelPlan]:
+    """The number of the problem that has the cheapest plan, the first of them, and the plan.
+
+    Those whose lower bounds are above another one's plan are not searched.  Raises ValueError when no tiles fit the scratchpads.
+    """
+    if len(problems) == 1:
+        return 0, panel_plan(problems[0], machine)
+    low = [lower_bound(problem, machine) for problem in problems]
+    best: tuple[float, int, PanelPlan] | None = None
+    for number in sorted(range(len(problems)), key=low.__getitem__):
+        if best is None or low[number] <= best[0]:
+            plan = panel_plan(problems[number], machine)
+            if best is None or (plan.cycles, number) < best[:2]:
+                best = plan.cycles, number, plan
+    assert best is not None, "there is a problem"
+    return best[1:]
+
+
+def lower_bound(problem: Problem, machine: MachineParameters) -> float:
+    """Cycles that no plan is below: all cores compute at peak, the engines take elements one by one where no side of an operand lies along
+    memory, and DDR moves what each transfer takes of its granules; A, B and C move once.
+    """
+    if _is_short(problem, machine):  # only sizes of the coarse grids are tried
+        least = min(grid.least for grid in _coarse(problem, machine, True))
+        if least < inf:
+            return least
+    batch, m, n, k = (prod(extents) for extents in (problem.batch, problem.m, problem.n, problem.k))
+    computing = batch * m * n * k / (machine.fma_units * machine.lanes(problem.accumulator))
+    elements, moved = 0.0, 0.0
+    for operand, count in ((problem.a, 0 if problem.a_windows else batch * m * k), (problem.b, n * k), (problem.c, batch * m * n)):
+        item, run = ELEMENT_BYTES[operand.dtype], max(operand.runs)
+        if run == 0:
+            elements += count * machine.dma_element_cycles
+        longest = count if any(operand.whole) else run or max(operand.beside, 1)
+        moved += count * max(item, machine.dma_granule / max(longest, 1))
+    rate = rules.bytes_per_cycle(machine, machine.cores) * machine.cores
+    return CERTAIN * max(computing / machine.cores, elements / machine.cores, moved / rate)
+
+
 @lru_cache(maxsize=4096)
 def fitting_plan(problem: Problem, machine: MachineParameters) -> PanelPlan | None:
     """As ``panel_plan``; None when no tiles fit."""
@@ -118,21 +157,19 @@ def _search(problem: Problem, machine: MachineParameters, quanta: bool) -> tuple
     """
     short = _is_short(problem, machine)
     near = 1.0 if short else NEAR
-    grids = [
-        Grid(problem, machine, groups, b_form, Sampling(*COARSE, quanta))
-        for groups in _grids(problem, machine)
-        for b_form in _b_forms(problem)
-    ]
+    grids = _coarse(problem, machine, quanta)
     seen: list[tuple[float, int, int, Priced]] = []  # cycles, which of the grids, number of the choice
     least = inf
     for position in sorted(range(len(grids)), key=lambda position: grids[position].least):
         grid = grids[position]
         if grid.least > near * least or grid.least == inf:
             break
-        choices = list(_choices(problem, grid.groups))
+        choices, priced = list(_choices(problem, grid.groups)), None
         if least == inf:
-            least = min(grid.price(choices, PROBE * grid.least).best)
-        priced = grid.price(choices, near * least)
+            priced = grid.price(choices, PROBE * grid.least)
+            least = min(priced.best)
+        if priced is None or near * least > PROBE * grid.least:
+            priced = grid.price(choices, near * least)
         seen += [(cycles, position, number, priced) for number, cycles in enumerate(priced.best) if cycles < inf]
         least = min(least, *priced.best)
     if least == inf:
@@ -157,6 +194,13 @@ def _search(problem: Problem, machine: MachineParameters, quanta: bool) -> tuple
             best = priced.best[number], priced, number
             limit = best[0]
     return None if best is None or best[0] == inf else best[1:]
+
+
+@lru_cache(maxsize=4)
+def _coarse(problem: Problem, machine: MachineParameters, quanta: bool) -> list[Grid]:
+    """A coarse grid of sizes for each grid of cores and each form of B."""
+    sampling = Sampling(*COARSE, quanta)
+    return [Grid(problem, machine, groups, b_form, sampling) for groups in _grids(problem, machine) for b_form in _b_forms(problem)]
 
 
 def _grids(problem: Problem, machine: MachineParameters) -> list[tuple[int, int]]:

@@ -48,7 +48,7 @@ def align_all(statements: Sequence[Statement]) -> list[Statement]:
         ValueError: no cut serves all statements.
     """
     product, *others = statements
-    for chain in ([product], *(_cut_like(product, statement) for statement in others)):
+    for chain in itertools.chain([[product]], (_cut_like(product, statement) for statement in others)):
         for statement in others:
             chain = aligned(chain, statement) if chain else None
         if chain:

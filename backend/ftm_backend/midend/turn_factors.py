@@ -14,7 +14,7 @@ from ftm_backend.linalg.strided import Strided
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contraction_form import Contraction, match
-from ftm_backend.midend.contraction_schedule import schedule
+from ftm_backend.midend.contraction_schedule import least_cycles, schedule
 from ftm_backend.sizes import is_integer
 
 __all__ = ["turn_factors"]
@@ -48,6 +48,8 @@ def _turned(statement: Statement, machine: MachineParameters) -> list[Statement]
         copy, turned = _through_copy(statement, operand, order)
         if match(turned) is None:
             continue  # a row of a matrix that lies along its sum by now
+        if least <= copying + least_cycles([turned], machine):
+            continue
         cycles = _cycles(turned, machine) + copying
         if cycles < least:
             least, best = cycles, [copy, turned]
