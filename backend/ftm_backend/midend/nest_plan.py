@@ -15,6 +15,7 @@ from ftm_backend.midend.nest_stages import kept_values, stages_of
 from ftm_backend.sizes import at_hand, ceildiv
 
 _WIDE = 1024  # columns that keep vector code busy; more axes are joined to reach it
+_RUN = 256  # columns that DMA fetches well, where there are few such rows
 _SHARE = 4  # tiles take 1/_SHARE of AM, which leaves room for rings
 
 
@@ -193,11 +194,20 @@ def _spread(plan: TilePlan, axes: Axes) -> None:
     """Cuts further when there are fewer tiles than it takes to keep all cores busy."""
     wanted = 2 * axes.kernel.machine.cores
     shape = axes.shape
+    reduced = frozenset(a for s in axes.kernel.statements for a in axes.reduced[s])
     for group in ([] if shape.turned else plan.rows, plan.columns if shape.turned or not shape.resident else []):
-        tiles = at_hand(volume([level.trips for level in _levels(plan, axes)]))
-        if tiles >= wanted or not group:
+        if not group:
             continue
         axis = group[0]
+        levels = _levels(plan, axes)
+        within = [level for level in levels if level.axis in reduced]
+        least = _RUN if at_hand(volume([level.trips for level in within])) <= wanted else _WIDE
+        if axis not in reduced and at_hand(volume([a.extent for a in group])) >= wanted * least:
+            # Cores that have results of their own need not put parts of sums together.
+            levels = [level for level in levels if level not in within]
+        tiles = at_hand(volume([level.trips for level in levels]))
+        if tiles >= wanted:
+            continue
         step = plan.cut.get(axis, axis.extent)
         pieces = min(at_hand(ceildiv(axis.extent, step)) * ceildiv(wanted, tiles), at_hand(axis.extent))
         step = ceildiv(at_hand(axis.extent), pieces)

@@ -21,6 +21,7 @@ from ftm_backend.midend.pad_by_dma import pad_by_dma
 from ftm_backend.midend.plan_buffers import plan_buffers
 from ftm_backend.midend.set_apart import set_apart
 from ftm_backend.midend.share_kernels import share_kernels
+from ftm_backend.midend.split_sums import split_sums
 from ftm_backend.midend.turn_copies import turn_copies
 from ftm_backend.midend.turn_factors import turn_factors
 from ftm_backend.stages import Form, Pass
@@ -62,6 +63,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("set-apart", set_apart, FUNCTION, "write elements with gaps of one number together with these, where DMA works beside the core"),
     Pass("own-buffers", own_buffers, FUNCTION, "give what is written in place memory that nobody else needs; drop what no result needs"),
     Pass("turn-factors", turn_factors, FUNCTION, "copy factors of products whose short dimensions lie innermost, where that pays"),
+    Pass("split-sums", split_sums, FUNCTION, "cut products with long sums and small results along the sum, where that pays"),
     Pass("group-kernels", group_kernels, GROUPED, "put operations that share a loop nest into one kernel"),
     Pass("join-attention", join_attention, GROUPED, "put attention, or its gradients, into one kernel: scores stay on chip"),
     Pass("turn-copies", turn_copies, GROUPED, "copies of columns to rows are turned on chip, where DMA works beside the core"),

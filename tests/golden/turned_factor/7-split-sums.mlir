@@ -1,0 +1,20 @@
+module attributes {ftm.stage = "split-sums"} {
+  func.func @main(%arg0: tensor<4x48x14x14xf32>, %arg1: tensor<4x40x14x14xf32>, %arg2: tensor<48x40x3x3xf32>) -> tensor<4x40x14x14xf32> attributes {ftm.inputs = ["f32", "f32", "f32"], ftm.outputs = ["f32"]} {
+    %0 = "ftm.view"(%arg2) {offset = 0 : i64, strides = array<i64: 3, 1, 360, 9>} : (tensor<48x40x3x3xf32>) -> tensor<3x3x48x40xf32>
+    %1 = tensor.empty() : tensor<3x3x48x40xf32>
+    %2 = linalg.copy ins(%0 : tensor<3x3x48x40xf32>) outs(%1 : tensor<3x3x48x40xf32>) -> tensor<3x3x48x40xf32>
+    %3 = "ftm.border"(%arg0) {low = array<i64: 0, 0, 1, 1>} : (tensor<4x48x14x14xf32>) -> tensor<4x48x16x16xf32>
+    %4 = "ftm.view"(%3) {offset = 0 : i64, strides = array<i64: 12288, 16, 1, 256, 16, 1>} : (tensor<4x48x16x16xf32>) -> tensor<4x14x14x48x3x3xf32>
+    %5 = "ftm.view"(%2) {offset = 15360 : i64, strides = array<i64: 1, 40, -5760, -1920>} : (tensor<3x3x48x40xf32>) -> tensor<40x48x3x3xf32>
+    %6 = arith.constant 0.0 : f32
+    %7 = tensor.empty() : tensor<4x40x14x14xf32>
+    %8 = linalg.fill ins(%6 : f32) outs(%7 : tensor<4x40x14x14xf32>) -> tensor<4x40x14x14xf32>
+    %9 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d2, d3, d4, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d4, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%4, %5 : tensor<4x14x14x48x3x3xf32>, tensor<40x48x3x3xf32>) outs(%8 : tensor<4x40x14x14xf32>) {
+    ^bb0(%in0: f32, %in1: f32, %out0: f32):
+      %10 = arith.mulf %in0, %in1 : f32
+      %11 = arith.addf %out0, %10 : f32
+      linalg.yield %11 : f32
+    } -> tensor<4x40x14x14xf32>
+    return %9 : tensor<4x40x14x14xf32>
+  }
+}
