@@ -50,7 +50,7 @@ def block(draw, variables=(), depth=0):
             statements.append(
                 (
                     kind,
-                    draw(st.sampled_from(["lt", "eq", "ne", "ge"])),
+                    draw(st.sampled_from(["lt", "eq", "ne"])),
                     draw(index(list(variables))),
                     draw(index(list(variables))),
                     draw(block(variables, depth + 1)),
@@ -96,7 +96,7 @@ COMPUTE = {
     "min": min,
     "max": max,
 }
-COMPARE = {"lt": lambda a, b: a < b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "ge": lambda a, b: a >= b}
+COMPARE = {"lt": lambda a, b: a < b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b}
 
 
 def value(expr, counters):

@@ -41,12 +41,12 @@ def loops(b):
 def branches(b):
     X = b.tile("f32", 1, 1)
     with b.for_(0, 8) as i:
-        for predicate in ("eq", "ne", "lt", "le", "gt", "ge"):
+        for predicate in ("eq", "ne", "lt"):
             with b.if_(b.compare(predicate, i, b.rem(b.core_id(), 3))):
                 b.map(1, 1, [], [(X, 0, "full")], lambda v: [constant(-0.5, "f32")])
-        both = b.kernel.indices.logic("and", b.compare("lt", i, 3), b.compare("ne", b.core_id(), 0))
-        with b.if_(both), b.if_(b.kernel.indices.logic("or", both, b.compare("eq", i, 7))), b.for_(0, 2) as j:
-            at = b.kernel.indices.select(both, i, b.mul(j, 2))
+        either = b.add(b.compare("lt", i, 3), b.compare("ne", b.core_id(), 0))
+        with b.if_(b.compare("lt", 0, either)), b.if_(b.compare("eq", i, 7)), b.for_(0, 2) as j:
+            at = b.max(i, b.mul(j, 2))
             b.store(X, 0, b.buffer("o0", "f32", 64), at, [1, 1], [1, 1], 1)
 
 

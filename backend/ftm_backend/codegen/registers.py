@@ -35,11 +35,8 @@ _BINARY = {
     "min": "SMIN",
     "max": "SMAX",
     "lt": "SLT",
-    "le": "SLE",
     "eq": "SEQ",
     "ne": "SNE",
-    "and": "SAND",
-    "or": "SOR",
 }
 
 
@@ -109,12 +106,6 @@ class _Writer:
                 return self.define(atom, ["SNC "])
             raise CodegenError(f"@{self.kernel.name} uses {atom!r} outside of the scope that defines it")
         args = [self.scalar(arg) for arg in atom.args]
-        if atom.operation == "select":
-            # A predicate chooses: the first move always happens, the second where the condition holds.
-            value = self.define(atom, ["SMOV ", args[2], ", "])
-            condition = args[0] if isinstance(args[0], Value) else self.define(("move", atom), ["SMOV ", args[0], ", "])
-            self.lines.append(Line(["SMOV ", args[1], ", ", value], predicate=(condition, False)))
-            return value
         return self.define(atom, [f"{_BINARY[atom.operation]} ", args[0], ", ", args[1], ", "])
 
     def scalar(self, expr: Expr) -> Value | str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PERIODS = (1, 2, 3, 4, 6)
 """Iterations after which a loop may repeat: the depths of rings, and common multiples of two."""
 
-UNSTEADY = {OPCODES[n] for n in ("SREM", "SDIV", "SEQ", "SNE", "SAND", "SOR", "SLDI", "@call", "BARRIER", "@ret")}
+UNSTEADY = {OPCODES[n] for n in ("SREM", "SDIV", "SEQ", "SNE", "SLDI", "@call", "BARRIER", "@ret")}
 """Instructions that keep a loop from being jumped over."""
 
 

@@ -230,7 +230,7 @@ class Walk:
             return a
         b = self.value(item, 1)
         result = _SCALAR[name](a, b)
-        if name in ("SLT", "SLE"):
+        if name == "SLT":
             self.decisions.append(result)
         elif name in ("SMIN", "SMAX"):
             self.decisions.append((a > b) - (a < b))
@@ -384,11 +384,8 @@ _SCALAR: dict[str, Callable[[int, int], int]] = {
     "SMIN": min,
     "SMAX": max,
     "SLT": lambda a, b: int(a < b),
-    "SLE": lambda a, b: int(a <= b),
     "SEQ": lambda a, b: int(a == b),
     "SNE": lambda a, b: int(a != b),
-    "SAND": lambda a, b: a & b,
-    "SOR": lambda a, b: a | b,
 }
 
 _TILE: dict[str, Callable[[Walk, tuple[int, ...]], None]] = {

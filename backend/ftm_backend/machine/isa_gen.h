@@ -8,7 +8,7 @@ namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
 constexpr uint32_t kVersion = 3;
-constexpr uint64_t kFingerprint = 0x5b334895c2f565d7ull;
+constexpr uint64_t kFingerprint = 0x7ce996e0fbb29ed4ull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
 
@@ -22,99 +22,96 @@ enum Opcode : uint16_t {
   FTM_OP_SMIN = 6,  // d = min(a, b)
   FTM_OP_SMAX = 7,  // d = max(a, b)
   FTM_OP_SLT = 8,  // d = a < b
-  FTM_OP_SLE = 9,  // d = a <= b
-  FTM_OP_SEQ = 10,  // d = a == b
-  FTM_OP_SNE = 11,  // d = a != b
-  FTM_OP_SAND = 12,  // d = a & b
-  FTM_OP_SOR = 13,  // d = a | b
-  FTM_OP_SCID = 14,  // d = core
-  FTM_OP_SNC = 15,  // d = cores
-  FTM_OP_SLDI = 16,  // d = a
-  FTM_OP_SBR = 17,  // next = label
-  FTM_OP_CALL = 18,  // bind arguments; run f
-  FTM_OP_RET = 19,  // return
-  FTM_OP_BARRIER = 20,  // for all cores: DWAITALL; wait
-  FTM_OP_MAP = 21,  // for i in 0..R-1, j in 0..C-1: inputs; body; outputs
-  FTM_OP_DLD = 22,  // X[i][j] = a[sum(row index * stride) + sum(column index * stride)], i and j row-major over their extents
-  FTM_OP_DLB = 23,  // X[i][j] = 0 in the border, else a without it, at sum(row index * stride) + sum(column index * stride)
-  FTM_OP_DST = 24,  // a[sum(row index * stride) + sum(column index * stride)] = X[i][j], in row-major order
-  FTM_OP_DGA = 25,  // X[i][j] = a[I[i] * stride + sum(column index * column stride)]
-  FTM_OP_DSC = 26,  // a[I[i] * stride + sum(column index * column stride)] (op)= X[i][j]
-  FTM_OP_DCP = 27,  // Y = X
-  FTM_OP_DCW = 28,  // Y[i][j] = X[sum(row index * stride) + sum(column index * stride)]
-  FTM_OP_DWAIT = 29,  // wait for X
-  FTM_OP_DWAITALL = 30,  // wait for all slots
-  FTM_OP_MM = 31,  // C[m][n] (+)= sum over k of A[m][k] * B[k][n]
-  FTM_OP_MMW = 32,  // C[m][n] (+)= sum over k of A[sum(row index * stride) + sum(column index * stride)] * B[k][n]
-  FTM_OP_TRANS = 33,  // Y[j][i] = X[i][j]
-  FTM_OP_SCAN = 34,  // C[i] = Y[i][j] = C[i] (+) X[i][j], j ascending
-  FTM_OP_SORT = 35,  // Y[i] = the least elements of X[i], ascending
-  FTM_OP_MERGE = 36,  // Y[i] = the elements of A[i] and B[i], ascending
-  FTM_OP_VMOV = 37,  // d = a
-  FTM_OP_VADD = 38,  // d = a + b
-  FTM_OP_VSUB = 39,  // d = a - b
-  FTM_OP_VMUL = 40,  // d = a * b
-  FTM_OP_VFMA = 41,  // d = a * b + c
-  FTM_OP_VDIV = 42,  // d = a / b, for integers trunc(a / b)
-  FTM_OP_VREM = 43,  // d = a - b * trunc(a / b)
-  FTM_OP_VNEG = 44,  // d = -a
-  FTM_OP_VABS = 45,  // d = |a|
-  FTM_OP_VMIN = 46,  // d = min(a, b)
-  FTM_OP_VMAX = 47,  // d = max(a, b)
-  FTM_OP_VMINN = 48,  // d = b if a is NaN, a if b is NaN, else min(a, b)
-  FTM_OP_VMAXN = 49,  // d = b if a is NaN, a if b is NaN, else max(a, b)
-  FTM_OP_VCOPYSIGN = 50,  // d = |a| * sign(b)
-  FTM_OP_VAND = 51,  // d = a & b
-  FTM_OP_VOR = 52,  // d = a | b
-  FTM_OP_VXOR = 53,  // d = a ^ b
-  FTM_OP_VNOT = 54,  // d = ~a
-  FTM_OP_VSHL = 55,  // d = a << b
-  FTM_OP_VSHR = 56,  // d = a >> b
-  FTM_OP_VSHRU = 57,  // d = a >>> b
-  FTM_OP_VCMPEQ = 58,  // d = a == b
-  FTM_OP_VCMPNE = 59,  // d = a != b
-  FTM_OP_VCMPLT = 60,  // d = a < b
-  FTM_OP_VCMPLE = 61,  // d = a <= b
-  FTM_OP_VCMPGT = 62,  // d = a > b
-  FTM_OP_VCMPGE = 63,  // d = a >= b
-  FTM_OP_VSEL = 64,  // d = a if m else b
-  FTM_OP_VEXP = 65,  // d = e^a
-  FTM_OP_VEXP2 = 66,  // d = 2^a
-  FTM_OP_VEXPM1 = 67,  // d = e^a - 1
-  FTM_OP_VLOG = 68,  // d = ln(a)
-  FTM_OP_VLOG1P = 69,  // d = ln(1 + a)
-  FTM_OP_VLOG2 = 70,  // d = log2(a)
-  FTM_OP_VLOG10 = 71,  // d = log10(a)
-  FTM_OP_VSQRT = 72,  // d = sqrt(a)
-  FTM_OP_VRSQRT = 73,  // d = 1 / sqrt(a)
-  FTM_OP_VRCP = 74,  // d = 1 / a
-  FTM_OP_VCBRT = 75,  // d = a^(1/3)
-  FTM_OP_VSIN = 76,  // d = sin(a)
-  FTM_OP_VCOS = 77,  // d = cos(a)
-  FTM_OP_VTAN = 78,  // d = tan(a)
-  FTM_OP_VASIN = 79,  // d = asin(a)
-  FTM_OP_VACOS = 80,  // d = acos(a)
-  FTM_OP_VATAN = 81,  // d = atan(a)
-  FTM_OP_VATAN2 = 82,  // d = atan2(a, b)
-  FTM_OP_VSINH = 83,  // d = sinh(a)
-  FTM_OP_VCOSH = 84,  // d = cosh(a)
-  FTM_OP_VTANH = 85,  // d = tanh(a)
-  FTM_OP_VASINH = 86,  // d = asinh(a)
-  FTM_OP_VACOSH = 87,  // d = acosh(a)
-  FTM_OP_VATANH = 88,  // d = atanh(a)
-  FTM_OP_VERF = 89,  // d = 2/sqrt(pi) * integral of e^(-t^2) over t = 0..a
-  FTM_OP_VERFC = 90,  // d = 1 - erf(a)
-  FTM_OP_VPOW = 91,  // d = a^b
-  FTM_OP_VFLOOR = 92,  // d = floor(a)
-  FTM_OP_VCEIL = 93,  // d = ceil(a)
-  FTM_OP_VROUND = 94,  // d = round(a)
-  FTM_OP_VTRUNC = 95,  // d = trunc(a)
-  FTM_OP_VCVT = 96,  // d = to(a)
-  FTM_OP_VBITC = 97,  // bits of d = bits of a
-  FTM_OP_VIDX = 98,  // d = b + i * r + j * c, for element (i, j) of the map
-  FTM_OP_VPHILOX = 99,  // d = philox4x32_10(counter = (i >> 2, o), key = s)[i & 3]
-  FTM_OP_VGA = 100,  // d = a[i]
-  FTM_OP_COUNT = 101,
+  FTM_OP_SEQ = 9,  // d = a == b
+  FTM_OP_SNE = 10,  // d = a != b
+  FTM_OP_SCID = 11,  // d = core
+  FTM_OP_SNC = 12,  // d = cores
+  FTM_OP_SLDI = 13,  // d = a
+  FTM_OP_SBR = 14,  // next = label
+  FTM_OP_CALL = 15,  // bind arguments; run f
+  FTM_OP_RET = 16,  // return
+  FTM_OP_BARRIER = 17,  // for all cores: DWAITALL; wait
+  FTM_OP_MAP = 18,  // for i in 0..R-1, j in 0..C-1: inputs; body; outputs
+  FTM_OP_DLD = 19,  // X[i][j] = a[sum(row index * stride) + sum(column index * stride)], i and j row-major over their extents
+  FTM_OP_DLB = 20,  // X[i][j] = 0 in the border, else a without it, at sum(row index * stride) + sum(column index * stride)
+  FTM_OP_DST = 21,  // a[sum(row index * stride) + sum(column index * stride)] = X[i][j], in row-major order
+  FTM_OP_DGA = 22,  // X[i][j] = a[I[i] * stride + sum(column index * column stride)]
+  FTM_OP_DSC = 23,  // a[I[i] * stride + sum(column index * column stride)] (op)= X[i][j]
+  FTM_OP_DCP = 24,  // Y = X
+  FTM_OP_DCW = 25,  // Y[i][j] = X[sum(row index * stride) + sum(column index * stride)]
+  FTM_OP_DWAIT = 26,  // wait for X
+  FTM_OP_DWAITALL = 27,  // wait for all slots
+  FTM_OP_MM = 28,  // C[m][n] (+)= sum over k of A[m][k] * B[k][n]
+  FTM_OP_MMW = 29,  // C[m][n] (+)= sum over k of A[sum(row index * stride) + sum(column index * stride)] * B[k][n]
+  FTM_OP_TRANS = 30,  // Y[j][i] = X[i][j]
+  FTM_OP_SCAN = 31,  // C[i] = Y[i][j] = C[i] (+) X[i][j], j ascending
+  FTM_OP_SORT = 32,  // Y[i] = the least elements of X[i], ascending
+  FTM_OP_MERGE = 33,  // Y[i] = the elements of A[i] and B[i], ascending
+  FTM_OP_VMOV = 34,  // d = a
+  FTM_OP_VADD = 35,  // d = a + b
+  FTM_OP_VSUB = 36,  // d = a - b
+  FTM_OP_VMUL = 37,  // d = a * b
+  FTM_OP_VFMA = 38,  // d = a * b + c
+  FTM_OP_VDIV = 39,  // d = a / b, for integers trunc(a / b)
+  FTM_OP_VREM = 40,  // d = a - b * trunc(a / b)
+  FTM_OP_VNEG = 41,  // d = -a
+  FTM_OP_VABS = 42,  // d = |a|
+  FTM_OP_VMIN = 43,  // d = min(a, b)
+  FTM_OP_VMAX = 44,  // d = max(a, b)
+  FTM_OP_VMINN = 45,  // d = b if a is NaN, a if b is NaN, else min(a, b)
+  FTM_OP_VMAXN = 46,  // d = b if a is NaN, a if b is NaN, else max(a, b)
+  FTM_OP_VCOPYSIGN = 47,  // d = |a| * sign(b)
+  FTM_OP_VAND = 48,  // d = a & b
+  FTM_OP_VOR = 49,  // d = a | b
+  FTM_OP_VXOR = 50,  // d = a ^ b
+  FTM_OP_VNOT = 51,  // d = ~a
+  FTM_OP_VSHL = 52,  // d = a << b
+  FTM_OP_VSHR = 53,  // d = a >> b
+  FTM_OP_VSHRU = 54,  // d = a >>> b
+  FTM_OP_VCMPEQ = 55,  // d = a == b
+  FTM_OP_VCMPNE = 56,  // d = a != b
+  FTM_OP_VCMPLT = 57,  // d = a < b
+  FTM_OP_VCMPLE = 58,  // d = a <= b
+  FTM_OP_VCMPGT = 59,  // d = a > b
+  FTM_OP_VCMPGE = 60,  // d = a >= b
+  FTM_OP_VSEL = 61,  // d = a if m else b
+  FTM_OP_VEXP = 62,  // d = e^a
+  FTM_OP_VEXP2 = 63,  // d = 2^a
+  FTM_OP_VEXPM1 = 64,  // d = e^a - 1
+  FTM_OP_VLOG = 65,  // d = ln(a)
+  FTM_OP_VLOG1P = 66,  // d = ln(1 + a)
+  FTM_OP_VLOG2 = 67,  // d = log2(a)
+  FTM_OP_VLOG10 = 68,  // d = log10(a)
+  FTM_OP_VSQRT = 69,  // d = sqrt(a)
+  FTM_OP_VRSQRT = 70,  // d = 1 / sqrt(a)
+  FTM_OP_VRCP = 71,  // d = 1 / a
+  FTM_OP_VCBRT = 72,  // d = a^(1/3)
+  FTM_OP_VSIN = 73,  // d = sin(a)
+  FTM_OP_VCOS = 74,  // d = cos(a)
+  FTM_OP_VTAN = 75,  // d = tan(a)
+  FTM_OP_VASIN = 76,  // d = asin(a)
+  FTM_OP_VACOS = 77,  // d = acos(a)
+  FTM_OP_VATAN = 78,  // d = atan(a)
+  FTM_OP_VATAN2 = 79,  // d = atan2(a, b)
+  FTM_OP_VSINH = 80,  // d = sinh(a)
+  FTM_OP_VCOSH = 81,  // d = cosh(a)
+  FTM_OP_VTANH = 82,  // d = tanh(a)
+  FTM_OP_VASINH = 83,  // d = asinh(a)
+  FTM_OP_VACOSH = 84,  // d = acosh(a)
+  FTM_OP_VATANH = 85,  // d = atanh(a)
+  FTM_OP_VERF = 86,  // d = 2/sqrt(pi) * integral of e^(-t^2) over t = 0..a
+  FTM_OP_VERFC = 87,  // d = 1 - erf(a)
+  FTM_OP_VPOW = 88,  // d = a^b
+  FTM_OP_VFLOOR = 89,  // d = floor(a)
+  FTM_OP_VCEIL = 90,  // d = ceil(a)
+  FTM_OP_VROUND = 91,  // d = round(a)
+  FTM_OP_VTRUNC = 92,  // d = trunc(a)
+  FTM_OP_VCVT = 93,  // d = to(a)
+  FTM_OP_VBITC = 94,  // bits of d = bits of a
+  FTM_OP_VIDX = 95,  // d = b + i * r + j * c, for element (i, j) of the map
+  FTM_OP_VPHILOX = 96,  // d = philox4x32_10(counter = (i >> 2, o), key = s)[i & 3]
+  FTM_OP_VGA = 97,  // d = a[i]
+  FTM_OP_COUNT = 98,
 };
 
 constexpr const char* kOpcodeNames[] = {
@@ -127,11 +124,8 @@ constexpr const char* kOpcodeNames[] = {
   "SMIN",
   "SMAX",
   "SLT",
-  "SLE",
   "SEQ",
   "SNE",
-  "SAND",
-  "SOR",
   "SCID",
   "SNC",
   "SLDI",
@@ -353,9 +347,6 @@ constexpr StripFacts kStrips[] = {
   {1, false, false, true, Strip::Trunc},
 };
 constexpr Strip kStripOf[] = {  // by opcode; Count: none
-  Strip::Count,
-  Strip::Count,
-  Strip::Count,
   Strip::Count,
   Strip::Count,
   Strip::Count,

@@ -144,9 +144,7 @@ class TileBuilder:
         return _known(self._indices.max(self.expr(a), self.expr(b)))
 
     def compare(self, predicate: str, a: Index, b: Index) -> Expr:
-        """``a <predicate> b`` as 0 or 1; predicate: eq ne lt le gt ge."""
-        if predicate in ("gt", "ge"):
-            return self.compare({"gt": "lt", "ge": "le"}[predicate], b, a)
+        """``a <predicate> b`` as 0 or 1; predicate: eq, ne or lt."""
         return self._indices.compare(predicate, self.expr(a), self.expr(b))
 
     def load_index(self, buffer: Buffer, offset: Index) -> Expr:

@@ -212,13 +212,12 @@ class Indices:
         return self._atom("max", (a, b), greatest(a.low, b.low), greatest(a.high, b.high))
 
     def compare(self, operation: str, a: Expr, b: Expr) -> Expr:
-        """``a <operation> b`` as 0 or 1; operation: lt, le, eq or ne."""
+        """``a <operation> b`` as 0 or 1; operation: lt, eq or ne."""
         difference = self.sub(a, b)
         low, high = difference.low, difference.high
         certain: bool | None = None
-        if operation in ("lt", "le"):
-            edge = 0 if operation == "le" else -1
-            certain = True if never_negative(edge - high) else False if never_negative(low - edge - 1) else None
+        if operation == "lt":
+            certain = True if never_negative(-1 - high) else False if never_negative(low) else None
         else:
             apart = never_negative(low - 1) or never_negative(-high - 1)
             equal = True if always_equal(low, 0) and always_equal(high, 0) else False if apart else None
@@ -226,21 +225,6 @@ class Indices:
         if certain is not None:
             return self.constant(int(certain))
         return self._atom(operation, (a, b), 0, 1)
-
-    def logic(self, operation: str, a: Expr, b: Expr) -> Expr:
-        """Bitwise ``and`` or ``or`` of two expressions."""
-        if not a.terms and not b.terms:
-            return self.constant(a.const & b.const if operation == "and" else a.const | b.const)
-        bits = all(0 <= e.low and e.high <= 1 for e in (a, b))
-        return self._atom(operation, (a, b), *((0, 1) if bits else (-inf, inf)))
-
-    def select(self, condition: Expr, a: Expr, b: Expr) -> Expr:
-        """``a`` where ``condition`` is not 0, else ``b``."""
-        if not condition.terms:
-            return a if condition.const else b
-        if a is b:
-            return a
-        return self._atom("select", (condition, a, b), least(a.low, b.low), greatest(a.high, b.high))
 
     def apply(self, operation: str, args: tuple[Expr, ...]) -> Expr:
         """The expression of an atom's operation on other arguments."""
@@ -250,13 +234,10 @@ class Indices:
             "rem": self.rem,
             "min": self.min,
             "max": self.max,
-            "select": self.select,
         }
         if operation in table:
             return table[operation](*args)
-        if operation in ("and", "or"):
-            return self.logic(operation, *args)
-        if operation not in ("lt", "le", "eq", "ne"):
+        if operation not in ("lt", "eq", "ne"):
             raise ValueError(f"there is no index operation {operation!r}")
         return self.compare(operation, *args)
 

@@ -44,11 +44,8 @@ INSTRUCTIONS = (
     _binary("SMIN", "The smaller, as signed numbers.", "d = min(a, b)", -3, 5, -3),
     _binary("SMAX", "The larger, as signed numbers.", "d = max(a, b)", -3, 5, 5),
     _binary("SLT", "Signed less-than, as 0 or 1.", "d = a < b", -3, 5, 1),
-    _binary("SLE", "Signed less-or-equal, as 0 or 1.", "d = a <= b", 5, 5, 1),
     _binary("SEQ", "Equality, as 0 or 1.", "d = a == b", 5, 6, 0),
     _binary("SNE", "Inequality, as 0 or 1.", "d = a != b", 5, 6, 1),
-    _binary("SAND", "Bitwise and.", "d = a & b", 12, 10, 8),
-    _binary("SOR", "Bitwise or.", "d = a | b", 12, 10, 14),
     Instruction(
         "SCID", "scalar", (Operand("d", REGISTER),),
         "The number of this core, from 0.", "d = core", _ALU,
@@ -57,7 +54,7 @@ INSTRUCTIONS = (
     Instruction(
         "SNC", "scalar", (Operand("d", REGISTER),),
         "The number of cores that run the program.", "d = cores", _ALU,
-        store_register("    SNC r1\n    SLE 1, r1, r2\n", "r2", 1),
+        store_register("    SNC r1\n    SLT 0, r1, r2\n", "r2", 1),
     ),
     Instruction(
         "SLDI", "scalar", (Operand("a", ADDRESS), Operand("d", REGISTER)),

@@ -88,11 +88,8 @@ void run_core(Core& core) {
       case isa::FTM_OP_SMIN: r[s.dst] = a() < b() ? a() : b(); continue;
       case isa::FTM_OP_SMAX: r[s.dst] = a() > b() ? a() : b(); continue;
       case isa::FTM_OP_SLT: r[s.dst] = a() < b(); continue;
-      case isa::FTM_OP_SLE: r[s.dst] = a() <= b(); continue;
       case isa::FTM_OP_SEQ: r[s.dst] = a() == b(); continue;
       case isa::FTM_OP_SNE: r[s.dst] = a() != b(); continue;
-      case isa::FTM_OP_SAND: r[s.dst] = a() & b(); continue;
-      case isa::FTM_OP_SOR: r[s.dst] = a() | b(); continue;
       case isa::FTM_OP_SCID: r[s.dst] = core.id; continue;
       case isa::FTM_OP_SNC: r[s.dst] = core.count; continue;
       case isa::FTM_OP_SBR:
