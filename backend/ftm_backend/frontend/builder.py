@@ -1,18 +1,15 @@
-"""What lowerings build with: tensor values, and loop nests made of scalar expressions.
-
-A `Value` is a tensor of the program together with a strided access: views, permutations, broadcasts and copies in
-another order cost no operation; elementwise operations and reductions read through them.
-"""
+"""What lowerings build with: values of the program, and loop nests over them made of scalar expressions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ftm_backend.dtypes import compute_dtype, info, memory, promote_operands
 from ftm_backend.frontend.elements import Elem, Emitter
+from ftm_backend.frontend.loop_operands import Index, Input, Output, Place, affine
 from ftm_backend.frontend.trace import TensorType
+from ftm_backend.frontend.value import Value
 from ftm_backend.linalg import ir
 from ftm_backend.linalg.affine import Affine, dot
 from ftm_backend.linalg.nodes import gather_place, recognise_reduction
@@ -23,106 +20,6 @@ __all__ = ["Builder", "Input", "LoweringError", "Output", "Place", "Value"]
 
 class LoweringError(ValueError):
     """An op whose arguments the compiler does not take; the message says which and why."""
-
-
-class Value:
-    """A tensor: ``access`` into the flat buffer of ``base``.
-
-    shape, dtype: of the value itself; dtype is a token of `dtypes`, which tells u8 from i8.
-    """
-
-    __slots__ = ("access", "base", "dtype")
-
-    def __init__(self, base: ir.Value, dtype: str, access: Strided | None = None) -> None:
-        self.base, self.dtype = base, dtype
-        self.access = access if access is not None else Strided.whole(base.shape)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents."""
-        return self.access.sizes
-
-    @property
-    def rank(self) -> int:
-        """Number of dimensions."""
-        return len(self.access.sizes)
-
-    @property
-    def type(self) -> TensorType:
-        """dtype and shape."""
-        return TensorType(self.dtype, self.shape)
-
-    def at(self, access: Strided) -> Value:
-        """The same buffer under another access."""
-        return Value(self.base, self.dtype, access)
-
-    def permute(self, order: Sequence[int]) -> Value:
-        """Dimension k of the result is dimension ``order[k]``."""
-        return self.at(self.access.permute(order))
-
-    def transpose(self, a: int = -1, b: int = -2) -> Value:
-        """Two dimensions exchanged."""
-        order = list(range(self.rank))
-        order[a], order[b] = order[b], order[a]
-        return self.permute(order)
-
-    def expand(self, sizes: Sequence[int]) -> Value:
-        """Broadcast."""
-        return self.at(self.access.expand(sizes))
-
-    def slice(self, dim: int, start: int, length: int, step: int = 1) -> Value:
-        """Part of one dimension."""
-        return self.at(self.access.slice(dim, start, length, step))
-
-    def unsqueeze(self, dim: int) -> Value:
-        """A new dimension of extent 1 in front of ``dim``."""
-        dim = dim % (self.rank + 1)
-        a = self.access
-        return self.at(Strided((*a.sizes[:dim], 1, *a.sizes[dim:]), (*a.strides[:dim], 0, *a.strides[dim:]), a.offset))
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place along a dimension as a sum of multiples of loops: ``const + sum(factor * loop)``."""
-
-    const: int
-    factors: Mapping[int, int]
-
-    def __add__(self, other: Place | int) -> Place:
-        if not isinstance(other, Place):
-            return Place(self.const + other, self.factors)
-        factors = dict(self.factors)
-        for loop, factor in other.factors.items():
-            factors[loop] = factors.get(loop, 0) + factor
-        return Place(self.const + other.const, factors)
-
-    def __mul__(self, factor: int) -> Place:
-        return Place(self.const * factor, {loop: f * factor for loop, f in self.factors.items()})
-
-
-Index = Sequence["int | Place | None"]
-"""For each dimension of a tensor the loop that walks it, or a place; None reads element 0 (broadcast)."""
-
-
-@dataclass(slots=True)
-class Input:
-    """An operand of a loop nest."""
-
-    value: Value
-    index: Index
-
-
-@dataclass(slots=True)
-class Output:
-    """A result of a loop nest: dtype, shape, the loop of each dimension, and the value it starts from.
-
-    init: None where every element is written once; a Python number for reductions; or a Value.
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-    index: Index
-    init: Any = None
 
 
 class Builder:
@@ -296,7 +193,7 @@ class Builder:
         for elem, output in zip(yields, outputs, strict=True):
             if elem.dtype != output.dtype:
                 raise TypeError(f"the body yields {elem.dtype}, the output is {output.dtype}")
-            indices = tuple(_affine(k, rank) for k in output.index)
+            indices = tuple(affine(k, rank) for k in output.index)
             value = ir.Value(info(output.dtype).builtin, tuple(output.shape))
             result = ir.Result(value, dot(indices, contiguous_strides(output.shape), 0, rank), indices, elem.node)
             if carried:
@@ -402,14 +299,6 @@ class Builder:
     def inline(self, x: Any, dtype: str) -> Any:
         """A scalar argument (Elem, Python number or bool) as an Elem of ``dtype``."""
         return x.to(dtype) if isinstance(x, Elem) else self.constant(x, dtype)
-
-
-def _affine(place: int | Place | None, rank: int) -> Affine:
-    if place is None:
-        return Affine.constant(0, rank)
-    if isinstance(place, int):
-        return Affine.loop(place, rank)
-    return Affine(place.const, tuple(place.factors.get(k, 0) for k in range(rank)))
 
 
 def _stays_inside(place: ir.Node, extent: int) -> bool:

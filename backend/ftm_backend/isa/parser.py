@@ -21,18 +21,22 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import replace
+from typing import TypeVar
 
 from ftm_backend.instructions.instruction import ADDRESS, SLOT
-from ftm_backend.instructions.table import ACCESSES, BY_NAME, REDUCTIONS, SCOPES
+from ftm_backend.instructions.table import BY_NAME
+from ftm_backend.isa import declarations, scanner
 from ftm_backend.isa import program as p
-from ftm_backend.isa import scanner
+from ftm_backend.isa.declarations import DeclarationError
 from ftm_backend.isa.errors import AsmError
+from ftm_backend.isa.map_operands import map_input, map_output
 from ftm_backend.isa.objects import OBJECTS
 from ftm_backend.isa.scanner import OperandError, Operands
 
 _PREDICATE = re.compile(r"\[\s*(!?)\s*r(\d+)\s*\]\s*", re.ASCII)
-_MAP_WORD = re.compile(r"(.+?)\s*:\s*v(\d+)((?:\.\w+)*)", re.ASCII)
-_REDUCED = {f"{scope}{op}": (scope, op) for scope in SCOPES[1:] for op in REDUCTIONS}
+
+
+_Declared = TypeVar("_Declared", bound=p.Program | p.Buffer | p.ScalarArgument | p.Parameter | p.Tile)
 
 
 def parse(text: str, known: bool = False) -> p.Program:
@@ -81,6 +85,8 @@ class _Parser:
                     self.code(code, None)
             except OperandError as error:
                 raise self.fail(str(error), scanner.operand_column(raw, 0) + error.offset) from None
+            except DeclarationError as error:
+                raise self.fail(str(error)) from None
         return self.finish()
 
     def finish(self) -> p.Program:
@@ -249,13 +255,7 @@ class _Parser:
         if head == "@program":
             if self.program is not None:
                 raise self.fail(f"a second @program; the first is on line {self.program.line}")
-            self.arity(head, words, 2, "name, machine")
-            self.program = p.Program(
-                scanner.name(words[0], "a program name"),
-                scanner.name(words[1], "a machine preset"),
-                line=self.number,
-                comment=self.comment,
-            )
+            self.program = self.here(declarations.program(words))
         elif self.program is None:
             raise self.fail("the first line must be `@program name, machine`")
         elif head == "@tile":
@@ -265,93 +265,26 @@ class _Parser:
         elif self.function is not None or self.program.functions:
             raise self.fail(f"{head} is not known here; header lines go before the first @func")
         else:
-            self.program.header.append(self.header(head, words))
-
-    def header(self, head: str, words: list[str]) -> p.Buffer | p.ScalarArgument:
-        if head == "@scalar":
-            self.arity(head, words, 2, "name, type")
-            return p.ScalarArgument(scanner.name(words[0], "a scalar's name"), words[1], line=self.number, comment=self.comment)
-        if head == "@in":
-            self.arity(head, words, 3, "name, type, shape")
-        elif head == "@out":
-            self.arity(head, words, 3, "name, type, shape [, input]", 4)
-        elif head == "@const":
-            self.arity(head, words, 3, "name, type, shape, hex", 4)
-        elif head == "@arena":
-            self.arity(head, words, 4, "name, offset, type, shape")
-        else:
-            raise self.fail(
-                f"unknown directive {head}; known: @program @in @scalar @out @const @arena @func @param @tile @map @endmap @call @ret"
-            )
-        offset = scanner.integer(words.pop(1), "a byte offset") if head == "@arena" else 0
-        buffer = p.Buffer(
-            head[1:],
-            scanner.name(words[0], "a buffer's name"),
-            words[1],
-            scanner.shape(words[2]),
-            offset=offset,
-            line=self.number,
-            comment=self.comment,
-        )
-        if head == "@out" and len(words) == 4:
-            buffer.alias = scanner.name(words[3], "an input")
-        if head == "@const" and len(words) == 4:
-            try:
-                buffer.data = bytes.fromhex(words[3])
-            except ValueError:
-                raise self.fail("expected the constant's bytes in hexadecimal, two digits a byte") from None
-        return buffer
-
-    def arity(self, head: str, words: list[str], least: int, form: str, most: int = 0) -> None:
-        if not least <= len(words) <= max(least, most):
-            raise self.fail(f"expected `{head} {form}`, found {len(words)} words")
+            self.program.header.append(self.here(declarations.header(head, words)))
 
     def parameter(self, head: str, words: list[str]) -> None:
-        scalar = head == "@scalar"
-        if scalar:
-            self.arity(head, words, 2, "name, type")
-        else:
-            self.arity(head, words, 2, "name, type [, out [, parameter]]", 4)
-            if words[2:] and words[2] != "out":
-                raise self.fail(f"expected `out` for a parameter that the function writes, found {words[2]!r}")
+        made = declarations.parameter(head, words)
         assert self.function is not None
         if any(not isinstance(item, (p.Parameter, p.Comment)) for item in self.function.items):
             raise self.fail("parameters come first in their function")
-        if not scalar and any(item.scalar for item in self.function.parameters):
+        if not made.scalar and any(item.scalar for item in self.function.parameters):
             raise self.fail("buffers come before scalars among a function's parameters")
-        alias = scanner.name(words[3], "a parameter") if len(words) == 4 else ""
-        self.function.items.append(
-            p.Parameter(
-                scanner.name(words[0], "a parameter's name"),
-                words[1],
-                scalar,
-                len(words) > 2,
-                alias,
-                self.number,
-                self.comment,
-            )
-        )
+        self.function.items.append(self.here(made))
 
     def tile(self, words: list[str]) -> None:
         if self.function is None or self.map is not None:
             raise self.fail("@tile belongs in a function, outside of @map")
-        self.arity("@tile", words, 6, "name, space, type, RxC, depth, offset")
-        extents = scanner.shape(words[3])
-        if len(extents) != 2:
-            raise self.fail(f"a tile has two extents, as in 144x96, found {words[3]!r}")
-        self.function.items.append(
-            p.Tile(
-                scanner.name(words[0], "a tile's name"),
-                words[1],
-                words[2],
-                extents[0],
-                extents[1],
-                scanner.integer(words[4], "a ring depth"),
-                scanner.integer(words[5], "a byte offset"),
-                self.number,
-                self.comment,
-            )
-        )
+        self.function.items.append(self.here(declarations.tile(words)))
+
+    def here(self, made: _Declared) -> _Declared:
+        """What was declared, with its line and what is said beside it."""
+        made.line, made.comment = self.number, self.comment
+        return made
 
     # --- maps -----------------------------------------------------------------------------------------
 
@@ -371,10 +304,10 @@ class _Parser:
         written: list[p.MapOutput] = []
         try:
             for word in inputs:
-                read.append(self.map_input(word.strip()))
+                read.append(map_input(word.strip(), self.operands))
                 index += 1
             for word in outputs:
-                written.append(self.map_output(word.strip()))
+                written.append(map_output(word.strip(), self.operands))
                 index += 1
         except OperandError as error:
             column = scanner.operand_column(self.lines[self.number - 1], index)
@@ -390,34 +323,6 @@ class _Parser:
             self.comment,
         )
         self.function.items.append(self.map)
-
-    def map_word(self, word: str) -> tuple[p.Reference, int, list[str]]:
-        match = _MAP_WORD.fullmatch(word)
-        if match is None:
-            raise OperandError(f"expected slot:register, such as X[r5]:v0 or S:v1.col, found {word!r}")
-        return self.operands.reference(match[1]), scanner.whole(match[2]), match[3].split(".")[1:]
-
-    def map_input(self, word: str) -> p.MapInput:
-        tile, register, suffixes = self.map_word(word)
-        access = suffixes[0] if suffixes else "full"
-        if len(suffixes) > 1 or access not in ACCESSES:
-            raise OperandError(f"unknown access in {word!r}: use .row (1xC), .col (Rx1), .one (1x1) or nothing")
-        return p.MapInput(tile, register, access)
-
-    def map_output(self, word: str) -> p.MapOutput:
-        tile, register, suffixes = self.map_word(word)
-        accumulate = suffixes[-1:] == ["acc"]
-        if accumulate:
-            suffixes.pop()
-        if not suffixes and not accumulate:
-            return p.MapOutput(tile, register)
-        if len(suffixes) != 1 or suffixes[0] not in _REDUCED:
-            raise OperandError(
-                f"unknown reduction in {word!r}: use .r (Rx1), .c (1xC) or .a (1x1) with sum prod min max and or, "
-                "then .acc to combine with what the tile holds"
-            )
-        scope, reduction = _REDUCED[suffixes[0]]
-        return p.MapOutput(tile, register, scope, reduction, accumulate)
 
     def end_map(self, rest: str) -> None:
         if self.map is None or rest:

@@ -1,26 +1,24 @@
 """Reads MLIR, linalg on tensors with the ``ftm`` operations beside it, into a function.
 
 Everything that only moves elements (slices, reshapes, transposes, broadcasts, copying generics) becomes part of the
-accesses that read through it; paddings and inserted slices become updates.
+accesses that read through it; paddings and inserted slices become updates (`read_updates`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ftm_backend.linalg.affine import Affine, dot, row_major, volume
+from ftm_backend.linalg import read_updates
+from ftm_backend.linalg.affine import dot, row_major, volume
 from ftm_backend.linalg.ir import (
-    Border,
     Function,
     Node,
     Operand,
-    Part,
     Repeat,
     Result,
     Statement,
     Tensor,
-    Update,
     Value,
     Window,
     constant,
@@ -31,7 +29,8 @@ from ftm_backend.linalg.ir import (
 from ftm_backend.linalg.named import NAMED, named_statement
 from ftm_backend.linalg.nodes import recognise_reduction
 from ftm_backend.linalg.read_body import BodyReader, constant_node, token
-from ftm_backend.linalg.strided import Strided, compose, contiguous_strides
+from ftm_backend.linalg.read_indices import extents, indices_of, sliced, tensor_type
+from ftm_backend.linalg.strided import Strided, compose
 from ftm_backend.mlir import ir
 
 __all__ = ["FunctionReader", "read_module"]
@@ -137,7 +136,7 @@ class FunctionReader:
             else Strided(view.sizes, view.strides, view.offset + base.view.offset)
         )
         if composed is None:
-            base, composed = self._copy(base), view
+            base, composed = self.copied(base), view
         self.tensors[op.results[0]] = Tensor(base.value, composed)
 
     def _view(self, op: Any) -> None:
@@ -148,7 +147,7 @@ class FunctionReader:
         base, shape = self.tensors[op.operands[0]], tensor_type(op.results[0].type)[1]
         access = base.view.reshape(shape)
         if access is None:
-            base = self._copy(base)
+            base = self.copied(base)
             access = base.view.reshape(shape)
         assert access is not None, "a dense tensor takes every shape"
         self.tensors[op.results[0]] = Tensor(base.value, access)
@@ -165,9 +164,9 @@ class FunctionReader:
 
     def _extract_slice(self, op: Any) -> None:
         base = self.tensors[op.operands[0]]
-        self.tensors[op.results[0]] = Tensor(base.value, _slice(op, base.view, tensor_type(op.results[0].type)[1]))
+        self.tensors[op.results[0]] = Tensor(base.value, sliced(op, base.view, tensor_type(op.results[0].type)[1]))
 
-    def _copy(self, tensor: Tensor) -> Tensor:
+    def copied(self, tensor: Tensor) -> Tensor:
         """A dense copy, one for all who need it."""
         key = id(tensor.value), tensor.view
         if key not in self._copies:
@@ -176,55 +175,10 @@ class FunctionReader:
             self._copies[key] = Tensor.whole(made.results[0].value)
         return self._copies[key]
 
-    def _copied(self, op: Any) -> None:
+    def _copy(self, op: Any) -> None:
         made = copy_statement(self.tensors[op.operands[0]])
         self.function.body.append(made)
         self.bind(op.results[0], made.results[0].value)
-
-    # --- updates ---------------------------------------------------------------------------------------
-
-    def _place(self, op: Any, base: Tensor, part: Tensor, place: Strided) -> None:
-        if not (base.view.is_dense and base.view.numel == volume(base.value.shape)):
-            base = self._copy(base)
-        if place.numel == 0:
-            self.tensors[op.results[0]] = base
-            return
-        result = self.bind(op.results[0])
-        result.producer = Update(result, base, [Part(part, place)])
-        self.function.body.append(result.producer)
-
-    def _update(self, op: Any) -> None:
-        base, part = self.tensors[op.operands[0]], self.tensors[op.operands[1]]
-        place = Strided(part.view.sizes, tuple(op.attributes["strides"]), op.attributes["offset"].value)
-        before = base.value.producer
-        if "joined" in op.attributes and isinstance(before, Update):
-            before.parts.append(Part(part, place))
-            self.function.body.remove(before)
-            self.function.body.append(before)
-            self.tensors[op.results[0]] = base
-        else:
-            self._place(op, base, part, place)
-
-    def _insert_slice(self, op: Any) -> None:
-        part, base = self.tensors[op.operands[0]], self.tensors[op.operands[1]]
-        self._place(op, base, part, _slice(op, Strided.whole(base.view.sizes), part.view.sizes))
-
-    def _border(self, op: Any) -> None:
-        inside = self.tensors[op.operands[0]]
-        self.bind(op.results[0]).border = Border(inside.value, inside.view.sizes, tuple(op.attributes["low"]))
-
-    def _pad(self, op: Any) -> None:
-        part, (dtype, shape) = self.tensors[op.operands[0]], tensor_type(op.results[0].type)
-        fill = list(op.regions[0].blocks[0].operations)[-1]
-        if fill.operation.name != "tensor.yield" or fill.operands[0] not in self.scalars:
-            raise ValueError("tensor.pad with a computed padding value; only a value from outside can be lowered")
-        low, high = tuple(op.attributes["static_low"]), tuple(op.attributes["static_high"])
-        if min((*low, *high), default=0) < 0:
-            raise ValueError("tensor.pad with dynamic or negative padding cannot be lowered: slice instead")
-        strides = contiguous_strides(shape)
-        base = Tensor.whole(Value(dtype, shape, splat=self.scalars[fill.operands[0]]))
-        offset = sum(p * s for p, s in zip(low, strides, strict=True))
-        self._place(op, base, part, Strided(part.view.sizes, strides, offset))
 
     # --- repeats ---------------------------------------------------------------------------------------
 
@@ -247,7 +201,7 @@ class FunctionReader:
         outside.body.append(repeat)
 
     def _dense(self, tensor: Tensor) -> Value:
-        return tensor.value if tensor.is_whole else self._copy(tensor).value
+        return tensor.value if tensor.is_whole else self.copied(tensor).value
 
     def _window(self, op: Any) -> None:
         value = self.bind(op.results[0])
@@ -276,11 +230,11 @@ class FunctionReader:
         self.function.body.append(named_statement(op.operation.name, (x, y), value, init, attributes))
 
     def _generic(self, op: Any) -> None:
-        maps = [_map(a.value) for a in op.attributes["indexing_maps"]]
+        maps = [indices_of(a.value) for a in op.attributes["indexing_maps"]]
         reduced = tuple("reduction" in str(kind) for kind in op.attributes["iterator_types"])
         rank, count = len(reduced), len(op.results)
         tensors = [self.tensors[o] for o in op.operands]
-        loops = _extents(maps, [t.view.sizes for t in tensors], rank)
+        loops = extents(maps, [t.view.sizes for t in tensors], rank)
         carried = any(reduced)
         operands: list[Operand] = []
         arguments: list[Node] = []
@@ -294,7 +248,7 @@ class FunctionReader:
                 operands.append(Operand(tensor.value, dot(indices, tensor.view.strides, tensor.view.offset, rank)))
                 arguments.append(Node("in", tensor.value.dtype, payload=operands[-1]))
         gathers: list[Value] = []
-        reader = BodyReader(self.scalars, self.tensors, rank, gathers, self._copy)
+        reader = BodyReader(self.scalars, self.tensors, rank, gathers, self.copied)
         yields = reader.block(op.regions[0].blocks[0], arguments)
         results: list[Result] = []
         for number, (ssa, node) in enumerate(zip(op.results, yields, strict=True)):
@@ -319,67 +273,9 @@ class FunctionReader:
         self.function.body.append(statement)
 
 
-def tensor_type(kind: ir.Type) -> tuple[str, tuple[int, ...]]:
-    """Token and shape of a ranked tensor type."""
-    ranked = ir.RankedTensorType(kind)
-    if not ranked.has_static_shape:
-        raise ValueError(f"{kind}: the midend takes static shapes only")
-    return token(ranked.element_type), tuple(ranked.shape)
-
-
 def _told(operation: Any, name: str, default: list[str]) -> list[str]:
     """The dtype tokens that were noted for arguments or results (they tell u8 from i8)."""
     return [a.value for a in operation.attributes[name]] if name in operation.attributes else default
-
-
-def _slice(op: Any, whole: Strided, part: Sequence[int]) -> Strided:
-    """The view that an extract_slice or insert_slice addresses; ``part`` may lack dimensions of size 1."""
-    offsets, sizes, steps = (tuple(op.attributes[f"static_{k}"]) for k in ("offsets", "sizes", "strides"))
-    if min((*offsets, *sizes), default=0) < 0:
-        raise ValueError(f"{op.operation.name} with dynamic offsets or sizes cannot be lowered")
-    offset = whole.offset + sum(o * s for o, s in zip(offsets, whole.strides, strict=True))
-    # Extents of 1 that are dropped have no say in the address, so any match of the others is right.
-    steps_flat = [a * b for a, b in zip(steps, whole.strides, strict=True)]
-    strides, k = [], len(sizes) - 1
-    for extent in reversed(part):
-        while sizes[k] != extent:
-            k -= 1
-        strides.append(steps_flat[k])
-        k -= 1
-    return Strided(tuple(part), tuple(reversed(strides)), offset)
-
-
-def _extents(maps: Sequence[Sequence[Affine]], shapes: Sequence[Sequence[int]], rank: int) -> tuple[int, ...]:
-    """Loop extents, from the operands that are indexed by a bare loop."""
-    loops: list[int | None] = [None] * rank
-    for indices, shape in zip(maps, shapes, strict=True):
-        for index, extent in zip(indices, shape, strict=True):
-            if index.const == 0 and sum(map(abs, index.coeffs)) == 1 and max(index.coeffs) == 1:
-                loops[index.coeffs.index(1)] = extent
-    if None in loops:
-        raise ValueError(f"linalg.generic: loop {loops.index(None)} has no operand that is indexed by it alone")
-    return tuple(int(n) for n in loops if n is not None)
-
-
-def _map(affine_map: ir.AffineMap) -> tuple[Affine, ...]:
-    """The results of a map as functions of its dimensions; ValueError for floordiv, mod or a symbol."""
-    return tuple(_expression(e, affine_map.n_dims) for e in affine_map.results)
-
-
-def _expression(expr: ir.AffineExpr, rank: int) -> Affine:
-    if isinstance(expr, ir.AffineDimExpr):
-        return Affine.loop(expr.position, rank)
-    if isinstance(expr, ir.AffineConstantExpr):
-        return Affine.constant(expr.value, rank)
-    if isinstance(expr, ir.AffineAddExpr):
-        return _expression(expr.lhs, rank) + _expression(expr.rhs, rank)
-    if isinstance(expr, ir.AffineMulExpr):
-        left, right = _expression(expr.lhs, rank), _expression(expr.rhs, rank)
-        if left.is_constant:
-            return right.scaled(left.const)
-        if right.is_constant:
-            return left.scaled(right.const)
-    raise ValueError(f"indexing map with {expr}: only sums of constant multiples of loops are allowed at this stage")
 
 
 Handler = Callable[[FunctionReader, Any], None]
@@ -388,20 +284,20 @@ _HANDLERS: dict[str, Handler] = {
     "tensor.empty": FunctionReader._empty,
     "arith.constant": FunctionReader._constant,
     "linalg.fill": FunctionReader._fill,
-    "linalg.copy": FunctionReader._copied,
+    "linalg.copy": FunctionReader._copy,
     "ftm.view": FunctionReader._view,
     "tensor.expand_shape": FunctionReader._reshape,
     "tensor.collapse_shape": FunctionReader._reshape,
     "tensor.extract_slice": FunctionReader._extract_slice,
     "linalg.transpose": FunctionReader._transpose,
     "linalg.broadcast": FunctionReader._broadcast,
-    "ftm.update": FunctionReader._update,
+    "ftm.update": read_updates.update,
     "scf.for": FunctionReader._repeat,
     "ftm.window": FunctionReader._window,
     "ftm.place": FunctionReader._stored,
-    "tensor.insert_slice": FunctionReader._insert_slice,
-    "tensor.pad": FunctionReader._pad,
-    "ftm.border": FunctionReader._border,
+    "tensor.insert_slice": read_updates.insert_slice,
+    "tensor.pad": read_updates.pad,
+    "ftm.border": read_updates.border,
     "ftm.scatter": FunctionReader._whole,
     "ftm.scan": FunctionReader._whole,
     "ftm.sort": FunctionReader._whole,

@@ -1,0 +1,81 @@
+"""What directives declare: the program, its buffers and scalars, parameters of functions, tiles.
+
+Each function takes the words that stand between commas after the directive.  All raise DeclarationError, or OperandError for a
+word that is not what has to stand there; where a declaration may stand is the parser's part.
+"""
+
+from __future__ import annotations
+
+from ftm_backend.isa import program as p
+from ftm_backend.isa import scanner
+
+__all__ = ["DeclarationError", "header", "parameter", "program", "tile"]
+
+
+class DeclarationError(ValueError):
+    """A directive whose words are too few, too many or not what it takes."""
+
+
+def program(words: list[str]) -> p.Program:
+    """``@program name, machine``."""
+    _count("@program", words, 2, "name, machine")
+    return p.Program(scanner.name(words[0], "a program name"), scanner.name(words[1], "a machine preset"))
+
+
+def header(head: str, words: list[str]) -> p.Buffer | p.ScalarArgument:
+    """``@scalar``, ``@in``, ``@out``, ``@const`` or ``@arena``."""
+    if head == "@scalar":
+        _count(head, words, 2, "name, type")
+        return p.ScalarArgument(scanner.name(words[0], "a scalar's name"), words[1])
+    if head == "@in":
+        _count(head, words, 3, "name, type, shape")
+    elif head == "@out":
+        _count(head, words, 3, "name, type, shape [, input]", 4)
+    elif head == "@const":
+        _count(head, words, 3, "name, type, shape, hex", 4)
+    elif head == "@arena":
+        _count(head, words, 4, "name, offset, type, shape")
+    else:
+        raise DeclarationError(
+            f"unknown directive {head}; known: @program @in @scalar @out @const @arena @func @param @tile @map @endmap @call @ret"
+        )
+    offset = scanner.integer(words.pop(1), "a byte offset") if head == "@arena" else 0
+    buffer = p.Buffer(head[1:], scanner.name(words[0], "a buffer's name"), words[1], scanner.shape(words[2]), offset=offset)
+    if head == "@out" and len(words) == 4:
+        buffer.alias = scanner.name(words[3], "an input")
+    if head == "@const" and len(words) == 4:
+        try:
+            buffer.data = bytes.fromhex(words[3])
+        except ValueError:
+            raise DeclarationError("expected the constant's bytes in hexadecimal, two digits a byte") from None
+    return buffer
+
+
+def parameter(head: str, words: list[str]) -> p.Parameter:
+    """``@param`` or ``@scalar`` in a function."""
+    scalar = head == "@scalar"
+    if scalar:
+        _count(head, words, 2, "name, type")
+    else:
+        _count(head, words, 2, "name, type [, out [, parameter]]", 4)
+        if words[2:] and words[2] != "out":
+            raise DeclarationError(f"expected `out` for a parameter that the function writes, found {words[2]!r}")
+    alias = scanner.name(words[3], "a parameter") if len(words) == 4 else ""
+    return p.Parameter(scanner.name(words[0], "a parameter's name"), words[1], scalar, len(words) > 2, alias)
+
+
+def tile(words: list[str]) -> p.Tile:
+    """``@tile name, space, type, RxC, depth, offset``."""
+    _count("@tile", words, 6, "name, space, type, RxC, depth, offset")
+    extents = scanner.shape(words[3])
+    if len(extents) != 2:
+        raise DeclarationError(f"a tile has two extents, as in 144x96, found {words[3]!r}")
+    name, depth, offset = scanner.name(words[0], "a tile's name"), words[4], words[5]
+    return p.Tile(
+        name, words[1], words[2], extents[0], extents[1], scanner.integer(depth, "a ring depth"), scanner.integer(offset, "a byte offset")
+    )
+
+
+def _count(head: str, words: list[str], least: int, form: str, most: int = 0) -> None:
+    if not least <= len(words) <= max(least, most):
+        raise DeclarationError(f"expected `{head} {form}`, found {len(words)} words")
