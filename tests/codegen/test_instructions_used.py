@@ -77,6 +77,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], list[torch.Tensor]]]]
     "long sorts": (lambda x: x.sort(0), lambda: tensors((200_000,))),
     "rows": (rows, lambda: [*tensors((9, 3)), torch.tensor([1, 2, 3, 5]), *tensors((4, 3))]),
     "products": (lambda x, y, z: (x @ y.t(), x.t() @ z, x @ x.t()), lambda: tensors((60, 70), (50, 70), (60, 40))),
+    "products of doubles": (lambda x, y: x @ y.t(), lambda: [x.double() for x in tensors((60, 70), (50, 70))]),
     "convolutions": (lambda x, w: F.conv2d(x, w, stride=2, padding=1), lambda: tensors((2, 3, 16, 16), (8, 3, 3, 3))),
     "poolings": (lambda x: F.max_pool2d(x, 3, 2, 1), lambda: tensors((2, 3, 16, 16))),
 }

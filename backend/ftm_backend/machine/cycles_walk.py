@@ -337,10 +337,12 @@ class Walk:
         self.events.append(Compute(work.cycles, work.flops, work.ideal, _NAMES[item[0]]))
 
     def _transpose(self, item: tuple[int, ...]) -> None:
-        rows, columns = self._extents(self._slot(item, 0))
+        source = self._slot(item, 0)
+        rows, columns = self._extents(source)
         zipped = bool(item[1] & _ZIP)
         self._fill(self._slot(item, 1), *((columns // 2, 2 * rows) if zipped else (columns, rows)))
-        self.events.append(Compute(rules.transpose_cycles(self.machine, rows, columns, zipped), what="TRANS"))
+        dtype = BY_NUMBER[self.decoded.sections["tiles"][source[0]][3]].token
+        self.events.append(Compute(rules.transpose_cycles(self.machine, dtype, rows, columns, zipped), what="TRANS"))
 
     def _scan(self, item: tuple[int, ...]) -> None:
         rows, columns = self._extents(self._slot(item, 0))

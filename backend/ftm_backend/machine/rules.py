@@ -97,9 +97,21 @@ def dot_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any) -
     return pieces(m, machine.mm_rows) * pieces(n, DOT_COLUMNS) * each
 
 
-def transpose_cycles(machine: MachineParameters, rows: Any, columns: Any, zipped: bool = False) -> Any:
-    """``TRANS`` of rows x columns; zipped: one more shuffle for each vector."""
-    return rows * columns * (machine.mm_transpose_cycles + (1 / machine.lanes("f64") if zipped else 0.0))
+HELD_ROUNDS = 5
+"""Rounds of exchanges between 2 ** 5 vectors, which registers hold; blocks of more rows go through the scratchpad once more."""
+
+
+def transpose_cycles(machine: MachineParameters, dtype: str, rows: Any, columns: Any, zipped: bool = False) -> Any:
+    """``TRANS`` of rows x columns: a shuffle for each vector in each round of exchanges, of which blocks as high as a vector has lanes
+    take log2(lanes); zipped: one more.  Narrow types have more rounds and far fewer vectors.  A machine that was measured takes what it
+    was measured to."""
+    lanes = machine.lanes(dtype)
+    rounds = lanes.bit_length() - 1
+    each = zipped / lanes + machine.mm_transpose_cycles
+    if machine.mm_transpose_cycles == 0:
+        memory = machine.vector_load_latency + machine.vector_store_latency
+        each += rounds / lanes + (2 * memory + rounds if rounds > HELD_ROUNDS else 0) / lanes**2
+    return rows * columns * each
 
 
 def granules(machine: MachineParameters, run_bytes: Any) -> Any:

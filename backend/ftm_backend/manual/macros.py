@@ -8,7 +8,7 @@ from importlib import import_module
 from ftm_backend.instructions import costs, table
 from ftm_backend.instructions.expansions.body import SEED_BITS, listing
 from ftm_backend.instructions.instruction import Cost, Instruction
-from ftm_backend.machine import cycles_cost, presets
+from ftm_backend.machine import cycles_cost, presets, rules
 
 _INTRODUCTION = f"""\
 # Macros and what they stand for
@@ -71,7 +71,7 @@ def _examples() -> list[str]:
         ("MM", "f64, 6 x 512 x 48", product(m7032, "f64", 6, 48, 512, False).cycles),
         ("MM.TB", "f64, 6 x 512 x 8", product(m7032, "f64", 6, 8, 512, True).cycles),
         ("MMW", "f64, 6 x 3 x 3 x 64 x 48", cycles_cost.windows(m7032, "f64", (6,), 48, (3, 3, 64)).cycles),
-        ("TRANS", "64 x 64", m7032.mm_transpose_cycles * 64 * 64),
+        *(("TRANS", f"{dtype}, 64 x 64", rules.transpose_cycles(m7032, dtype, 64, 64)) for dtype in ("f64", "f32", "f16")),
         ("SCAN.ADD", "f32, 8 x 1024", cycles_cost.scan(m7032, "f32", 8, 1024, "ADD", False)),
         ("SCAN.ADD.DOWN", "f32, 64 x 128", cycles_cost.scan(m7032, "f32", 64, 128, "ADD", True)),
         ("SCAN.LSE", "f32, 8 x 1024", cycles_cost.scan(m7032, "f32", 8, 1024, "LSE", False)),

@@ -114,7 +114,7 @@ class _Costs:
     def _unit(self, s: int, walked: int, w: int) -> float:
         """All of what is walked for one block of what is held still."""
         turns = self.d + self.v + (sum(self.sums) if self.last else self.d if self.sums else 0)
-        ends = rules.transpose_cycles(self.machine, turns, s) + 3 * sum(self.sums) * self._vectors(s)
+        ends = rules.transpose_cycles(self.machine, self.form.accumulator, turns, s) + 3 * sum(self.sums) * self._vectors(s)
         return _over(walked, w, lambda w: self._step(s, w, walked)) + float(ends)
 
     def _step(self, s: int, w: int, walked: int) -> float:
@@ -122,7 +122,7 @@ class _Costs:
         machine, kind, vectors = self.machine, self.form.accumulator, self._vectors(s)
         found = sum(rules.outer_cycles(machine, kind, w, s, inner) for inner in (self.d, self.v))
         found += sum(rules.outer_cycles(machine, kind, inner, s, w) for inner in self.sums)
-        found += sum(rules.transpose_cycles(machine, w, s) for o in self.masks if o.index.coeffs[self.axes[1]] == 1)
+        found += sum(rules.transpose_cycles(machine, o.value.dtype, w, s) for o in self.masks if o.index.coeffs[self.axes[1]] == 1)
         found += w * vectors * (1 + self.first + self.operations / machine.fma_units)
         found += STARTED[kind] / (1 if self.first else 2)
         return float(found + (1.5 * sum(self.sums) * vectors if self.first and walked > w else 0))

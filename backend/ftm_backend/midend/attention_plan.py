@@ -45,7 +45,7 @@ class _Facts:
     """What a plan depends on, so that equal attentions are planned once.
 
     extents: of all axes.  kind, dtype: of the accumulator and of keys and values; plain: these are elements as they lie in memory.
-    wide: of what is read for each score, bytes of an element and whether it lies along n.  rounded: weights are of another type
+    wide: of what is read for each score, the dtype and whether it lies along n.  rounded: weights are of another type
     than the accumulator.  operations: on each score.
     """
 
@@ -53,7 +53,7 @@ class _Facts:
     kind: str
     dtype: str
     plain: bool
-    wide: tuple[tuple[int, bool], ...]
+    wide: tuple[tuple[str, bool], ...]
     rounded: bool
     operations: int
 
@@ -68,7 +68,7 @@ def attention_plan(form: Attention, machine: MachineParameters) -> AttentionPlan
         form.accumulator,
         form.k.dtype,
         form.k.op == form.v.op == "in",
-        tuple((ELEMENT_BYTES[dtype], steps[n] == 1) for dtype, steps in reads if steps[n] and steps[m]),
+        tuple((dtype, steps[n] == 1) for dtype, steps in reads if steps[n] and steps[m]),
         form.weight.dtype != form.accumulator,
         EXPONENTIAL[form.accumulator] + sum(x.op.startswith(("arith.", "math.")) for x in nodes),
     )
@@ -97,7 +97,7 @@ def _cost(facts: _Facts, machine: MachineParameters, m: int, n: int, parts: int)
     kind, size, moved = facts.kind, ELEMENT_BYTES[facts.kind], ELEMENT_BYTES[facts.dtype]
     factors = 2 * n * (d + v) * moved
     space = "sm" if facts.plain and factors <= machine.sm_bytes else "am"
-    held = n * m * (2 * size + sum(3 * item for item, _ in facts.wide)) - n * m * size * (not facts.rounded)
+    held = n * m * (2 * size + sum(3 * ELEMENT_BYTES[dtype] for dtype, _ in facts.wide)) - n * m * size * (not facts.rounded)
     held += m * size * (2 * parts * d + d + parts * v + 2 * v) + (0 if space == "sm" else factors + (0 if facts.plain else factors // 2))
     if held > _ROOM * machine.am_bytes:
         return None
@@ -108,21 +108,23 @@ def _cost(facts: _Facts, machine: MachineParameters, m: int, n: int, parts: int)
         vectors = rules.pieces(m, lanes)
         found = rules.outer_cycles(machine, kind, n, m, d) + rules.outer_cycles(machine, kind, v, m, n)
         found += 1.5 * v * vectors * (columns > n) + STARTED[kind]  # two vectors are loaded and one is stored through two ports
-        found += sum(rules.transpose_cycles(machine, n, m) for _, along in facts.wide if along)
+        found += sum(rules.transpose_cycles(machine, dtype, n, m) for dtype, along in facts.wide if along)
         return float(found + n * vectors * (1 + facts.operations / machine.fma_units))
 
     def over(extent: int, size: int, cost: Callable[[int], float]) -> float:
         return extent // size * cost(size) + (cost(extent % size) if extent % size else 0.0)
 
     blocks = rules.pieces(rows, m)
-    entry = over(rows, m, lambda m: over(columns, n, lambda n: step(m, n)) + rules.transpose_cycles(machine, d + v, m))
+    entry = over(rows, m, lambda m: over(columns, n, lambda n: step(m, n)) + rules.transpose_cycles(machine, kind, d + v, m))
     entry_units = rules.pieces(blocks, parts)
     units = prod(batch) * entry_units
     most = rules.pieces(units, machine.cores)
     rate = rules.bytes_per_cycle(machine, min(units, machine.cores))
     fetched = columns * (d + v) * moved
     times = rules.pieces(most, entry_units) if columns <= n else most
-    bytes_moved = times * fetched + most * rows / entry_units * ((d + v) * size + sum(columns * item for item, _ in facts.wide))
+    bytes_moved = times * fetched + most * rows / entry_units * (
+        (d + v) * size + sum(columns * ELEMENT_BYTES[dtype] for dtype, _ in facts.wide)
+    )
     ends = (m * (d + v) * size + n * d * moved) / rate
     ends += most * (parts - 1) * max(0.0, m * d * size / rate - step(m, n))  # queries of all parts are fetched at once
     cycles = overlapped(most * entry / entry_units, bytes_moved / rate) + ends

@@ -158,14 +158,14 @@ class Grid:
         else:
             product = (rules.dot_cycles if self.b_form == "dot" else rules.outer_cycles)(mc, p.accumulator, self.mc, self.nt, self.kt)
         self.matrix = self.chunks * (product + mc.issue_cycles + SCALARS["product"] * scalar)
-        self.turning = rules.transpose_cycles(mc, self.kt, self.nt) if self.b_form == "turned" else 0.0
+        self.turning = rules.transpose_cycles(mc, p.b.dtype, self.kt, self.nt) if self.b_form == "turned" else 0.0
         vectors = self.mc * rules.pieces(self.nt, mc.lanes(p.accumulator))
         self.body = p.epilogue_interval * vectors + 40 if p.epilogue_tiles else 0.0 * vectors
         self.after = self.chunks * (
             mc.issue_cycles
             + SCALARS["store"] * scalar
             + self.body
-            + (rules.transpose_cycles(mc, self.mc, self.nt, p.zipped) if self.turn_c else 0.0)
+            + (rules.transpose_cycles(mc, p.accumulator, self.mc, self.nt, p.zipped) if self.turn_c else 0.0)
         )
 
     def _least_moving(self) -> Any:

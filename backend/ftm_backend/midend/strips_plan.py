@@ -211,7 +211,7 @@ def _cycles(plan: StripPlan, accesses: Sequence[Access], machine: MachineParamet
         copied = seen * width * item
         total += rules.transfer_cycles(machine, moved / rate, 0.0, 0.0)
         total += rules.transfer_cycles(machine, 0.0, 0.0, copied / machine.gsm_bytes_per_cycle)
-        total += rules.transpose_cycles(machine, deep, along) if has_planes else 0.0
+        total += rules.transpose_cycles(machine, each.dtype, deep, along) if has_planes else 0.0
     divided = tiles.divided
     assert divided is not None
     others = prod(level.trips for level in tiles.levels if level is not divided)

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from ftm_backend.instructions.types import SLOT_ALIGNMENT
+from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.windows import Side
 from ftm_backend.sizes import at_hand
@@ -289,7 +290,7 @@ class _Grid:
         # The matrix unit takes elements of A one by one, in either order; vectors of B must lie along n.
         a_plain, a_trans = (cost * a_passes for cost in _operand(mc, p.a, self.m * self.k, self.mt, self.kt, cores))
         b_plain, b_trans = (cost * b_passes for cost in _operand(mc, p.b, self.k * self.n, self.kt, self.nt, cores))
-        turning = self.k * self.n * mc.mm_transpose_cycles * b_uses
+        turning = rules.transpose_cycles(mc, p.b.dtype, self.k, self.n) * b_uses
         trans_a, trans_b = a_trans < a_plain, b_trans + turning < b_plain
 
         share = shares["batch"] * shares["outer"] * shares["inner"]

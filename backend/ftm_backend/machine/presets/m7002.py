@@ -16,7 +16,6 @@ PARAMETERS = replace(
     vector_bytes=64,  # [I] 2 cores x 3 FMA x 16 fp32 lanes x 2 at 1 GHz = 192 GFLOP/s
     vector_registers=64,  # [S]
     gsm_bytes=1024 * 1024,  # [M]
-    mm_transpose_cycles=3 / 8,  # [I] expansion of TRANS: log2(8) shuffles for each vector of f64
     ddr_bandwidth=12.8e9,  # [M] one DDR3-1600 port
     core_bandwidth=10e9,  # [I]
     fma_latency=6,  # [S]

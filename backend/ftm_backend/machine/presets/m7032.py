@@ -22,7 +22,7 @@ PARAMETERS = MachineParameters(
     mm_vectors=3,  # [S] 48 fp64 = 3 vectors
     mm_overhead=26,  # [S] 14 + 6K + 12 cycles
     mm_wide_overhead=29,  # [S] 6x64 fp64 and 6x128 fp32: 8K, and 28 around them, counted in VVinstonSmith/BLAS-for-multi-core-DSP
-    mm_transpose_cycles=4 / 16,  # [I] expansion of TRANS: log2(16) shuffles for each vector of f64
+    mm_transpose_cycles=0,  # [I] the expansion of TRANS: no table names shuffles across lanes; they are taken to be VIEU's, one a cycle
     ddr_bandwidth=34e9,  # [I] fitted; 42.6 GB/s peak [M]
     core_bandwidth=14e9,  # [I] fitted
     gsm_bytes_per_cycle=256.0,  # [M] a guess: no source

@@ -54,8 +54,8 @@ class MachineParameters:
     mm_wide_overhead: int
     """As ``mm_overhead``, of a second micro-kernel that holds one vector more of each row; 0: there is none."""
     mm_transpose_cycles: float
-    """Cycles for each element that TRANS moves; tiling also takes it for each element of B that MM.TB reads, which
-    the cycle model knows better."""
+    """Cycles for each element that TRANS moves, where that was measured; 0: what its expansion takes, by the type (``rules``).  Tiling also
+    takes it for each element of B that MM.TB reads, which the cycle model knows better."""
 
     ddr_bandwidth: float
     """Sustained DDR bandwidth of the cluster."""
