@@ -34,15 +34,17 @@ std::vector<at::Tensor> GraphCall::operator()(std::vector<at::Tensor> inputs) co
   }
   std::vector<at::Tensor> given(gives.size());
   for (size_t i = 0; i < gives.size(); ++i) {
-    if (gives[i] && *gives[i] < 0) {
-      given[i] = inputs[-1 - *gives[i]];
+    const std::optional<int64_t>& source = gives[i];
+    if (source && *source < 0) {
+      given[i] = inputs[-1 - *source];
     }
   }
   inputs.clear(); // the program may take over what nobody else needs
   const auto outputs = program->launch(std::move(taken));
   for (size_t i = 0; i < gives.size(); ++i) {
-    if (gives[i] && *gives[i] >= 0) {
-      given[i] = outputs[*gives[i]];
+    const std::optional<int64_t>& source = gives[i];
+    if (source && *source >= 0) {
+      given[i] = outputs[*source];
     }
   }
   return given;

@@ -13,10 +13,6 @@ namespace {
 
 using Indices = c10::List<std::optional<at::Tensor>>;
 
-bool is_defined(const std::optional<at::Tensor>& index) {
-  return index && index->defined();
-}
-
 bool is_mask(const at::Tensor& index) {
   return index.scalar_type() == at::kBool || index.scalar_type() == at::kByte;
 }
@@ -33,7 +29,7 @@ int64_t supposed_count(const at::Tensor& self, int64_t front, const at::Tensor& 
 Indices on_meta(const at::Tensor& self, const Indices& indices, const at::Tensor& values) {
   Indices result;
   for (const std::optional<at::Tensor> index : indices) {
-    if (!is_defined(index)) {
+    if (!index || !index->defined()) {
       result.push_back(std::nullopt);
     } else if (!is_mask(*index)) {
       result.push_back(meta_like(*index));
@@ -70,8 +66,10 @@ void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   const bool writes = writes_at_indices(op);
   int64_t chosen = 0, masks = 0;
   for (const std::optional<at::Tensor> index : indices) {
-    chosen += is_defined(index);
-    masks += is_defined(index) && is_mask(*index);
+    if (index && index->defined()) {
+      chosen += 1;
+      masks += is_mask(*index);
+    }
   }
   if (chosen == 0) {
     throw_as_eager(op, arguments);

@@ -117,7 +117,8 @@ bool all_may_hold(const IndexRule& rule, c10::ArrayRef<c10::IValue> arguments) {
   const auto& source = arguments[0].toTensor();
   const auto indices = arguments[rule.index].toOptionalTensorVector();
   for (size_t i = 0; i < indices.size(); ++i) {
-    if (indices[i] && !may_hold(*indices[i], bounds(source.size(static_cast<int64_t>(i))))) {
+    const std::optional<at::Tensor>& index = indices[i];
+    if (index && !may_hold(*index, bounds(source.size(static_cast<int64_t>(i))))) {
       return false;
     }
   }

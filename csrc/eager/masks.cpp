@@ -11,8 +11,8 @@
 namespace ftm {
 namespace {
 
-bool selects(const std::optional<at::Tensor>& index) {
-  return index && index->defined() && (index->scalar_type() == at::kBool || index->scalar_type() == at::kByte);
+bool selects(const at::Tensor& index) {
+  return index.defined() && (index.scalar_type() == at::kBool || index.scalar_type() == at::kByte);
 }
 
 } // namespace
@@ -38,7 +38,7 @@ bool replace_masks(const Op& op, torch::jit::Stack& stack) {
   c10::List<std::optional<at::Tensor>> indices;
   bool found = false;
   for (const std::optional<at::Tensor>& index : stack[base + 1].toOptionalTensorVector()) {
-    if (!selects(index)) {
+    if (!index || !selects(*index)) {
       indices.push_back(index);
       continue;
     }

@@ -97,7 +97,7 @@ bool CallLog::cuts_here() {
   if (is_piece(calls_.size(), hash_)) {
     return true;
   }
-  if (is_planned()) {
+  if (is_planned() && plan_) {
     remember(calls_, hash_, plan_->period);
     return true;
   }

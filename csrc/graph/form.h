@@ -37,6 +37,7 @@ struct Form final : c10::intrusive_ptr_target {
   Kind kind = Kind::aten;
   std::string name; // as in the trace's text
   std::optional<c10::OperatorHandle> op; // kind aten
+  const c10::OperatorHandle& handle() const { return op.value(); } // NOLINT(bugprone-unchecked-optional-access): throws
   std::vector<c10::IValue> arguments; // of op; None where operands go
   std::vector<int32_t> tensor_lists; // for each of arguments: length of a list of tensors, else -1
   std::vector<Slot> slots; // operands in the order in which the text has them

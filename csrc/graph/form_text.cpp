@@ -109,7 +109,7 @@ bool printed(const c10::Argument& argument) {
 } // namespace
 
 void render_call(Form& form, const std::vector<std::vector<OperandMark>>& operands, bool random) {
-  const auto& arguments = form.op->schema().arguments();
+  const auto& arguments = form.handle().schema().arguments();
   std::string piece = form.name + "(";
   const auto add_slot = [&](Slot slot) {
     form.slots.push_back(slot);

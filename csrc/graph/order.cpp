@@ -13,7 +13,7 @@ namespace {
 // Whether a call is cheap to move: it computes element by element, or from nothing.
 bool is_light(const CallNode& call) {
   const auto& form = call.form();
-  return form.kind != Form::Kind::aten || call.values.empty() || form.op->hasTag(at::Tag::pointwise);
+  return form.kind != Form::Kind::aten || call.values.empty() || form.handle().hasTag(at::Tag::pointwise);
 }
 
 // The calls that make each call's operands; of parameters nobody.

@@ -24,31 +24,25 @@ std::vector<at::Tensor> call(const char* name, torch::jit::Stack stack) {
   return results;
 }
 
-bool is_given(const Optional& tensor) {
-  return tensor && tensor->defined();
-}
-
 Three batch_norm(
     const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
     const Optional& running_var, bool training, double momentum, double eps) {
+  at::Tensor mean = running_mean.value_or(at::Tensor());
+  at::Tensor var = running_var.value_or(at::Tensor());
   if (!training) {
-    TORCH_CHECK(is_given(running_mean), "running_mean must be defined in evaluation mode");
-    TORCH_CHECK(is_given(running_var), "running_var must be defined in evaluation mode");
-    const auto results = call(
-        "aten::_native_batch_norm_legit_no_training",
-        {input, weight, bias, running_mean.value(), running_var.value(), momentum, eps});
+    TORCH_CHECK(mean.defined(), "running_mean must be defined in evaluation mode");
+    TORCH_CHECK(var.defined(), "running_var must be defined in evaluation mode");
+    const auto results =
+        call("aten::_native_batch_norm_legit_no_training", {input, weight, bias, mean, var, momentum, eps});
     return {results[0], input.new_empty({0}), input.new_empty({0})};
   }
-  if (!is_given(running_mean) || !is_given(running_var)) {
+  if (!mean.defined() || !var.defined()) {
     const auto results =
         call("aten::_native_batch_norm_legit.no_stats", {input, weight, bias, training, momentum, eps});
     return {results[0], results[1], results[2]};
   }
-  const auto results = call(
-      "aten::_native_batch_norm_legit_functional",
-      {input, weight, bias, *running_mean, *running_var, training, momentum, eps});
-  at::Tensor mean = *running_mean;
-  at::Tensor var = *running_var;
+  const auto results =
+      call("aten::_native_batch_norm_legit_functional", {input, weight, bias, mean, var, training, momentum, eps});
   mean.copy_(results[3]);
   var.copy_(results[4]);
   return {results[0], results[1], results[2]};

@@ -29,7 +29,8 @@ constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 void check_placement(
     std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory) {
   TORCH_CHECK_NOT_IMPLEMENTED(
-      layout.value_or(at::kStrided) == at::kStrided, "device ftm has strided tensors only, not ", *layout);
+      layout.value_or(at::kStrided) == at::kStrided, "device ftm has strided tensors only, not ",
+      layout.value_or(at::kStrided));
   TORCH_CHECK(!pin_memory.value_or(false), "only dense CPU tensors can be pinned");
   TORCH_CHECK(
       !device || device->index() <= 0, "invalid device ordinal ", device.value_or(at::kCPU),

@@ -11,10 +11,6 @@ namespace {
 
 using MaybeTensor = std::optional<at::Tensor>;
 
-bool given(const MaybeTensor& tensor) {
-  return tensor && tensor->defined();
-}
-
 // A learning rate as a 0-dim tensor: on the CPU it is a number that may change from step to step.
 struct Rate {
   explicit Rate(double number) : number(number) {}
@@ -36,7 +32,7 @@ struct Rate {
 class Scaling {
  public:
   Scaling(const MaybeTensor& scale, const MaybeTensor& found_inf) : scale_(scale) {
-    if (given(found_inf)) {
+    if (found_inf && found_inf->defined()) {
       skip_ = found_inf->reshape({}).eq(1);
     }
   }
@@ -44,7 +40,7 @@ class Scaling {
   // The gradient to descend along, in the type to compute in, with that of the decay of `parameter`.
   at::Tensor gradient(const at::Tensor& stored, bool maximize, const at::Tensor& parameter, double decay) const {
     at::Tensor gradient = wide(stored);
-    if (given(scale_)) {
+    if (scale_ && scale_->defined()) {
       gradient = gradient / *scale_;
       assign(stored, gradient);
     }

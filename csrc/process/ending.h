@@ -4,6 +4,10 @@
 // they rest, without Python's lock, until the process is gone, as all threads do from Python 3.14 on.
 #pragma once
 
+// Of a function that catches abi::__forced_unwind, by which Python ends a thread: that exception has no object, and sanitizers take the
+// handler's reference to none for a fault.
+#define FTM_CATCHES_FORCED_UNWIND __attribute__((no_sanitize("null")))
+
 namespace ftm {
 
 // Sleeps until the process ends; gives Python's lock up if this thread holds it.

@@ -15,7 +15,7 @@ WithoutGil::WithoutGil() {
   }
 }
 
-WithoutGil::~WithoutGil() {
+FTM_CATCHES_FORCED_UNWIND WithoutGil::~WithoutGil() {
   if (state_ != nullptr) {
     try {
       PyEval_RestoreThread(static_cast<PyThreadState*>(state_));
@@ -25,7 +25,7 @@ WithoutGil::~WithoutGil() {
   }
 }
 
-WithGil::WithGil() {
+FTM_CATCHES_FORCED_UNWIND WithGil::WithGil() {
   try {
     state_ = PyGILState_Ensure();
   } catch (const abi::__forced_unwind&) {

@@ -132,19 +132,21 @@ at::Tensor make_per_channel(
 }
 
 // Not by ATen's kernels: what they allocate lies on the CPU while QNNPACK is the engine.
-at::Tensor empty_integers(
-    at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::MemoryFormat> format) {
-  TORCH_CHECK(
-      dtype && at::isQIntType(*dtype), "_empty_affine_quantized: expected a quantized dtype, got ",
-      dtype.value_or(at::get_default_dtype_as_scalartype()));
-  return at::empty(size, at::TensorOptions(kDevice).dtype(integer_dtype(*dtype)), format);
+at::Tensor empty_integers(at::IntArrayRef size, at::ScalarType dtype, std::optional<at::MemoryFormat> format) {
+  TORCH_CHECK(at::isQIntType(dtype), "_empty_affine_quantized: expected a quantized dtype, got ", dtype);
+  return at::empty(size, at::TensorOptions(kDevice).dtype(integer_dtype(dtype)), format);
+}
+
+// What PyTorch takes a missing dtype for; none of the quantized.
+at::ScalarType or_default(std::optional<at::ScalarType> dtype) {
+  return dtype.value_or(at::get_default_dtype_as_scalartype());
 }
 
 at::Tensor empty_per_tensor(
     at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>, std::optional<at::Device>,
     std::optional<bool>, double scale, int64_t zero_point, std::optional<at::MemoryFormat> format) {
-  const at::Tensor integers = empty_integers(size, dtype, format);
-  return as_quantized(integers, at::make_per_tensor_affine_quantizer(scale, zero_point, *dtype));
+  const at::Tensor integers = empty_integers(size, or_default(dtype), format);
+  return as_quantized(integers, at::make_per_tensor_affine_quantizer(scale, zero_point, or_default(dtype)));
 }
 
 at::Tensor empty_per_channel(
@@ -155,15 +157,16 @@ at::Tensor empty_per_channel(
     return at::_empty_per_channel_affine_quantized(
         size, scales.to(*device), zero_points.to(*device), axis, dtype, layout, device, pin_memory, format);
   }
-  const at::Tensor integers = empty_integers(size, dtype, format);
+  const at::Tensor integers = empty_integers(size, or_default(dtype), format);
   return as_quantized(
-      integers, at::make_per_channel_affine_quantizer(scales.to(kDevice), zero_points.to(kDevice), axis, *dtype));
+      integers,
+      at::make_per_channel_affine_quantizer(scales.to(kDevice), zero_points.to(kDevice), axis, or_default(dtype)));
 }
 
 at::Tensor empty_unknown(
     at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>, std::optional<at::Device>,
     std::optional<bool>, std::optional<at::MemoryFormat> format) {
-  return as_quantized(empty_integers(size, dtype, format), at::make_unknown_quantizer(*dtype));
+  return as_quantized(empty_integers(size, or_default(dtype), format), at::make_unknown_quantizer(or_default(dtype)));
 }
 
 // --- to them -------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ PyObject* compile_function = nullptr; // owned; guarded by the GIL
 
 } // namespace
 
-CompileResult compile_in_python(
+FTM_CATCHES_FORCED_UNWIND CompileResult compile_in_python(
     const std::string& trace_text, const std::string& refused, const std::vector<std::string>& locations) {
   CompileResult result;
   const WithGil gil;

@@ -41,7 +41,7 @@ std::vector<at::Tensor> copies(const std::vector<Input>& values, const std::vect
   return tensors;
 }
 
-void show_run(
+FTM_CATCHES_FORCED_UNWIND void show_run(
     const std::string& text, const std::vector<at::Tensor>& inputs, const std::vector<c10::Scalar>& scalars,
     const std::vector<at::Tensor>& outputs) {
   const WithGil gil;

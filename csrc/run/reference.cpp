@@ -164,10 +164,10 @@ class ReferenceRun {
       const uint64_t seed = scalars_[next_scalar_++];
       const uint64_t offset = scalars_[next_scalar_++];
       run_random_reference(form, stack, seed, offset);
-    } else if (takes_places(form.op->operator_name().name)) {
-      call_in_order(*form.op, stack);
+    } else if (takes_places(form.handle().operator_name().name)) {
+      call_in_order(form.handle(), stack);
     } else {
-      form.op->callBoxed(stack);
+      form.handle().callBoxed(stack);
     }
     if (has_bags) {
       fit_bags(form, stack, indices.numel(), offsets);
@@ -177,7 +177,7 @@ class ReferenceRun {
 
   torch::jit::Stack filled_arguments(const Trace::Call& call) {
     const Form& form = *call.form;
-    const auto& schema = form.op->schema().arguments();
+    const auto& schema = form.handle().schema().arguments();
     torch::jit::Stack stack = form.arguments;
     for (size_t i = 0; i < stack.size(); ++i) {
       if (stack[i].isDevice()) {
@@ -221,7 +221,7 @@ class ReferenceRun {
       if (form.tensor_lists[i] >= 0 && schema[i].real_type()->str() == "Tensor[]") {
         c10::List<at::Tensor> list;
         for (const std::optional<at::Tensor>& tensor : stack[i].toOptionalTensorVector()) {
-          list.push_back(*tensor);
+          list.push_back(tensor.value_or(at::Tensor()));
         }
         stack[i] = std::move(list);
       }

@@ -283,8 +283,8 @@ void run_random_reference(const Form& form, torch::jit::Stack& stack, uint64_t s
     return;
   }
   // The long tail: reproducible from seed and offset, with the CPU's own streams.
-  const CpuStream stream(*form.op, stack, draw);
-  form.op->callBoxed(stack);
+  const CpuStream stream(form.handle(), stack, draw);
+  form.handle().callBoxed(stack);
 }
 
 } // namespace ftm
