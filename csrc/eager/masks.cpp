@@ -42,18 +42,19 @@ bool replace_masks(const Op& op, torch::jit::Stack& stack) {
       indices.push_back(index);
       continue;
     }
+    const at::Tensor mask = *index;
     found = true;
-    check_mask(self, static_cast<int64_t>(indices.size()), *index);
+    check_mask(self, static_cast<int64_t>(indices.size()), mask);
     const at::Tensor places = at::nonzero(
-        index->is_cpu() ? *index
-                        : seen_elements(
-                              *index, op.called_name,
-                              "Keep the size (torch.where, masked_fill, a product with the mask), or say that the mask "
-                              "is to be read: index by mask.cpu().nonzero(as_tuple=True)."));
-    for (int64_t i = 0; i < index->dim(); ++i) {
+        mask.is_cpu() ? mask
+                      : seen_elements(
+                            mask, op.called_name,
+                            "Keep the size (torch.where, masked_fill, a product with the mask), or say that the mask "
+                            "is to be read: index by mask.cpu().nonzero(as_tuple=True)."));
+    for (int64_t i = 0; i < mask.dim(); ++i) {
       indices.push_back(places.select(1, i).contiguous().to(self.device()));
     }
-    if (index->dim() == 0) { // selects all, or nothing
+    if (mask.dim() == 0) { // selects all, or nothing
       return false;
     }
   }

@@ -69,6 +69,7 @@ def numbers(tensor: torch.Tensor) -> np.ndarray:
 
 def test_small_results_of_long_sums_are_cut() -> None:
     assert parts(weight(16, 3, 64, 224, 7, 2)) == [8]
+    assert parts(weight(16, 64, 64, 56, 3))[0] > 1
     assert parts(weight(16, 64, 128, 56, 1, 2))[0] > 1
 
 
@@ -76,7 +77,6 @@ def test_other_products_stay_whole() -> None:
     assert not parts(product(1024, 1024, 1024))
     assert not parts(product(4096, 64, 64))
     assert not parts(weight(16, 512, 512, 7, 3))
-    assert not parts(weight(16, 64, 64, 56, 3)), "turning f32 costs 5 shuffles for 32 elements, so whole it is no dearer"
     assert not parts(product(64, 64, 9973, "TN")), "nothing divides the sum evenly"
     assert not parts(product(33, 50, 24576, "NT")), "DMA takes the same time either way"
 
@@ -119,7 +119,7 @@ def test_gradients_of_weights(shape: tuple[int, ...], cores: int, dtype: str) ->
     torch.testing.assert_close(got, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * wanted.abs().max().item())
 
 
-@pytest.mark.parametrize(("row", "share"), [((16, 3, 64, 224, 7, 2), 2.0), ((16, 64, 128, 56, 1, 2), 1.3)])
+@pytest.mark.parametrize(("row", "share"), [((16, 3, 64, 224, 7, 2), 2.0), ((16, 64, 64, 56, 3), 1.05), ((16, 64, 128, 56, 1, 2), 1.3)])
 def test_it_pays(row: tuple[int, ...], share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     def modelled() -> float:
         text = driver.run_from("trace", weight(*row), "asm", Options(machine="m7032", cores=8))
