@@ -163,7 +163,9 @@ SIZES = [
 
 
 @pytest.mark.parametrize("cores", [1, 8])
-def test_estimates_are_what_the_cycle_model_charges(cores: int) -> None:
+def test_estimates_are_what_the_cycle_model_charges(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of whole products: what is cut along its sum is another product, and the test of that pass holds its estimate."""
+    monkeypatch.setattr("ftm_backend.midend.split_sums._promising", lambda *_: False)
     machine = replace(M7032, cores=cores)
     ratios = []
     for (m, n, k), dtype in every(SIZES, ("f32", "f64")):

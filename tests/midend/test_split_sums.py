@@ -13,6 +13,7 @@ from ftm_backend import codegen, driver, isa
 from ftm_backend.linalg.ir import Statement
 from ftm_backend.machine import Machine, cycles, presets
 from ftm_backend.midend import pipeline
+from ftm_backend.midend import split_sums as cutting
 from ftm_backend.midend.split_sums import split_sums
 from ftm_backend.options import Options
 
@@ -128,3 +129,16 @@ def test_it_pays(row: tuple[int, ...], share: float, monkeypatch: pytest.MonkeyP
     cut = modelled()
     monkeypatch.setattr("ftm_backend.midend.split_sums._promising", lambda *_: False)
     assert modelled() >= share * cut
+
+
+@pytest.mark.parametrize("row", [(16, 3, 64, 224, 7, 2), (16, 64, 64, 56, 3), (16, 64, 128, 56, 1, 2)])
+def test_what_is_planned_is_charged(row: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parts of the sum and their adding, within a twentieth."""
+    planned: list[float] = []  # of the whole, and then of each cut: adding, the parts
+    for name in ("_cycles", "_adding"):
+        made = getattr(cutting, name)
+        monkeypatch.setattr(cutting, name, lambda *given, made=made: planned.append(made(*given)) or planned[-1])
+    text = driver.run_from("trace", weight(*row), "asm", Options(machine="m7032", cores=8))
+    cuts = [adding + parts for adding, parts in zip(planned[1::2], planned[2::2], strict=False)]
+    charged = cycles.model(text, machine="m7032", cores=8).cycles
+    assert min(cuts) == pytest.approx(charged, rel=0.05)
