@@ -4,13 +4,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <climits>
 
 namespace ftm {
 namespace {
 
-// About 20 microseconds.
-constexpr int kSpins = 600;
+// How long a core waits at a barrier before it sleeps. A sleep and its waking cost about 10 microseconds, and between two kernels
+// of both cores there often is one that a single core runs in less than 50. It is time and not a count: `pause` takes 10 cycles on
+// some processors and 140 on others.
+constexpr std::chrono::microseconds kSpin(50);
+// Between two readings of the clock.
+constexpr int kPauses = 64;
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -26,10 +31,13 @@ std::atomic<int> sleepers{0};
 } // namespace
 
 void wait_while(const std::atomic<uint32_t>& word, uint32_t seen) {
-  for (int i = 0; i < kSpins; ++i) {
-    if (word.load(std::memory_order_acquire) != seen) return;
-    pause();
-  }
+  const auto start = std::chrono::steady_clock::now();
+  do {
+    for (int i = 0; i < kPauses; ++i) {
+      if (word.load(std::memory_order_acquire) != seen) return;
+      pause();
+    }
+  } while (std::chrono::steady_clock::now() - start < kSpin);
   sleepers.fetch_add(1, std::memory_order_seq_cst);
   while (word.load(std::memory_order_seq_cst) == seen)
     syscall(SYS_futex, reinterpret_cast<const uint32_t*>(&word), FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
