@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ftm_backend.executable import Executable
-from ftm_backend.families import Relation, relate
+from ftm_backend.families import Places, Relation, relate
 from ftm_backend.isa.template import Template, TemplateError
 from ftm_backend.recent import Recent
 from ftm_lazy import _C
@@ -64,9 +64,12 @@ class _Program:
 
 @dataclass(eq=False)
 class _Family:
+    """members: that came last.  specialized: that were last compiled as they are."""
+
     key: bytes
     text: str
     members: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
+    specialized: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
     programs: deque[_Program] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
     failures: int = 0
     far: set[tuple[int, ...]] = field(default_factory=set)
@@ -75,6 +78,20 @@ class _Family:
     def bytes(self) -> int:
         """What it needs in memory, about."""
         return len(self.text) + sum(len(program.image) for program in self.programs)
+
+    def relation(self, others: Sequence[tuple[int, ...]], numbers: tuple[int, ...], places: Places) -> Relation | None:
+        """How the numbers of a member are related to those of others; None without any.
+
+        Where one of its sizes is less than programs are general for, which is 1 as a rule, it is like those of the same size alone.
+        """
+        if not others:
+            return None
+        relation = relate([*others, numbers], places)
+        small = [place for _, place, least in relation.symbols if numbers[place] < least]
+        if not small:
+            return relation
+        alike = [member for member in self.specialized if all(member[place] == numbers[place] for place in small)]
+        return relate([*alike, numbers], places) if alike else None
 
     def admits(self, numbers: tuple[int, ...]) -> bool:
         """Whether a program serves a member, near or far."""
@@ -161,12 +178,13 @@ class Families:
         family, numbers = self._find(text)
         others = [member for member in family.members if member != numbers]
         family.note(numbers)
-        if not others or family.failures >= _ATTEMPTS:
+        if family.failures >= _ATTEMPTS:
             return []
         places = _C._family_numbers(text)
-        relation = relate([*others, numbers], places)
-        values = relation.values(numbers)
-        if values is None:
+        relation = family.relation(others, numbers, places)
+        values = relation.values(numbers) if relation is not None else None
+        if relation is None or values is None:
+            family.specialized.append(numbers)
             return []
         like = [numbers] if family.admits(numbers) else family.members  # its own program where one for others serves it as well
         ahead = tuple(

@@ -108,6 +108,21 @@ def test_a_growing_prefix() -> None:
     assert _counted(run)["compiles"] <= 4
 
 
+def test_a_size_of_one_is_general_in_the_others() -> None:
+    """Caches begin with one token, for prompts of every length."""
+
+    def run(a: int, b: int) -> None:
+        x, y = R(a, 8), R(b, 8)
+        got = torch.cat([x.to("ftm") * 2, y.to("ftm").exp()]).sum(1)
+        torch.testing.assert_close(got.cpu(), torch.cat([x * 2, y.exp()]).sum(1))
+
+    for a in (1, 2, 3, 4):
+        run(a, 5)
+    for b in (9, 14, 11, 6):
+        counts = _counted(lambda b=b: run(1, b))
+        assert counts["compiles"] == (b == 9), b
+
+
 class _Block(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()

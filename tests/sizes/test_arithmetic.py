@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from ftm_backend.sizes import (
     declared,
     divides,
     evaluator,
+    greater,
     never_negative,
     read,
     read_real,
@@ -79,6 +81,32 @@ def test_where_the_guards_hold_the_result_is_that_of_integers(
             assert result(*values)[0] == _run(expression, {"s0": values[0], "s1": values[1]})
         else:
             assert values != hand
+
+
+@given(expressions, st.tuples(st.integers(2, 300), st.integers(0, 90)), st.lists(st.tuples(st.integers(2, 300), st.integers(0, 90))))
+def test_bounds_hold_for_all_values(expression: Any, hand: tuple[int, int], others: list[tuple[int, int]]) -> None:
+    with Symbols({"s0": (hand[0], 2), "s1": (hand[1], 0)}):
+        made = _run(expression, {"s0": read("{s0}"), "s1": read("{s1}")})
+    if not isinstance(made, Size):
+        return
+    low, high = made.bounds
+    numbers = evaluator([made.text], ("s0", "s1"))
+    for values in [hand, *others]:
+        with contextlib.suppress(ZeroDivisionError):
+            assert low <= numbers(*values)[0] <= high, (made.text, values)
+
+
+def test_bounds_see_through_quotients() -> None:
+    with Symbols({"s0": (36, 2)}) as symbols:
+        s = read("{s0}")
+        two, one = 2 * (ceildiv(16 * s, 64) * 64), ceildiv(32 * s, 64) * 64
+        assert (two - one).bounds == (0, 64)
+        assert (ceildiv(s, 16) * 16 - s).bounds == (0, 15)
+        assert never_negative(two - one)
+        before = dict(symbols.guards)
+        assert greater(one, two) is two
+        assert greater(two, one) is two
+        assert symbols.guards == before
 
 
 def test_spelling_is_one_for_each_value() -> None:

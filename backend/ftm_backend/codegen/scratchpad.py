@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ftm_backend.codegen.errors import CodegenError
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.sizes import Size, at_hand, never_negative
+from ftm_backend.sizes import Size, at_hand, greater, never_negative
 from ftm_backend.tile.builder import SPACES
 from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Tile
 
@@ -101,7 +101,7 @@ def _lowest(needed: int, others: list[Tile]) -> int:
             if never_negative(other.offset - offset - needed):
                 above.append(other)
             else:
-                offset = max(offset, other.offset + other.bytes)
+                offset = greater(offset, other.offset + other.bytes)
         if len(above) == len(behind):
             return offset
         behind = above

@@ -13,6 +13,7 @@ __all__ = [
     "at_hand",
     "ceildiv",
     "divides",
+    "greater",
     "is_integer",
     "narrow",
     "never_less",
@@ -75,6 +76,13 @@ def never_negative(difference: float) -> bool:
 def never_less(left: int, right: int) -> bool:
     """``never_negative(left - right)``, for those who compare all with all: most of it the numbers at hand decide."""
     return at_hand(left) >= at_hand(right) and never_negative(left - right)
+
+
+def greater(left: int, right: int) -> int:
+    """The greater of two numbers; with a guard only where it depends on the symbols which of them that is."""
+    if never_less(left, right):
+        return left
+    return right if never_less(right, left) else max(left, right)
 
 
 def narrow(size: int) -> int:

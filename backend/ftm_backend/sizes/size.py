@@ -301,7 +301,7 @@ def _divide(top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: S
         low, high = (n if math.isinf(n) else n // by for n in (low, high))  # inf // by is no number
     else:
         low, high = 0 if low >= 0 else -math.inf, max(high, 0)
-    down = symbols.atom(f"({grouped(spelled)}/{grouped(divisor)})", quotient, low, high)
+    down = symbols.atom(f"({grouped(spelled)}/{grouped(divisor)})", quotient, low, high, (rest, by) if not isinstance(made, Size) else None)
     left = symbols.atom(f"({grouped(spelled)}%{grouped(divisor)})", remainder, 0, most)
     return q + Size({(down,): 1}, quotient, symbols), Size({(left,): 1}, remainder, symbols)
 

@@ -52,6 +52,8 @@ class Symbols:
         """For the symbols and the quotients and remainders of sizes that were met, their number at hand."""
         self.read: dict[str, Any] = {}
         """Sizes by the texts that they were read from."""
+        self._quotients: dict[str, tuple[Polynomial, int]] = {}
+        """For quotients by an integer what is divided, and by what."""
         self._spans: dict[tuple[str, ...], tuple[float, float]] = {}
         self._bounds: dict[str, tuple[float, float]] = {}
         self._placed: list[str] | None = None
@@ -82,6 +84,34 @@ class Symbols:
 
     def bounds(self, polynomial: Polynomial) -> tuple[float, float]:
         """Least and greatest number that a polynomial can be for any values of the symbols."""
+        low, high = self._bounds_of_terms(polynomial)
+        if low < 0 < high and len(polynomial) > 1 and self._quotients:
+            inner_low, inner_high = self._bounds_divided(polynomial)
+            low, high = max(low, inner_low), min(high, inner_high)
+        return low, high
+
+    def _bounds_divided(self, polynomial: Polynomial) -> tuple[float, float]:
+        """The same where quotients are taken for what is divided, less a remainder: ``128*(s/64)`` is ``2*s`` or up to 126 less."""
+        taken: Polynomial = {}
+        low: float = 0
+        high: float = 0
+        for monomial, factor in polynomial.items():
+            atom = next((atom for atom in monomial if atom in self._quotients and factor % self._quotients[atom][1] == 0), None)
+            if atom is None:
+                taken[monomial] = taken.get(monomial, 0) + factor
+                continue
+            top, by = self._quotients[atom]
+            others, times = without(monomial, atom), factor // by
+            for m, c in top.items():
+                product = tuple(sorted((*others, *m)))
+                taken[product] = taken.get(product, 0) + times * c
+            least, most = self._spans.get(others) or self._span(others)
+            rest = sorted((0, -times * (by - 1) * most)) if least >= 0 else (-math.inf, math.inf)
+            low, high = low + rest[0], high + rest[1]
+        inner_low, inner_high = self._bounds_of_terms({m: c for m, c in taken.items() if c})
+        return _multiples(polynomial, low + inner_low, high + inner_high)
+
+    def _bounds_of_terms(self, polynomial: Polynomial) -> tuple[float, float]:
         low: float = 0
         high: float = 0  # integers unless infinite: numbers beyond 2**53 are exact
         for monomial, factor in polynomial.items():
@@ -113,9 +143,14 @@ class Symbols:
         self._spans[monomial] = least, most
         return least, most
 
-    def atom(self, text: str, value: int, low: float, high: float) -> str:
-        """A quotient or a remainder, as an atom of polynomials: its text, its number at hand, and what it can be."""
+    def atom(self, text: str, value: int, low: float, high: float, divided: tuple[Polynomial, int] | None = None) -> str:
+        """A quotient or a remainder, as an atom of polynomials: its text, its number at hand, and what it can be.
+
+        ``divided``: of a quotient by an integer, what is divided, and by what.
+        """
         self.atoms[text] = value
+        if divided is not None:
+            self._quotients[text] = divided
         self._bounds.setdefault(text, (low, high))
         return text
 
@@ -150,6 +185,16 @@ class _Placing:
 
     def __exit__(self, *error: object) -> None:
         self._symbols._placed = None
+
+
+def _multiples(polynomial: Polynomial, low: float, high: float) -> tuple[float, float]:
+    """Bounds, as near as the divisor that all coefficients have in common allows."""
+    common, constant = math.gcd(*(c for m, c in polynomial.items() if m)), polynomial.get((), 0)
+    if not math.isinf(low):
+        low = constant - (constant - int(low)) // common * common
+    if not math.isinf(high):
+        high = constant + (int(high) - constant) // common * common
+    return low, high
 
 
 _CURRENT: list[Symbols] = []
