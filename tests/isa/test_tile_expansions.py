@@ -296,12 +296,50 @@ def test_products_are_charged_what_their_expansion_takes(machine, m, n, k):
         assert counted(True) == pytest.approx(rules.dot_cycles(machine, "f64", m, n, k), rel=0.01)
 
 
+@pytest.mark.parametrize("machine", FAMILY, ids=lambda machine: machine.name)
+@pytest.mark.parametrize("vectors", range(1, 12))
+@pytest.mark.parametrize("k", [1, 2, 9, 64, 511])
+def test_products_of_narrow_types_have_thin_micro_kernels(machine, vectors, k):
+    """Those of two vectors are charged what their expansion takes, those of one a few cycles more for each call."""
+    m, n = 13, vectors * machine.lanes("f32") - 3
+    u = Unit(machine, "f32", costs.cost, dry=True)
+    products.product(u, *(np.zeros(shape, np.float32) for shape in ((m, k), (k, n), (m, n))), False)
+    spare = 3 * 5 if vectors == 1 else 0
+    assert rules.outer_cycles(machine, "f32", m, n, k) == u.cycles + spare
+    assert rules.columns_taken(machine, "f32", n) == vectors * machine.lanes("f32")
+    assert rules.columns_taken(machine, "f64", n) >= rules.columns_taken(machine, "f32", n)
+
+
+def test_thin_micro_kernels_keep_the_pipes_busy_where_elements_are_broadcast_fast_enough():
+    """64 columns of f32 take two thirds of the time of 96, 32 as long as broadcasts of 6 elements; of f64 32 columns take that of 48."""
+    steps = [rules.outer_cycles(M7032, "f32", 6, n, 1002) - rules.outer_cycles(M7032, "f32", 6, n, 2) for n in (32, 64, 96, 128, 160)]
+    assert steps == [3000, 4000, 6000, 8000, 10000]
+    steps = [rules.outer_cycles(M7032, "f64", 6, n, 1002) - rules.outer_cycles(M7032, "f64", 6, n, 2) for n in (16, 32, 48)]
+    assert steps == [6000, 6000, 6000]
+
+
 def test_windows_are_charged_what_their_expansion_takes():
     u = Unit(M7032, "f32", costs.cost, dry=True)
     products.windows(
         u, np.zeros(10, np.float32), np.zeros((100, 27), np.int64), 3, np.zeros((27, 64), np.float32), np.zeros((100, 64), np.float32)
     )
     assert u.cycles == rules.windows_cycles(M7032, "f32", 100, 64, 3, 27)
+    wide = Unit(M7032, "f32", costs.cost, dry=True)
+    products.windows(
+        wide, np.zeros(10, np.float32), np.zeros((100, 27), np.int64), 3, np.zeros((27, 96), np.float32), np.zeros((100, 96), np.float32)
+    )
+    assert wide.cycles == rules.windows_cycles(M7032, "f32", 100, 96, 3, 27) > u.cycles
+
+
+def test_thin_products_compute_what_they_should():
+    for m, n, k in ((1, 1, 1), (7, 33, 5), (13, 64, 4), (6, 150, 7)):
+        a, b = (RNG.integers(-4, 4, shape).astype(np.float32) for shape in ((m, k), (k, n)))
+        c = np.ones((m, n), np.float32)
+        products.product(unit("f32"), a, b, c, False)
+        np.testing.assert_array_equal(c, 1 + a @ b)
+        flat, offsets = a.ravel(), np.arange(a.size).reshape(a.shape)
+        products.windows(unit("f32"), flat, offsets, 3, b, c)
+        np.testing.assert_array_equal(c, 1 + 2 * (a @ b))
 
 
 def test_sums_across_lanes_take_what_was_published():
@@ -398,6 +436,7 @@ class Watched(Unit):
     ("name", "dtype", "operands"),
     [
         ("MM", "f64", ((12, 9), (9, 96), (12, 96), False)),
+        ("MM", "f32", ((12, 9), (9, 64), (12, 64), False)),
         ("MM", "f64", ((12, 40), (16, 40), (12, 16), True)),
         ("TRANS", "f64", ((32, 32), (32, 32))),
         ("TRANS", "f32", ((64, 64), (64, 64))),

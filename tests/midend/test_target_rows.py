@@ -26,22 +26,22 @@ def test_products_that_nobody_tuned_for() -> None:
 
 
 CONVOLUTIONS = {
-    "forward 16x64x8x8 to 64, 3x3,": 42,
-    "forward 16x3x32x32 to 64, 7x7": 51,
+    "forward 16x64x8x8 to 64, 3x3,": 56,
+    "forward 16x3x32x32 to 64, 7x7": 66,
     "forward 16x256x2x2 to 512, 1x1": 70,
-    "forward 16x128x4x4 to 256, 3x3 stride": 50,
-    "weight 16x256x2x2 to 256, 3x3,": 60,
+    "forward 16x128x4x4 to 256, 3x3 stride": 63,
+    "weight 16x256x2x2 to 256, 3x3,": 72,
     "weight 16x64x8x8 to 128, 3x3 stride": 34,
-    "weight 16x3x32x32 to 64, 7x7": 43,
+    "weight 16x3x32x32 to 64, 7x7": 47,
     "input 16x512x1x1 to 512, 3x3,": 85,
-    "input 16x64x8x8 to 64, 3x3,": 33,
+    "input 16x64x8x8 to 64, 3x3,": 49,
     "input 16x64x8x8 to 128, 3x3 stride": 20,
     "input 16x64x8x8 to 128, 1x1 stride": 30,
-    "input 16x256x2x2 to 512, 1x1": 24,
+    "input 16x256x2x2 to 512, 1x1": 46,
 }
 """Percent of the roofline, of images of 32x32."""
 
-MEDIANS = {"forward": 62, "input": 40, "weight": 63}
+MEDIANS = {"forward": 74, "input": 44, "weight": 70}
 """Percent of the roofline, of images of 224x224 and of 32x32."""
 
 
@@ -57,7 +57,7 @@ def test_medians_of_all_convolutions(direction: str) -> None:
     assert statistics.median(target_convolutions.measure(row).of_roofline for row in rows) >= MEDIANS[direction]
 
 
-@pytest.mark.parametrize(("name", "share"), [("128", 66), ("512", 61), ("1024", 66)])
+@pytest.mark.parametrize(("name", "share"), [("128", 73), ("512", 67), ("1024", 70)])
 def test_attention_is_one_kernel_near_its_roofline(name: str, share: float) -> None:
     (row,) = target_steps.rows(f"forward, {name} tokens")
     found = target_steps.measure(row, "m7032", 8)
@@ -66,7 +66,7 @@ def test_attention_is_one_kernel_near_its_roofline(name: str, share: float) -> N
     assert found.kinds["matrix"][0] > 99
 
 
-@pytest.mark.parametrize(("name", "share"), [("128", 37), ("512", 39), ("1024", 44)])
+@pytest.mark.parametrize(("name", "share"), [("128", 40), ("512", 45), ("1024", 46)])
 def test_gradients_of_attention_are_one_kernel(name: str, share: float) -> None:
     (row,) = target_steps.rows(f"backward, {name} tokens")
     found = target_steps.measure(row, "m7032", 8)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from ftm_backend.machine.presets import MachineParameters
 
 __all__ = [
+    "MicroKernels",
     "bytes_per_cycle",
     "columns_taken",
     "dot_cycles",
@@ -35,42 +36,65 @@ def pieces(extent: Any, size: Any) -> Any:
     return -(-extent // size)
 
 
-def micro_kernels(machine: MachineParameters, dtype: str, n: Any) -> tuple[Any, Any]:
-    """How many narrow and how many wide micro-kernels cover N columns: the fewest, and the fewest vectors.
+class MicroKernels(NamedTuple):
+    """Calls that cover the columns of a block: of the narrow micro-kernel and of the wide one, and of a thin one (0 or 1), which holds
+    ``vectors`` of each row."""
 
-    One and two columns of vectors, and five where the widths are three and four, leave some of them empty.
+    narrow: Any
+    wide: Any
+    thin: Any
+    vectors: Any
+
+
+def micro_kernels(machine: MachineParameters, dtype: str, n: Any) -> MicroKernels:
+    """The micro-kernels that cover N columns: the fewest calls, and the fewest vectors.
+
+    One and two columns of vectors, and five where the widths are three and four, leave some of the narrow ones' empty: the last of
+    these is a thin one, if its elements are broadcast fast enough for that to help.
     """
     vectors = pieces(n, machine.lanes(dtype))
     if not machine.mm_wide_overhead:
-        return pieces(vectors, machine.mm_vectors), 0
+        return MicroKernels(pieces(vectors, machine.mm_vectors), 0, 0, 1)
     calls = pieces(vectors, machine.mm_vectors + 1)
     spare = calls * (machine.mm_vectors + 1) - vectors
-    narrow = spare + (calls - spare) * (spare > calls)
-    return narrow, calls - narrow
+    over = spare > calls
+    narrow = spare + (calls - spare) * over
+    thin = over * 1 if machine.mm_thin(dtype) else 0
+    return MicroKernels(narrow - thin, calls - narrow, thin, machine.mm_vectors - (spare - calls) * over)
 
 
 def columns_taken(machine: MachineParameters, dtype: str, n: Any) -> Any:
     """Columns of the micro-kernels that cover N, with those that are empty."""
-    narrow, wide = micro_kernels(machine, dtype, n)
-    return machine.lanes(dtype) * (narrow * machine.mm_vectors + wide * (machine.mm_vectors + 1))
+    found = micro_kernels(machine, dtype, n)
+    vectors = found.narrow * machine.mm_vectors + found.wide * (machine.mm_vectors + 1) + found.thin * found.vectors
+    return machine.lanes(dtype) * vectors
 
 
-def outer_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any) -> Any:
+def outer_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any, runs: Any = 1) -> Any:
     """``MM`` of M x N x K that accumulates in ``dtype``, by the micro-kernels of outer products.
 
     One keeps ``mm_rows`` x ``mm_vectors`` vectors of C and takes its overhead and, for each step of K, their number
-    over the pipes; the wide one keeps one vector more of each row.
+    over the pipes; the wide one keeps one vector more of each row.  A thin one has fewer vectors than multiply-add pipes are deep, so
+    it takes two steps at once, into sums of their own, and waits for the elements of A if those of a step are broadcast more slowly
+    than they are used.  runs: stretches that K is walked in, in each of which a thin one ends with two steps.
     """
-    narrow, wide = micro_kernels(machine, dtype, n)
-    step = machine.mm_rows / machine.fma_units * k
-    calls = narrow * (machine.mm_overhead + machine.mm_vectors * step)
-    return pieces(m, machine.mm_rows) * (calls + wide * (machine.mm_wide_overhead + (machine.mm_vectors + 1) * step))
+    found = micro_kernels(machine, dtype, n)
+    rows = machine.mm_rows
+    step = rows / machine.fma_units * k
+    calls = found.narrow * (machine.mm_overhead + machine.mm_vectors * step)
+    calls = calls + found.wide * (machine.mm_wide_overhead + (machine.mm_vectors + 1) * step)
+    if machine.mm_thin(dtype):
+        used, broadcast = rows / machine.fma_units * found.vectors, rows * machine.mm_broadcast_cycles(dtype)
+        slower = used + (broadcast - used) * (broadcast > used)
+        calls = calls + found.thin * (machine.mm_thin_overhead + 2 * runs * pieces(pieces(k, runs), 2) * slower)
+    return pieces(m, rows) * calls
 
 
 def windows_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, runs: Any, k: Any) -> Any:
     """``MMW``: as ``MM``; each of ``runs`` stretches of k through which the addresses of A step evenly ends in a branch."""
-    calls = pieces(m, machine.mm_rows) * sum(micro_kernels(machine, dtype, n))
-    return outer_cycles(machine, dtype, m, n, k) + calls * (runs - 1) * machine.branch_latency
+    found = micro_kernels(machine, dtype, n)
+    calls = pieces(m, machine.mm_rows) * (found.narrow + found.wide + found.thin)
+    return outer_cycles(machine, dtype, m, n, k, runs) + calls * (runs - 1) * machine.branch_latency
 
 
 OFFSETS = 9

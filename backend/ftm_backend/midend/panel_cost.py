@@ -334,6 +334,8 @@ class Priced:
         stores, steps = g.chunks * store, g.k_blocks
         # With one panel of C, products of the next wait for the store of the chunk that they overwrite.
         alone = np.where(shared | ((g.chunks == 1) & (self.rings == 1)), store, 0.0)
+        if g.turn_c:  # the third chunk waits for the tile of the first, whose store stands behind the loads
+            alone = alone + np.where(g.chunks > 2, np.maximum(load - 2 / g.chunks * (step + g.after), 0.0), 0.0)
         one = np.maximum(step + g.after + alone, load + stores)
         longer = np.maximum(step, load)
         two = np.maximum(2 * step + g.after + alone, 2 * load + stores)

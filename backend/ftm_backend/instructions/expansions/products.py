@@ -22,44 +22,59 @@ def product(u: Unit, a: np.ndarray, b: np.ndarray, c: np.ndarray, transposed: bo
 
 def outer_products(u: Unit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
     """c (M x N) plus a (M x K) times b (K x N)."""
-    _outer(u, a.shape[0], lambda i, k: u.load_scalar(_row(a, i), k), 1, b, c)
+    share = u.machine.mm_broadcast_cycles(u.dtype)
+    _outer(u, a.shape[0], lambda i, k: u.load_scalar(_row(a, i), k, share), 1, b, c)
 
 
 def windows(u: Unit, a: np.ndarray, offsets: np.ndarray, runs: int, b: np.ndarray, c: np.ndarray) -> None:
     """MMW.ACC: as ``outer_products``, with element (i, k) of A at ``a[offsets[i, k]]``; k goes through ``runs`` stretches in
-    which addresses step evenly, each a loop of its own."""
-    _outer(u, offsets.shape[0], lambda i, k: u.load_scalar(a, int(_row(offsets, i)[k])), runs, b, c)
+    which addresses step evenly, each a loop of its own.  Neighbouring windows share elements, which are loaded once."""
+    share, last = u.machine.mm_broadcast_cycles(u.dtype), offsets.shape[1] - 1
+    _outer(u, offsets.shape[0], lambda i, k: u.load_scalar(a, int(_row(offsets, i)[min(k, last)]), share), runs, b, c)
 
 
 def _outer(u: Unit, m: int, element_of_a: Callable[[int, int], Vector], runs: int, b: np.ndarray, c: np.ndarray) -> None:
     """A block of C stays in registers; for each k a row of B is loaded and elements of A are broadcast.
 
-    Blocks of two widths cover the columns, the narrow ones first.
+    Blocks of two widths cover the columns, the narrow ones first, and a thin one last.  A thin one's sums would be needed before
+    they are ready, so it takes two steps of k at once, into sums of their own.
     """
-    rows, first = u.machine.mm_rows, 0
+    rows, first, share = u.machine.mm_rows, 0, u.machine.mm_broadcast_cycles(u.dtype)
     k, n = b.shape
-    for vectors, count in _widths(u, n):
+    for vectors, count, at_once in _widths(u, n):
+        turns = [list(range(k))[at : at + at_once] for at in range(0, k, at_once)]
+        each = -(-k // runs)
+        turns += [[]] * (runs * -(-each // at_once) - len(turns))  # runs that end within a turn
         for block in u.loop(-(-m // rows) * count):
             top, left = (block // count) * rows, first + (block % count) * vectors * u.lanes
             places = [(i, left + j * u.lanes) for i in range(top, top + rows) for j in range(vectors)]
-            sums = [_load(u, c, i, j) for i, j in places]
-            for step in u.loop(k):
-                parts = [u.load(b[step], left + j * u.lanes) for j in range(vectors)]
-                wide = [u.broadcast(element_of_a(i, step)) for i in range(top, top + rows)]
-                sums = [u.fma(wide[number // vectors], parts[number % vectors], total) for number, total in enumerate(sums)]
+            sums = [[_load(u, c, i, j) for i, j in places]]
+            sums += [[u.constant(c.dtype.type(0)) for _ in places] for _ in range(at_once - 1)]
+            for turn in u.loop(len(turns)):
+                for number in range(at_once):
+                    step = turns[turn][number] if number < len(turns[turn]) else k
+                    parts = [u.load(_row(b, step), left + j * u.lanes) for j in range(vectors)]
+                    wide = [u.broadcast(element_of_a(i, step), share) for i in range(top, top + rows)]
+                    sums[number] = [u.fma(wide[at // vectors], parts[at % vectors], total) for at, total in enumerate(sums[number])]
             u.branches(runs - 1)
-            for (i, j), total in zip(places, sums, strict=True):
+            totals = sums[0]
+            for _ in u.loop(at_once - 1):
+                totals = [u.add(*two) for two in zip(*sums, strict=True)]
+            for (i, j), total in zip(places, totals, strict=True):
                 _store(u, total, c, i, j)
         first += count * vectors * u.lanes
 
 
-def _widths(u: Unit, n: int) -> list[tuple[int, int]]:
-    """Vectors of each row that a block has, and how many such blocks cover n columns."""
+def _widths(u: Unit, n: int) -> list[tuple[int, int, int]]:
+    """Vectors of each row that a block has, how many such blocks cover n columns, and how many steps of k they take at once."""
     vectors, narrow = -(-n // u.lanes), u.machine.mm_vectors
     wide = narrow + bool(u.machine.mm_wide_overhead)
     calls = -(-vectors // wide)
     spare = min(calls * wide - vectors, calls) if wide > narrow else calls
-    return [(narrow, spare), (wide, calls - spare)]
+    empty = spare * narrow + (calls - spare) * wide - vectors
+    if not empty or not u.machine.mm_thin(u.dtype):
+        return [(narrow, spare, 1), (wide, calls - spare, 1)]
+    return [(narrow, spare - 1, 1), (narrow - empty, 1, 2)]
 
 
 def dot_products(u: Unit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:

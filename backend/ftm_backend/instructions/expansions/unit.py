@@ -36,7 +36,7 @@ class Vector:
 
 @dataclass(eq=False)
 class _Block:
-    taken: dict[str, int] = field(default_factory=dict)
+    taken: dict[str, float] = field(default_factory=dict)
     critical: int = 0
     cycles: float = 0.0
     nested: bool = False
@@ -46,7 +46,7 @@ class Unit:
     """The units of a core, on vectors of ``dtype`` (a token); ``costs`` knows the map table's macros, by name and suffix."""
 
     def __init__(self, machine: MachineParameters, dtype: str, costs: Callable[[str, str], Cost], dry: bool = False) -> None:
-        self.machine, self.costs, self.dry = machine, costs, dry
+        self.machine, self.dtype, self.costs, self.dry = machine, dtype, costs, dry
         self.lanes = machine.lanes(dtype)
         self.numbers = np.arange(self.lanes)
         self._blocks = [_Block()]
@@ -86,7 +86,7 @@ class Unit:
         outer.taken.clear()
         outer.nested = True
 
-    def _do(self, unit: str, latency: int, value: Any, *sources: Vector, count: int = 1) -> Vector:
+    def _do(self, unit: str, latency: int, value: Any, *sources: Vector, count: float = 1) -> Vector:
         block = self._blocks[-1]
         start = max((source.ready for source in sources if source.block is block), default=0)
         if self._counting:
@@ -114,13 +114,13 @@ class Unit:
         part[...] = vector.value[: part.size]
         self._do("VLDST", self.machine.vector_store_latency, None, vector)
 
-    def load_scalar(self, row: np.ndarray, at: int) -> Vector:
-        """A scalar from memory."""
-        return self._do("SLDST", self.machine.scalar_load_latency, row[at] if at < row.size else row.dtype.type(0))
+    def load_scalar(self, row: np.ndarray, at: int, count: float = 1) -> Vector:
+        """A scalar from memory, by so much of a load: one may bring neighbours, too."""
+        return self._do("SLDST", self.machine.scalar_load_latency, row[at] if at < row.size else row.dtype.type(0), count=count)
 
-    def broadcast(self, scalar: Vector) -> Vector:
-        """A scalar in all lanes."""
-        return self._do("SVB", self.machine.broadcast_latency, np.full(self.lanes, scalar.value), scalar)
+    def broadcast(self, scalar: Vector, count: float = 1) -> Vector:
+        """A scalar in all lanes, by so much of a cycle."""
+        return self._do("SVB", self.machine.broadcast_latency, np.full(self.lanes, scalar.value), scalar, count=count)
 
     def constant(self, value: Any) -> Vector:
         """The same number in all lanes, prepared once."""

@@ -22,6 +22,8 @@ PARAMETERS = MachineParameters(
     mm_vectors=3,  # [S] 48 fp64 = 3 vectors
     mm_overhead=26,  # [S] 14 + 6K + 12 cycles
     mm_wide_overhead=29,  # [S] 6x64 fp64 and 6x128 fp32: 8K, and 28 around them, counted in VVinstonSmith/BLAS-for-multi-core-DSP
+    mm_thin_overhead=33,  # [I] its expansion: two sets of 6x2 sums, since one's would be used again before they are ready
+    mm_broadcast_bytes=8,  # [I] SVBCAST brings 64 bits; for two of f32, VBALE2 and its scalar twin SBALE2 fill a vector with one each
     mm_transpose_cycles=0,  # [I] the expansion of TRANS: no table names shuffles across lanes; they are taken to be VIEU's, one a cycle
     ddr_bandwidth=34e9,  # [I] fitted; 42.6 GB/s peak [M]
     core_bandwidth=14e9,  # [I] fitted

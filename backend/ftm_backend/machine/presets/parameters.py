@@ -53,6 +53,11 @@ class MachineParameters:
     """Cycles of a micro-kernel call that do not depend on K (fill, drain, write back)."""
     mm_wide_overhead: int
     """As ``mm_overhead``, of a second micro-kernel that holds one vector more of each row; 0: there is none."""
+    mm_thin_overhead: int
+    """As ``mm_overhead``, of micro-kernels that hold fewer vectors of each row, for columns that leave most of the others' empty;
+    0: there are none."""
+    mm_broadcast_bytes: int
+    """Bytes of elements of A that can be broadcast to the vector unit in a cycle, each element to a vector of its own."""
     mm_transpose_cycles: float
     """Cycles for each element that TRANS moves, where that was measured; 0: what its expansion takes, by the type (``rules``).  Tiling also
     takes it for each element of B that MM.TB reads, which the cycle model knows better."""
@@ -95,9 +100,17 @@ class MachineParameters:
         return self.mm_vectors * self.lanes(dtype)
 
     def mm_widths(self, dtype: str) -> tuple[int, ...]:
-        """Columns of each of the micro-kernels, the widest first."""
-        narrow = self.mm_columns(dtype)
-        return (narrow + self.lanes(dtype), narrow) if self.mm_wide_overhead else (narrow,)
+        """Columns of each of the micro-kernels, the widest first; of thin ones those of the one that keeps the pipes busy."""
+        narrow, lanes = self.mm_columns(dtype), self.lanes(dtype)
+        return (*((narrow + lanes,) if self.mm_wide_overhead else ()), narrow, *((narrow - lanes,) if self.mm_thin(dtype) else ()))
+
+    def mm_thin(self, dtype: str) -> bool:
+        """Whether there are thin micro-kernels for sums of ``dtype``: one with a vector less must get its elements of A in less time."""
+        return bool(self.mm_thin_overhead) and self.mm_broadcast_cycles(dtype) < self.mm_vectors / self.fma_units
+
+    def mm_broadcast_cycles(self, dtype: str) -> float:
+        """Cycles between two elements of A that are broadcast."""
+        return ELEMENT_BYTES[dtype] / self.mm_broadcast_bytes
 
     def peak_flops(self, dtype: str, cores: int = 1) -> float:
         """Floating-point operations per second of ``cores`` cores when every FMA pipe is busy."""
