@@ -5,7 +5,7 @@
 A row has the modelled time, the share of the *roofline* of its kernels (of each, the larger of its operations at peak and the bytes
 that it must move once at full bandwidth, summed: what is left to gain without fusing more), and, for attention, of the whole
 computation: its products at peak, or one read of each operand and one write of each result.  Below it stands where
-the time goes, by the kind of kernel.
+the time goes, by the kind of kernel.  ``target_steps.json`` has what was measured last, which a test holds.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ftm_lazy import debug
 HEADS, WIDTH = 12, 64
 """Of attention."""
 TOKENS = (128, 512, 1024, 2048)
+STORED = Path(__file__).with_suffix(".json")
 KINDS = {"matrix": ("MM", "MMW"), "rows": ("DGA", "DSC"), "order": ("SORT", "SCAN", "MERGE")}
 """Which instruction makes a kernel one of which kind; the others are maps and reductions."""
 
@@ -178,6 +179,23 @@ def show(result: Result) -> str:
     ]
     lines += [f"    {kind:22} {spent:5.1f}% of the time, {ideal:5.1f}% of its roofline" for kind, (spent, ideal) in result.kinds.items()]
     return "\n".join(lines)
+
+
+def documented(result: Result) -> str:
+    """The result as a row of the table in ``docs/target.md``."""
+
+    def share(kind: str) -> str:
+        return "{:.1f}, {:.1f}".format(*result.kinds[kind]) if result.kinds.get(kind, (0, 0))[0] >= 0.1 else "-"
+
+    whole = f"{result.of_roofline:.1f}" if result.of_roofline is not None else "-"
+    figures = (f"{result.milliseconds:.3g}", f"{result.of_kernels:.1f}", whole, share("matrix"), share("maps and reductions"))
+    return f"| {result.name} | {' | '.join(figures)} |"
+
+
+def stored() -> list[Result]:
+    """What was measured last, on m7032 with 8 cores: ``target_steps.json`` beside this file."""
+    rows = json.loads(STORED.read_text())["rows"]
+    return [Result(**{**row, "kinds": {kind: tuple(shares) for kind, shares in row["kinds"].items()}}) for row in rows]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
