@@ -14,8 +14,8 @@ from ftm_backend.instructions.table import INSTRUCTIONS
 from ftm_backend.instructions.types import BY_SUFFIX
 from ftm_backend.isa.image import assemble
 from ftm_backend.machine import cycles_schedule, presets
+from ftm_backend.machine.cycles_image import Decoded
 from ftm_backend.machine.cycles_schedule import Loop, Step, fastest, schedule
-from ftm_backend.machine.cycles_walk import Decoded
 
 M7032 = presets.load("m7032")
 UNITS = {"VMAC": M7032.fma_units, "VIEU": 1, "VLDST": M7032.vector_memory_ports, "VMAC1": 1}

@@ -9,12 +9,12 @@ from ftm_backend.instructions.types import ACCUMULATORS
 from ftm_backend.isa import program as p
 
 if TYPE_CHECKING:
-    from ftm_backend.isa.encode import Encoder, Value
+    from ftm_backend.isa.operands import Operands, Value
 
 __all__ = ["CHECKS"]
 
 
-def _transfer(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
+def _transfer(e: Operands, item: p.Instruction, values: list[Value]) -> None:
     store = item.name in ("DST", "DSC")
     indexed = item.name in ("DGA", "DSC")
     tile_at, address_at = {"DLD": (2, 0), "DLB": (3, 0), "DST": (0, 1), "DGA": (3, 0), "DSC": (0, 2)}[item.name]
@@ -32,7 +32,7 @@ def _transfer(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
             raise e.error(f"row indices are i64 or i32; tile {index.tile.name} is {index.type.token}", item.line, 1)
 
 
-def _mm(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
+def _mm(e: Operands, item: p.Instruction, values: list[Value]) -> None:
     a, b, c = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands) if not isinstance(operand, p.Dims))
     if a.type is not b.type or ACCUMULATORS.get(a.type.token) != c.type.token:
         raise e.error(
@@ -45,7 +45,7 @@ def _mm(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
         raise e.error("C must not be A or B", item.line, len(item.operands) - 1)
 
 
-def _pair(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
+def _pair(e: Operands, item: p.Instruction, values: list[Value]) -> None:
     x, y = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands) if not isinstance(operand, p.Dims))
     last = len(item.operands) - 1
     if x.type is not y.type:
@@ -54,12 +54,12 @@ def _pair(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
         raise e.error(f"{item.name} needs two different slots", item.line, last)
 
 
-def _window_copy(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
+def _window_copy(e: Operands, item: p.Instruction, values: list[Value]) -> None:
     _pair(e, item, values)
     e.fits(e.tile(item.operands[2], item.line, 2), e.rows, e.columns, item.line, 1)
 
 
-def _scan(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
+def _scan(e: Operands, item: p.Instruction, values: list[Value]) -> None:
     x, c, y = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands))
     if not item.suffixes or item.suffixes[0] == "DOWN":
         raise e.error("SCAN needs to know what it does: .ADD, .MUL, .MIN, .MAX or .LSE", item.line)
@@ -74,7 +74,7 @@ def _scan(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
         raise e.error("the carry must not be X or Y", item.line, 1)
 
 
-def _order(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
+def _order(e: Operands, item: p.Instruction, values: list[Value]) -> None:
     for n, operand in enumerate(item.operands):
         tile = e.tile(operand, item.line, n)
         if tile.type.token != "i64":
@@ -85,7 +85,7 @@ def _order(e: Encoder, item: p.Instruction, values: list[Value]) -> None:
             raise e.error("Y must not be A or B", item.line, 2)
 
 
-CHECKS: dict[str, Callable[[Encoder, p.Instruction, list[Value]], None]] = {
+CHECKS: dict[str, Callable[[Operands, p.Instruction, list[Value]], None]] = {
     "DLD": _transfer,
     "DLB": _transfer,
     "DST": _transfer,

@@ -12,9 +12,10 @@ from ftm_backend.instructions import instruction as i
 from ftm_backend.instructions.table import BY_NAME, OPCODES
 from ftm_backend.instructions.types import BY_SUFFIX, SCALAR_REGISTERS, VECTOR_REGISTERS, ElementType, same_elements
 from ftm_backend.isa import program as p
-from ftm_backend.isa.encode import Encoder, Value
+from ftm_backend.isa.encode import Encoder
 from ftm_backend.isa.layout import NONE, OPERAND_KINDS
 from ftm_backend.isa.numbers import to_bits
+from ftm_backend.isa.operands import Value
 
 KIND = {name: number for number, name in enumerate(OPERAND_KINDS)}
 _RESULT, _INPUT, _IMMEDIATE = KIND["RESULT"], KIND["INPUT"], KIND["IMMEDIATE"]

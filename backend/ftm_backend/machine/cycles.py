@@ -17,8 +17,9 @@ from ftm_backend.isa.layout import BUFFER
 from ftm_backend.isa.program import Program
 from ftm_backend.machine import presets, rules
 from ftm_backend.machine.cycles_events import Event
+from ftm_backend.machine.cycles_image import Decoded
 from ftm_backend.machine.cycles_timeline import Recorder, Span, Timeline, Totals, touched, traffic
-from ftm_backend.machine.cycles_walk import Decoded, Walk, WalkError
+from ftm_backend.machine.cycles_walk import Walk, WalkError
 
 __all__ = ["KernelProfile", "Profile", "Span", "WalkError", "model"]
 

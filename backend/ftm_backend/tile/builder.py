@@ -9,60 +9,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf, prod
-from typing import NamedTuple
 
 from ftm_backend.linalg.ir import Node
 from ftm_backend.machine.presets import ELEMENT_BYTES
 from ftm_backend.sizes import never_negative, upper_bound
+from ftm_backend.tile.arithmetic import Index
 from ftm_backend.tile.index import Expr, Indices, greatest
 from ftm_backend.tile.map_body import BodyWriter, ElementError
 from ftm_backend.tile.map_rules import RULES
-from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Parts, Slot, Tile, Transfer, Use
+from ftm_backend.tile.operands import Bordered, Buffer, Operands
+from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Parts, Slot, Tile, Use
 
 __all__ = ["Bordered", "Buffer", "Index", "Mapped", "TileBuilder"]
-
-Index = int | Expr
-"""A Python integer, or an expression of loop counters."""
 
 SPACES = ("am", "sm", "gsm")
 
 _ACCESS = {"full": "", "row": ".row", "col": ".col", "one": ".one"}
 
 
-class Buffer(NamedTuple):
-    """A DDR buffer of the program, of ``elements`` elements; addresses count from its element 0.
-
-    Where it is a parameter, that is bound to element ``start``.
-    """
-
-    symbol: str
-    dtype: str
-    elements: int
-    start: int = 0
-
-
-class Bordered(NamedTuple):
-    """A dimension of a buffer that is read with a border of zeros: its own extent, how much is before it, the extent with both."""
-
-    inside: int
-    before: int
-    whole: int
-
-
 Mapped = tuple[Tile, Index, str]
 """A tile of a map, its slot, and how it is accessed: an input's ``full row col one``, or an output's result."""
 
 
-class TileBuilder:
+class TileBuilder(Operands):
     """Builds the kernel ``kernel``, statement after statement.
 
     buffers: the parameter that stands for a symbol, and the element that it starts at.  scalars: the same of runtime scalars.
     """
 
     def __init__(self, name: str, buffers: Mapping[str, tuple[str, int]] | None = None, scalars: Mapping[str, str] | None = None) -> None:
-        self.kernel = Kernel(name, Indices(), [], [])
+        super().__init__(Indices())
+        self.kernel = Kernel(name, self._indices, [], [])
         self._buffers, self._scalars = buffers, scalars or {}
-        self._indices = self.kernel.indices
         self._block: Block = self.kernel.body
         self._level = 0
         self._loaded = 0
@@ -98,54 +76,6 @@ class TileBuilder:
     def num_cores(self) -> Expr:
         """How many cores run the program."""
         return self._indices.of(self._indices.cores)
-
-    # --- index arithmetic -------------------------------------------------------------------------------
-
-    def expr(self, value: Index) -> Expr:
-        """``value`` as an expression."""
-        return value if isinstance(value, Expr) else self._indices.constant(value)
-
-    def add(self, a: Index, b: Index) -> Index:
-        """``a + b``"""
-        if not isinstance(a, Expr) and not isinstance(b, Expr):
-            return a + b
-        return _known(self._indices.add(self.expr(a), self.expr(b)))
-
-    def sub(self, a: Index, b: Index) -> Index:
-        """``a - b``"""
-        if not isinstance(a, Expr) and not isinstance(b, Expr):
-            return a - b
-        return _known(self._indices.sub(self.expr(a), self.expr(b)))
-
-    def mul(self, a: Index, b: Index) -> Index:
-        """``a * b``"""
-        if not isinstance(a, Expr) and not isinstance(b, Expr):
-            return a * b
-        return _known(self._indices.mul(self.expr(a), self.expr(b)))
-
-    def div(self, a: Index, b: Index) -> Index:
-        """``a / b``, rounded towards minus infinity; by zero gives 0."""
-        return _known(self._indices.div(self.expr(a), self.expr(b)))
-
-    def ceildiv(self, a: Index, b: int) -> Index:
-        """``a / b``, rounded towards plus infinity; ``b`` positive."""
-        return self.div(self.add(a, b - 1), b)
-
-    def rem(self, a: Index, b: Index) -> Index:
-        """``a`` modulo ``b``; ``a`` must not be negative."""
-        return _known(self._indices.rem(self.expr(a), self.expr(b)))
-
-    def min(self, a: Index, b: Index) -> Index:
-        """The smaller of two signed indices."""
-        return _known(self._indices.min(self.expr(a), self.expr(b)))
-
-    def max(self, a: Index, b: Index) -> Index:
-        """The larger of two signed indices."""
-        return _known(self._indices.max(self.expr(a), self.expr(b)))
-
-    def compare(self, predicate: str, a: Index, b: Index) -> Expr:
-        """``a <predicate> b`` as 0 or 1; predicate: eq, ne or lt."""
-        return self._indices.compare(predicate, self.expr(a), self.expr(b))
 
     def load_index(self, buffer: Buffer, offset: Index) -> Expr:
         """The integer at ``buffer[offset]`` as an index, for addresses that depend on data."""
@@ -329,12 +259,6 @@ class TileBuilder:
         parts = ["DCW ", source, ", ", *self._in_place(extents, strides, row_dims), ", ", target]
         self._block.append(Instruction("copy", parts, reads=[source], writes=[target]))
 
-    def _in_place(self, extents: Sequence[Index], strides: Sequence[Index], row_dims: int) -> Parts:
-        parts: Parts = []
-        for position, (extent, stride) in enumerate(zip(extents, strides, strict=True)):
-            parts += [" | " if position == row_dims else " " if position else "", Use(self.expr(extent)), "@", Use(self.expr(stride))]
-        return parts
-
     def copy(self, x: Tile, x_slot: Index, y: Tile, y_slot: Index) -> None:
         """DMA of one tile into another of the same element type, as from GSM to AM."""
         source, target = self._slot(x, x_slot), self._slot(y, y_slot)
@@ -411,36 +335,5 @@ class TileBuilder:
             raise ValueError("a buffer that is addressed by data is bound whole")
         return Node("gather", buffer.dtype, (index,), buffer)
 
-    # --- pieces of instructions -------------------------------------------------------------------------
-
     def _compute(self, parts: Parts, reads: list[Slot], writes: list[Slot]) -> None:
         self._block.append(Instruction("compute", parts, reads, writes))
-
-    def _slot(self, tile: Tile, index: Index) -> Slot:
-        return Slot(tile, self.expr(0 if tile.depth == 1 else index))
-
-    def _address(self, buffer: Buffer, offset: Index) -> Parts:
-        return [f"{buffer.symbol}[", Use(self.expr(self.sub(offset, buffer.start)), address=True), "]"]
-
-    def _dims(
-        self, buffer: Buffer, offset: Index, extents: Sequence[Index], strides: Sequence[int], row_dims: int
-    ) -> tuple[Parts, Transfer]:
-        if len(extents) != len(strides) or not 0 < row_dims < len(extents):
-            raise ValueError(
-                f"a transfer needs one stride for each extent and at least one row and one column dimension: "
-                f"{len(extents)} extents, {len(strides)} strides, {row_dims} row dimensions"
-            )
-        sizes = tuple(map(self.expr, extents))
-        parts: Parts = []
-        for position, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
-            parts += [" | " if position == row_dims else " " if position else "", Use(size), f"@{stride}"]
-        return parts, Transfer(buffer.symbol, self.expr(self.sub(offset, buffer.start)), sizes, tuple(strides))
-
-    def _anywhere(self, buffer: Buffer) -> Transfer:
-        """A transfer whose addresses depend on data."""
-        unknown = self._indices.variable("anywhere", 0, 0, inf)
-        return Transfer(buffer.symbol, self.expr(0), (self._indices.of(unknown),), (1,))
-
-
-def _known(expr: Expr) -> Index:
-    return expr if expr.terms else expr.const
