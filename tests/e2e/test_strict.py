@@ -109,3 +109,23 @@ def test_scales_of_dynamic_quantization() -> None:
     with pytest.raises(NotImplementedError, match=r"chooses the scale on the CPU, and FTM_STRICT forbids to\. .* quantize_per_tensor,"):
         torch.quantize_per_tensor_dynamic(x, torch.quint8, False)
     assert torch.quantize_per_tensor(x, 0.5, 10, torch.quint8).int_repr().tolist() == [4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24]
+
+
+def test_equal_is_computed_on_the_device() -> None:
+    """As eager's: no NaN equals itself, and lazy conjugation counts as what it stands for; so in quantization with tensors."""
+    x, z = torch.arange(6.0).reshape(2, 3).to("ftm"), torch.tensor([1 + 2j, 3 - 1j]).to("ftm")
+    nan, empty = torch.tensor([1.0, float("nan")]).to("ftm"), torch.empty(0, 3, device="ftm")
+    _C._set_strict(True)
+    runs = counted("executions")
+    assert not torch.equal(x, empty.T) and counted("executions") == runs  # nothing to compare
+    assert torch.equal(x, x.clone()) and counted("executions") == runs + 1
+    assert torch.equal(x, x + 0) and torch.equal(x.t(), x.t().contiguous()) and torch.equal(empty, empty + 0)
+    assert not torch.equal(x, x + (x == 4)) and not torch.equal(x, x.t()) and not torch.equal(nan, nan)
+    assert torch.equal(z.conj(), z.conj().resolve_conj()) and not torch.equal(z.conj(), z)
+    for dtype in (torch.bool, torch.uint8, torch.int64, torch.bfloat16, torch.float16, torch.float64):
+        assert torch.equal(x.to(dtype), (x + 0).to(dtype)) and not torch.equal(x.to(dtype), x.logical_not().to(dtype))
+    with pytest.raises(RuntimeError, match="same dtype"):
+        torch.equal(x, x.double())
+    scale, zero = torch.tensor(0.5).to("ftm"), torch.tensor(10).to("ftm")
+    first, second = torch.quantize_per_tensor(x, scale, zero, torch.quint8), torch.quantize_per_tensor(x, 0.5, 10, torch.quint8)
+    assert torch.equal(first, second) and first.int_repr().flatten().tolist() == [10, 12, 14, 16, 18, 20]
