@@ -70,9 +70,9 @@ RECORDED := tests/recorder tests/autograd/test_functions.py tests/autograd/test_
             tests/e2e/test_quantized.py tests/e2e/test_loops.py
 sanitize: build
 	$(BIN)/python -m ftm_backend.machine.build --sanitize
-	$(BIN)/python tests/fuzz/sanitized.py address -m pytest --sanitized=address tests/machine tests/isa/test_examples.py $(ARGS)
+	$(BIN)/python tests/fuzz/sanitized.py address -m pytest --capture=sys --sanitized=address tests/machine tests/isa/test_examples.py $(ARGS)
 	$(BIN)/python setup.py --quiet build_sanitized
-	$(BIN)/python tests/fuzz/sanitized.py recorder -m pytest $(RECORDED)
+	$(BIN)/python tests/fuzz/sanitized.py recorder -m pytest --capture=sys $(RECORDED)
 
 SECONDS ?= 60
 fuzz: build

@@ -147,8 +147,7 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(
       self.scalar_type() == other.scalar_type(), "Expected all tensors to have the same dtype, got ",
       self.scalar_type(), " and ", other.scalar_type());
-  return self.sizes() == other.sizes() &&
-         (self.numel() == 0 || at::all(at::eq(self, other)).item<bool>());
+  return self.sizes() == other.sizes() && (self.numel() == 0 || at::all(at::eq(self, other)).item<bool>());
 }
 
 // Operands of ops that run on the CPU: with the strides that the caller sees, because formulas of gradients go by

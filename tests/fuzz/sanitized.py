@@ -3,9 +3,15 @@
 ``python tests/fuzz/sanitized.py address -m pytest --sanitized=address tests/machine``, or ``thread`` in both places: the machine.
 ``python tests/fuzz/sanitized.py recorder -m pytest tests/recorder``: recorder and machine, of the copy that ``setup.py build_sanitized``
 made, under address and undefined-behaviour sanitizers. PyTorch itself is not, and no report of its own is suppressed.
+
+Such a program fails if it or a process that it started left a report, and says how it ended: by the tests, by a sanitizer, or by a
+signal, with the memory that it had. Pytest needs ``--capture=sys``, or what a sanitizer writes ends with the process.
 """
 
 import os
+import resource
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +20,8 @@ _ADDRESS = ("libasan.so", "libubsan.so", "libstdc++.so.6")
 _LIBRARIES = {"address": _ADDRESS, "recorder": _ADDRESS, "thread": ("libtsan.so", "libstdc++.so.6")}
 _RECORDER = Path(__file__).resolve().parents[2] / "build" / "sanitized"
 _RACES = Path(__file__).with_name("races.supp")
+_FOUND = 86  # exit status of a process that a sanitizer ended
+_REPORTS = Path(__file__).resolve().parents[2] / "build" / "reports"
 
 
 def environment(kind: str, races: bool = False) -> dict[str, str]:
@@ -30,9 +38,9 @@ def environment(kind: str, races: bool = False) -> dict[str, str]:
     ]
     return os.environ | {
         "LD_PRELOAD": " ".join(runtimes),
-        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:handle_abort=1",
-        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
-        "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1"
+        "ASAN_OPTIONS": f"exitcode={_FOUND}:detect_leaks=0:allocator_may_return_null=1:handle_abort=1",
+        "UBSAN_OPTIONS": f"exitcode={_FOUND}:print_stacktrace=1:halt_on_error=1",
+        "TSAN_OPTIONS": f"exitcode={_FOUND}:halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1"
         + (f":print_suppressions=0:suppressions={_RACES}" if races else ""),
         "PYTHONMALLOC": "malloc",
         "OPENBLAS_NUM_THREADS": "1",
@@ -40,5 +48,28 @@ def environment(kind: str, races: bool = False) -> dict[str, str]:
     }
 
 
+def run(kind: str, words: list[str]) -> int:
+    """Runs the interpreter with ``words`` under a sanitizer and prints what it found; gives the exit status, which is not 0 then."""
+    reports = _REPORTS / str(os.getpid())
+    shutil.rmtree(reports, ignore_errors=True)
+    reports.mkdir(parents=True)
+    variables = environment(kind)
+    for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):  # (libubsan beside libasan writes to the standard error for all that)
+        variables[name] += f":log_path={reports / 'report'}"
+    status = subprocess.run([sys.executable, *words], env=variables).returncode
+    found = sorted(file for file in reports.iterdir() if file.stat().st_size)
+    for file in found:
+        print(f"\n{kind}: report of process {file.suffix[1:]}\n{file.read_text(errors='replace')}", file=sys.stderr)
+    shutil.rmtree(reports)
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+    how = f"status {status}"
+    if status < 0:
+        how = f"ended by {signal.Signals(-status).name}" + ", as the system does for want of memory" * (status == -signal.SIGKILL)
+    elif status == _FOUND:
+        how = "ended by a sanitizer, whose report is above"
+    print(f"{kind}: {how}; {len(found)} reports of processes; at most {memory:.1f} GB: {' '.join(words)}", file=sys.stderr)
+    return 128 - status if status < 0 else status or bool(found)
+
+
 if __name__ == "__main__":
-    os.execve(sys.executable, [sys.executable, *sys.argv[2:]], environment(sys.argv[1]))
+    sys.exit(run(sys.argv[1], sys.argv[2:]))

@@ -69,6 +69,13 @@ FTM_INLINE vi bits(vf v) {
 FTM_INLINE vl bits(vd v) {
   return (vl)v;
 }
+// a - b of bits that are of any number, a NaN's too: without a sign, since what does not fit wraps.
+FTM_INLINE vi difference(vi a, vi b) {
+  return (vi)((Vec<uint32_t>)a - (Vec<uint32_t>)b);
+}
+FTM_INLINE vl difference(vl a, vl b) {
+  return (vl)((Vec<uint64_t>)a - (Vec<uint64_t>)b);
+}
 
 // a * b + c, in one rounding where the hardware has it.  For polynomials; VFMA has its own loop.
 FTM_INLINE vf fma(vf a, vf b, vf c) {
