@@ -179,6 +179,7 @@ class Operands:
             )
 
     def dimensions(self, operand: p.Operand, kind: str, values: list[Value], line: int, number: int) -> tuple[int, int]:
+        """Appends the records of a transfer's dimensions; gives how many make rows and columns."""
         if not isinstance(operand, p.Dims) or (operand.row_stride is not None) != (kind == i.ROW_DIMS):
             form = "1024 | 64@1" if kind == i.ROW_DIMS else "16@64 | 64@1"
             raise self.error(f"expected dimensions of the form {form}", line, number)
@@ -216,6 +217,7 @@ class Operands:
         return len(inside)
 
     def label(self, operand: p.Operand, line: int, number: int) -> int:
+        """The instruction that a branch goes to."""
         target = self.labels.get(operand.name) if isinstance(operand, p.Name) else None
         if target is None:
             raise self.error(f"no label {getattr(operand, 'name', operand)!r} in this function", line, number)
