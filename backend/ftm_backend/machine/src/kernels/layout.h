@@ -52,18 +52,66 @@ FTM_INLINE void transpose_square(T* d, int64_t ldd, const T* s, int64_t lds) {
   for (int i = 0; i < N; ++i) __builtin_memcpy(d + i * ldd, &r[i], sizeof(Row));
 }
 
+#if defined(__AVX512F__)
+// As above of 16 x 16, in whole registers: pairs and fours of elements within quarters of a register, then the quarters.
+template <>
+inline __attribute__((always_inline)) void transpose_square<uint32_t, 16>(
+    uint32_t* d, int64_t ldd, const uint32_t* s, int64_t lds) {
+  __m512i r[16], t[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_si512(s + i * lds);
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  constexpr int kEven = 0x88, kOdd = 0xdd; // quarters 0 and 2 of either, or 1 and 3
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], kEven);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], kEven);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i], r[i + 4], kOdd);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], kOdd);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 4], kEven);
+    r[i + 4] = _mm512_shuffle_i32x4(t[i + 8], t[i + 12], kEven);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 4], kOdd);
+    r[i + 12] = _mm512_shuffle_i32x4(t[i + 8], t[i + 12], kOdd);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) _mm512_storeu_si512(d + i * ldd, r[i]);
+}
+#endif
+
+// N columns.  Down a column of squares: the destination's lines fill one after the other.
+template <class T, int N>
+FTM_INLINE void transpose_columns(T* d, int64_t ldd, const T* s, int64_t lds, int64_t rows) {
+  int64_t i = 0;
+  for (; i + N <= rows; i += N) transpose_square<T, N>(d + i, ldd, s + i * lds, lds);
+  if constexpr (N == 16)
+    for (; i + 8 <= rows; i += 8)
+      for (int c = 0; c < 16; c += 8) transpose_square<T, 8>(d + c * ldd + i, ldd, s + i * lds + c, lds);
+  for (; i < rows; ++i)
+    for (int c = 0; c < N; ++c) d[c * ldd + i] = s[i * lds + c];
+}
+
 template <class T, int N>
 void transpose(void* d, int64_t ldd, const void* s, int64_t lds, int64_t rows, int64_t columns) {
   T* out = static_cast<T*>(d);
   const T* in = static_cast<const T*>(s);
-  // Down a column of squares: the destination's lines fill one after the other.
   int64_t j = 0;
-  for (; j + N <= columns; j += N) {
-    int64_t i = 0;
-    for (; i + N <= rows; i += N) transpose_square<T, N>(out + j * ldd + i, ldd, in + i * lds + j, lds);
-    for (; i < rows; ++i)
-      for (int64_t c = j; c < j + N; ++c) out[c * ldd + i] = in[i * lds + c];
-  }
+  for (; j + N <= columns; j += N) transpose_columns<T, N>(out + j * ldd, ldd, in + j, lds, rows);
+  if constexpr (N == 16)
+    for (; j + 8 <= columns; j += 8) transpose_columns<T, 8>(out + j * ldd, ldd, in + j, lds, rows);
   for (; j < columns; ++j)
     for (int64_t i = 0; i < rows; ++i) out[j * ldd + i] = in[i * lds + j];
 }
@@ -103,7 +151,7 @@ static void philox_blocks(int32_t* d, uint64_t first, uint64_t seed, uint64_t of
   for (; b < blocks; b += L) {
     V counter = lanes + (first + uint64_t(b));
     V x0 = counter & 0xffffffff, x1 = counter >> 32;
-    V x2 = V{} + (offset & 0xffffffff), x3 = V{} + (offset >> 32);
+    V x2 = broadcast<V>(offset & 0xffffffff), x3 = broadcast<V>(offset >> 32);
     philox_rounds(x0, x1, x2, x3, seed);
     // Words 0 and 1, then 2 and 3, of a counter as one 64-bit number.
     V front = x0 | x1 << 32, back = x2 | x3 << 32;
@@ -142,7 +190,11 @@ static void philox(int32_t* d, const int64_t* index, uint64_t seed, uint64_t off
 static void put_layout(KernelTable& table) {
   table.transpose[0] = transpose<uint8_t, 8>;
   table.transpose[1] = transpose<uint16_t, 8>;
+#if defined(__AVX512F__)
+  table.transpose[2] = transpose<uint32_t, 16>;
+#else
   table.transpose[2] = transpose<uint32_t, 8>;
+#endif
   table.transpose[3] = transpose<uint64_t, 4>;
   table.ramp = ramp;
   table.philox = philox;

@@ -18,6 +18,7 @@ constexpr int kRows = 6, kVectors = 2, kWide = 4;
 #else
 constexpr int kRows = 4, kVectors = 2, kWide = 4;
 #endif
+constexpr int kThree = kVectors + 1;
 
 // C[Rows x (Vectors vectors)] (+)= A B.  Step1: successive k of A are adjacent, else successive rows are.
 // `tail` is how many lanes of the last vector belong to C, or 0 for all.
@@ -46,7 +47,7 @@ __attribute__((noinline)) void matrix_block(
     for (int r = 0; r < Rows; ++r) {
       const T x = base[r / 3][Step1 ? (r % 3) * lda : r % 3];
 #pragma GCC unroll 16
-      for (int v = 0; v < Vectors; ++v) sum[r][v] = fma(V{} + x, row[v], sum[r][v]);
+      for (int v = 0; v < Vectors; ++v) sum[r][v] = fma(broadcast<V>(x), row[v], sum[r][v]);
     }
 #pragma GCC unroll 16
     for (int r = 0; r < kBases; ++r) base[r] += Step1 ? 1 : lda;
@@ -102,11 +103,14 @@ void matrix_oriented(
   if (m <= kNarrow)
     for (; j + kWide * L <= n; j += kWide * L)
       matrix_panel<T, kWide, Step1, kNarrow>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, 0);
-  for (; j + (kVectors - 1) * L < n; j += kVectors * L) {
-    const int64_t left = n - j;
-    const int64_t tail = left >= kVectors * L ? 0 : left - (kVectors - 1) * L;
-    matrix_panel<T, kVectors, Step1, kRows>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, tail);
-  }
+  const auto tail = [n](int64_t j, int vectors) { return n - j < vectors * L ? n - j - (vectors - 1) * L : 0; };
+  const auto left = [n, &j] { return (n - j + L - 1) / L; };
+  // The last three vectors go together: beside a single one, an element of A would be fetched for each multiplication.
+  for (; left() >= kVectors && left() != kThree; j += kVectors * L)
+    matrix_panel<T, kVectors, Step1, kRows>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, tail(j, kVectors));
+  if (left() == kThree)
+    return matrix_panel<T, kThree, Step1, kRows * kVectors / kThree>(
+        m, k, a, lda, b + j, ldb, c + j, ldc, acc, tail(j, kThree));
   if (j < n) matrix_panel<T, 1, Step1, kRows>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, (n - j) % L);
 }
 

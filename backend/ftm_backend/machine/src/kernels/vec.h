@@ -56,11 +56,17 @@ FTM_INLINE void store_part(T* p, V v, int64_t count) {
   for (int64_t i = 0; i < count; ++i) p[i] = v[i];
 }
 
+// x in every lane.  x - 0 is x whatever x is, so the compiler makes one broadcasting load of it; 0 + x is an addition and a
+// shuffle, which take the units that products need, and loses the sign of -0.
+template <class V, class T>
+FTM_INLINE V broadcast(T x) {
+  return x - V{};
+}
 FTM_INLINE vf splat(float x) {
-  return vf{} + x;
+  return broadcast<vf>(x);
 }
 FTM_INLINE vd splat(double x) {
-  return vd{} + x;
+  return broadcast<vd>(x);
 }
 
 FTM_INLINE vi bits(vf v) {
@@ -104,8 +110,8 @@ FTM_INLINE V fma(V a, V b, V c) {
 // c[0] + x * c[1] + ...
 template <class V, int N, class T>
 FTM_INLINE V polynomial(V x, const T (&c)[N]) {
-  V p = V{} + c[N - 1];
-  for (int i = N - 2; i >= 0; --i) p = fma(p, x, V{} + c[i]);
+  V p = broadcast<V>(c[N - 1]);
+  for (int i = N - 2; i >= 0; --i) p = fma(p, x, broadcast<V>(c[i]));
   return p;
 }
 
