@@ -11,7 +11,7 @@ from ftm_backend.instructions.types import SLOT_ALIGNMENT
 from ftm_backend.machine import presets
 from ftm_backend.midend.tiling import Operand, Problem, pitch
 from ftm_backend.midend.tiling_general import general_plan
-from ftm_backend.sizes import Symbols, at_hand, read, upper_bound
+from ftm_backend.sizes import Symbols, at_hand, evaluator, read, upper_bound
 
 HOST = presets.load("host")
 EXTENTS = st.sampled_from((1, 3, 16, 64, 147, 256, 576, 2048))
@@ -50,3 +50,17 @@ def test_operands_that_are_kept_have_room_for_twice_their_tiles(rows: int, order
         c = at_hand(plan.m.elements) * at_hand(plan.n.elements) * 4
         assert sides[0] <= HOST.sm_bytes
         assert sides[1] + c <= HOST.am_bytes
+
+
+@given(st.integers(2, 60), st.integers(2, 2000))
+def test_cores_share_products_of_every_size(chosen: int, rows: int) -> None:
+    """Also those far smaller than the numbers that the tiles were chosen for."""
+    with Symbols({"s0": (16 * chosen, 2)}) as symbols:
+        operand = Operand("f32", (64, 64))
+        plan = general_plan(Problem((1,), (read("{s0}"),), (64,), (64,), operand, operand, operand, "f32"), HOST)
+        shared = plan.m if plan.m_outer == (plan.split == "outer") else plan.n
+        sizes = evaluator([str(n).strip("{}") for n in (shared.size, shared.blocks)], tuple(symbols.values))
+    if shared is plan.m and plan.split in ("outer", "inner"):
+        size, blocks = sizes(rows)
+        assert (blocks - 1) * size < rows <= blocks * size, "the tiles are not the rows"
+        assert blocks >= min(HOST.cores, ceil(rows / HOST.mm_rows)), f"{blocks} tiles of {size} rows leave a core idle"

@@ -10,13 +10,19 @@ from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.tiling import Cut, Operand, Plan, Problem, plan
 from ftm_backend.sizes import Size, at_hand, ceildiv
 
-__all__ = ["general_plan", "generalized"]
+__all__ = ["general_plan", "generalized", "shared"]
 
 
 def general_plan(problem: Problem, machine: MachineParameters) -> Plan:
-    """As `tiling.plan`; a tile that takes all of a dimension takes all of it for every number."""
+    """As `tiling.plan`; a tile that takes all of a dimension takes all of it for every number, and cores share what they share evenly."""
     found = plan(_known(problem), machine)
-    return replace(found, m=generalized(found.m, problem.m), n=generalized(found.n, problem.n), k=generalized(found.k, problem.k))
+    m, n, k = generalized(found.m, problem.m), generalized(found.n, problem.n), generalized(found.k, problem.k)
+    if found.split in ("outer", "inner"):
+        if (found.split == "outer") == found.m_outer:
+            m = shared(m, problem.m, machine.mm_rows, machine.cores)
+        else:
+            n = shared(n, problem.n, machine.mm_columns(problem.accumulator), machine.cores)
+    return replace(found, m=m, n=n, k=k)
 
 
 def _known(problem: Problem) -> Problem:
@@ -42,3 +48,23 @@ def generalized(cut: Cut, extents: Sequence[int]) -> Cut:
     extent, inside, outside = extents[cut.dim], prod(extents[cut.dim + 1 :]), prod(extents[: cut.dim])
     size = extent if cut.size == at_hand(extent) else cut.size
     return Cut(cut.dim, size, size * inside, outside * ceildiv(extent, size))
+
+
+def shared(cut: Cut, extents: Sequence[int], quantum: int, cores: int) -> Cut:
+    """A cut whose tiles ``cores`` take turns at: as many for each of them for every number, where sizes decide how many there are.
+
+    A tile of the size chosen for large numbers would leave small ones to a single core. The tiles are no larger than that.
+    """
+    extents = tuple(extents) or (1,)
+    extent, inside, outside = extents[cut.dim], prod(extents[cut.dim + 1 :]), prod(extents[: cut.dim])
+    if not isinstance(extent, Size) or isinstance(cut.size, Size) or isinstance(outside, Size) or outside >= cores:
+        return cut
+    parts = ceildiv(cores, outside)
+    unit = quantum if inside == 1 else 1
+    size = _pieces(extent, parts * ceildiv(extent, parts * cut.size) * unit) * unit
+    return Cut(cut.dim, size, size * inside, outside * _pieces(extent, size))
+
+
+def _pieces(extent: int, size: int) -> int:
+    """`ceildiv` of an extent that is not 0: never below 1, which is to be seen from its text."""
+    return 1 + (extent - 1) // size
