@@ -9,7 +9,8 @@ from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.recording import recorded
 
 recorded(
-    "aten::mm aten::bmm aten::addmm aten::baddbmm aten::mv aten::addmv aten::addbmm aten::dot aten::vdot aten::linear", tried=("mixed",)
+    "aten::mm aten::bmm aten::addmm aten::baddbmm aten::mv aten::addmv aten::addbmm aten::dot aten::vdot aten::linear aten::linalg_cross",
+    tried=("mixed",),
 )
 
 _PRODUCTS = {"f64": (1e-10, 1e-11), "f32": (5e-5, 1e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 2e-2)}

@@ -13,7 +13,7 @@ from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.trace import TensorType
 
-recorded("aten::_cdist_forward", constants=("p",))
+recorded("aten::_cdist_forward", constants=("p",), tried=("mixed",))
 
 _DISTANCES = {"f64": (1e-9, 1e-10), "f32": (1e-4, 1e-4), "f16": (1e-2, 1e-2), "bf16": (5e-2, 5e-2)}
 

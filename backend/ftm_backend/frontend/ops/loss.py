@@ -6,6 +6,7 @@ from typing import Any
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.ops.demands import checked
 from ftm_backend.frontend.ops.places import inside
 from ftm_backend.frontend.ops.record import lowering
 from ftm_backend.frontend.ops.recording import Indices, recorded
@@ -13,6 +14,7 @@ from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.trace import TensorType
 
+recorded("aten::binary_cross_entropy", may_fail=True, tried=("mixed",))
 recorded("aten::nll_loss_forward aten::nll_loss2d_forward", indices=Indices(1, "classes"))
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -88,26 +90,32 @@ def _nll_loss_backward(
     return b.reshape(made, self.shape)
 
 
-def _loss(names: str, family: str, element: Any) -> None:
-    """A loss that is ``element(input, target, extra arguments)`` and then its reduction."""
+def _loss(names: str, family: str, element: Any, demand: Any = None) -> None:
+    """A loss that is ``element(input, target, extra arguments)`` and then its reduction; ``demand``: of elements of both."""
 
     @lowering(names, FLOATS, family, _SUMS)
     def lower(b: Any, self: Any, target: Any, reduction: int, weight: Any = None, **extra: Any) -> Any:
         dtype = compute_dtype(self.dtype)
         shape = b.result.shape if reduction == NONE else _broadcast(self.shape, target.shape)
         values = [self.expand(shape), target.expand(shape), *([] if weight is None else [weight.expand(shape)])]
+        checks = [checked(b, value, demand) for value in (self, target)] if demand is not None else []
 
         def loss(x: Any, t: Any, *w: Any) -> Any:
             value = element(x.to(dtype), t.to(dtype), **extra)
             return value * w[0].to(dtype) if w else value
 
+        def with_checks(value: Any, zeros: Any) -> Any:
+            return sum((zero.to(dtype) for zero in zeros), start=value)
+
         if reduction == NONE:
-            return b.pointwise(lambda *v: loss(*v).to(b.result.dtype), values, b.result)
+            operands = [*values, *(check.expand(shape) for check in checks)]
+            return b.pointwise(lambda *v: with_checks(loss(*v[: len(values)]), v[len(values) :]).to(b.result.dtype), operands, b.result)
         total = b.reshape(reduce(b, "sum", values, range(len(shape)), dtype, loss), ())
         count = self.type.numel if shape == self.shape else TensorType(dtype, shape).numel
-        if reduction == SUM:
+        if reduction == SUM and not checks:
             return b.cast(total, b.result.dtype)
-        return b.pointwise(lambda s: (s / count).to(b.result.dtype), [total], b.result)
+        divisor = count if reduction == MEAN else 1
+        return b.pointwise(lambda s, *zeros: (with_checks(s, zeros) / divisor).to(b.result.dtype), [total, *checks], b.result)
 
 
 def _loss_backward(names: str, family: str, element: Any) -> None:
@@ -173,7 +181,7 @@ _loss("aten::smooth_l1_loss", "loss", _smooth_l1)
 _loss_backward("aten::smooth_l1_loss_backward", "loss_backward", _smooth_l1_backward)
 _loss("aten::huber_loss", "loss", _huber)
 _loss_backward("aten::huber_loss_backward", "loss_backward", _huber_backward)
-_loss("aten::binary_cross_entropy", "probability_loss", _bce)
+_loss("aten::binary_cross_entropy", "probability_loss", _bce, demand=lambda p: (p >= 0) & (p <= 1))
 _loss_backward("aten::binary_cross_entropy_backward", "probability_loss_backward", _bce_backward)
 
 

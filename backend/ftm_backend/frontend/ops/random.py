@@ -11,10 +11,9 @@ from typing import Any
 
 from ftm_backend.dtypes import ALL, BOOL, FLOATS, NUMBERS, compute_dtype, info
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.ops.places import inside, typed
+from ftm_backend.frontend.ops.demands import checked
 from ftm_backend.frontend.ops.record import EXACT, TOLERANCE, lowering
 from ftm_backend.frontend.ops.recording import recorded
-from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.linalg.strided import contiguous_strides
 
 recorded("aten::bernoulli aten::normal", may_fail=True, converts_to_out=True)  # the device may compute what they are drawn with
@@ -62,17 +61,6 @@ def open_unit(b: Any, number: Any, seed: Any, offset: Any, dtype: str) -> Any:
     return (high * 2.0**25 + low + 0.5) * 2.0**-52
 
 
-def _checked(b: Any, tensor: Any, demand: Any) -> Any:
-    """0, in a tensor without dimensions; where an element is not as demanded, a fault, as it is an error on the CPU."""
-    met = reduce(b, "and", [tensor], range(tensor.rank), "i1", demand)
-    zero = b.pointwise(lambda: b.index(0), [], typed("i64", (1,)))
-
-    def check(met: Any) -> Any:
-        return b.extract(zero, [inside(met.to("i64") - 1, 1)])
-
-    return b.pointwise(check, [b.reshape(met, ())], typed("i64", ()))
-
-
 def _random(
     names: str,
     family: str,
@@ -97,7 +85,7 @@ def _random(
         values = {k: v for k, v in arguments.items() if k in inputs and isinstance(v, Value)}
         rest = {k: v for k, v in arguments.items() if k not in values}
         rank = len(result.shape)
-        checks = [_checked(b, values[name], demand) for name, demand in (demands or {}).items() if name in values]
+        checks = [checked(b, values[name], demand) for name, demand in (demands or {}).items() if name in values]
 
         def body(*elems: Any) -> Any:
             number = element_number(b, result.shape)
