@@ -1,5 +1,6 @@
 """Scratchpad plans: what lives at once never shares bytes, what does not may, and too much is explained."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -74,6 +75,13 @@ def test_a_ring_that_is_stored_from_shares_no_bytes_with_the_loop(lab):
     kernel = lab.kernel(lambda b: stored(b, 1))
     plan(kernel, lab.plain)
     assert kernel.tiles[0].offset == kernel.tiles[1].offset
+
+
+def test_where_dma_works_beside_the_core_no_stored_tile_shares_bytes_with_the_loop_if_there_is_room(lab):
+    for room, shares in ((lab.overlapping.am_bytes, False), (64, True)):
+        kernel = lab.kernel(lambda b: stored(b, 1))
+        plan(kernel, dataclasses.replace(lab.overlapping, am_bytes=room))
+        assert overlap(*kernel.tiles) == shares
 
 
 def test_a_tile_read_before_it_is_set_keeps_its_bytes_between_iterations(lab):

@@ -1,7 +1,8 @@
 """Lays the tiles of a kernel out in each scratchpad, by liveness: one static plan for every kernel.
 
 Tiles that are never alive at once may share bytes.  A tile is alive from its first access to its last; inside a
-loop that keeps it from one iteration to the next, it is alive as long as the loop; so is a ring that is stored from.
+loop that keeps it from one iteration to the next, it is alive as long as the loop; so is a ring that is stored from, and,
+where DMA works beside the core and there is room, every tile that is stored from: what shares its bytes would wait for its store.
 (Transfers still in flight from a dead tile are `sync`'s business: it waits for them before the bytes are written again.)
 """
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 from ftm_backend.codegen.errors import CodegenError
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.sizes import Size, at_hand, greater, never_negative
+from ftm_backend.sizes import Size, at_hand, greater, is_integer, never_negative
 from ftm_backend.tile.builder import SPACES
 from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Tile
 
@@ -40,7 +41,9 @@ def plan(kernel: Kernel, machine: MachineParameters) -> None:
     Raises:
         CodegenError: when the tiles that are alive at once exceed a scratchpad.
     """
-    placed = place(kernel)
+    placed = place(kernel, apart=True) if machine.dma_overlaps and all(is_integer(tile.bytes) for tile in kernel.tiles) else None
+    if placed is None or any(tile.offset + tile.bytes > machine.scratchpad_bytes(tile.space) for tile in placed):
+        placed = place(kernel)
     for space in SPACES:
         tiles, capacity = [tile for tile in placed if tile.space == space], machine.scratchpad_bytes(space)
         if any(tile.offset + tile.bytes > capacity for tile in tiles):
@@ -64,17 +67,20 @@ def fits(kernel: Kernel, machine: MachineParameters) -> bool:
     return all(within(space, end) for space, end in ends)
 
 
-def live_intervals(kernel: Kernel) -> dict[Tile, Interval]:
-    """When each tile that is accessed at all is alive."""
-    reader = _Liveness()
+def live_intervals(kernel: Kernel, apart: bool = False) -> dict[Tile, Interval]:
+    """When each tile that is accessed at all is alive.  apart: in a loop, what is stored from is alive as long as the loop."""
+    reader = _Liveness(apart)
     reader.block(kernel.body)
     accessed = reader.touched_by_block[id(kernel.body)]
     return {tile: reader.interval(kernel.body, tile, None) for tile in kernel.tiles if tile in accessed}
 
 
-def place(kernel: Kernel) -> list[Tile]:
-    """Gives every tile an offset, as low as it can be; gives those that are accessed: others lie at 0 and need no room."""
-    intervals = live_intervals(kernel)
+def place(kernel: Kernel, apart: bool = False) -> list[Tile]:
+    """Gives every tile an offset, as low as it can be; gives those that are accessed: others lie at 0 and need no room.
+
+    apart: as of ``live_intervals``.
+    """
+    intervals = live_intervals(kernel, apart)
     found: list[Tile] = []
     for space in SPACES:
         placed: list[Tile] = []
@@ -121,7 +127,8 @@ def _explain(kernel: Kernel, space: str, capacity: int, tiles: list[Tile], machi
 class _Liveness:
     """Numbers the statements and knows which tiles each one touches."""
 
-    def __init__(self) -> None:
+    def __init__(self, apart: bool) -> None:
+        self.apart = apart
         self.count = 0
         self.spans: dict[int, Interval] = {}
         self.touched: dict[int, set[Tile]] = {}
@@ -161,7 +168,7 @@ class _Liveness:
             bodies = [body for body in (only.body, only.otherwise) if tile in self.touched_by_block[id(body)]]
             if len(bodies) == 1:
                 return self.interval(bodies[0], tile, outermost)
-        turns = tile.depth != 1 and tile in self.stored  # so that nobody has to wait for its stores
+        turns = (tile.depth != 1 or self.apart) and tile in self.stored  # so that nobody has to wait for its stores
         if outermost is not None and (turns or not self.overwrites(users[0], tile)):
             return self.spans[id(outermost)]
         return Interval(self.spans[id(users[0])].first, self.spans[id(users[-1])].last)
