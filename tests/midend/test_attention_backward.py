@@ -11,6 +11,7 @@ from ftm_backend import driver
 from ftm_backend.machine import cycles, presets
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import attention_backward
+from ftm_backend.midend.attention_backward_exchange import TeamSizes
 from ftm_backend.midend.attention_backward_form import AttentionBackward
 from ftm_backend.midend.attention_backward_phase import Sizes
 from ftm_backend.midend.attention_backward_plan import BackwardPlan, backward_plan
@@ -35,8 +36,7 @@ def test_one_kernel(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_gradients(name: str, cores: int) -> None:
     for machine in (TIGHT, M7032):
-        text = check(CASES[name], replace(machine, cores=cores), sorted({1, 3, cores}) if machine is TIGHT else [cores])
-        assert "BARRIER" in text
+        check(CASES[name], replace(machine, cores=cores), sorted({1, 3, cores}) if machine is TIGHT else [cores])
 
 
 @pytest.mark.parametrize(("queries", "keys"), [((16, 8), (41, 33)), ((33, 41), (8, 16)), ((12, 7), (7, 12)), ((33, 8), (41, 5))])
@@ -44,9 +44,49 @@ def test_gradients(name: str, cores: int) -> None:
 def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, name: str, queries: tuple[int, int], keys: tuple[int, int]) -> None:
     first, last = Sizes(*queries, "am"), Sizes(*keys, "am")
     monkeypatch.setattr(
-        attention_backward, "backward_plan", lambda form, machine: BackwardPlan((first, last) if form.linear else (first, first, last), 1.0)
+        attention_backward,
+        "backward_plan",
+        lambda form, machine, cores: BackwardPlan((first, last) if form.linear else (first, first, last), 1.0),
     )
     check(CASES[name], M7032, [1, 2, 3, 4, 8])
+
+
+def of_teams(monkeypatch: pytest.MonkeyPatch, keys: int, queries: int, cores: int, slots: int) -> None:
+    """Has teams of so many cores make the gradients of so many keys; fewer cores in phases."""
+    held = -(-keys // cores)
+    team = TeamSizes(held, queries, -(-keys // held), max(1, 8 // cores), slots)
+    phase = Sizes(16, 16, "am")
+    monkeypatch.setattr(
+        attention_backward,
+        "backward_plan",
+        lambda form, machine, cores: BackwardPlan((phase, phase) if form.linear else (phase, phase, phase), 1.0, team),
+    )
+
+
+@pytest.mark.parametrize(("cores", "queries", "slots"), [(1, 16, 1), (1, 33, 2), (2, 8, 1), (2, 33, 2), (3, 16, 2), (6, 7, 1), (8, 33, 1)])
+@pytest.mark.parametrize("name", CASES)
+def test_every_team_is_right(monkeypatch: pytest.MonkeyPatch, name: str, cores: int, queries: int, slots: int) -> None:
+    of_teams(monkeypatch, CASES[name].n, queries, cores, slots)
+    check(CASES[name], M7032, [1, 2, 3, 7, 8])
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_rows_without_scores_in_a_slice(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
+    for safe in (False, True):
+        case = Case(mask="where", safe=safe, m=40, n=90, backward=True)
+        of_teams(monkeypatch, case.n, 16, cores, 1)
+        inputs = case.inputs()
+        q, k, values, mask, grad = inputs
+        mask[3] = False  # no score at all: NaN, or what the program gives
+        mask[4, :60] = False  # none in the first slices
+        mask[5, 30:] = False
+        check(case, M7032, [8], inputs, 0.25)
+        q[0, 0, 7, 2] = math.nan
+        q[0, 1, 8] = 1e20  # scores that overflow
+        k[1, 0, 60, 1] = math.inf
+        values[1, 1, 12, 3] = math.inf
+        grad[5, 5, 3] = math.nan
+        check(case, M7032, [8], inputs, 0.25)
 
 
 @pytest.mark.parametrize("safe", [False, True])
@@ -108,8 +148,8 @@ def test_a_head_too_wide_for_the_chip_is_left() -> None:
 def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPatch, tokens: int, cores: int) -> None:
     plans: list[BackwardPlan] = []
 
-    def noted(form: AttentionBackward, machine: MachineParameters) -> BackwardPlan | None:
-        found = backward_plan(form, machine)
+    def noted(form: AttentionBackward, machine: MachineParameters, cores: int) -> BackwardPlan | None:
+        found = backward_plan(form, machine, cores)
         plans.extend([found] if found else [])
         return found
 
@@ -118,4 +158,4 @@ def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPa
     for dtype in ("f32", "f64"):
         text = assembly(linalg(Case(batch=1, heads=12, m=tokens, n=tokens, d=64, v=64, dtype=dtype, backward=True)), machine)
         charged = cycles.model(text, machine=machine, cores=cores).cycles
-        assert 0.85 < plans[-1].cycles / charged < 1.15
+        assert 0.9 < plans[-1].cycles / charged < 1.1

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from math import inf, prod
+from math import prod
 from typing import NamedTuple
 
 from ftm_backend.linalg.ir import Node
 from ftm_backend.linalg.nodes import constant, identity
 from ftm_backend.midend.attention_blocks import Factor, Made
-from ftm_backend.midend.attention_elements import OEQ, replaced
+from ftm_backend.midend.attention_elements import is_lowest, replaced
 from ftm_backend.midend.attention_form import Attention, read_attention
 from ftm_backend.midend.attention_plan import AttentionPlan, attention_plan
 from ftm_backend.midend.contraction_blocks import Blocks, Places, TileBody
@@ -255,7 +255,7 @@ class _Lowering:
         def rows(arguments: Sequence[Node]) -> list[Node]:
             before, block, total = arguments
             largest = Node("arith.maximumf", kind, (before, block))
-            empty = _is_lowest(largest)
+            empty = is_lowest(largest)
             scale = Node("math.exp", kind, (Node("arith.subf", kind, (before, largest)),))
             scale = Node("arith.select", kind, (empty, constant(1, kind), scale))
             subtracted = Node("arith.select", kind, (empty, constant(0, kind), largest))
@@ -291,7 +291,7 @@ class _Lowering:
         def inverse(arguments: Sequence[Node]) -> list[Node]:
             total, largest = arguments
             if self.form.given:  # the weights of a row without scores are what they are, not parts of a sum
-                total = Node("arith.select", kind, (_is_lowest(largest), constant(1, kind), total))
+                total = Node("arith.select", kind, (is_lowest(largest), constant(1, kind), total))
             return [Node("arith.divf", kind, (constant(1, kind), total))]
 
         total, now = (self.total, step.number, "full"), step.number
@@ -300,8 +300,3 @@ class _Lowering:
         if not self.by_columns:
             b.transpose(self.sums, now, self.result, now)
         self.body.build(step.places, now)
-
-
-def _is_lowest(largest: Node) -> Node:
-    """Whether all scores of a row are -inf, which say nothing about what to subtract."""
-    return Node("arith.cmpf", "i1", (largest, constant(-inf, largest.dtype)), OEQ)

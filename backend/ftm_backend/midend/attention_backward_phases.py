@@ -9,14 +9,13 @@ phase holds a block of keys still and walks the queries, whose rows are known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 
 from ftm_backend.linalg.ir import Node, Value
 from ftm_backend.linalg.nodes import constant, identity
 from ftm_backend.midend.attention_backward_form import AttentionBackward, Gradient
 from ftm_backend.midend.attention_backward_phase import Factors, Phase, Sizes, Step, Stored
 from ftm_backend.midend.attention_blocks import Made
-from ftm_backend.midend.attention_elements import OEQ, replaced
+from ftm_backend.midend.attention_elements import is_lowest, replaced
 from ftm_backend.tile.builder import TileBuilder
 
 __all__ = ["Keys", "Queries", "Slopes", "phases_of"]
@@ -88,7 +87,7 @@ class Queries(Phase):
         def rows(arguments: Sequence[Node]) -> list[Node]:
             before, block, total, dot = arguments
             largest = Node("arith.maximumf", kind, (before, block))
-            none = _is_lowest(largest)
+            none = is_lowest(largest)
             scale = Node("math.exp", kind, (Node("arith.subf", kind, (before, largest)),))
             scale = Node("arith.select", kind, (none, constant(1, kind), scale))
             subtracted = Node("arith.select", kind, (none, constant(0, kind), largest))
@@ -116,7 +115,7 @@ class Queries(Phase):
         def rows(arguments: Sequence[Node]) -> list[Node]:
             total, largest, dot = arguments
             if self.form.given:  # the weights of a row without scores are what they are, not parts of a sum
-                total = Node("arith.select", kind, (_is_lowest(largest), constant(1, kind), total))
+                total = Node("arith.select", kind, (is_lowest(largest), constant(1, kind), total))
             inverse = Node("arith.divf", kind, (constant(1, kind), total))
             return [inverse, Node("arith.mulf", kind, (dot, inverse))]
 
@@ -225,8 +224,3 @@ class Keys(OfKnownRows):
 def phases_of(form: AttentionBackward) -> tuple[type[Queries] | type[Slopes] | type[Keys], ...]:
     """The phases that make the gradients, in order; all cores meet between them."""
     return (Queries, Keys) if form.linear else (Queries, Slopes, Keys)
-
-
-def _is_lowest(largest: Node) -> Node:
-    """Whether all scores of a row are -inf, which say nothing about what to subtract."""
-    return Node("arith.cmpf", "i1", (largest, constant(-inf, largest.dtype)), OEQ)

@@ -9,9 +9,11 @@ from math import prod
 from ftm_backend.linalg.ir import Node, Value, walk
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.attention_backward_exchange import TeamSizes
 from ftm_backend.midend.attention_backward_form import AttentionBackward
 from ftm_backend.midend.attention_backward_phase import Sizes
 from ftm_backend.midend.attention_backward_phases import Keys, Queries, Slopes, phases_of
+from ftm_backend.midend.attention_backward_team_plan import team_plan
 from ftm_backend.midend.attention_plan import EXPONENTIAL, STARTED, nodes_in, overlapped
 from ftm_backend.tile.builder import TileBuilder
 
@@ -25,14 +27,18 @@ _ROOM = 0.98
 
 @dataclass(frozen=True)
 class BackwardPlan:
-    """Sizes of the blocks of each phase, and what they should cost the busiest core."""
+    """Sizes of the blocks of each phase, and what the program should cost the busiest core.
+
+    team: what is held in place of phases, where there are as many cores as that takes.
+    """
 
     sizes: tuple[Sizes, ...]
     cycles: float
+    team: TeamSizes | None = None
 
 
-def backward_plan(form: AttentionBackward, machine: MachineParameters) -> BackwardPlan | None:
-    """The cheapest plan; None if no blocks fit on chip."""
+def backward_plan(form: AttentionBackward, machine: MachineParameters, cores: int) -> BackwardPlan | None:
+    """The cheapest plan for so many cores; None if no blocks fit on chip."""
     cycles, sizes = 0.0, []
     for phase in phases_of(form):
         found = _cheapest(form, machine, phase)
@@ -40,7 +46,8 @@ def backward_plan(form: AttentionBackward, machine: MachineParameters) -> Backwa
             return None
         cycles += found[0] + machine.barrier_cycles
         sizes.append(found[1])
-    return BackwardPlan(tuple(sizes), cycles)
+    team = team_plan(form, machine, cores)
+    return BackwardPlan(tuple(sizes), cycles) if team is None or team[0] >= cycles else BackwardPlan(tuple(sizes), *team)
 
 
 def fits(form: AttentionBackward, machine: MachineParameters) -> bool:

@@ -14,10 +14,10 @@ from typing import Any
 
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Statement, Value, walk
-from ftm_backend.linalg.nodes import operation
+from ftm_backend.linalg.nodes import constant, operation
 from ftm_backend.midend.contraction_form import match
 
-__all__ = ["LINEAR", "OEQ", "REDUCTIONS", "Axes", "Elements", "Loops", "Unfit", "replaced"]
+__all__ = ["LINEAR", "OEQ", "REDUCTIONS", "Axes", "Elements", "Loops", "Unfit", "is_lowest", "replaced"]
 
 OEQ = 1
 """The predicate of a comparison of floats for equality."""
@@ -292,3 +292,8 @@ def replaced(node: Node, made: dict[int, Node]) -> Node:
         changed = any(x is not y for x, y in zip(operands, node.operands, strict=True))
         made[id(node)] = Node(node.op, node.dtype, operands, node.payload) if changed else node
     return made[id(node)]
+
+
+def is_lowest(largest: Node) -> Node:
+    """Whether all scores of a row are -inf, which say nothing about what to subtract."""
+    return Node("arith.cmpf", "i1", (largest, constant(-inf, largest.dtype)), OEQ)
