@@ -1,6 +1,7 @@
 """All tests: programs are cached beside the build, apart from the user's own; settings of the shell do not reach them."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Puts the sanitized library in the place of the machine."""
+    """Puts the sanitized library in the place of the machine, and Ctrl-C back where it belongs: what a script's shell starts in the
+    background ignores it, and tests of interrupts would wait for ever."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     kind = config.getoption("--sanitized")
     if kind:
         from ftm_backend.machine import build, emulator

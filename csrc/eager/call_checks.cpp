@@ -1,7 +1,6 @@
 #include "eager/call_checks.h"
 
 #include "eager/call_kinds.h"
-#include "eager/draw_checks.h"
 #include "eager/index_checks.h"
 #include "eager/trial_calls.h"
 
@@ -55,14 +54,6 @@ bool has_other_ranks(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return false;
 }
 
-// The call may be one that eager refuses, which its kernel is asked for. That costs a run on the CPU, so it is not done
-// for the calls that programs are made of.
-bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  return is_any_call(op.facts->tried, op, arguments) || mixes_dtypes_of_gradients(op, arguments) ||
-         has_bad_dim(op, arguments) || std::any_of(arguments.begin(), arguments.end(), has_many_dims) ||
-         is_of_nothing(op, arguments) || has_other_ranks(op, arguments);
-}
-
 // What is computed is converted before it is written, which only some kernels do.
 bool converts(const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::vector<ResultType>& results) {
   for (size_t i = 0; i < op.written.size(); ++i) {
@@ -74,27 +65,48 @@ bool converts(const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::vec
   return false;
 }
 
-// An end of a domain: an argument's name, or an integer.
-double number_at(const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::string& end) {
-  if (const auto* argument = argument_named(op.handle.schema(), arguments, end)) {
-    return argument->toScalar().toDouble();
-  }
+// An end of a domain: an integer, or an argument's name. None where the overload has no number of that name.
+std::optional<double> number_at(const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::string& end) {
   char* behind = nullptr;
   const double number = std::strtod(end.c_str(), &behind);
-  TORCH_CHECK_VALUE(*behind == '\0', "the domain of ", op.name, " in its record names no argument: '", end, "'");
-  return number;
+  if (*behind == '\0') {
+    return number;
+  }
+  const auto* argument = argument_named(op.handle.schema(), arguments, end);
+  return argument != nullptr && argument->isScalar() ? std::optional(argument->toScalar().toDouble()) : std::nullopt;
+}
+
+bool is_outside(const DomainRule& rule, const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  const auto* where = argument_named(op.handle.schema(), arguments, rule.where);
+  if (where != nullptr && where->isBool() && !where->toBool()) {
+    return false;
+  }
+  bool rises = true;
+  std::optional<double> before;
+  for (const auto& end : rule.ends) {
+    const auto number = number_at(op, arguments, end);
+    if (!number) {
+      return false;
+    }
+    rises = rises && (!before || *before <= *number);
+    before = number;
+  }
+  return !rises;
 }
 
 // Whether the op has no result for the values of its scalars.
 bool is_out_of_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  for (const DomainRule& rule : op.facts->domain) {
-    const auto* where = argument_named(op.handle.schema(), arguments, rule.where);
-    if ((where == nullptr || where->toBool()) &&
-        !(number_at(op, arguments, rule.low) <= number_at(op, arguments, rule.high))) {
-      return true;
-    }
-  }
-  return false;
+  return std::any_of(op.facts->domain.begin(), op.facts->domain.end(), [&](const DomainRule& rule) {
+    return is_outside(rule, op, arguments);
+  });
+}
+
+// The call may be one that eager refuses, which its kernel is asked for. That costs a run on the CPU, so it is not done
+// for the calls that programs are made of.
+bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  return is_any_call(op.facts->tried, op, arguments) || mixes_dtypes_of_gradients(op, arguments) ||
+         has_bad_dim(op, arguments) || std::any_of(arguments.begin(), arguments.end(), has_many_dims) ||
+         is_of_nothing(op, arguments) || has_other_ranks(op, arguments) || is_out_of_domain(op, arguments);
 }
 
 bool fits(const at::Scalar& number, at::ScalarType dtype) {
@@ -164,9 +176,6 @@ void check_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (is_out_of_domain(op, arguments)) {
     throw_as_eager(op, arguments);
   }
-  if (op.random) {
-    check_draw(op, arguments);
-  }
 }
 
 void check_fill(const at::Scalar& value, const at::Tensor& self) {
@@ -178,8 +187,8 @@ void check_fill(const at::Scalar& value, const at::Tensor& self) {
 }
 
 void check_call(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  if (op.random) {
-    check_draw(op, arguments);
+  if (op.random && op.handle.schema().name().back() == '_') {
+    draw_one_on_cpu(op, arguments);
   }
   if (op.cpu_indices) {
     check_indexing(op, arguments);

@@ -60,13 +60,8 @@ bool has_mixed_dtypes(Arguments arguments) {
 }
 
 const c10::IValue* argument_named(const c10::FunctionSchema& schema, Arguments arguments, const std::string& name) {
-  const auto& declared = schema.arguments();
-  for (size_t i = 0; i < declared.size(); ++i) {
-    if (declared[i].name() == name) {
-      return &arguments[i];
-    }
-  }
-  return nullptr;
+  const auto place = schema.argumentIndexWithName(name);
+  return place ? &arguments[*place] : nullptr;
 }
 
 bool is_call(CallKind kind, const Op& op, Arguments arguments) {

@@ -3,10 +3,12 @@
 #include "eager/shape_functions.h"
 #include "ops/make_form.h"
 #include "process/python.h"
+#include "random/cpu_stream.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/ones.h>
 
 namespace ftm {
 namespace {
@@ -51,6 +53,22 @@ bool has_meta_tensor(const torch::jit::Stack& stack) {
   });
 }
 
+// For ops that draw: zeros are no weights to draw by.
+at::Tensor ones_on_cpu(const at::Tensor& tensor) {
+  return cpu_like(tensor).fill_(1);
+}
+
+at::Tensor one_on_cpu(const at::Tensor& tensor) {
+  return at::ones({1}, tensor.options().device(at::kCPU));
+}
+
+// Calls an op that draws, for its checks; the CPU's own stream of numbers stays as it is.
+void draw_on_cpu(const Op& op, torch::jit::Stack stack) {
+  at::AutoDispatchBelowADInplaceOrView guard;
+  const CpuStream stream(op.handle, stack, {0, 0});
+  op.handle.callBoxed(stack);
+}
+
 class Silence : public c10::WarningHandler {
  public:
   void process(const c10::Warning&) override {}
@@ -86,8 +104,16 @@ void throw_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(
       op.written.empty() ? c10::WarningUtils::get_warning_handler() : &silence);
+  if (op.random) {
+    draw_on_cpu(op, with_tensors_replaced(arguments, ones_on_cpu, c10::kCPU));
+    return;
+  }
   auto stack = with_tensors_replaced(arguments, cpu_like, c10::kCPU);
   op.handle.callBoxed(stack);
+}
+
+void draw_one_on_cpu(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  draw_on_cpu(op, with_tensors_replaced(arguments, one_on_cpu, c10::kCPU));
 }
 
 bool call_on_meta(

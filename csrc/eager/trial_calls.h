@@ -18,8 +18,12 @@ torch::jit::Stack with_tensors_replaced(
     c10::ArrayRef<c10::IValue> arguments, Replacement replacement, c10::Device device);
 
 // Many meta kernels are written in Python and complain in words of their own. A call that one of them
-// refuses is tried on CPU zeros, so that the user reads what eager says. Returns if eager takes the call.
+// refuses is tried on CPU zeros, so that the user reads what eager says; one that draws, on ones. Returns if eager takes
+// the call.
 void throw_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments);
+
+// The same for an op that fills a tensor with what it draws, whatever the tensor's shape: with one element.
+void draw_one_on_cpu(const Op& op, c10::ArrayRef<c10::IValue> arguments);
 
 // Runs an op on meta tensors; false if it has no meta kernel that takes the call. `arguments`: of the op
 // as the user called it, for the error.

@@ -24,17 +24,13 @@ const std::vector<c10::OperatorName>& overloads(const std::string& name) {
 
 // The functional base names of an in-place or out= op, most likely first.
 std::vector<std::string> functional_names(const std::string& name) {
-  static const std::unordered_map<std::string, std::string> renamed = {
-      {"aten::normal_", "aten::normal_functional"}, {"aten::_index_put_impl_", "aten::index_put"}};
-  const auto found = renamed.find(name);
-  if (found != renamed.end()) {
-    return {found->second};
-  }
-  if (name.rfind("aten::__i", 0) == 0) {
-    return {"aten::__" + name.substr(9)};
+  static const std::string operators = "aten::__i"; // __iand__, __ilshift__
+  if (name.rfind(operators, 0) == 0) {
+    return {"aten::__" + name.substr(operators.size())};
   }
   if (name.back() == '_' && name.compare(name.size() - 2, 2, "__") != 0) {
-    return {name.substr(0, name.size() - 1)};
+    const auto base = name.substr(0, name.size() - 1);
+    return {base, base + "_functional"}; // where the plain name is of another op
   }
   return {name};
 }

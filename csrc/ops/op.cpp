@@ -79,7 +79,7 @@ void read_facts(Op& op) {
   op.forbids_overlap = op.facts->reads_apart;
   op.number = op.facts->value_is_number ? op.handle.schema().argumentIndexWithName("value").value_or(-1) : -1;
   op.refuses_values = op.facts->refuses != Refusal::none;
-  op.has_domain = op.random || !op.facts->domain.empty();
+  op.has_domain = !op.facts->domain.empty();
   op.index_rule = op.facts->indices.empty() ? nullptr : op.facts->indices.data();
   op.may_fail = op.index_rule != nullptr || op.facts->may_fail;
   // Indexing has the tag for masks only: those are found call by call.

@@ -87,7 +87,8 @@ const std::unordered_map<std::string, Reader>& readers() {
       {"constants", [](F& facts, const Words& words) { facts.constants.insert(words.begin(), words.end()); }},
       {"runtime", [](F& facts, const Words& words) { facts.runtime.insert(words.begin(), words.end()); }},
       {"indices", [](F& facts, const Words& words) { facts.indices = {index_rule(words)}; }},
-      {"domain", [](F& facts, const Words& words) { facts.domain = {{words.at(0), words.at(1), words.at(2)}}; }},
+      {"domain",
+       [](F& facts, const Words& words) { facts.domain = {{words.at(0), {words.begin() + 1, words.end()}}}; }},
       {"tried", [](F& facts, const Words& words) { facts.tried = call_kinds(words); }},
       {"ranks",
        [](F& facts, const Words& words) {
@@ -100,6 +101,7 @@ const std::unordered_map<std::string, Reader>& readers() {
       {"composite", [](F& facts, const Words& words) { facts.composite = composite_use(words); }},
       {"like", [](F& facts, const Words& words) { facts.like = std::stoll(words.at(0)); }},
       {"layout", [](F& facts, const Words& words) { facts.layout = words.at(0); }},
+      {"draws", [](F& facts, const Words& words) { facts.draws = words.at(0); }},
       {"cpu_indices", flag(&F::cpu_indices)},
       {"reads_apart", flag(&F::reads_apart)},
       {"value_is_number", flag(&F::value_is_number)},

@@ -39,8 +39,11 @@ struct IndexRule {
   bool wraps; // from the end, where negative
 };
 
-// Eager asks that `low` is at most `high`, names of arguments or integers; `where`: a bool argument, or empty.
-struct DomainRule { std::string low, high, where; };
+// Eager asks that each of `ends`, names of arguments or integers, is at most the next; `where`: a bool argument, or empty.
+struct DomainRule {
+  std::string where;
+  std::vector<std::string> ends;
+};
 
 struct RecordedFacts {
   std::unordered_set<std::string> constants; // Scalars that shape the program
@@ -62,6 +65,7 @@ struct RecordedFacts {
   bool takes_no_bools = false;
   int64_t like = -1; // argument whose memory format the first result has on the CPU
   std::string layout; // eager/layout.cpp has the rule
+  std::string draws; // run/reference_random.cpp has the distribution
 };
 
 // Of a name without overload; lives for ever.

@@ -1,5 +1,6 @@
 #include "run/reference_random.h"
 
+#include "ops/recording_table.h"
 #include "random/cpu_stream.h"
 #include "random/philox.h"
 
@@ -11,6 +12,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace ftm {
@@ -74,11 +77,10 @@ Real standard_normal(const Draw& draw, int64_t i) {
   return std::sqrt(Real(-2) * std::log(u1)) * std::cos(static_cast<Real>(2 * M_PI) * u2);
 }
 
-at::Tensor normal(const at::Tensor& self, double mean, double deviation, const Draw& draw, bool exponentials) {
+at::Tensor log_normal(const at::Tensor& self, double mean, double deviation, const Draw& draw) {
   return generated_in(self, self.scalar_type() == at::kDouble, [&](int64_t i, auto real) {
     using Real = decltype(real);
-    const Real z = static_cast<Real>(mean) + static_cast<Real>(deviation) * standard_normal<Real>(draw, i);
-    return exponentials ? std::exp(z) : z;
+    return std::exp(static_cast<Real>(mean) + static_cast<Real>(deviation) * standard_normal<Real>(draw, i));
   });
 }
 
@@ -87,11 +89,7 @@ double parameter(const c10::IValue& value, const at::Tensor& dense, int64_t i) {
   return value.isTensor() ? dense.const_data_ptr<double>()[i] : value.toDouble();
 }
 
-at::Tensor normal_of(const c10::IValue& mean, const c10::IValue& deviation, const Draw& draw) {
-  at::Tensor like = mean.isTensor() ? mean.toTensor() : deviation.toTensor();
-  if (mean.isTensor() && deviation.isTensor()) {
-    like = like.expand(at::infer_size(like.sizes(), deviation.toTensor().sizes()));
-  }
+at::Tensor normal(const at::Tensor& like, const c10::IValue& mean, const c10::IValue& deviation, const Draw& draw) {
   const auto dense = [&](const c10::IValue& value) {
     return value.isTensor() ? value.toTensor().to(at::kDouble).expand_as(like).contiguous() : at::Tensor();
   };
@@ -232,54 +230,96 @@ uint64_t default_range(at::ScalarType dtype) {
   return (uint64_t{1} << dtype_facts(dtype).digits) + (at::isFloatingType(dtype) ? 1 : 0);
 }
 
+// A call, its arguments by name.
+struct Drawn {
+  const Form& form;
+  const torch::jit::Stack& arguments;
+
+  bool has(const std::string& name) const { return place(name).has_value(); }
+  const c10::IValue& at(const std::string& name) const {
+    const auto found = place(name);
+    TORCH_CHECK(found, form.name, " has no argument ", name, ", which its distribution takes");
+    return arguments[*found];
+  }
+  double number(const std::string& name) const { return at(name).toDouble(); }
+  // What is filled, or what the draws depend on: the first argument.
+  const at::Tensor& self() const { return arguments[0].toTensor(); }
+
+ private:
+  std::optional<int> place(const std::string& name) const { return form.handle().schema().argumentIndexWithName(name); }
+};
+
+at::Tensor draw_normal(const Drawn& call, const Draw& draw) {
+  const auto& mean = call.at("mean");
+  const auto& deviation = call.at("std");
+  if (call.has("self")) {
+    return normal(call.self(), mean, deviation, draw);
+  }
+  at::Tensor like = mean.isTensor() ? mean.toTensor() : deviation.toTensor();
+  if (mean.isTensor() && deviation.isTensor()) {
+    like = like.expand(at::infer_size(like.sizes(), deviation.toTensor().sizes()));
+  }
+  return normal(like, mean, deviation, draw);
+}
+
+at::Tensor draw_bernoulli(const Drawn& call, const Draw& draw) {
+  const auto& self = call.self();
+  if (!call.has("p")) {
+    return bernoulli_of(self, draw);
+  }
+  const auto& p = call.at("p");
+  return p.isTensor() ? bernoulli_of(p.toTensor().expand_as(self), draw).to(self.scalar_type())
+                      : bernoulli(self, p.toDouble(), draw);
+}
+
+at::Tensor draw_integers(const Drawn& call, const Draw& draw) {
+  const auto& self = call.self();
+  const int64_t from = call.has("from") ? call.at("from").toInt() : 0;
+  const uint64_t to = call.has("to") && !call.at("to").isNone() ? static_cast<uint64_t>(call.at("to").toInt())
+                                                                : default_range(self.scalar_type());
+  return integers(self, from, to - static_cast<uint64_t>(from), draw);
+}
+
+using Distribution = torch::jit::Stack (*)(const Drawn&, const Draw&);
+
+// The distributions that a record may name (recording.py).
+const std::unordered_map<std::string, Distribution>& distributions() {
+  using Results = torch::jit::Stack;
+  using C = Drawn;
+  using D = Draw;
+  static const std::unordered_map<std::string, Distribution> all = {
+      {"uniform",
+       [](const C& c, const D& d) -> Results { return {uniform(c.self(), c.number("from"), c.number("to"), d)}; }},
+      {"normal", [](const C& c, const D& d) -> Results { return {draw_normal(c, d)}; }},
+      {"log_normal",
+       [](const C& c, const D& d) -> Results { return {log_normal(c.self(), c.number("mean"), c.number("std"), d)}; }},
+      {"cauchy",
+       [](const C& c, const D& d) -> Results { return {cauchy(c.self(), c.number("median"), c.number("sigma"), d)}; }},
+      {"geometric", [](const C& c, const D& d) -> Results { return {geometric(c.self(), c.number("p"), d)}; }},
+      {"exponential", [](const C& c, const D& d) -> Results { return {exponential(c.self(), c.number("lambd"), d)}; }},
+      {"bernoulli", [](const C& c, const D& d) -> Results { return {draw_bernoulli(c, d)}; }},
+      {"integers", [](const C& c, const D& d) -> Results { return {draw_integers(c, d)}; }},
+      {"permutation",
+       [](const C& c, const D& d) -> Results {
+         return {permutation(c.at("n").toInt(), d).to(c.form.results[0].type.dtype)};
+       }},
+      {"choice",
+       [](const C& c, const D& d) -> Results {
+         return {multinomial(c.self(), c.at("num_samples").toInt(), c.at("replacement").toBool(), d)};
+       }},
+      {"dropout", [](const C& c, const D& d) -> Results {
+         return dropout(c.self(), c.number("p"), c.at("train").isNone() || c.at("train").toBool(), d);
+       }}};
+  return all;
+}
+
 } // namespace
 
 void run_random_reference(const Form& form, torch::jit::Stack& stack, uint64_t seed, uint64_t offset) {
   const Draw draw{{seed, offset}};
-  const auto& name = form.name;
-  const auto self = stack[0].isTensor() ? stack[0].toTensor() : at::Tensor();
-  const auto result_dtype = form.results[0].type.dtype;
-  if (name == "aten::native_dropout") {
-    stack = dropout(self, stack[1].toDouble(), stack[2].isNone() || stack[2].toBool(), draw);
-    return;
-  }
-  at::Tensor result;
-  if (name == "aten::uniform") {
-    result = uniform(self, stack[1].toDouble(), stack[2].toDouble(), draw);
-  } else if (name == "aten::normal_functional") {
-    result = normal(self, stack[1].toDouble(), stack[2].toDouble(), draw, /*exponentials=*/false);
-  } else if (name == "aten::log_normal") {
-    result = normal(self, stack[1].toDouble(), stack[2].toDouble(), draw, /*exponentials=*/true);
-  } else if (name.rfind("aten::normal.", 0) == 0) {
-    result = normal_of(stack[0], stack[1], draw);
-  } else if (name == "aten::multinomial") {
-    result = multinomial(self, stack[1].toInt(), stack[2].toBool(), draw);
-  } else if (name == "aten::randperm" || name == "aten::randperm.generator") {
-    result = permutation(stack[0].toInt(), draw).to(result_dtype);
-  } else if (name == "aten::cauchy") {
-    result = cauchy(self, stack[1].toDouble(), stack[2].toDouble(), draw);
-  } else if (name == "aten::geometric") {
-    result = geometric(self, stack[1].toDouble(), draw);
-  } else if (name == "aten::bernoulli.p") {
-    result = bernoulli(self, stack[1].toDouble(), draw);
-  } else if (name == "aten::bernoulli") {
-    result = bernoulli_of(self, draw);
-  } else if (name == "aten::bernoulli.Tensor") {
-    result = bernoulli_of(stack[1].toTensor().expand_as(self), draw).to(self.scalar_type());
-  } else if (name == "aten::exponential") {
-    result = exponential(self, stack[1].toDouble(), draw);
-  } else if (name == "aten::random") {
-    result = integers(self, 0, default_range(self.scalar_type()), draw);
-  } else if (name == "aten::random.to") {
-    result = integers(self, 0, static_cast<uint64_t>(stack[1].toInt()), draw);
-  } else if (name == "aten::random.from") {
-    const int64_t from = stack[1].toInt();
-    const uint64_t range = stack[2].isNone() ? default_range(self.scalar_type()) - static_cast<uint64_t>(from)
-                                             : static_cast<uint64_t>(stack[2].toInt()) - static_cast<uint64_t>(from);
-    result = integers(self, from, range, draw);
-  }
-  if (result.defined()) {
-    stack.assign({result});
+  const auto found = distributions().find(recorded_facts(form.handle().operator_name().name).draws);
+  if (found != distributions().end()) {
+    stack = found->second({form, stack}, draw);
     return;
   }
   // The long tail: reproducible from seed and offset, with the CPU's own streams.

@@ -7,10 +7,6 @@ import re
 from layers import dependencies
 
 NAMED: dict[str, tuple[str, str]] = {
-    "eager/draw_checks.cpp": (
-        "what a distribution may be drawn with, looked at in each call: a trial on the CPU, as for other ops, would cost more than recording",
-        "multinomial native_dropout normal randperm",
-    ),
     "graph/concatenations.cpp": (
         "a call on any number of values, which is taken in steps as a loop is cut into iterations: the graph is another one",
         "cat stack",
@@ -31,10 +27,7 @@ NAMED: dict[str, tuple[str, str]] = {
     "kernels/random.cpp": ("calls", "normal_ uniform_"),
     "kernels/sparse.cpp": ("calls on the CPU that are counted", "_coalesce add.Tensor addmm mm mul.Tensor sparse_mask"),
     "ops/call_on_values.cpp": ("calls", "_to_copy expand zeros"),
-    "ops/functional_form.cpp": (
-        "ATen's functional forms of other names: an op finds its record by them",
-        "__ __i _index_put_impl_ index_put normal_ normal_functional",
-    ),
+    "ops/functional_form.cpp": ("how ATen names the functional form of an operator of Python", "__ __i"),
     "quantized/making.cpp": ("a call that is counted", "quantize_per_channel"),
     "recorder/register_ops.cpp": (
         "prefixes of ops of other devices and layouts, which are no ops of this one and so have no record",
@@ -44,11 +37,6 @@ NAMED: dict[str, tuple[str, str]] = {
     "run/reference.cpp": (
         "the reference executor: results of bags that the CPU's kernel leaves out",
         "_embedding_bag _embedding_bag_forward_only",
-    ),
-    "run/reference_random.cpp": (
-        "the reference executor: how each distribution is drawn from the generator's words, a second opinion on the records' lowerings",
-        "bernoulli bernoulli.Tensor bernoulli.p cauchy exponential geometric log_normal multinomial native_dropout normal."
-        " normal_functional random random.from random.to randperm randperm.generator uniform",
     ),
 }
 """Source -> (reason, the names without their namespace)."""

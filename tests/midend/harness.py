@@ -7,11 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from ftm_backend import codegen, isa, mlir
 from ftm_backend.machine import Machine, presets
 from ftm_backend.midend import pipeline
 from midend import reference
+
+DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
+TOLERANCE = {"f32": 1e-5, "f64": 1e-12, "f16": 2e-3, "bf16": 2e-2}
+"""Of sums of a few elements, by dtype, relative and absolute."""
 
 
 def stages(text: str, machine: presets.MachineParameters | None = None) -> dict[str, str]:

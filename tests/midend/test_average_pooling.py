@@ -15,7 +15,8 @@ from ftm_backend import codegen, driver, isa
 from ftm_backend.machine import Machine, presets
 from ftm_backend.midend import pipeline
 from ftm_backend.options import Options
-from midend.test_strips import DTYPES, TOLERANCE, as_numpy, from_numpy
+from midend.harness import DTYPES, TOLERANCE
+from ops.arrays import from_numpy, to_numpy
 
 M7032 = presets.load("m7032")
 
@@ -54,7 +55,7 @@ class Pool:
         y = (functional.avg_pool2d if len(self.kernel) == 2 else functional.avg_pool3d)(x, **self.arguments)
         grad = torch.randn(y.shape, generator=generator).to(y.dtype)
         (gradient,) = torch.autograd.grad(y, x, grad)
-        return tuple(as_numpy(t) for t in (x, grad, y, gradient))
+        return tuple(to_numpy(t) for t in (x, grad, y, gradient))
 
     def trace(self) -> str:
         form, windows = (f"[{','.join(map(str, shape))}]" for shape in (self.shape, self.reference()[2].shape))
@@ -83,7 +84,7 @@ def check(pool: Pool, text: str, cores: int) -> None:
         found = emulator.load(isa.assemble(text)).run([x, grad], [])
     for got, expected in zip(found, wanted, strict=True):
         near = TOLERANCE[pool.dtype]
-        torch.testing.assert_close(from_numpy(got, pool.dtype), from_numpy(expected, pool.dtype), rtol=near, atol=near)
+        torch.testing.assert_close(*(from_numpy(a, DTYPES[pool.dtype]).double() for a in (got, expected)), rtol=near, atol=near)
 
 
 CASES = {

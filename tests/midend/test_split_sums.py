@@ -16,9 +16,10 @@ from ftm_backend.midend import pipeline
 from ftm_backend.midend import split_sums as cutting
 from ftm_backend.midend.split_sums import split_sums
 from ftm_backend.options import Options
+from midend.harness import DTYPES
+from ops.arrays import from_numpy, to_numpy
 
 M7032 = presets.load("m7032")
-DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
 TOLERANCE = {"f32": 1e-4, "f64": 1e-11, "f16": 4e-3, "bf16": 3e-2}
 
 
@@ -62,10 +63,6 @@ def run(text: str, arrays: list[np.ndarray], cores: int, machine: presets.Machin
     with Machine(cores=cores, checked=True) as emulator:
         (got,) = emulator.load(isa.assemble(program)).run(arrays, [])
     return got
-
-
-def numbers(tensor: torch.Tensor) -> np.ndarray:
-    return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def test_small_results_of_long_sums_are_cut() -> None:
@@ -115,8 +112,7 @@ def test_gradients_of_weights(shape: tuple[int, ...], cores: int, dtype: str) ->
     (wanted,) = torch.autograd.grad(made, w, grad.double())
     text = weight(*shape, dtype)
     assert parts(text)
-    got = torch.from_numpy(run(text, [numbers(grad), numbers(x), numbers(w.detach().to(DTYPES[dtype]))], cores))
-    got = (got.view(torch.bfloat16) if dtype == "bf16" else got).double()
+    got = from_numpy(run(text, [to_numpy(grad), to_numpy(x), to_numpy(w.to(DTYPES[dtype]))], cores), DTYPES[dtype]).double()
     torch.testing.assert_close(got, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * wanted.abs().max().item())
 
 

@@ -15,10 +15,10 @@ from ftm_backend import codegen, driver, isa
 from ftm_backend.machine import Machine, cycles, presets
 from ftm_backend.midend import pipeline
 from ftm_backend.options import Options
+from midend.harness import DTYPES, TOLERANCE
+from ops.arrays import from_numpy, to_numpy
 
 M7032 = presets.load("m7032")
-DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
-TOLERANCE = {"f32": 1e-5, "f64": 1e-12, "f16": 2e-3, "bf16": 2e-2}
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Pool:
         y, places = pool(x, return_indices=True, **self.arguments)
         grad = torch.randn(y.shape, generator=generator).to(y.dtype)
         (gradient,) = torch.autograd.grad(y, x, grad)
-        return tuple(as_numpy(t) for t in (x, grad, y, places, gradient))
+        return tuple(to_numpy(t) for t in (x, grad, y, places, gradient))
 
     def trace(self) -> str:
         y = self.reference()[2].shape
@@ -69,16 +69,6 @@ class Pool:
         )
 
 
-def as_numpy(tensor: torch.Tensor) -> np.ndarray:
-    tensor = tensor.detach()
-    return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
-
-
-def from_numpy(array: np.ndarray, dtype: str) -> torch.Tensor:
-    found = torch.from_numpy(np.ascontiguousarray(array))
-    return (found.view(torch.bfloat16) if dtype == "bf16" else found).double()
-
-
 @lru_cache
 def compiled(pool: Pool, cores: int, machine: presets.MachineParameters = M7032) -> str:
     text = driver.run_from("trace", pool.trace(), "linalg", Options(machine="m7032", cores=cores))
@@ -90,8 +80,8 @@ def check(pool: Pool, text: str, cores: int) -> None:
     x, grad, *wanted = pool.reference()
     with Machine(cores=cores, checked=True) as emulator:
         got = emulator.load(isa.assemble(text)).run([x, grad], [])
-    values, places, gradient = (from_numpy(a, pool.dtype if k != 1 else "i64") for k, a in enumerate(got))
-    y, indices, expected = (from_numpy(a, pool.dtype if k != 1 else "i64") for k, a in enumerate(wanted))
+    values, places, gradient = (from_numpy(a, DTYPES[pool.dtype] if k != 1 else torch.int64).double() for k, a in enumerate(got))
+    y, indices, expected = (from_numpy(a, DTYPES[pool.dtype] if k != 1 else torch.int64).double() for k, a in enumerate(wanted))
     torch.testing.assert_close(values, y, rtol=0, atol=0, equal_nan=True)
     torch.testing.assert_close(places, indices, rtol=0, atol=0)
     torch.testing.assert_close(gradient, expected, rtol=TOLERANCE[pool.dtype], atol=TOLERANCE[pool.dtype], equal_nan=True)

@@ -50,6 +50,18 @@ def test_every_name_is_an_op_of_pytorch() -> None:
     assert not missing
 
 
+def test_domains_name_arguments() -> None:
+    """Of some overload: for the others, which have no such number, a domain asks nothing."""
+    strange = []
+    for name, facts in FACTS.items():
+        words = (*facts.domain.ends, facts.domain.where) if facts.domain and name.startswith("aten::") else ()
+        packet = getattr(torch.ops.aten, name.removeprefix("aten::"), None)
+        overloads = [getattr(packet, overload)._schema for overload in packet.overloads()] if words else []
+        known = {argument.name for schema in overloads for argument in schema.arguments}
+        strange += [f"{name}: {word}" for word in words if isinstance(word, str) and word and word not in known]
+    assert strange == []
+
+
 def _checks_elements(name: str) -> bool:
     """Whether the lowering of a sampled call has a place that makes the machine fault."""
     sampled = next(iter(test_records.calls(name, next(t for t in ("f32", "i64") if t in RECORDS[name].dtypes))), None)

@@ -1,5 +1,6 @@
 """Bad calls fail at the line that makes them, with eager's exception type and message."""
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -109,6 +110,13 @@ BAD_CALLS: dict[str, Call] = {
     "permutation of halves": lambda put: torch.randperm(3000, dtype=torch.half, device=put(ones(1)).device),
     "dropout of more than all": lambda put: torch.native_dropout(put(ones(3)), 1.5, True),
     "dropout of less than nothing": lambda put: torch.native_dropout(put(ones(3)), -0.5, None),
+    "more samples than there are": lambda put: torch.multinomial(put(ones(3)), 4),
+    "no samples": lambda put: torch.multinomial(put(ones(3)), 0, replacement=True),
+    "samples of integers": lambda put: torch.multinomial(put(at(1, 2)), 1),
+    "dropout by no number": lambda put: torch.native_dropout(put(ones(3)), math.nan, True),
+    "chance above 1": lambda put: torch.ops.aten.bernoulli.p(put(ones(3)), 1.5),
+    "chance above 1 in place": lambda put: put(ones(3)).bernoulli_(1.5),
+    "normal numbers of less than no width": lambda put: torch.normal(put(ones(3)), -1.0, out=put(ones(3))),
     "normal numbers as integers": lambda put: torch.normal(put(ones(3)), 1.0, out=put(ones(3, dtype=torch.int64))),
     "normal numbers without room": lambda put: torch.normal(put(ones(3)), 1.0, out=put(ones(0))),
     "probabilities as integers": lambda put: torch.bernoulli(put(ones(3, dtype=torch.int64))),

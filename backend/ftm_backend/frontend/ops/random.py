@@ -13,11 +13,20 @@ from ftm_backend.dtypes import ALL, BOOL, FLOATS, NUMBERS, compute_dtype, info
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.ops.demands import checked
 from ftm_backend.frontend.ops.record import EXACT, TOLERANCE, lowering
-from ftm_backend.frontend.ops.recording import recorded
+from ftm_backend.frontend.ops.recording import Domain, recorded
 from ftm_backend.linalg.strided import contiguous_strides
 
-recorded("aten::bernoulli aten::normal", may_fail=True, converts_to_out=True)  # the device may compute what they are drawn with
-recorded("aten::native_dropout", runtime=("p",))
+# The device may compute what they are drawn with.
+recorded("aten::bernoulli", domain=Domain(0, "p", 1), may_fail=True, converts_to_out=True, draws="bernoulli")
+recorded("aten::normal", tried=("out",), may_fail=True, converts_to_out=True, draws="normal")
+recorded("aten::native_dropout", runtime=("p",), domain=Domain(0, "p", 1, where="train"), draws="dropout")
+recorded("aten::uniform", draws="uniform")
+recorded("aten::normal_functional", draws="normal")
+recorded("aten::log_normal", draws="log_normal")
+recorded("aten::exponential", draws="exponential")
+recorded("aten::cauchy", draws="cauchy")
+recorded("aten::geometric", draws="geometric")
+recorded("aten::random", draws="integers")
 recorded("aten::native_dropout_backward", runtime=("scale",), layout="product")
 
 

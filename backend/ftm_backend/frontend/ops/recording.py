@@ -35,6 +35,11 @@ Layout = Literal["", "contiguous", "product", "convolution", "convolution_backwa
 Refusal = Literal["", "zero_divisors", "zero_divisors_if_rounded", "no_distribution"]
 """Elements that eager refuses: an integer divisor that is 0; the same where a rounding mode is given; weights that can't be drawn by."""
 
+Draws = Literal[
+    "", "uniform", "normal", "log_normal", "cauchy", "geometric", "exponential", "bernoulli", "integers", "permutation", "choice", "dropout"
+]
+"""From which distribution, whose parameters are the arguments of their usual names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Indices:
@@ -48,16 +53,23 @@ class Indices:
     wraps: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Domain:
-    """Calls with other numbers are refused: ``low`` is at most ``high``; each is a number or an argument's name.
+    """Calls with other numbers are refused: each of ``ends`` is at most the next; each is a number or the name of an argument.
 
-    where: the bool argument that must be true for this to be asked; "": always.
+    An overload in which such an argument is a tensor, or is not there, is asked nothing.
+
+    where: the bool argument that must not be false for this to be asked; "": always.
     """
 
-    low: int | str
-    high: int | str
-    where: str = ""
+    ends: tuple[int | str, ...]
+    where: str
+
+    def __init__(self, *ends: int | str, where: str = "") -> None:
+        if len(ends) < 2:
+            raise ValueError("a domain has two ends or more")
+        object.__setattr__(self, "ends", ends)
+        object.__setattr__(self, "where", where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +97,8 @@ class Recording:
     composite: what ATen's kernel that is made of other ops is good for.
     like: the argument whose memory format the CPU gives the first result; -1: what the meta kernel says holds.
     layout: or the rule by which the CPU lays it out.
+    draws: how the reference executor (csrc/run/reference_random.cpp), which runs programs that do not compile, draws the very numbers
+        that the lowering draws. Random ops that do not say so are drawn from the CPU's streams there.
     """
 
     constants: tuple[str, ...] = ()
@@ -106,6 +120,7 @@ class Recording:
     composite: Composite = ""
     like: int = -1
     layout: Layout = ""
+    draws: Draws = ""
 
     def __post_init__(self) -> None:
         given: dict[str, tuple[tuple[str, ...], object]] = {
@@ -115,6 +130,7 @@ class Recording:
             "refuses": ((self.refuses,), Refusal),
             "composite": ((self.composite,), Composite),
             "layout": ((self.layout,), Layout),
+            "draws": ((self.draws,), Draws),
         }
         for fact, (words, known) in given.items():
             for word in words:
@@ -133,7 +149,7 @@ class Recording:
             elif isinstance(value, Indices):
                 said[f.name] = [value.within, str(value.argument), *(["wraps"] if value.wraps else [])]
             elif isinstance(value, Domain):
-                said[f.name] = [str(value.low), str(value.high), value.where]
+                said[f.name] = [value.where, *map(str, value.ends)]
             else:
                 said[f.name] = [str(word) for word in (value if isinstance(value, tuple) else (value,))]
         return said

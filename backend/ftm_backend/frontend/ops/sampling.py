@@ -15,8 +15,8 @@ from ftm_backend.frontend.ops.recording import recorded
 from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.scan import scan
 
-recorded("aten::multinomial", refuses="no_distribution", may_fail=True)
-recorded("aten::randperm", converts_to_out=True)
+recorded("aten::multinomial", tried=("always",), refuses="no_distribution", may_fail=True, draws="choice")
+recorded("aten::randperm", tried=("out",), converts_to_out=True, draws="permutation")
 
 _FEW = 2**12
 """Up to so many random keys of 32 bits are all different, or nearly always."""
