@@ -68,17 +68,17 @@ bool RecordedLaunch::takes(const Captured& captured, const std::vector<at::Tenso
 
 void RecordedLaunch::compute() {
   static auto& ops_traced = counter("ops_traced");
-  begin_recording();
+  auto& trace = begin_recording();
   c10::SmallVector<const at::TensorImpl*, 16> operands;
   for (const auto& tensor : inputs_) {
     operands.push_back(tensor.unsafeGetTensorImpl());
   }
-  if (pending_trace().step.over.load(std::memory_order_relaxed)) {
+  if (trace.step.over.load(std::memory_order_relaxed)) {
     look_for_next_step(operands);
   }
   const auto drawn = scalars();
-  const PythonLine line = captured_.may_fail_ ? python_line(pending_trace().owner) : nullptr;
-  const RecorderLock lock = lock_to_read(operands);
+  const PythonLine line = captured_.may_fail_ ? python_line(trace.owner) : nullptr;
+  const RecorderLock lock = lock_to_read(operands, trace);
   const auto values = record(drawn, line);
   ops_traced.fetch_add(static_cast<int64_t>(captured_.trace_.calls.size()), std::memory_order_relaxed);
   for (size_t i = 0; i < values.size(); ++i) {

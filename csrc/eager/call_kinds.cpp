@@ -1,6 +1,7 @@
 #include "eager/call_kinds.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace ftm {
 namespace {
@@ -26,6 +27,12 @@ bool has_no_dims(Arguments arguments) {
 
 bool is_integral(const c10::IValue& value) {
   return value.isTensor() && at::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true);
+}
+
+bool has_mixed_reals(Arguments arguments) {
+  std::vector<c10::IValue> reals;
+  std::copy_if(arguments.begin(), arguments.end(), std::back_inserter(reals), is_real);
+  return has_mixed_dtypes(reals);
 }
 
 bool has_negative_exponent(const Op& op, Arguments arguments) {
@@ -69,6 +76,8 @@ bool is_call(CallKind kind, const Op& op, Arguments arguments) {
     case CallKind::always: return true;
     case CallKind::out: return !op.written.empty();
     case CallKind::mixed: return has_mixed_dtypes(arguments);
+    case CallKind::mixed_reals: return has_mixed_reals(arguments);
+    case CallKind::integers: return is_integral(arguments[0]);
     case CallKind::bools: return std::any_of(arguments.begin(), arguments.end(), is_bool);
     case CallKind::no_dims: return has_no_dims(arguments);
     case CallKind::negatives: return std::any_of(arguments.begin(), arguments.end(), has_negatives);

@@ -91,10 +91,11 @@ void leave_trace(PendingTrace& trace) {
   (empty ? o.empty : o.left).push_back(&trace);
 }
 
-Value add_call(torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values, c10::ArrayRef<uint64_t> scalars) {
+Value add_call(
+    torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values, c10::ArrayRef<uint64_t> scalars,
+    PendingTrace& trace) {
   auto node = std::make_shared<CallNode>(kind, std::move(form), ++next_sequence);
   if (!capturing) {
-    auto& trace = pending_trace();
     trace.calls.store(trace.calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     trace.log.add(node->form(), trace.variables);
   }

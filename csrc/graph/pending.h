@@ -40,7 +40,8 @@ struct PendingTrace {
   LastStep step;
 };
 
-// That of the calling thread, or of the thread for which it works.
+// That of the calling thread, or of the thread for which it works. Looking it up costs as much as the rest of adding a call:
+// who records asks once, and hands it on.
 PendingTrace& pending_trace();
 
 // Traces whose thread has ended while something was pending there: they are the caller's to launch. Not under the
@@ -50,6 +51,8 @@ std::vector<PendingTrace*> take_left_traces();
 void leave_trace(PendingTrace& trace);
 
 // A node for one call of `form`, in the thread's trace, under the recorder's lock.
-Value add_call(torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values, c10::ArrayRef<uint64_t> scalars);
+Value add_call(
+    torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values, c10::ArrayRef<uint64_t> scalars,
+    PendingTrace& trace = pending_trace());
 
 } // namespace ftm

@@ -36,6 +36,8 @@ std::vector<CallKind> call_kinds(const Words& words) {
       {"always", CallKind::always},
       {"out", CallKind::out},
       {"mixed", CallKind::mixed},
+      {"mixed_reals", CallKind::mixed_reals},
+      {"integers", CallKind::integers},
       {"bools", CallKind::bools},
       {"no_dims", CallKind::no_dims},
       {"negatives", CallKind::negatives},

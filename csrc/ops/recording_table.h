@@ -16,6 +16,8 @@ enum class CallKind : uint8_t {
   always,
   out,
   mixed,
+  mixed_reals,
+  integers,
   bools,
   no_dims,
   negatives,

@@ -74,25 +74,26 @@ std::atomic<int64_t>& ops_traced() {
 
 // line: where it was recorded, if that is to be noted.
 void finish_call(
-    Op& op, const FormPtr& form, Call& call, const PythonLine& line, torch::jit::Stack* stack, size_t base) {
+    Op& op, const FormPtr& form, Call& call, const PythonLine& line, PendingTrace& trace, torch::jit::Stack* stack,
+    size_t base) {
   c10::SmallVector<at::Tensor, 4> results;
   c10::SmallVector<c10::IValue, 4> returned;
   {
-    const RecorderLock lock = lock_to_read(call.operands);
+    const RecorderLock lock = lock_to_read(call.operands, trace);
     NodePtr node;
     if (!form->empty) {
       c10::SmallVector<Value, 8> values;
       for (const auto* operand : call.operands) {
         values.push_back(read(*operand));
       }
-      node = add_call(op.kind, form, values, call.scalars).node;
+      node = add_call(op.kind, form, values, call.scalars, trace).node;
       if (line) {
         static_cast<CallNode&>(*node).line = line;
       }
       for (size_t i = 0; i < op.written.size(); ++i) {
         if (form->results[i].type.dtype != at::ScalarType::Undefined) {
           const auto& tensor = *(*stack)[base + op.written[i]].toTensor().unsafeGetTensorImpl();
-          write(tensor, converted(Value(node, i), c10::typeMetaToScalarType(tensor.dtype())));
+          write(tensor, converted(Value(node, i), c10::typeMetaToScalarType(tensor.dtype())), trace);
         }
       }
     }
@@ -105,7 +106,7 @@ void finish_call(
         }
         const bool has_value = node && result.type.numel() != 0;
         results.push_back(
-            make_tensor(result.type, result.strides, result.contiguous, has_value ? Value(node, i) : Value()));
+            make_tensor(result.type, result.strides, result.contiguous, has_value ? Value(node, i) : Value(), trace));
       }
     }
   }
@@ -136,15 +137,17 @@ void finish_call(
 
 } // namespace
 
-void begin_recording() {
-  cut_if_long();
+PendingTrace& begin_recording() {
+  auto& trace = pending_trace();
+  cut_if_long(trace);
   if (notes_all_locations()) {
-    note_location(python_line(pending_trace().owner));
+    note_location(python_line(trace.owner));
   }
+  return trace;
 }
 
 void record(Op& op, torch::jit::Stack* stack) {
-  begin_recording();
+  auto& trace = begin_recording();
   const size_t base = stack->size() - op.arguments.size();
   const c10::ArrayRef<c10::IValue> arguments(stack->data() + base, op.arguments.size());
   Call call;
@@ -152,7 +155,7 @@ void record(Op& op, torch::jit::Stack* stack) {
   if (op.has_domain && !call.scalars.empty()) {
     check_domain(op, arguments);
   }
-  if (pending_trace().step.over.load(std::memory_order_relaxed)) {
+  if (trace.step.over.load(std::memory_order_relaxed)) {
     look_for_next_step(call.operands);
   }
   const uint64_t hash = hash_words(call.key.data(), call.key.size());
@@ -190,7 +193,7 @@ void record(Op& op, torch::jit::Stack* stack) {
     resize_written(op, *form, *stack, base);
     check_overlaps(op, *stack, base);
   }
-  finish_call(op, form, call, op.may_fail ? python_line(pending_trace().owner) : nullptr, stack, base);
+  finish_call(op, form, call, op.may_fail ? python_line(trace.owner) : nullptr, trace, stack, base);
 }
 
 void RecordKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {

@@ -1,6 +1,7 @@
 // Recording: a call becomes a node of the pending graph.
 #pragma once
 
+#include "graph/pending.h"
 #include "ops/op.h"
 
 #include <ATen/core/stack.h>
@@ -23,7 +24,7 @@ class RecordKernel final : public c10::OperatorKernel {
 void record(Op& op, torch::jit::Stack* stack);
 
 // Every kernel begins with this: cuts when the pending graph is long, and notes the Python line where all calls have
-// theirs noted. Not under the recorder's lock.
-void begin_recording();
+// theirs noted. Gives the thread's trace. Not under the recorder's lock.
+PendingTrace& begin_recording();
 
 } // namespace ftm

@@ -158,11 +158,11 @@ void launch_left() {
   }
 }
 
-// A trace of another thread in which one of these is pending; null if there is none. Under the recorder's lock.
-PendingTrace* pending_elsewhere(c10::ArrayRef<const at::TensorImpl*> tensors) {
+// A trace that is not the thread's own in which one of these is pending; null if there is none. Under the recorder's lock.
+PendingTrace* pending_elsewhere(c10::ArrayRef<const at::TensorImpl*> tensors, const PendingTrace& own) {
   for (const auto* tensor : tensors) {
     auto* trace = tensor->numel() == 0 ? nullptr : variable_of(*tensor).trace();
-    if (trace != nullptr && trace != &pending_trace()) {
+    if (trace != nullptr && trace != &own) {
       return trace;
     }
   }
@@ -199,10 +199,10 @@ BufferPtr observe(Variable& variable) {
   return buffer;
 }
 
-RecorderLock lock_to_read(c10::ArrayRef<const at::TensorImpl*> tensors) {
+RecorderLock lock_to_read(c10::ArrayRef<const at::TensorImpl*> tensors, PendingTrace& own) {
   rest_if_ending();
   RecorderLock lock(recorder_mutex());
-  while (auto* trace = capturing ? nullptr : pending_elsewhere(tensors)) {
+  while (auto* trace = capturing ? nullptr : pending_elsewhere(tensors, own)) {
     lock.unlock();
     launch(*trace, /*observed=*/false);
     lock.lock();
@@ -221,19 +221,18 @@ std::string pending_text(const std::vector<Value>& values) {
   return trace_text(make_trace(collect_graph(results)));
 }
 
-void cut_if_long() {
+void cut_if_long(PendingTrace& own) {
   const int64_t limit = trace_limit.load(std::memory_order_relaxed);
   if (limit == 0 || capturing) {
     return;
   }
-  auto& pending = pending_trace();
-  bool cuts = pending.calls.load(std::memory_order_relaxed) >= limit;
-  if (!cuts && pending.log.due()) {
+  bool cuts = own.calls.load(std::memory_order_relaxed) >= limit;
+  if (!cuts && own.log.due()) {
     const RecorderLock lock(recorder_mutex());
-    cuts = pending.log.cuts_here();
+    cuts = own.log.cuts_here();
   }
   if (cuts) {
-    launch(pending, /*observed=*/false);
+    launch(own, /*observed=*/false);
   }
 }
 

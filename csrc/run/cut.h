@@ -18,7 +18,7 @@ void sync(bool wait);
 
 // The recorder's lock, for a call on these: what is pending in another thread's trace among them is launched first, so
 // that each trace is recorded by one thread.
-RecorderLock lock_to_read(c10::ArrayRef<const at::TensorImpl*> tensors);
+RecorderLock lock_to_read(c10::ArrayRef<const at::TensorImpl*> tensors, PendingTrace& own = pending_trace());
 
 // The variable's content, computed: cuts if it is pending, waits, throws if its program failed.
 // Null for a storage that was never written.
@@ -29,7 +29,7 @@ std::string pending_text(const std::vector<Value>& values);
 
 // Cuts when the thread's trace has grown over the limit, or where its loop is cut (graph/call_log.h). Not under the
 // recorder's lock.
-void cut_if_long();
+void cut_if_long(PendingTrace& own = pending_trace());
 // 0: no limit.
 void set_trace_limit(int64_t nodes);
 

@@ -65,17 +65,17 @@ Variable::~Variable() {
   std::swap(old, own.ir_value); // freed after the lock, which was made later
 }
 
-void Variable::set_value(Value value) {
-  auto& own = state();
-  own.rewritten = own.rewritten || own.ir_value.node;
+void Variable::set_value(Value value, PendingTrace& own) {
+  auto& held = state();
+  held.rewritten = held.rewritten || held.ir_value.node;
   const bool pending = value.node && !trace_node(value).is_data;
   if (pending && !capturing) { // what is captured is nobody's to run
-    hold_in(own, pending_trace());
-  } else if (!pending && own.trace != nullptr) {
-    unlink(own);
-    own.before.reset();
+    hold_in(held, own);
+  } else if (!pending && held.trace != nullptr) {
+    unlink(held);
+    held.before.reset();
   }
-  own.ir_value = std::move(value);
+  held.ir_value = std::move(value);
 }
 
 void Variable::set_nbytes(int64_t nbytes) {

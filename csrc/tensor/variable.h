@@ -35,8 +35,8 @@ class Variable final : public torch::lazy::LazyTensor {
 
   // Empty: never written.
   const Value& value() const { return state().ir_value; }
-  // `value`'s bytes must be the storage's.
-  void set_value(Value value);
+  // `value`'s bytes must be the storage's. `own`: the thread's trace, which holds it while it is pending.
+  void set_value(Value value, PendingTrace& own = pending_trace());
   int64_t nbytes() const { return state().nbytes; }
   void set_nbytes(int64_t nbytes);
   // Of the storage's first byte; null if it has none.

@@ -27,7 +27,8 @@ Region region_of(const at::TensorImpl& tensor) {
   const int64_t between = itemsize - 1; // a mask: sizes of elements are powers of 2
   const int64_t all = home.variable.nbytes();
   if (((home.begin | all) & between) == 0) {
-    return {home.variable, true, 0, all, tensor.storage_offset() + home.begin / itemsize};
+    const int64_t first = home.begin == 0 ? 0 : home.begin / itemsize; // few are slices, and a division takes long
+    return {home.variable, true, 0, all, tensor.storage_offset() + first};
   }
   const int64_t nbytes = home.begin != 0 ? static_cast<int64_t>(storage.nbytes()) : all;
   return {home.variable, false, home.begin, nbytes & ~between, tensor.storage_offset()};
@@ -94,7 +95,7 @@ Value read(const at::TensorImpl& tensor) {
   return strided_view(std::move(base), tensor.sizes(), tensor.strides(), region.offset);
 }
 
-void write(const at::TensorImpl& tensor, Value value) {
+void write(const at::TensorImpl& tensor, Value value, PendingTrace& own) {
   const int64_t numel = tensor.numel();
   if (numel == 0) {
     return;
@@ -104,9 +105,9 @@ void write(const at::TensorImpl& tensor, Value value) {
   const bool covers =
       region.is_whole && region.offset == 0 && numel * static_cast<int64_t>(tensor.itemsize()) == variable.nbytes();
   if (covers && tensor.is_contiguous()) {
-    variable.set_value(without_window(std::move(value)));
+    variable.set_value(without_window(std::move(value)), own);
   } else if (covers && tensor.is_non_overlapping_and_dense()) {
-    variable.set_value(without_window(in_memory_order(std::move(value), tensor.strides())));
+    variable.set_value(without_window(in_memory_order(std::move(value), tensor.strides())), own);
   } else {
     Value base = elements_of(region, c10::typeMetaToScalarType(tensor.dtype()));
     Value changed = updated(std::move(base), std::move(value), tensor.sizes(), tensor.strides(), region.offset);
@@ -114,11 +115,12 @@ void write(const at::TensorImpl& tensor, Value value) {
       changed = updated(
           whole(variable, at::kByte), bitcast(std::move(changed), at::kByte), {region.nbytes}, {1}, region.begin);
     }
-    variable.set_value(std::move(changed));
+    variable.set_value(std::move(changed), own);
   }
 }
 
-at::Tensor make_tensor(const ValueType& type, c10::IntArrayRef strides, bool contiguous, Value value) {
+at::Tensor make_tensor(
+    const ValueType& type, c10::IntArrayRef strides, bool contiguous, Value value, PendingTrace& own) {
   const int64_t nbytes = type.numel() * static_cast<int64_t>(c10::elementSize(type.dtype));
   Variable* variable = nullptr;
   auto storage = c10::make_intrusive<c10::StorageImpl>(
@@ -136,7 +138,7 @@ at::Tensor make_tensor(const ValueType& type, c10::IntArrayRef strides, bool con
     }
   }
   if (value.node) {
-    variable->set_value(without_window(std::move(value)));
+    variable->set_value(without_window(std::move(value)), own);
   }
   return tensor;
 }

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from ftm_backend import sizes
 from ftm_backend.dtypes import DTYPES
+from ftm_backend.frontend import repeated_lines
 from ftm_backend.frontend.trace import Complex, DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 
 __all__ = ["parse"]
@@ -47,11 +47,6 @@ _TYPES: dict[str, TensorType] = {}
 """Types that were read before, by their text; types repeat."""
 _MOST_TYPES = 10_000
 
-_NUMBER = re.compile(r"(?<=[%$])\d+")
-_ALIKE: dict[str, Node] = {}
-"""Nodes that were read before, by their line without the numbers of values and scalars: layers repeat, and so do programs."""
-_MOST_ALIKE = 20_000
-
 
 def parse(text: str) -> Trace:
     """Reads a trace.
@@ -66,7 +61,7 @@ def parse(text: str) -> Trace:
     number = 0
     state = "trace"
     for line_number, line in enumerate(text.splitlines(), 1):
-        if state == "body" and (known := _alike(line, number)) is not None:
+        if state == "body" and (known := repeated_lines.find(line, number)) is not None:
             trace.nodes.append(known)
             number += len(known.results)
             continue
@@ -86,7 +81,7 @@ def parse(text: str) -> Trace:
             number = _value(cursor, trace, number)
             if trace.nodes:
                 cursor.end()
-                _keep(line, trace.nodes[-1])
+                repeated_lines.keep(line, trace.nodes[-1])
         else:
             cursor.word("return")
             if cursor.kind != "end":
@@ -99,40 +94,6 @@ def parse(text: str) -> Trace:
         missing = "'trace' at its start" if state == "trace" else "'return' at its end"
         raise TraceError(f"the text of a trace is incomplete: it has no {missing}")
     return trace
-
-
-def _shape(line: str) -> str | None:
-    """A node's line without numbers; None where ``%`` and ``$`` may stand for something else: in sizes and strings."""
-    return None if "{" in line or '"' in line else _NUMBER.sub("", line)
-
-
-def _keep(line: str, node: Node) -> None:
-    if (shape := _shape(line)) is not None:
-        if len(_ALIKE) >= _MOST_ALIKE:
-            _ALIKE.clear()
-        _ALIKE[shape] = node
-
-
-def _alike(line: str, number: int) -> Node | None:
-    """The node of a line that is like one that was read before, and gives its values the next numbers."""
-    shape = _shape(line)
-    node = None if shape is None else _ALIKE.get(shape)
-    if node is None:
-        return None
-    numbers = list(map(int, _NUMBER.findall(line)))
-    count = len(node.results)
-    if numbers[:count] != list(range(number, number + count)):
-        return None
-    left = iter(numbers[count:])
-    return Node(node.op, tuple((name, _renumbered(value, left)) for name, value in node.args), node.results)
-
-
-def _renumbered(value: Any, numbers: Iterator[int]) -> Any:
-    if isinstance(value, (Ref, ScalarRef)):
-        return type(value)(next(numbers))
-    if isinstance(value, tuple) and any(isinstance(item, (Ref, ScalarRef, tuple)) for item in value):
-        return tuple(_renumbered(item, numbers) for item in value)
-    return value
 
 
 class _Line:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ftm_backend import mlir
 from ftm_backend.dtypes import DTYPES
-from ftm_backend.upstream import rewrite
+from ftm_backend.upstream import philox, rewrite
 
 TO_MEMORY = """builtin.module(
   func.func(linalg-generalize-named-ops), canonicalize, cse,
@@ -47,7 +47,7 @@ class Program:
             rewrite.to_upstream(work)
             for function in list(work.body.operations):
                 name = ir.StringAttr(function.attributes["sym_name"]).value
-                if name != rewrite.PHILOX:
+                if name != philox.NAME:
                     self._take(name, function)
             work.operation.verify()
             mlir.run_passes(work, TO_MEMORY)

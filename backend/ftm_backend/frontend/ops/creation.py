@@ -11,6 +11,7 @@ from ftm_backend.frontend.ops.recording import recorded
 
 recorded("aten::arange aten::range aten::linspace aten::logspace", constants=("start", "end", "step"), takes_no_bools=True)
 recorded("aten::complex", tried=("out",))  # which complex_ops.py lowers
+recorded("aten::polar", tried=("mixed",))
 recorded("aten::kaiser_window", composite="unfit")
 
 

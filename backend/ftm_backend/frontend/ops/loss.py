@@ -15,7 +15,7 @@ from ftm_backend.frontend.ops.reduction import _SUMS
 from ftm_backend.frontend.trace import TensorType
 
 recorded("aten::binary_cross_entropy", may_fail=True, tried=("mixed",))
-recorded("aten::nll_loss_forward aten::nll_loss2d_forward", indices=Indices(1, "classes"))
+recorded("aten::nll_loss_forward aten::nll_loss2d_forward", indices=Indices(1, "classes"), tried=("mixed_reals", "integers"))
 
 NONE, MEAN, SUM = 0, 1, 2
 """PyTorch's numbers of the reductions of a loss."""

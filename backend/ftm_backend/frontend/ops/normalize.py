@@ -13,10 +13,10 @@ from ftm_backend.frontend.ops.reduce import reduce
 from ftm_backend.frontend.ops.reduction import moments
 from ftm_backend.frontend.trace import TensorType
 
-recorded("aten::_native_batch_norm_legit_functional", like=0, asks_cpu="halves", composite="unfit")
-recorded("aten::_native_batch_norm_legit", like=0, asks_cpu="halves")
-recorded("aten::_native_batch_norm_legit_no_training", like=0)
-recorded("aten::native_layer_norm aten::native_group_norm", asks_cpu="halves", composite="whole")
+recorded("aten::_native_batch_norm_legit_functional", tried=("mixed",), like=0, asks_cpu="halves", composite="unfit")
+recorded("aten::_native_batch_norm_legit", tried=("mixed",), like=0, asks_cpu="halves")
+recorded("aten::_native_batch_norm_legit_no_training", tried=("mixed",), like=0)
+recorded("aten::native_layer_norm aten::native_group_norm", tried=("mixed",), asks_cpu="halves", composite="whole")
 recorded("aten::native_batch_norm_backward aten::native_group_norm_backward", like=1)
 
 _ROWS = {"f64": (1e-10, 1e-11), "f32": (5e-5, 1e-5), "f16": (4e-3, 1e-3), "bf16": (3e-2, 1e-2)}

@@ -17,11 +17,23 @@ Extent = Literal["first", "dim", "classes", "all", "each"]
 the only one); all elements; for a list of indices, the dimensions one after the other."""
 
 Call = Literal[
-    "always", "out", "mixed", "bools", "no_dims", "negatives", "negative_exponent", "transposed_integers", "halves", "one_sample"
+    "always",
+    "out",
+    "mixed",
+    "mixed_reals",
+    "integers",
+    "bools",
+    "no_dims",
+    "negatives",
+    "negative_exponent",
+    "transposed_integers",
+    "halves",
+    "one_sample",
 ]
-"""Any call; one with ``out=``; one whose tensors are of several dtypes; one with a bool operand; one whose second argument is an empty
-list; one with a negative number in a list; an integer tensor to a negative ``exponent``; one that is ``transposed``, of integers; one
-whose first argument is of a half type; one whose first argument has fewer than two dimensions."""
+"""Any call; one with ``out=``; one whose tensors are of several dtypes; one whose floating-point tensors are; one whose first argument is
+of integers or bools; one with a bool operand; one whose second argument is an empty list; one with a negative number in a list; an integer
+tensor to a negative ``exponent``; one that is ``transposed``, of integers; one whose first argument is of a half type; one whose first
+argument has fewer than two dimensions."""
 
 Composite = Literal["", "whole", "unfit", "serves"]
 """Of ATen's kernel that is made of other ops: calls are left to it where there is one and the op reaches no backend otherwise;
