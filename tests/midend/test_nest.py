@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ftm_backend import isa
-from ftm_backend.machine import Machine, presets
+from ftm_backend import driver, isa
+from ftm_backend.machine import Machine, cycles, presets
+from ftm_backend.options import Options
 from midend.harness import check, run, stages
 from midend.linalg_text import Function
 
@@ -239,3 +240,19 @@ def test_random_numbers_of_no_position_are_computed_once():
     first, second = run(f.text(a, b), [np.arange(5, dtype=np.int32)], [11, 7])
     np.testing.assert_array_equal(first, second)
     assert first[0] != 0
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1024, 768), (1024, 3072), (300, 256), (5000, 64), (77, 1000)])
+def test_sums_of_columns_and_what_follows_them_are_fetched_in_whole_granules(rows, columns):
+    trace = (
+        f"trace\n  %0 = param f32[{rows},{columns}]\n  %1 = param f32[{columns}]\n"
+        f"  %2 = aten::sum.dim_IntList(self=%0, dim=[0], keepdim=false, dtype=none) : f32[{columns}]\n"
+        f"  %3 = aten::mul.Tensor(self=%2, other=%1) : f32[{columns}]\n  return %3\n"
+    )
+    text = driver.run_from("trace", trace, "asm", Options(machine="m7032", cores=8))
+    profile = cycles.model(text, machine="m7032", cores=8)
+    assert profile.dma_bytes <= 1.3 * profile.least_bytes
+    x, factors = normal(rows, columns), normal(columns)
+    with Machine(cores=3, checked=True) as emulator:
+        (result,) = emulator.load(isa.assemble(text)).run([x, factors])
+    np.testing.assert_allclose(result, x.sum(axis=0, dtype=np.float64) * factors, rtol=1e-4, atol=1e-3)

@@ -162,6 +162,9 @@ def _problem(contraction: Contraction, epilogue: Epilogue, form: Form, machine: 
     dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
     moved = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands)
     moved += sum(ELEMENT_BYTES[output.element.dtype] for output in epilogue.outputs[1:])
+    stored = {store.index.coeffs for output in epilogue.outputs[:1] for store in output.stores}
+    alike = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands if operand.index.coeffs in stored)
+    alike += sum(ELEMENT_BYTES[x.element.dtype] for x in epilogue.outputs[1:] if {store.index.coeffs for store in x.stores} <= stored)
     k = form.sizes(form.k)
     between = form.interleaved if zipped else None
     sides = (form.m, form.n) if between is None else ((*form.m, between), tuple(axis for axis in form.n if axis != between))
@@ -180,5 +183,6 @@ def _problem(contraction: Contraction, epilogue: Epilogue, form: Form, machine: 
         epilogue_tiles=tiles,
         epilogue_interval=body,
         epilogue_bytes=moved,
+        epilogue_alike=alike,
         a_windows=_windows(form, dtype, machine) if machine.dma_overlaps else (),
     )

@@ -17,6 +17,7 @@ from ftm_backend.sizes import at_hand, ceildiv
 _WIDE = 1024  # columns that keep vector code busy; more axes are joined to reach it
 _RUN = 256  # columns that DMA fetches well, where there are few such rows
 _SHARE = 4  # tiles take 1/_SHARE of AM, which leaves room for rings
+_LEAST_SHARE = 3  # those that would waste a part of each granule that DMA moves: room for two
 
 
 @dataclass(eq=False, slots=True)
@@ -135,19 +136,28 @@ def memory_places(axes: Axes) -> list[Place]:
 
 def element_bytes(axes: Axes) -> int:
     """Bytes of scratchpad for each element of a tile: operands, stored results, results for later maps."""
+    return max(sum(size for size, _ in _tiles(axes)), 1)
+
+
+def column_bytes(axes: Axes, rows: list[Axis]) -> int:
+    """The same for each column of a tile that has all ``rows``: what is the same in all of them has one."""
+    count = at_hand(volume([a.extent for a in rows]))
+    return max(sum(size * (count if any(place.steps.get(a) for a in rows) else 1) for size, place in _tiles(axes)), 1)
+
+
+def _tiles(axes: Axes) -> list[tuple[int, Place]]:
+    """Bytes of an element of each tile, and what it depends on."""
     seen: set[tuple[object, int, tuple[int, ...]]] = set()
-    total = 0
+    found = []
     kept = kept_values(axes, stages_of(axes))
     for s in axes.kernel.statements:
         for o in s.operands:
             key = (o.value, o.index.const, o.index.coeffs)
             if o.value.producer not in axes.spans and key not in seen:
                 seen.add(key)
-                total += ELEMENT_BYTES[o.value.dtype]
-        for r in s.results:
-            if r.stores or r.value in kept:
-                total += ELEMENT_BYTES[r.value.dtype]
-    return max(total, 1)
+                found.append((ELEMENT_BYTES[o.value.dtype], axes.place(s, o.index)))
+        found += [(ELEMENT_BYTES[r.value.dtype], axes.place(s, r.index)) for r in s.results if r.stores or r.value in kept]
+    return found
 
 
 def pattern_bytes(axes: Axes, rows: list[Axis], columns: list[Axis]) -> int:
@@ -163,7 +173,7 @@ def _cut(plan: TilePlan, axes: Axes) -> None:
     rows, columns = plan.rows, plan.columns
     elements = max(kernel.machine.am_bytes // _SHARE // (element_bytes(axes) + pattern_bytes(axes, rows, columns)), 64)
     if shape.resident and shape.turned:
-        _fit(plan, columns, max(elements // max(at_hand(plan.row_count()), 1), 1))
+        _fit(plan, columns, _whole_columns(plan, axes))
     elif shape.resident:
         _fit(plan, rows, max(elements // max(at_hand(plan.column_count()), 1), 1))
     else:
@@ -172,6 +182,26 @@ def _cut(plan: TilePlan, axes: Axes) -> None:
         _fit(plan, rows, max(elements // max(at_hand(plan.column_count()), 1), 1))
     if not kernel.one_core:
         _spread(plan, axes)
+
+
+def _whole_columns(plan: TilePlan, axes: Axes) -> int:
+    """The most columns of a tile that has all its rows: whole granules of DMA, if they are that many or there is room for one."""
+    am, granule = axes.kernel.machine.am_bytes, _granule(plan, axes)
+    each = column_bytes(axes, plan.rows) + pattern_bytes(axes, plan.rows, plan.columns) * at_hand(plan.row_count())
+    most = max(am // _SHARE // each, 1)
+    if most < granule:
+        return granule if granule * each <= am // _LEAST_SHARE else most
+    return most - most % granule
+
+
+def _granule(plan: TilePlan, axes: Axes) -> int:
+    """Columns that DMA moves at once, if tiles lie along memory there."""
+    sizes = [
+        size
+        for size, place in _tiles(axes)
+        if plan.columns and abs(place.steps.get(plan.columns[-1], 0)) == 1 and any(place.steps.get(a) for a in plan.rows)
+    ]
+    return max(1, axes.kernel.machine.dma_granule // min(sizes)) if sizes else 1
 
 
 def _fit(plan: TilePlan, group: list[Axis], limit: int) -> None:
@@ -211,6 +241,8 @@ def _spread(plan: TilePlan, axes: Axes) -> None:
         step = plan.cut.get(axis, axis.extent)
         pieces = min(at_hand(ceildiv(axis.extent, step)) * ceildiv(wanted, tiles), at_hand(axis.extent))
         step = ceildiv(at_hand(axis.extent), pieces)
+        if shape.turned:  # what is fetched in parts of granules takes as long on more cores
+            step = max(step, ceildiv(_granule(plan, axes), at_hand(volume([a.extent for a in group[1:]]))))
         if at_hand(step) < at_hand(axis.extent):
             plan.cut[axis] = step
 

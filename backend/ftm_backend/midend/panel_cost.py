@@ -115,11 +115,13 @@ class Grid:
         self.runs = _axis([rules.even_runs(counts) for counts in steps[1]], 3)
 
     def _moving(self) -> None:
-        """For blocks of A as it lies and turned, of B and C: bytes that DDR moves, and cycles that the engine takes for elements."""
+        """For blocks of A as it lies and turned, of B, C and what follows: bytes that DDR moves, and cycles of the engine for elements."""
         p = self.problem
         self.moved_b, self.elements_b = self._moved(p.b, self.kt, self.nt, self.b_form != "plain")
         sides = (2 * self.mc, self.nt // 2) if p.zipped else (self.mc, self.nt)
         self.moved_c, self.elements_c = self._moved(p.c, *sides, self.turn_c)
+        alike = p.epilogue_alike / ELEMENT_BYTES[p.c.dtype]
+        self.beside_c = self.mc * self.nt * (p.epilogue_bytes - p.epilogue_alike) + alike * self.moved_c
         if p.a_windows:
             self.moved_a, self.elements_a = self.moved_turned, self.elements_turned = self._windows_moved()
         else:
@@ -176,7 +178,7 @@ class Grid:
         """
         p, mc = self.problem, self.machine
         columns = np.minimum(self.n_blocks, self.groups[1])
-        panels, extra = self.row_trips * self.column_trips, self.mc * self.nt * p.epilogue_bytes
+        panels, extra = self.row_trips * self.column_trips, self.beside_c
         moved_a = np.minimum(self.moved_a, self.moved_turned)
         rate = mc.core_bandwidth / mc.clock_hz
 
@@ -248,14 +250,13 @@ class Priced:
 
     def _share_bandwidth(self) -> None:
         """Sets each core's part of DDR and GSM: all of the traffic over that of the busiest core."""
-        g, p, mc = self.grid, self.problem, self.machine
+        g, mc = self.grid, self.machine
         rows, columns = np.minimum(g.rows, g.groups[0]), np.minimum(g.n_blocks, g.groups[1])
-        height = g.chunks * g.mc
         even_rows, even_columns = g.even()
         a = g.k_blocks * g.chunks * np.minimum(g.moved_a, g.moved_turned)
         a = a / np.where(self.share_a, columns, 1) / np.where(self.keep_a, g.column_trips, 1)
         b = g.k_blocks * g.moved_b / np.where(self.keep_b, g.row_trips, 1)
-        c = g.chunks * g.moved_c + height * g.nt * p.epilogue_bytes
+        c = g.chunks * (g.moved_c + g.beside_c)
         total = a * even_rows * columns + b * np.where(self.share_b, 1, rows) * even_columns + c * even_rows * even_columns
         active = total / (a + b + c)
         self.rate = np.minimum(mc.ddr_bandwidth / active, mc.core_bandwidth) / mc.clock_hz
@@ -286,7 +287,7 @@ class Priced:
             size = g.kt * g.nt * ELEMENT_BYTES[p.b.dtype]
             handed_on = rules.transfer_cycles(mc, 0.0, size * np.minimum(g.rows, g.groups[0]) / mc.gsm_bytes_per_cycle, 0.0)
             self.load_b = self.load_b + np.where(self.share_b, handed_on, 0.0)
-        store = cycles(g.moved_c, g.elements_c) + g.mc * g.nt * p.epilogue_bytes / self.rate
+        store = cycles(g.moved_c, g.elements_c) + g.beside_c / self.rate
         store = store + mc.dma_latency * p.epilogue_tiles
         self.store = store + np.where(self.overlaps, 0.0, g.body)  # in the same tiles a chunk is fetched, computed, stored
 

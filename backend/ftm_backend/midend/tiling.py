@@ -71,6 +71,8 @@ class Problem:
     """Tiles of C's extents that the epilogue needs beside it, in the accumulator's type."""
     epilogue_bytes: int = 0
     """Bytes that the epilogue moves for each element of C, beside the store of C itself."""
+    epilogue_alike: int = 0
+    """Of these, bytes of tensors that lie in memory as C does: they are moved in runs of the same length."""
     epilogue_interval: float = 2.0
     """Cycles that its body takes for each vector of C."""
     a_windows: tuple[Side, ...] = ()
