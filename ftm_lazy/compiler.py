@@ -27,7 +27,7 @@ from ftm_backend.isa.template import TemplateError
 from ftm_backend.service import source_hash
 from ftm_lazy import _C, dump, settings
 from ftm_lazy.cache import DiskCache, Functions, Key
-from ftm_lazy.general import Families, Proposal
+from ftm_lazy.general import Families, Instance, Proposal
 from ftm_lazy.notices import notice
 from ftm_lazy.recompiles import CAUSES, Explanation, History, Trace, read
 from ftm_lazy.worker import CompileError, Worker, WorkerError
@@ -64,14 +64,16 @@ class Bridge:
             with contextlib.suppress(WorkerError):  # whoever compiles first is told
                 self._worker.start()
 
-    def answer(self, text: str, refused: str, locations: Sequence[str] = ()) -> bytes | str:
-        """As `compile`, for the recorder: the image, or why there is none.
+    def answer(
+        self, text: str, refused: str, locations: Sequence[str] = (), varies: Sequence[int] | None = None
+    ) -> tuple[bytes, Sequence[int]] | str:
+        """As `compile`, for the recorder: the image and which dimensions of its results vary, or why there is none.
 
         Raises what says nothing of the program, which is compiled when somebody next asks for its results: what a
         signal's handler raised, and WorkerError.
         """
         try:
-            return self.compile(text, refused, locations)
+            return self._compiled(text, refused, locations, varies)
         except WorkerError:
             raise
         except Exception as error:
@@ -91,6 +93,14 @@ class Bridge:
 
         Raises CompileError where the program does not compile, and WorkerError where there is no compiler.
         """
+        return self._compiled(text, refused, locations, None).image
+
+    def _compiled(self, text: str, refused: str, locations: Sequence[str], varies: Sequence[int] | None) -> Instance:
+        """As `compile`.
+
+        varies: of each parameter the dimensions that are likely to be of another size in the next trace like it, one bit each;
+        None where it trains.
+        """
         begin = time.perf_counter()
         if refused:
             self._give_up(text, refused)
@@ -98,12 +108,13 @@ class Bridge:
             for watch in self.watchers:
                 watch(text)
         general = self._settings.dump is None and not refused
-        image = self._families.instance(text) if general else None
-        if image is not None:
+        instance = self._families.instance(text) if general else None
+        if instance is not None:
             _C._count("instances")
-            self._say("an instance of a general program", begin, text, image)
-            return image
+            self._say("an instance of a general program", begin, text, instance.image)
+            return instance
         executable = self._find(text)
+        symbols: Sequence[int] = ()
         if executable is not None:
             _C._count("cache_hits_disk")
             how = "from the cache"
@@ -112,12 +123,13 @@ class Bridge:
                 self._families.note(text)
         else:
             refusal = self._families.refusal(text) if general and "recompile" in self._settings.debug else ""
-            executable = self._compile_explained(text, locations, self._families.propose(text) if general else [], refusal)
+            proposals = self._families.propose(text, varies, self._infer if varies or " = param " not in text else None) if general else []
+            executable, symbols = self._compile_explained(text, locations, proposals, refusal)
             how = "compiled"
         if self._settings.dump is not None:
             self._dump(text, executable)
         self._say(how, begin, text, executable.image)
-        return executable.image
+        return Instance(executable.image, tuple(symbols))
 
     def _say(self, how: str, begin: float, text: str, image: bytes) -> None:
         if "compile" in self._settings.debug:
@@ -205,32 +217,38 @@ class Bridge:
         self._found.remove(key.digest)
         self._cache.remove(key, reason)
 
-    def _compile_explained(self, text: str, locations: Sequence[str], proposals: Sequence[Proposal], refusal: str) -> Executable:
+    def _compile_explained(
+        self, text: str, locations: Sequence[str], proposals: Sequence[Proposal], refusal: str
+    ) -> tuple[Executable, Sequence[int]]:
         """Compiles for the recorder: counts it, and says why it had to be; ``refusal``: why no general program served."""
         begin = time.perf_counter()
         trace = read(text)
         why = self._history.explain(trace, locations)
-        executable = self._compile_general(proposals, why.cause) if proposals else None
-        if executable is None:
-            executable = self._compile(text, texts=self._settings.dump is not None, why=why.cause)
+        made = self._compile_general(proposals, why.cause) if proposals else None
+        notes = [why.text, f"the general program: {refusal}" if refusal else ""]
+        if made is not None and proposals[0].first_sight:
+            _C._count("first_sight_programs")
+            notes.append(f"general at first sight: {proposals[0].sizes}")
+        if made is None:
+            made = self._compile(text, texts=self._settings.dump is not None, why=why.cause), ()
         seconds = time.perf_counter() - begin
         _C._count("compiles")
         _C._add_time("CompileTime", seconds)
-        self._note(trace, replace(why, text=f"{why.text}; the general program: {refusal}") if refusal else why, seconds)
-        return executable
+        self._note(trace, replace(why, text="; ".join(filter(None, notes))), seconds)
+        return made
 
-    def _compile_general(self, proposals: Sequence[Proposal], why: str) -> Executable | None:
+    def _compile_general(self, proposals: Sequence[Proposal], why: str) -> tuple[Executable, Sequence[int]] | None:
         """The general program of the first proposal that comes to something, with the image for the member at hand; else None."""
         for proposal in proposals:
             try:
                 executable = self._compile(proposal.text, texts=False, why=why, store=False)
-                image = self._families.keep(proposal, executable)
+                instance = self._families.keep(proposal, executable)
             except (CompileError, TemplateError) as error:
                 if "compile" in self._settings.debug:
                     print(f"ftm: not general: {error}", file=sys.stderr)
             else:
                 _C._count("general_programs")
-                return replace(executable, image=image)
+                return replace(executable, image=instance.image), instance.varies
         self._families.fail(proposals[-1])
         return None
 
@@ -240,6 +258,16 @@ class Bridge:
         if store and self._compiler() is not None:
             self._cache.put(self._key(text), program)
         return Executable.from_bytes(program)
+
+    def _infer(self, text: str) -> str:
+        """What follows from the sizes that a trace has as symbols; "" where that cannot be said."""
+        try:
+            found, _ = self._worker.compile(text, {"infer": True})
+        except CompileError as error:
+            if "compile" in self._settings.debug:
+                print(f"ftm: not general at first sight: {error}", file=sys.stderr)
+            return ""
+        return found.decode()
 
     def _compiler(self) -> str | None:
         """The hash of the compiler's source; None where it was edited since this process began, and the compiler's runs the older."""

@@ -1,6 +1,7 @@
 """General programs: what serves all members of a family of traces that differ in numbers alone.
 
-The first member of a family is compiled as it is.  When a second one comes whose numbers differ, how they are related is
+Where a trace tells which of its sizes are likely to vary (`ftm_lazy.first_sight`), it gets a general program at once.  Else the
+first member of a family is compiled as it is.  When a second one comes whose numbers differ, how they are related is
 known, and one program is compiled for all numbers that are related so (`ftm_backend.families`, `ftm_backend.sizes`).  A later
 member is an instance of it, made in less than a millisecond; where the program's guards do not hold for it, another one is
 compiled beside the first.  A family's programs are one entry of the disk cache, so that other processes have them as well.
@@ -19,14 +20,16 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from ftm_backend.executable import Executable
 from ftm_backend.families import Places, Relation, relate
 from ftm_backend.isa.template import Template, TemplateError
 from ftm_backend.recent import Recent
 from ftm_lazy import _C
+from ftm_lazy.first_sight import relation_of, seeded, varying_results
 
-__all__ = ["Families", "Proposal"]
+__all__ = ["Families", "Infer", "Instance", "Proposal"]
 
 _SYMBOL = re.compile(r"\bs\d+\b")
 _KEPT_BYTES = 1 << 28  # of images and texts in memory
@@ -45,14 +48,26 @@ Store = tuple[Callable[[str], bytes | None], Callable[[str, bytes], object], Cal
 """What reads, writes and removes (with the reason) an entry of the disk cache by a text."""
 
 
+Infer = Callable[[str], str]
+"""From a trace some of whose sizes are symbols to one all of whose numbers that follow from these are; "" for none."""
+
+
+class Instance(NamedTuple):
+    """The image of a member, and of each result the dimensions that are symbols of its program, one bit each."""
+
+    image: bytes
+    varies: tuple[int, ...]
+
+
 @dataclass(eq=False)
 class _Program:
-    """chosen_for: the symbols' values that decided how it runs."""
+    """chosen_for: the symbols' values that decided how it runs.  varies: of each result the dimensions that are symbols, as bits."""
 
     relation: Relation
     template: Template
     image: bytes
     chosen_for: tuple[int, ...]
+    varies: tuple[int, ...]
 
     def is_near(self, values: Sequence[int]) -> bool:
         """Whether it was chosen for sizes like these."""
@@ -73,6 +88,7 @@ class _Family:
     programs: deque[_Program] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
     failures: int = 0
     far: set[tuple[int, ...]] = field(default_factory=set)
+    expectations: set[tuple[Any, ...]] = field(default_factory=set)
 
     @property
     def bytes(self) -> int:
@@ -93,6 +109,24 @@ class _Family:
         alike = [member for member in self.specialized if all(member[place] == numbers[place] for place in small)]
         return relate([*alike, numbers], places) if alike else None
 
+    def expected(
+        self, text: str, others: Sequence[tuple[int, ...]], places: Places, varies: Sequence[int], infer: Infer
+    ) -> Relation | None:
+        """How the numbers of a member follow from the sizes that are likely to vary; None if none is, or that was expected before."""
+        seeds = seeded(text, varies, places, others)
+        general = infer(seeds) if seeds else ""
+        if not general:
+            return None
+        try:
+            relation = relation_of(general, text, places)
+        except ValueError:  # a floating number that the compiler spells in another way
+            return None
+        known = relation.fixed, relation.texts
+        if not relation.symbols or known in self.expectations or any(not _may_be(relation, other) for other in others):
+            return None
+        self.expectations.add(known)
+        return relation
+
     def admits(self, numbers: tuple[int, ...]) -> bool:
         """Whether a program serves a member, near or far."""
         found = ((program, program.relation.values(numbers)) for program in self.programs)
@@ -109,7 +143,7 @@ class _Family:
 class Proposal:
     """A general trace to be compiled in place of one member's.
 
-    values: of the member's symbols.  chosen_for: those that the text has at hand.
+    values: of the member's symbols.  chosen_for: those that the text has at hand.  first_sight: no other member was needed.
     """
 
     text: str
@@ -117,6 +151,19 @@ class Proposal:
     family: _Family
     values: tuple[int, ...]
     chosen_for: tuple[int, ...]
+    first_sight: bool = False
+
+    @property
+    def sizes(self) -> str:
+        """The symbols and their values, for people."""
+        return ", ".join(f"{name} = {value}" for (name, _, _), value in zip(self.relation.symbols, self.values, strict=True))
+
+
+def _may_be(relation: Relation, member: Sequence[int]) -> bool:
+    """Whether a relation is that of a member, or would be if the member's sizes of 1 were larger."""
+    if relation.values(member) is not None:
+        return True
+    return any(member[place] < least for _, place, least in relation.symbols)
 
 
 def _ahead(largest: int) -> int:
@@ -141,7 +188,7 @@ class Families:
         """Forgets everything."""
         self._families.clear()
 
-    def instance(self, text: str) -> bytes | None:
+    def instance(self, text: str) -> Instance | None:
         """The image for a trace, made from a general program; None if there is none that admits it."""
         family, numbers = self._find(text)
         far = None
@@ -160,28 +207,35 @@ class Families:
             return None
         return self._made(family, numbers, *far)
 
-    def _made(self, family: _Family, numbers: tuple[int, ...], program: _Program, values: tuple[int, ...]) -> bytes | None:
+    def _made(self, family: _Family, numbers: tuple[int, ...], program: _Program, values: tuple[int, ...]) -> Instance | None:
         try:
             image = program.template.image(program.image, values)
         except TemplateError:  # larger than any program
             return None
         family.note(numbers)
-        return image
+        return Instance(image, program.varies)
 
     def note(self, text: str) -> None:
         """A trace that has a program of its own is a member of its family like others."""
         family, numbers = self._find(text)
         family.note(numbers)
 
-    def propose(self, text: str) -> list[Proposal]:
-        """What to compile instead of a trace that is no instance, the best first; nothing where the trace itself shall be."""
+    def propose(self, text: str, varies: Sequence[int] | None = None, infer: Infer | None = None) -> list[Proposal]:
+        """What to compile instead of a trace that is no instance, the best first; nothing where the trace itself shall be.
+
+        Args:
+            text: the trace.
+            varies: of each parameter the dimensions that are likely to vary, one bit each; None of a trace that trains.
+            infer: finds what follows from these, see `ftm_backend.frontend.infer_sizes`; "" where nothing does.
+        """
         family, numbers = self._find(text)
         others = [member for member in family.members if member != numbers]
         family.note(numbers)
         if family.failures >= _ATTEMPTS:
             return []
         places = _C._family_numbers(text)
-        relation = family.relation(others, numbers, places)
+        expected = family.expected(text, others, places, varies or (), infer) if infer is not None else None
+        relation = expected or family.relation(others, numbers, places)
         values = relation.values(numbers) if relation is not None else None
         if relation is None or values is None:
             family.specialized.append(numbers)
@@ -192,7 +246,8 @@ class Families:
             for value, (_, place, least) in zip(values, relation.symbols, strict=True)
         )
         return [
-            Proposal(relation.general(text, places, chosen), relation, family, values, chosen) for chosen in dict.fromkeys((ahead, values))
+            Proposal(relation.general(text, places, chosen), relation, family, values, chosen, first_sight=expected is not None)
+            for chosen in dict.fromkeys((ahead, values))
         ]
 
     def refusal(self, text: str) -> str:
@@ -204,7 +259,7 @@ class Families:
         values = program.relation.values(numbers)
         return "its numbers are related otherwise" if values is None else program.template.refusal(values)
 
-    def keep(self, proposal: Proposal, made: Executable) -> bytes:
+    def keep(self, proposal: Proposal, made: Executable) -> Instance:
         """Keeps the program of a proposal: the image for the member that it was proposed for.
 
         Raises:
@@ -216,12 +271,12 @@ class Families:
             raise TemplateError(refusal)
         special = any(map(_is_special, template.guards))
         family.failures = family.failures + 1 if special else 0
-        program = _Program(proposal.relation, template, made.image, proposal.chosen_for)
+        program = _Program(proposal.relation, template, made.image, proposal.chosen_for, tuple(varying_results(proposal.text)))
         image = template.image(made.image, proposal.values)
         family.programs.appendleft(program)
         self._families.put(family.key, family, family.bytes)
         self._put(family.text, _pack(family.programs))
-        return image
+        return Instance(image, program.varies)
 
     def fail(self, proposal: Proposal) -> None:
         """Nothing came of all proposals for a member."""
@@ -264,7 +319,18 @@ def _pack(programs: Iterable[_Program]) -> bytes:
     for program in programs:
         template, image = program.template.to_bytes(), zlib.compress(program.image, 1)
         relation = program.relation
-        facts.append([relation.fixed, relation.texts, relation.symbols, program.chosen_for, len(template), len(image), len(program.image)])
+        facts.append(
+            [
+                relation.fixed,
+                relation.texts,
+                relation.symbols,
+                program.chosen_for,
+                program.varies,
+                len(template),
+                len(image),
+                len(program.image),
+            ]
+        )
         parts += [template, image]
     return json.dumps(facts).encode() + b"\n" + b"".join(parts)
 
@@ -274,9 +340,11 @@ def _unpack(data: bytes) -> list[_Program]:
     line, _, body = data.partition(b"\n")
     programs, at = [], 0
     try:
-        for fixed, texts, symbols, chosen_for, template_bytes, packed_bytes, image_bytes in json.loads(line):
+        for fixed, texts, symbols, chosen_for, varies, template_bytes, packed_bytes, image_bytes in json.loads(line):
             if len(chosen_for) != len(symbols) or not all(isinstance(n, int) for n in chosen_for):
                 raise ValueError("a program does not say what it was chosen for")
+            if not all(isinstance(n, int) and 0 <= n < 1 << 64 for n in varies):
+                raise ValueError("a program does not say which of its results' sizes vary")
             if not 0 <= image_bytes <= _MOST_BYTES:
                 raise ValueError(f"an image of {image_bytes} bytes")
             relation = Relation.of([(p, n) for p, n in fixed], [(p, t) for p, t in texts], [(s, p, n) for s, p, n in symbols])
@@ -284,7 +352,7 @@ def _unpack(data: bytes) -> list[_Program]:
             image = zlib.decompressobj().decompress(body[middle:end], image_bytes + 1)
             if len(image) != image_bytes:
                 raise ValueError("an image is cut off")
-            programs.append(_Program(relation, Template.from_bytes(body[at:middle], image_bytes), image, tuple(chosen_for)))
+            programs.append(_Program(relation, Template.from_bytes(body[at:middle], image_bytes), image, tuple(chosen_for), tuple(varies)))
             at = end
     except (ValueError, TypeError, RecursionError, zlib.error) as error:
         raise ValueError(f"the general programs are damaged: {error}") from None

@@ -11,6 +11,7 @@
 | cache_hits_memory | programs found in this process |
 | cache_hits_disk | programs found in the cache directory |
 | general_programs | compiles that gave a program for many sizes |
+| first_sight_programs | of these, the programs that were compiled before a second size had come |
 | instances | programs for other sizes, made from those |
 | compile_failures | programs that did not compile |
 | op_by_op_runs | runs of such programs, operation by operation on the CPU |
@@ -38,6 +39,7 @@ NAMES = (
     "cache_hits_memory",
     "cache_hits_disk",
     "general_programs",
+    "first_sight_programs",
     "instances",
     "compile_failures",
     "op_by_op_runs",

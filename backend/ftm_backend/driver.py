@@ -36,7 +36,7 @@ from ftm_backend.options import Options
 from ftm_backend.recent import Recent
 from ftm_backend.stages import Form
 
-__all__ = ["STAGES", "TEXT_STAGES", "CompileError", "Stage", "compile", "forget", "guess_stage", "run_from", "stage"]
+__all__ = ["STAGES", "TEXT_STAGES", "CompileError", "Stage", "compile", "forget", "guess_stage", "infer_sizes", "run_from", "stage"]
 
 
 class CompileError(Exception):
@@ -186,6 +186,20 @@ def compile(trace_text: str, options: Options | None = None, shelf: known.Shelf 
     if shelf is not None:
         known.store(missing, options.machine, shelf)
     return Executable(image, asm, options.machine, texts, template, seconds)
+
+
+def infer_sizes(text: str) -> str | None:
+    """A trace in which some sizes are symbols as one in which all numbers are that follow from these; None if none of them can vary.
+
+    Raises:
+        CompileError: that cannot be said.
+    """
+    from ftm_backend.frontend.infer_sizes import infer_sizes
+
+    try:
+        return infer_sizes(text)
+    except Exception as error:  # nobody loses anything: the trace is compiled for its numbers
+        raise CompileError(f"{type(error).__name__}: {error}") from error
 
 
 def run_from(from_stage: str, text: str, to_stage: str, options: Options | None = None) -> str | bytes:

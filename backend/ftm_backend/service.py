@@ -5,6 +5,8 @@ It reads requests from the first of these descriptors and writes answers to the 
 
     request   {"id": 7, "machine": "host", "cores": 2, "texts": false, "timeout": 300.0}, body: the trace's text
               where the client keeps functions of programs (`known`), {..., "shelf": true}
+              {"id": 7, "infer": true, "timeout": 300.0}, body: a trace in which some sizes are symbols; the answer's body is the
+              trace in which all that follow from them are (`frontend.infer_sizes`), empty where none can vary
     question  {"id": 7, "wanted": ["3f0c...", ...]}: which of these functions does the client have?
     reply     {"id": 7, "functions": [["3f0c...", 2100], ...]}, body: those, one after the other, of so many bytes
     answer    {"id": 7, "ok": true, "seconds": 0.8, "size": 4711, "functions": [...]}, body: the executable (`Executable.to_bytes`)
@@ -122,6 +124,8 @@ def _compile(header: dict[str, Any], body: bytes, shelf: _Shelf | None) -> bytes
     from ftm_backend import driver
     from ftm_backend.options import Options
 
+    if header.get("infer"):
+        return (driver.infer_sizes(body.decode()) or "").encode()
     options = Options(machine=header["machine"], cores=header["cores"], keep_texts=header["texts"])
     return driver.compile(body.decode(), options, shelf).to_bytes()
 

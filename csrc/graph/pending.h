@@ -37,6 +37,7 @@ struct PendingTrace {
   VariableData* first = nullptr; // variables whose value is pending, in the order in which they became so
   VariableData* last = nullptr;
   size_t variables = 0; // how many these are
+  std::atomic<bool> trains{false}; // gradients are recorded for a call of it, or it computes or uses some
   LastStep step;
 };
 

@@ -30,6 +30,11 @@ class Buffer final : public torch::lazy::BackendData {
   // Whether it was made so: its elements are known as long as it lives.
   bool is_from_cpu() const { return from_cpu_; }
 
+  // Which dimensions are likely to be of another size in another run of the program, one bit each: those that the program
+  // that computed it has as symbols. Of whole numbers from the CPU, which are texts, labels or places, all are.
+  uint64_t varies() const { return varies_.load(std::memory_order_relaxed); }
+  void set_varies(uint64_t dimensions) { varies_.store(dimensions, std::memory_order_relaxed); }
+
   size_t nbytes() const { return nbytes_; }
   void* data() const { return block_.data; }
   State state() const { return state_.load(std::memory_order_acquire); }
@@ -57,6 +62,7 @@ class Buffer final : public torch::lazy::BackendData {
   std::atomic<State> state_{State::pending};
   FailurePtr failure_;
   bool from_cpu_ = false;
+  std::atomic<uint64_t> varies_{0};
 };
 
 using BufferPtr = std::shared_ptr<Buffer>;

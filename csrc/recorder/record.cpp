@@ -18,7 +18,11 @@
 #include "tensor/views.h"
 
 #include <ATen/MemoryOverlap.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/native/Resize.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <algorithm>
 
 namespace ftm {
 namespace {
@@ -72,6 +76,21 @@ std::atomic<int64_t>& ops_traced() {
   return cell;
 }
 
+// Whether a trace trains: gradients are recorded for a call, or it is one of a backward pass or of an optimizer's step, which
+// reads what requires gradients, too, but writes it.
+void note_training(
+    const Op& op, const Call& call, const torch::jit::Stack& stack, size_t base, std::atomic<bool>& trains) {
+  if (trains.load(std::memory_order_relaxed)) {
+    return;
+  }
+  const auto requires_grad = [](const at::TensorImpl* tensor) { return tensor->requires_grad(); };
+  const auto is_written = [&](int32_t argument) { return stack[base + argument].toTensor().requires_grad(); };
+  if ((at::GradMode::is_enabled() && std::any_of(call.operands.begin(), call.operands.end(), requires_grad)) ||
+      std::any_of(op.written.begin(), op.written.end(), is_written) || torch::autograd::get_current_node()) {
+    trains.store(true, std::memory_order_relaxed);
+  }
+}
+
 // line: where it was recorded, if that is to be noted.
 void finish_call(
     Op& op, const FormPtr& form, Call& call, const PythonLine& line, PendingTrace& trace, torch::jit::Stack* stack,
@@ -86,6 +105,7 @@ void finish_call(
       for (const auto* operand : call.operands) {
         values.push_back(read(*operand));
       }
+      note_training(op, call, *stack, base, trace.trains);
       node = add_call(op.kind, form, values, call.scalars, trace).node;
       if (line) {
         static_cast<CallNode&>(*node).line = line;

@@ -16,7 +16,8 @@ PyObject* compile_function = nullptr; // owned; guarded by the GIL
 } // namespace
 
 FTM_CATCHES_FORCED_UNWIND CompileResult compile_in_python(
-    const std::string& trace_text, const std::string& refused, const std::vector<std::string>& locations) {
+    const std::string& trace_text, const std::string& refused, const std::vector<std::string>& locations,
+    const std::vector<uint64_t>& varies) {
   CompileResult result;
   const WithGil gil;
   if (compile_function == nullptr) {
@@ -24,9 +25,12 @@ FTM_CATCHES_FORCED_UNWIND CompileResult compile_in_python(
     return result;
   }
   try {
-    const py::object answer = py::handle(compile_function)(py::str(trace_text), py::str(refused), py::cast(locations));
-    if (py::isinstance<py::bytes>(answer)) {
-      result.image = answer.cast<py::bytes>();
+    const py::object answer =
+        py::handle(compile_function)(py::str(trace_text), py::str(refused), py::cast(locations), py::cast(varies));
+    if (py::isinstance<py::tuple>(answer)) {
+      const auto made = answer.cast<py::tuple>();
+      result.image = made[0].cast<py::bytes>();
+      result.varies = made[1].cast<std::vector<uint64_t>>();
       result.error = result.image.empty() ? "the compiler returned an empty image" : "";
     } else {
       result.error = answer.cast<std::string>();

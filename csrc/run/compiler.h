@@ -2,6 +2,7 @@
 // (bytes), or to the reason why there is none (str). What it raises is not the compiler's affair but the user's.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <vector>
@@ -10,14 +11,17 @@ namespace ftm {
 
 struct CompileResult {
   std::string image; // of the machine's program; empty if compiling failed
+  std::vector<uint64_t> varies; // of each result the dimensions that are symbols in the program; may be empty
   std::string error; // what went wrong
   std::exception_ptr interrupt; // the user's: a signal's handler raised it, or there is no compiler; to be thrown on
 };
 
 // Calls the compiler with the GIL. Never throws. refused: why the image that it gave for this trace before was no good;
 // empty the first time. locations: for each call the Python line that recorded it, or nothing; none if they are not noted.
+// varies: of each parameter the dimensions that are likely to vary, one bit each; none of all if it is empty.
 CompileResult compile_in_python(
-    const std::string& trace_text, const std::string& refused, const std::vector<std::string>& locations);
+    const std::string& trace_text, const std::string& refused, const std::vector<std::string>& locations,
+    const std::vector<uint64_t>& varies);
 // `callable`: a PyObject*, or null.
 void set_compile_function(void* callable);
 

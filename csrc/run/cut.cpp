@@ -12,6 +12,7 @@
 #include "run/program.h"
 #include "run/taken.h"
 
+#include <algorithm>
 #include <atomic>
 #include <iterator>
 
@@ -71,6 +72,14 @@ void suspend(std::vector<Cut>& cuts, size_t first) {
       std::make_move_iterator(cuts.end()));
 }
 
+// The results of a program for many sizes are of other sizes when it runs again.
+void note_varying(const Job& job, const Program& program) {
+  const auto& varies = program.varies();
+  for (size_t i = 0; i < std::min(varies.size(), job.outputs.size()); ++i) {
+    job.outputs[i]->set_varies(varies[i]);
+  }
+}
+
 // Builds what has to be built, and starts each job when it is: it runs while the next one is built.
 void build_and_start(std::vector<Cut> cuts) {
   static auto& hits = counter("cache_hits_memory");
@@ -80,11 +89,15 @@ void build_and_start(std::vector<Cut> cuts) {
     if (built.program) {
       hits.fetch_add(1);
     } else {
-      run_or_abandon(rest, [&](const Cut& cut) { built = build_program(cut.hash, cut.trace, noted_lines(cut)); });
+      run_or_abandon(
+          rest, [&](const Cut& cut) { built = build_program(cut.hash, cut.trace, cut.varies, noted_lines(cut)); });
     }
     if (built.interrupt) {
       suspend(cuts, i);
       std::rethrow_exception(built.interrupt);
+    }
+    if (built.program) {
+      note_varying(*cuts[i].job, *built.program);
     }
     try {
       run_or_abandon(rest.slice(0, 1), [&](const Cut& cut) { start_observed(cut.job, built.program); });
@@ -124,6 +137,7 @@ void launch(PendingTrace& pending, bool observed) {
     note_launch(pending, observed);
     taken = take_pending(pending);
     pending.calls = 0;
+    pending.trains = false;
     pending.log.clear();
     if (!taken.cuts.empty()) {
       count_launch(taken.hash);

@@ -120,22 +120,23 @@ ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
 
 namespace {
 
-Built build(const Trace& trace, const std::vector<std::string>& locations) {
+Built build(const Trace& trace, const std::vector<uint64_t>& varies, const std::vector<std::string>& locations) {
   Built built;
   built.program = std::make_shared<Program>(trace);
   if (machine_wanted) {
     static auto& failures = counter("compile_failures");
     const std::string text = trace_text(trace);
-    CompileResult result = compile_in_python(text, "", locations);
+    CompileResult result = compile_in_python(text, "", locations, varies);
     const std::string refused = load_into(*built.program, result);
     if (!refused.empty()) { // perhaps a damaged file of the cache: made anew, it may be good
-      result = compile_in_python(text, refused, locations);
+      result = compile_in_python(text, refused, locations, varies);
       result.error += load_into(*built.program, result);
     }
     if (result.interrupt) {
       built.interrupt = result.interrupt;
       return built;
     }
+    built.program->set_varies(std::move(result.varies));
     if (!result.error.empty()) {
       failures.fetch_add(1);
       built.failure = result.error;
@@ -147,7 +148,9 @@ Built build(const Trace& trace, const std::vector<std::string>& locations) {
 
 } // namespace
 
-Built build_program(const Hash128& hash, const Trace& trace, const std::vector<std::string>& locations) {
+Built build_program(
+    const Hash128& hash, const Trace& trace, const std::vector<uint64_t>& varies,
+    const std::vector<std::string>& locations) {
   std::optional<BuildTurn> turn;
   try {
     turn.emplace(hash);
@@ -161,7 +164,7 @@ Built build_program(const Hash128& hash, const Trace& trace, const std::vector<s
       return {std::move(program), "", nullptr};
     }
   }
-  Built built = build(trace, locations);
+  Built built = build(trace, varies, locations);
   if (!built.interrupt) {
     const std::lock_guard<std::mutex> guard(table.mutex);
     table.keep(hash, built.program);

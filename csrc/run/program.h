@@ -25,6 +25,10 @@ class Program final : public torch::lazy::Computation {
   const std::string& failure() const { return failure_; }
   void set_failure(std::string reason) { failure_ = std::move(reason); }
 
+  // Of each result the dimensions that are symbols in the program that this is an instance of, one bit each; none if it is none.
+  const std::vector<uint64_t>& varies() const { return varies_; }
+  void set_varies(std::vector<uint64_t> dimensions) { varies_ = std::move(dimensions); }
+
   // True once: for who wants to see the first run.
   bool first_run() { return !has_run_.exchange(true); }
 
@@ -38,6 +42,7 @@ class Program final : public torch::lazy::Computation {
   Trace trace_;
   std::unique_ptr<MachineProgram> machine_;
   std::string failure_;
+  std::vector<uint64_t> varies_;
   std::atomic<bool> has_run_{false};
   std::vector<torch::lazy::Shape> parameter_shapes_;
   std::vector<std::string> parameter_names_;
@@ -56,8 +61,11 @@ struct Built {
 };
 // Compiles, and keeps the result under the hash; if another thread is at it, waits for that. Not under the recorder's
 // lock.
+// varies: of each parameter the dimensions that are likely to vary (varying_dimensions), or none of all.
 // locations: of each call the Python line that recorded it, or nothing; none if they are not noted.
-Built build_program(const Hash128& hash, const Trace& trace, const std::vector<std::string>& locations);
+Built build_program(
+    const Hash128& hash, const Trace& trace, const std::vector<uint64_t>& varies,
+    const std::vector<std::string>& locations);
 // Counts that a program which did not compile runs op by op; throws in strict mode.
 void note_op_by_op(const Program& program);
 // Programs kept in memory; the longest unused are forgotten first.

@@ -12,6 +12,7 @@ struct Cut {
   JobPtr job;
   ProgramPtr program; // null: to be built from `trace`
   Trace trace;
+  std::vector<uint64_t> varies; // dimensions of its parameters (varying_dimensions); none where it trains
   Hash128 hash;
 };
 

@@ -183,3 +183,62 @@ def test_training_on_varying_lengths_follows_the_cpu() -> None:
     train("cpu")
     assert _counted(lambda: train("ftm"))["compiles"] <= 4
     assert losses["ftm"] == pytest.approx(losses["cpu"], rel=1e-4)
+
+
+class _Reader(nn.Module):
+    """A text's attention over itself, and what it says of the last word."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.block, self.head = nn.Embedding(50, 64), _Block(64), nn.Linear(64, 50)
+
+    def forward(self, words: Tensor) -> Tensor:
+        return self.head(self.block(self.words(words)))[:, -1]
+
+
+def test_texts_are_general_at_first_sight() -> None:
+    """Also of lengths that are the model's own numbers: 16 is the width of a head, 64 that of the model."""
+    torch.manual_seed(0)
+    model = _Reader()
+    on_device = copy.deepcopy(model).to("ftm")
+
+    def read(*shape: int) -> None:
+        words = torch.randint(0, 50, shape)
+        with torch.no_grad():
+            torch.testing.assert_close(on_device(words.to("ftm")).cpu(), model(words), rtol=1e-4, atol=1e-5)
+
+    assert _counted(lambda: read(3, 7))["compiles"] == 1
+    for length in (9, 16, 33, 64, 2):
+        assert _counted(lambda length=length: read(5, length))["compiles"] == 0, length
+    counts = _counted(lambda: [read(1, n) for n in (5, 16, 9)])
+    assert counts["compiles"] <= 2, "a batch of one is another kind of trace"
+
+
+def test_training_is_not_general_at_first_sight() -> None:
+    torch.manual_seed(0)
+    model = _Reader().to("ftm")
+    before = ftm_lazy.metrics.counters()["first_sight_programs"]
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        loss = model(torch.randint(0, 50, (3, 11)).to("ftm")).logsumexp(1).sum()
+        loss.item()  # the gradients are a program of their own
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert ftm_lazy.metrics.counters()["first_sight_programs"] == before
+
+
+def test_generated_texts_need_a_program_for_each_kind_of_step() -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    settings = {"vocab_size": 96, "n_positions": 64, "n_embd": 48, "n_layer": 2, "n_head": 3, "bos_token_id": 0, "eos_token_id": None}
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**settings)).eval()
+    on_device = copy.deepcopy(model).to("ftm")
+
+    def run() -> None:
+        for length in (5, 9, 14):
+            prompt = torch.randint(1, 96, (1, length))
+            expected = model.generate(prompt, max_new_tokens=12, do_sample=False)
+            assert on_device.generate(prompt.to("ftm"), max_new_tokens=12, do_sample=False).tolist() == expected.tolist()
+
+    assert _counted(run)["compiles"] <= 4

@@ -106,7 +106,7 @@ def test_a_program_that_the_machine_refuses_is_compiled_again_once(bridge):
     one = bridge()
     assert one.compile(TRACE) == image
     with pytest.warns(RuntimeWarning, match=r"is damaged \(it is no good\)"):
-        assert one.answer(TRACE, "it is no good") == image
+        assert one.answer(TRACE, "it is no good") == (image, ())
     assert "it is still no good" in one.answer(TRACE, "it is still no good")
     assert counted("compiles", "cache_hits_disk") == (2, 1)
 

@@ -16,7 +16,7 @@ from ftm_backend.frontend.ops.record import RECORDS
 from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, Trace
 from ftm_backend.linalg.ir import Function
 
-__all__ = ["LoweringError", "lower"]
+__all__ = ["Lowering", "LoweringError", "lower"]
 
 _MEANINGLESS = frozenset({"device", "layout", "pin_memory", "generator", "non_blocking"})
 
@@ -30,10 +30,10 @@ def lower(trace: Trace) -> Function:
     from ftm_backend.frontend import complex_pairs, ops  # noqa: F401  (registers the records and the rewrites)
 
     trace, _ = complex_pairs.as_pairs(trace)
-    return _Lowering(trace).run()
+    return Lowering(trace).run()
 
 
-class _Lowering:
+class Lowering:
     """State of one lowering: what each value of the trace has become."""
 
     def __init__(self, trace: Trace) -> None:
@@ -54,6 +54,15 @@ class _Lowering:
         return function
 
     def node(self, node: Node) -> None:
+        """Lowers one, and holds its results against their types."""
+        for value, expected in zip(self.lowered(node), node.results, strict=True):
+            if expected is not None and (value is None or value.type != expected):
+                found = "nothing" if value is None else value.type
+                raise LoweringError(f"{node.op}: the trace says the result is {expected}, its lowering gives {found}")
+            self.values.append(value)
+
+    def lowered(self, node: Node) -> tuple[Value | None, ...]:
+        """What the record makes of a node; the node's types say what is asked for."""
         record = RECORDS.get(node.op)
         if record is None:
             raise LoweringError(f"{node.op} has no op record, so it cannot be compiled; add one to frontend/ops")
@@ -68,12 +77,7 @@ class _Lowering:
         except (LoweringError, TypeError, KeyError) as error:
             types = ", ".join(f"{k}={_describe(v)}" for k, v in arguments.items())
             raise LoweringError(f"{node.op}({types}): {error}") from error
-        values = made if isinstance(made, tuple) else (made,)
-        for value, expected in zip(values, node.results, strict=True):
-            if expected is not None and (value is None or value.type != expected):
-                found = "nothing" if value is None else value.type
-                raise LoweringError(f"{node.op}: the trace says the result is {expected}, its lowering gives {found}")
-            self.values.append(value)
+        return made if isinstance(made, tuple) else (made,)
 
     def number(self, value: Any) -> Any:
         """An operand; a number that the trace holds takes part in promotion as one that comes at run time does."""
@@ -89,7 +93,7 @@ class _Lowering:
 _OPERANDS = frozenset({"self", "other"})
 """Arguments that are tensors or numbers to compute with, never attributes."""
 
-_CONVERSIONS: dict[type, Callable[[_Lowering, Any], Any]] = {
+_CONVERSIONS: dict[type, Callable[[Lowering, Any], Any]] = {
     Ref: lambda lowering, ref: lowering.values[ref.index],
     ScalarRef: lambda lowering, ref: lowering.scalars[ref.index],
     DType: lambda lowering, dtype: dtype.token,

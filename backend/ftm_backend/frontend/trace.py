@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ftm_backend import dtypes
+from ftm_backend.sizes import Size
 
 __all__ = ["Complex", "DType", "Node", "Ref", "ScalarRef", "TensorType", "Trace", "TraceError", "argument_refs"]
 
@@ -171,7 +172,7 @@ def format_argument(value: Any) -> str:
         return "[" + ",".join(map(format_argument, value)) + "]"
     if isinstance(value, float):
         return repr(value)
-    if isinstance(value, (int, Ref, ScalarRef, DType)):
+    if isinstance(value, (int, Size, Ref, ScalarRef, DType)):
         return str(value)
     raise TraceError(f"{value!r} of type {type(value).__name__} cannot be an argument of a trace")
 

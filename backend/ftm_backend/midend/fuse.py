@@ -21,6 +21,7 @@ from ftm_backend.midend import contraction
 from ftm_backend.midend.cluster import Cluster, acceptable, common_domain, place_on_cores, single
 from ftm_backend.midend.nest_domain import Domain
 from ftm_backend.midend.reloop import aligned
+from ftm_backend.sizes import at_hand
 
 _T = TypeVar("_T")
 
@@ -127,7 +128,7 @@ class Fuser:
 
     def _siblings(self, s: Statement) -> list[Cluster]:
         """Kernels that read the largest tensors that ``s`` reads: sharing one saves a pass over memory."""
-        wide = [o.value for o in s.operands if 2 * volume(o.value.shape) >= s.volume]
+        wide = [o.value for o in s.operands if 2 * at_hand(volume(o.value.shape)) >= at_hand(s.volume)]
         found = [self._cluster[self._reader[v]] for v in wide if v in self._reader]
         return [c for c in dict.fromkeys(found) if c.kind == "nest" and not c.apart]
 

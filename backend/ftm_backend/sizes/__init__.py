@@ -30,7 +30,7 @@ from ftm_backend.sizes.choices import (
 )
 from ftm_backend.sizes.expressions import SPELLED, SizeError, evaluator
 from ftm_backend.sizes.real import Bits, Real, read_real, real, rounded
-from ftm_backend.sizes.size import Size, declared, read
+from ftm_backend.sizes.size import Size, declared, read, solved, substituted
 from ftm_backend.sizes.symbols import PLACEHOLDER, Guard, Symbols, current
 
 __all__ = [
@@ -59,5 +59,7 @@ __all__ = [
     "read_real",
     "real",
     "rounded",
+    "solved",
+    "substituted",
     "upper_bound",
 ]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ftm_backend.sizes.expressions import OPERATIONS, SizeError, parse
 from ftm_backend.sizes.polynomial import Polynomial, add, exact, grouped, leads_negative, parts, spell
 from ftm_backend.sizes.symbols import Symbols, current
 
-__all__ = ["Size", "declared", "read"]
+__all__ = ["Size", "declared", "read", "solved", "substituted"]
 
 
 _MOST_TERMS = 48
@@ -41,6 +42,18 @@ class Size:
         if self._bounds is None:
             self._bounds = self._symbols.bounds(self._polynomial)
         return self._bounds
+
+    @property
+    def monomial(self) -> tuple[int, tuple[str, ...]] | None:
+        """Its factor and its atoms, where it is one product."""
+        if len(self._polynomial) != 1:
+            return None
+        ((atoms, factor),) = self._polynomial.items()
+        return factor, atoms
+
+    def product(self, atoms: Sequence[str]) -> Size:
+        """The product of some of its atoms."""
+        return Size({tuple(sorted(atoms)): 1}, math.prod(self._symbols.atoms[atom] for atom in atoms), self._symbols)
 
     def __str__(self) -> str:
         return "{" + self.text + "}"
@@ -342,3 +355,33 @@ def _evaluate(node: ast.expr, symbols: Symbols) -> Any:
     if isinstance(node, ast.Name):
         return _make({(node.id,): 1}, symbols.values[node.id], symbols)
     return cast(ast.Constant, node).value
+
+
+def solved(symbols: Symbols) -> dict[str, str]:
+    """What the guards of equality make of some symbols: a polynomial of others each, or the number at hand.
+
+    No symbol that is given away occurs in another's polynomial.
+    """
+    found: dict[str, str] = {}
+    for guard in symbols.pinned:
+        difference = _evaluate(parse(substituted(guard.size, found), symbols.values), symbols)
+        if not isinstance(difference, Size):
+            continue
+        polynomial = difference._polynomial
+        atoms = [atom for monomial in polynomial for atom in monomial]
+        names = [name for atom in atoms for name in _NAME.findall(atom)]
+        alone = [m[0] for m, factor in polynomial.items() if len(m) == 1 and abs(factor) == 1 and names.count(m[0]) == 1 and m[0] in names]
+        name = max(alone or names, key=lambda name: int(name[1:]))
+        rest: Polynomial = (
+            {m: -polynomial[name,] * c for m, c in polynomial.items() if m != (name,)} if alone else {(): symbols.values[name]}
+        )
+        found = {other: substituted(text, {name: spell(rest)}) for other, text in found.items()} | {name: spell(rest)}
+    return found
+
+
+_NAME = re.compile(r"\bs\d+\b")
+
+
+def substituted(text: str, polynomials: Mapping[str, str]) -> str:
+    """A size's text in which symbols are what they were found to be."""
+    return _NAME.sub(lambda name: f"({polynomials[name[0]]})" if name[0] in polynomials else name[0], text)

@@ -1,0 +1,172 @@
+"""A trace of which some sizes are symbols, and the same where all numbers that follow from these are.
+
+What a parameter's sizes are decides what nearly all other numbers of a trace are: the lowerings know how results come
+from operands. Only integers among the arguments were computed by somebody's Python and have lost where they come from. They are
+guessed, `view_arguments` from the operand's memory, others by what is known to be of that size. A guess
+cannot do harm: a trace is served by a program only where the trace's numbers are the program's (`ftm_backend.families`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ftm_backend.frontend.infer_views import view_arguments
+from ftm_backend.frontend.lowering import Lowering, LoweringError
+from ftm_backend.frontend.trace import Node, Ref, TensorType, Trace, argument_refs
+from ftm_backend.sizes import SPELLED, Size, at_hand, declared, read, solved, substituted
+
+__all__ = ["infer_sizes"]
+
+_COUNTS = frozenset(
+    "C HxW N diagonal end index input_size input_sizes length m n normalized_shape num_classes num_samples num_weights offset "
+    "output_size pad repeats self_sizes shifts size sizes split_size split_sizes start steps storage_offset strides".split()
+)
+"""Arguments that count elements or say where they are, of those that the recorder lets vary (``csrc/graph/family.cpp``)."""
+_PRODUCTS = frozenset({"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"})
+
+
+def infer_sizes(text: str) -> str | None:
+    """A trace's text with a size for each number that follows from those it declares; None if none of them can vary.
+
+    Equalities that the operations ask for make symbols one, or numbers: the width of a model is a number, since its weights have it.
+
+    Raises:
+        TraceError: the text is no trace.
+        LoweringError: an operation has no lowering for these sizes.
+    """
+    from ftm_backend.frontend import ops  # noqa: F401  (registers the records)
+
+    symbols = declared(text)
+    if symbols is None:
+        return None
+    with symbols:
+        inference = _Inference(Trace.parse(text), symbols.values)
+        found = str(inference.run())
+        equalities = solved(symbols)
+        equalities |= {name: substituted(size, equalities) for name, size in inference.same.items() if name not in equalities}
+        declarations = [line for line in text.splitlines() if line.startswith("  size ") and line.split()[1] not in equalities]
+        if not declarations:
+            return None
+        head, _, body = found.partition("\n")
+        body = re.sub(SPELLED, lambda size: str(read(substituted(size[0], equalities))), body)
+        return "\n".join([head, *declarations, body])
+
+
+class _Inference(Lowering):
+    """A lowering that takes its own results' types for those of the trace."""
+
+    def __init__(self, trace: Trace, symbols: Iterable[str]) -> None:
+        super().__init__(trace)
+        self.symbols = frozenset(symbols)
+        self._known: dict[int, Any] = {}  # by the number at hand, the size that came first
+        self.same: dict[str, str] = {}
+        """Symbols of arguments that are what others are."""
+        for type_ in trace.params:
+            self._learn(type_.shape)
+
+    def run(self) -> Trace:  # type: ignore[override]
+        """The trace with the sizes that were found."""
+        nodes = [self._inferred(node) for node in self.trace.nodes]
+        return Trace(self.trace.params, self.trace.scalars, nodes, self.trace.results)
+
+    def _inferred(self, node: Node) -> Node:
+        operands = [self._type(ref.index) for _, value in node.args for ref in argument_refs(value) if isinstance(ref, Ref)]
+        if node.op in ("ftm.view", "ftm.update"):
+            node = self._view(node)
+        else:
+            args = tuple((name, self._count(value) if name in _COUNTS else value) for name, value in node.args)
+            node = Node(node.op, args, node.results)
+        _ask(node, operands)
+        guessed = tuple(None if type_ is None else self._result(type_, operands, node) for type_ in node.results)
+        made = self.lowered(Node(node.op, node.args, guessed))
+        results: list[TensorType | None] = []
+        for value, expected in zip(made, node.results, strict=True):
+            self.values.append(value if expected is not None else None)
+            if expected is None or value is None:
+                results.append(None)
+                continue
+            found = value.type
+            if found.dtype != expected.dtype or tuple(map(at_hand, found.shape)) != tuple(map(at_hand, expected.shape)):
+                raise LoweringError(f"{node.op}: the trace says the result is {expected}, its lowering gives {found}")
+            self._learn(found.shape)
+            results.append(found)
+        return Node(node.op, node.args, tuple(results))
+
+    def _type(self, index: int) -> TensorType:
+        value = self.values[index]
+        assert value is not None, "a trace does not use undefined tensors"
+        return value.type
+
+    def _view(self, node: Node) -> Node:
+        base = self._type(node.argument("base").index)
+        given = {name: node.argument(name) for name in ("sizes", "strides", "offset")}
+        if node.op == "ftm.update":
+            given["sizes"] = self._type(node.argument("value").index).shape
+        sizes, strides, offset = view_arguments(base.shape, given["sizes"], given["strides"], given["offset"], self._known)
+        if node.op == "ftm.update":
+            sizes = given["sizes"]
+        made = {"sizes": sizes, "strides": strides, "offset": offset}
+        result = base if node.op == "ftm.update" else TensorType(base.dtype, sizes)
+        return Node(node.op, tuple((name, made.get(name, value)) for name, value in node.args), (result,))
+
+    def _learn(self, shape: Iterable[int]) -> None:
+        for size in shape:
+            if isinstance(size, Size):
+                self._known.setdefault(size.value, size)
+
+    def _count(self, value: Any) -> Any:
+        """An argument that counts: the size that is known to be as large."""
+        if isinstance(value, tuple):
+            return tuple(map(self._count, value))
+        if isinstance(value, Size):
+            known = self._known.setdefault(value.value, value)
+            if known.text != value.text and value.text in self.symbols and value.text not in known.text:
+                self.same[value.text] = known.text
+            return known
+        return self._known.get(value, value) if type(value) is int else value
+
+    def _result(self, type_: TensorType, operands: Sequence[TensorType], node: Node) -> TensorType:
+        """A result's type as its operands suggest: their extents at the same place, else anywhere, else among the arguments."""
+        shape: list[Any] = []
+        counts = [size for name, value in node.args if name in _COUNTS for size in (value if isinstance(value, tuple) else (value,))]
+        for back, extent in enumerate(reversed(type_.shape), 1):
+            if isinstance(extent, Size):
+                shape.append(extent)
+                continue
+            there = [operand.shape[-back] for operand in operands if len(operand.shape) >= back]
+            everywhere = [*(size for operand in operands for size in operand.shape), *counts]
+            symbolic = [size for size in there if isinstance(size, Size)]
+            alike = (size for size in (*symbolic, *there, *everywhere) if extent > 1 and at_hand(size) == extent)
+            shape.append(next(alike, extent))
+        return TensorType(type_.dtype, tuple(reversed(shape)))
+
+
+def _broadcast(node: Node, operands: Sequence[TensorType]) -> list[tuple[int, int]]:
+    """Extents that operands have at the same place, where all are of a result's shape or are broadcast to it."""
+    result = node.results[0]
+    if result is None or len(operands) < 2 or node.op in ("ftm.view", "ftm.update"):
+        return []
+    extents = tuple(map(at_hand, reversed(result.shape)))
+    shapes = [tuple(reversed(operand.shape)) for operand in operands]
+    if any(len(shape) > len(extents) or any(at_hand(a) not in (1, b) for a, b in zip(shape, extents, strict=False)) for shape in shapes):
+        return []
+    columns = ([shape[d] for shape in shapes if len(shape) > d and at_hand(shape[d]) == extents[d]] for d in range(len(extents)))
+    return [(column[0], other) for column in columns for other in column[1:]]
+
+
+def _ask(node: Node, operands: Sequence[TensorType]) -> None:
+    """Compares what has to be equal, as the recorder's shape functions do and lowerings need not: the guards are equalities."""
+    if node.op in _PRODUCTS:
+        left, right = (operand.shape for operand in operands[-2:])
+        pairs = [(left[-1], right[-2]), *zip(left[:-2], right[:-2], strict=True)]
+    elif node.op == "aten::cat":
+        first, dim = operands[0].shape, node.argument("dim")
+        alike = [operand.shape for operand in operands[1:] if len(operand.shape) == len(first)]
+        pairs = [(first[d], shape[d]) for shape in alike for d in range(len(first)) if d != dim % len(first)]
+    else:
+        pairs = _broadcast(node, operands)
+    for one, other in pairs:
+        if at_hand(one) == at_hand(other) and one != other:  # never: the comparison writes the guard
+            raise LoweringError(f"{node.op}: {one} is not {other}")

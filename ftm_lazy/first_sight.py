@@ -1,0 +1,114 @@
+"""Which sizes of a trace are likely to vary, before a second one like it has come.
+
+Of a trace that computes no gradients, these are the sizes of whole numbers and masks (not of bytes, which are images), those of whole
+numbers that it makes itself, and what programs for such traces have as symbols in their results, as caches that grow. The
+recorder knows them (``csrc/graph/trace.h``). Which of the other numbers follow from these the compiler finds
+(`ftm_backend.frontend.infer_sizes`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ftm_backend.families import Places, Relation
+
+__all__ = ["relation_of", "seeded", "varying_results"]
+
+_PARAMETER = re.compile(r"^  %(\d+) = param (\w+)\[([\d,]+)\]$", re.MULTILINE)
+_FACTORY = re.compile(r"^  %\d+ = aten::(?:full|zeros|ones|arange\.start_step)\(.*\bdtype=(?:i64|i32|i1)\b.*$", re.MULTILINE)
+_SIZE = re.compile(r"^  size (s\d+) = (\d+), (\d+)\n", re.MULTILINE)
+_NUMBER = re.compile(r"-?\d+")
+_COUNTED = frozenset({"i64", "i32", "i1"})
+_NARROW = frozenset({"u8", "i8", "i16"})  # images and sounds, or quantized: of fixed sizes as a rule
+_TYPE = re.compile(r"none|\w+\[[^]]*\]")
+_LEAST = 2
+_MOST = 32
+
+
+def seeded(text: str, varies: Sequence[int], places: Places, others: Sequence[Sequence[int]] = ()) -> str:
+    """A trace's text with a symbol for each size that is likely to vary; empty where none is.
+
+    Args:
+        text: the trace.
+        varies: of each parameter the dimensions that are, one bit each.
+        places: of the numbers in the text that may vary.
+        others: the numbers of traces like it; where they have another one, it varies.
+    """
+    differs = {begin for k, (begin, end, _) in enumerate(places) if any(other[k] != int(text[begin:end]) for other in others)}
+    symbols: dict[tuple[object, ...], str] = {}
+    values: list[int] = []
+    spelled: list[tuple[int, int, str]] = []
+
+    def symbol(begin: int, end: int, *kind: object) -> None:
+        number = int(text[begin:end])
+        if number < _LEAST:
+            return
+        name = symbols.get((*kind, number))
+        if name is None:
+            name = symbols[(*kind, number)] = f"s{len(values)}"
+            values.append(number)
+        spelled.append((begin, end, name))
+
+    for parameter in _PARAMETER.finditer(text):
+        dtype, rank = parameter[2], parameter[3].count(",") + 1
+        mask = -1 if dtype in _COUNTED else 0 if dtype in _NARROW else varies[int(parameter[1])]
+        for dimension, extent in enumerate(_NUMBER.finditer(text, *parameter.span(3))):
+            if mask >> dimension & 1 or extent.start() in differs:
+                symbol(*extent.span(), dtype, rank, dimension)
+    given = set(values)
+    for line in _FACTORY.finditer(text):
+        for begin, end, is_extent in places:
+            if line.start() <= begin < line.end() and not is_extent and int(text[begin:end]) not in given:
+                symbol(begin, end, "made")
+    if not values or len(values) > _MOST:
+        return ""
+    pieces, at = [], 0
+    for begin, end, name in spelled:
+        pieces += [text[at:begin], "{" + name + "}"]
+        at = end
+    head, _, body = "".join([*pieces, text[at:]]).partition("\n")
+    return "\n".join([head, *(f"  size s{k} = {value}, {_LEAST}" for k, value in enumerate(values)), body])
+
+
+def relation_of(general: str, text: str, places: Places) -> Relation:
+    """How the numbers of a trace are related by the general text that was made of it.
+
+    Raises:
+        ValueError: the one text was not made of the other.
+    """
+    body, at, here = _SIZE.sub("", general), 0, 0
+    fixed: list[tuple[int, int]] = []
+    texts: list[tuple[int, str]] = []
+    for place, (begin, end, _) in enumerate(places):
+        there = here + begin - at
+        if body[here:there] != text[at:begin]:
+            raise ValueError("the general trace is another")
+        if body[there : there + 1] == "{":
+            close = body.index("}", there)
+            texts.append((place, body[there + 1 : close]))
+            here = close + 1
+        else:
+            here = there + end - begin
+            if body[there:here] != text[begin:end]:
+                raise ValueError("the general trace has another number")
+            fixed.append((place, int(text[begin:end])))
+        at = end
+    if body[here:] != text[at:]:
+        raise ValueError("the general trace is another")
+    first = {spelled: place for place, spelled in reversed(texts)}
+    return Relation.of(fixed, texts, [(name, first[name], int(least)) for name, _, least in _SIZE.findall(general) if name in first])
+
+
+def varying_results(general: str) -> list[int]:
+    """Of each result of a general trace the dimensions that come from symbols, one bit each."""
+    types: dict[str, str] = {}
+    for line in general.splitlines():
+        names, is_value, made = line.partition(" = ")
+        if is_value and line.startswith("  %"):
+            types |= zip(names.strip().split(", "), _TYPE.findall(made.rpartition(" : ")[2].removeprefix("param ")), strict=True)
+    return [_mask(types[name]) for name in general.rstrip().rpartition("return ")[2].split(", ")]
+
+
+def _mask(type_: str) -> int:
+    return sum(1 << k for k, extent in enumerate(type_.partition("[")[2].rstrip("]").split(",")) if "{" in extent and k < 64)

@@ -1,0 +1,118 @@
+"""General programs before a second member has come: which sizes are symbols, and what follows from them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ftm_backend.driver import infer_sizes
+from ftm_backend.families import Relation
+from ftm_lazy import _C
+from ftm_lazy.first_sight import relation_of, seeded, varying_results
+
+# One layer's attention of the last of ``t`` new tokens over a cache of ``c``, with 4 heads of 16.
+_STEP = """trace
+  %0 = param i64[{b},{t}]
+  %1 = param f32[100,64]
+  %2 = param f32[{b},4,{c},16]
+  $0 = scalar i64
+  $1 = scalar i64
+  $2 = scalar f64
+  %3 = aten::embedding(weight=%1, indices=%0, padding_idx=-1, scale_grad_by_freq=false, sparse=false) : f32[{b},{t},64]
+  %4 = ftm.view(base=%3, sizes=[{b},4,{t},16], strides=[{t64},16,64,1], offset=0) : f32[{b},4,{t},16]
+  %5 = aten::cat(tensors=[%2,%4], dim=-2) : f32[{b},4,{n},16]
+  %6 = ftm.view(base=%5, sizes=[{b4},16,{n}], strides=[{n16},1,16], offset=0) : f32[{b4},16,{n}]
+  %7 = ftm.view(base=%5, sizes=[{b4},1,16], strides=[{n16},16,1], offset={last}) : f32[{b4},1,16]
+  %8 = aten::bmm(self=%7, mat2=%6) : f32[{b4},1,{n}]
+  %9 = aten::_softmax(self=%8, dim=-1, half_to_float=false) : f32[{b4},1,{n}]
+  %10 = aten::arange.start_step(start=$0, end={n}, step=$1, dtype=i64) : i64[{n}]
+  %11 = aten::mul.Scalar(self=%9, other=$2) : f32[{b4},1,{n}]
+  return %5, %11, %10
+"""
+
+
+def _step(b: int, t: int, c: int) -> str:
+    n = t + c
+    text = _STEP.replace("start=$0, end={n}, step=$1", "start=0, end={n}, step=1").replace("  $0 = scalar i64\n  $1 = scalar i64\n", "")
+    return text.replace("$2", "$0").format(b=b, t=t, c=c, n=n, t64=64 * t, b4=4 * b, n16=16 * n, last=16 * (n - 1))
+
+
+def _general(text: str, varies: tuple[int, ...] = (0, 0, 5)) -> str:
+    return infer_sizes(seeded(text, varies, _C._family_numbers(text))) or ""
+
+
+def _relation(text: str, varies: tuple[int, ...] = (0, 0, 5)) -> Relation:
+    return relation_of(_general(text, varies), text, _C._family_numbers(text))
+
+
+def test_what_follows_from_tokens_and_caches() -> None:
+    text = _general(_step(3, 5, 8))
+    assert "size s0 = 3, 2\n  size s1 = 5, 2\n  size s3 = 8, 2\n  %0" in text
+    assert "sizes=[{s0},4,{s1},16], strides=[{64*s1},16,64,1], offset=0" in text
+    assert "aten::cat(tensors=[%2,%4], dim=-2) : f32[{s0},4,{s1+s3},16]" in text
+    assert "sizes=[{4*s0},1,16], strides=[{16*s1+16*s3},16,1], offset={16*s1+16*s3-16}" in text
+    assert "end={s1+s3}" in text
+    assert varying_results(text) == [0b101, 0b101, 0b1]
+
+
+@settings(max_examples=30, deadline=None)
+@given(*(st.integers(1, 20) for _ in range(6)))
+def test_members_have_values_only_where_all_their_numbers_are_the_relations(b: int, t: int, c: int, b2: int, t2: int, c2: int) -> None:
+    """Also where sizes are the same by chance, or those of heads."""
+    text, other = _step(b, t, c), _step(b2, t2, c2)
+    general = _general(text)
+    if not general:
+        assert max(b, t, c) == 1
+        return
+    relation = relation_of(general, text, _C._family_numbers(text))
+    assert relation.values(_C._family(text)[1]) is not None
+    values = relation.values(_C._family(other)[1])
+    if values is not None:
+        spelled = relation.general(other, _C._family_numbers(other), values)
+        assert spelled.partition("%0")[2] == general.partition("%0")[2]
+        assert all(value >= least for value, (_, _, least) in zip(values, relation.symbols, strict=True))
+
+
+def test_other_lengths_are_members() -> None:
+    relation = _relation(_step(3, 5, 7))
+    for b, t, c in ((3, 5, 8), (2, 9, 3), (7, 3, 20), (16, 4, 64)):
+        assert relation.values(_C._family(_step(b, t, c))[1]) == (b, t, c)
+    for member in ((1, 5, 7), (3, 1, 7)):
+        assert relation.values(_C._family(_step(*member))[1]) is None
+
+
+@pytest.mark.parametrize("change", [("offset=176", "offset=192"), ("end=12", "end=13"), ("[3,4,5,16], strides", "[3,4,4,16], strides")])
+def test_a_trace_with_another_number_is_no_member(change: tuple[str, str]) -> None:
+    text = _step(3, 5, 7)
+    assert change[0] in text
+    assert _relation(text).values(_C._family(text.replace(*change))[1]) is None
+
+
+def test_what_weights_ask_for_is_a_number() -> None:
+    text = "trace\n  %0 = param f32[5,64]\n  %1 = param f32[64,32]\n  %2 = aten::mm(self=%0, mat2=%1) : f32[5,32]\n  return %2\n"
+    general = _general(text, (0b11, 0))
+    assert "%0 = param f32[{s0},64]" in general
+    assert "size s1" not in general
+
+
+def test_what_is_compared_with_a_number_of_rows_is_as_long() -> None:
+    """An evaluation of images: the labels are whole numbers, and as many as images, whose number does not vary."""
+    text = (
+        "trace\n  %0 = param f32[16,10]\n  %1 = param i64[16]\n  %2 = aten::argmax(self=%0, dim=1, keepdim=false) : i64[16]\n"
+        "  %3 = aten::eq.Tensor(self=%2, other=%1) : i1[16]\n  return %3\n"
+    )
+    assert not _general(text, (0, 1))
+
+
+def test_nothing_varies_in_floats_from_the_cpu() -> None:
+    text = "trace\n  %0 = param f32[5,64]\n  %1 = aten::relu(self=%0) : f32[5,64]\n  return %1\n"
+    assert not seeded(text, (0,), _C._family_numbers(text))
+
+
+def test_numbers_that_a_trace_makes() -> None:
+    text = (
+        "trace\n  $0 = scalar f64\n  %0 = aten::full(size=[1,12], fill_value=$0, dtype=i64) : i64[1,12]\n"
+        "  %1 = aten::cumsum(self=%0, dim=-1, dtype=none) : i64[1,12]\n  return %1\n"
+    )
+    assert "aten::cumsum(self=%0, dim=-1, dtype=none) : i64[1,{s0}]" in _general(text, ())
