@@ -10,9 +10,9 @@ import pytest
 from ftm_backend import driver
 from ftm_backend.machine import cycles, presets
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend import attention
-from ftm_backend.midend.attention_form import Attention
-from ftm_backend.midend.attention_plan import AttentionPlan, attention_plan
+from ftm_backend.midend.attentions import lower as attention
+from ftm_backend.midend.attentions.form import Attention
+from ftm_backend.midend.attentions.plan import AttentionPlan, attention_plan
 from ftm_backend.options import Options
 from midend.attention_programs import CASES, M7032, TIGHT, Case, check, joined, linalg
 from midend.contraction_programs import assembly

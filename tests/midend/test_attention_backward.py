@@ -10,11 +10,11 @@ import pytest
 from ftm_backend import driver
 from ftm_backend.machine import cycles, presets
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend import attention_backward
-from ftm_backend.midend.attention_backward_exchange import TeamSizes
-from ftm_backend.midend.attention_backward_form import AttentionBackward
-from ftm_backend.midend.attention_backward_phase import Sizes
-from ftm_backend.midend.attention_backward_plan import BackwardPlan, backward_plan
+from ftm_backend.midend.attentions import backward as attention_backward
+from ftm_backend.midend.attentions.backward_exchange import TeamSizes
+from ftm_backend.midend.attentions.backward_form import AttentionBackward
+from ftm_backend.midend.attentions.backward_phase import Sizes
+from ftm_backend.midend.attentions.backward_plan import BackwardPlan, backward_plan
 from ftm_backend.options import Options
 from midend.attention_programs import CASES as FORWARD
 from midend.attention_programs import M7032, Case, check, joined, linalg

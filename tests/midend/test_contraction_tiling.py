@@ -9,7 +9,7 @@ import pytest
 
 from ftm_backend.machine import presets
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.tiling import Operand, Plan, Problem, cuts, plan
+from ftm_backend.midend.contractions.tiling import Operand, Plan, Problem, cuts, plan
 
 SHAPES = [
     (1, 1, 1),

@@ -12,9 +12,9 @@ import pytest
 
 from ftm_backend.machine import presets
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend import panel_plan
-from ftm_backend.midend.panel_cost import Choice, Grid, Priced
-from ftm_backend.midend.tiling import Operand, Problem
+from ftm_backend.midend.contractions import panel_plan
+from ftm_backend.midend.contractions.panel_cost import Choice, Grid, Priced
+from ftm_backend.midend.contractions.tiling import Operand, Problem
 
 M7032 = presets.load("m7032")
 

@@ -11,9 +11,9 @@ import pytest
 from ftm_backend import isa
 from ftm_backend.machine import Machine, cycles, presets
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend import contraction_schedule
-from ftm_backend.midend.panel_plan import PanelPlan, panel_plan
-from ftm_backend.midend.tiling import Cut, Operand, Problem
+from ftm_backend.midend.contractions import schedule as contraction_schedule
+from ftm_backend.midend.contractions.panel_plan import PanelPlan, panel_plan
+from ftm_backend.midend.contractions.tiling import Cut, Operand, Problem
 from midend.contraction_programs import NUMPY, assembly, einsum
 
 M7032 = presets.load("m7032")

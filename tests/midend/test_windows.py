@@ -15,8 +15,8 @@ from ftm_backend import isa
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Value
 from ftm_backend.machine import Machine, presets
-from ftm_backend.midend.contraction_form import axes_of, match
-from ftm_backend.midend.windows import Side, windows
+from ftm_backend.midend.contractions.form import axes_of, match
+from ftm_backend.midend.contractions.windows import Side, windows
 from midend.contraction_programs import assembly, product, tensor, zeros
 from midend.test_conv import SHAPES, forward, tensors
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ftm_backend.instructions.types import SLOT_ALIGNMENT
 from ftm_backend.machine import presets
-from ftm_backend.midend.tiling import Operand, Problem, pitch
-from ftm_backend.midend.tiling_general import general_plan
+from ftm_backend.midend.contractions.tiling import Operand, Problem, pitch
+from ftm_backend.midend.contractions.tiling_general import general_plan
 from ftm_backend.sizes import Symbols, at_hand, evaluator, read, upper_bound
 
 HOST = presets.load("host")

@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Statement
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend import contraction, rows, scan, sort, turn
-from ftm_backend.midend.nest_domain import Domain, Shape
+from ftm_backend.midend.contractions import lower as contraction
+from ftm_backend.midend.nests import turn
+from ftm_backend.midend.nests.domain import Domain, Shape
+from ftm_backend.midend.rows import lower as rows
+from ftm_backend.midend.rows import scan
+from ftm_backend.midend.sorts import lower as sort
 from ftm_backend.sizes import at_hand
 
 ONE_CORE_WORK = 20_000

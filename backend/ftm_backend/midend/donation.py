@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ftm_backend.linalg.ir import Node, Result, Statement, Value
-from ftm_backend.midend.contraction_epilogue import read_epilogue
-from ftm_backend.midend.contraction_form import match
+from ftm_backend.midend.contractions.epilogue import read_epilogue
+from ftm_backend.midend.contractions.form import match
 from ftm_backend.midend.kernel import Kernel
-from ftm_backend.midend.nest_domain import domain_of
+from ftm_backend.midend.nests.domain import domain_of
 
 
 def may_overwrite(view: Kernel, output: int, inputs: Sequence[int]) -> bool:

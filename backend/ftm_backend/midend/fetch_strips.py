@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.kernel import Grouped
-from ftm_backend.midend.strips_plan import plan_strips
+from ftm_backend.midend.nests.strips_plan import plan_strips
 
 __all__ = ["fetch_strips"]
 

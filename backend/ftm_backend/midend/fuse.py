@@ -17,9 +17,9 @@ from typing import TypeVar
 from ftm_backend.linalg.affine import dot, volume
 from ftm_backend.linalg.ir import Operand, Repeat, Statement, Store, Update, Value
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend import contraction
 from ftm_backend.midend.cluster import Cluster, acceptable, common_domain, place_on_cores, single
-from ftm_backend.midend.nest_domain import Domain
+from ftm_backend.midend.contractions import lower as contraction
+from ftm_backend.midend.nests.domain import Domain
 from ftm_backend.midend.reloop import aligned
 from ftm_backend.sizes import at_hand
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from ftm_backend.linalg.affine import dot
 from ftm_backend.linalg.ir import Function, Repeat, Result, Statement, Store, Update, Value
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend import contraction
 from ftm_backend.midend.cluster import Cluster
+from ftm_backend.midend.contractions import lower as contraction
 from ftm_backend.midend.fuse import Fuser
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.reloop import align_all

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from ftm_backend.linalg.ir import Function, Statement, Value
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.attention_form import read_attention
-from ftm_backend.midend.attention_plan import attention_plan
+from ftm_backend.midend.attentions.form import read_attention
+from ftm_backend.midend.attentions.plan import attention_plan
 from ftm_backend.midend.cluster import Cluster
 from ftm_backend.midend.group import Former
 from ftm_backend.midend.join_backward import join_backward

@@ -13,8 +13,8 @@ from itertools import combinations
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Value
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.attention_backward_form import read_attention_backward
-from ftm_backend.midend.attention_backward_plan import fits
+from ftm_backend.midend.attentions.backward_form import read_attention_backward
+from ftm_backend.midend.attentions.backward_plan import fits
 from ftm_backend.midend.cluster import Cluster
 from ftm_backend.midend.group import Former
 from ftm_backend.midend.kernel import Grouped, Kernel

@@ -16,8 +16,8 @@ from ftm_backend.linalg.affine import Affine, row_major, volume
 from ftm_backend.linalg.ir import Border, Function, Part, Repeat, Statement, Tensor, Update, Value
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contraction_form import Contraction, match
-from ftm_backend.midend.interleaved_product import Products, Taps, cheapest, cycles
+from ftm_backend.midend.contractions.form import Contraction, match
+from ftm_backend.midend.contractions.interleaved_product import Products, Taps, cheapest, cycles
 from ftm_backend.sizes import is_integer
 
 __all__ = ["join_phases"]

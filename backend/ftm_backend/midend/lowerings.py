@@ -6,8 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ftm_backend.midend import attention, attention_backward, contraction, nest, rows, scan, sort, strips, turn
+from ftm_backend.midend.attentions import backward as attention_backward
+from ftm_backend.midend.attentions import lower as attention
+from ftm_backend.midend.contractions import lower as contraction
 from ftm_backend.midend.kernel import Kernel
+from ftm_backend.midend.nests import lower as nest
+from ftm_backend.midend.nests import strips, turn
+from ftm_backend.midend.rows import lower as rows
+from ftm_backend.midend.rows import scan
+from ftm_backend.midend.sorts import lower as sort
 
 
 def no_workspace(kernel: Kernel) -> list[tuple[str, int]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ftm_backend.linalg.affine import row_major
 from ftm_backend.linalg.ir import Border, Function, Statement, Update, Value
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.contraction_form import match
+from ftm_backend.midend.contractions.form import match
 from ftm_backend.sizes import is_integer
 
 __all__ = ["pad_by_dma"]

@@ -17,9 +17,9 @@ from ftm_backend.linalg.ir import Border, Function, Part, Repeat, Statement, Ten
 from ftm_backend.linalg.strided import Strided, contiguous_strides
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contraction_form import Contraction, match
-from ftm_backend.midend.interleaved_product import Taps, cheapest, cycles
-from ftm_backend.midend.turn import match_turn
+from ftm_backend.midend.contractions.form import Contraction, match
+from ftm_backend.midend.contractions.interleaved_product import Taps, cheapest, cycles
+from ftm_backend.midend.nests.turn import match_turn
 from ftm_backend.sizes import is_integer
 
 __all__ = ["set_apart"]

@@ -12,8 +12,8 @@ from ftm_backend.linalg.ir import Function, Node, Operand, Result, Statement, Va
 from ftm_backend.linalg.nodes import constant
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contraction_form import Contraction, match
-from ftm_backend.midend.contraction_schedule import schedule
+from ftm_backend.midend.contractions.form import Contraction, match
+from ftm_backend.midend.contractions.schedule import schedule
 from ftm_backend.sizes import is_integer
 
 __all__ = ["split_sums"]

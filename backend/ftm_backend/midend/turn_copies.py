@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.kernel import Grouped
-from ftm_backend.midend.turn import match_turn
+from ftm_backend.midend.nests.turn import match_turn
 
 __all__ = ["turn_copies"]
 

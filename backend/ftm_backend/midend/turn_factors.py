@@ -13,8 +13,8 @@ from ftm_backend.linalg.ir import Function, Node, Operand, Statement, Tensor, co
 from ftm_backend.linalg.strided import Strided
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contraction_form import Contraction, match
-from ftm_backend.midend.contraction_schedule import least_cycles, schedule
+from ftm_backend.midend.contractions.form import Contraction, match
+from ftm_backend.midend.contractions.schedule import least_cycles, schedule
 from ftm_backend.sizes import is_integer
 
 __all__ = ["turn_factors"]

@@ -1,0 +1,1 @@
+"""Kernels that are an attention, or its gradients."""

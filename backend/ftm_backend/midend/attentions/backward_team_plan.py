@@ -1,0 +1,127 @@
+"""Sizes of what a team of cores holds of attention's gradients, by the machine's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from ftm_backend.linalg.ir import Node, Value
+from ftm_backend.machine import rules
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.attentions.backward_exchange import TeamSizes
+from ftm_backend.midend.attentions.backward_form import AttentionBackward, Gradient
+from ftm_backend.midend.attentions.backward_team import Team
+from ftm_backend.midend.attentions.plan import EXPONENTIAL, STARTED, overlapped
+from ftm_backend.midend.contractions.blocks import nodes_above
+from ftm_backend.tile.builder import TileBuilder
+
+__all__ = ["team_plan"]
+
+_ROOM = 0.98
+"""The part of AM that is planned for; tiles are placed on boundaries of vectors."""
+
+
+def team_plan(form: AttentionBackward, machine: MachineParameters, cores: int) -> tuple[float, TeamSizes] | None:
+    """Cycles of the busiest core, and the cheapest sizes for so many cores; None if no team holds all keys."""
+    _, m, n, d, v = form.axes
+    if any(_lies_as_columns(form, *side) for side in ((form.of_q, m, d), (form.of_k, n, d), (form.of_v, n, v))):
+        return None
+    costs, room = _Costs(form, machine), _ROOM * machine.am_bytes
+    candidates = sorted((costs.of(sizes), sizes) for sizes in _sizes(form, machine, cores) if costs.held(sizes) <= room)
+    return next((x for x in candidates if _fits(form, machine, x[1])), None)
+
+
+def _lies_as_columns(form: AttentionBackward, gradient: Gradient, outer: int, inner: int) -> bool:
+    """Whether neighbours of a gradient's columns, and not of its rows, are neighbours in memory: those would be stored one by one."""
+    indices = [gradient.access(s.index) for o in gradient.epilogue.outputs for s in o.stores]
+    return any(x.coeffs[inner] != 1 < form.extents[inner] for x in indices)
+
+
+def _sizes(form: AttentionBackward, machine: MachineParameters, cores: int) -> Iterator[TeamSizes]:
+    *_, queries, keys, _, _ = form.extents
+    widths = machine.mm_widths(form.accumulator)
+    whole = not form.of_q.epilogue.positions  # of rows that are shared, rows and columns walk as one
+    multiples = (machine.lanes(form.accumulator), *(count * width for width in widths for count in (1, 2)))
+    counts = (1, 2, 3, *(rules.pieces(queries, count * width) for width in widths for count in (1, 2)))
+    blocks = sorted({*(min(queries, size) for size in multiples), *(rules.pieces(queries, count) for count in counts)})
+    for team in range(1, cores + 1 if whole else 2):
+        slice_keys = rules.pieces(keys, team)
+        if (team - 1) * slice_keys < keys:
+            yield from (
+                TeamSizes(slice_keys, block, team, cores // team, slots) for block in blocks for slots in (1, 2) if block <= 2 * widths[0]
+            )
+
+
+def _fits(form: AttentionBackward, machine: MachineParameters, sizes: TeamSizes) -> bool:
+    """Whether all tiles fit at once."""
+    b = TileBuilder("sizes")
+    Team(form, b, sizes, [Value(form.accumulator, (1,))] * 4)
+    return sum(t.bytes for t in b.kernel.tiles) <= _ROOM * machine.am_bytes
+
+
+class _Costs:
+    """What it should cost the busiest core, by the sizes."""
+
+    def __init__(self, form: AttentionBackward, machine: MachineParameters) -> None:
+        self.form, self.machine, self.kind = form, machine, form.accumulator
+        batch, m, n, d, v = form.axes
+        self.queries, self.d, self.v = (form.extents[a] for a in (m, d, v))
+        self.entries = prod(form.extents[a] for a in batch)
+        inner = (form.slope, form.weight)
+        first = nodes_above([form.along], ())
+        second = nodes_above(inner, {id(form.exponential), *map(id, form.known)})
+        self.operations = EXPONENTIAL[self.kind] + _operations(first), 1 + _operations(second)
+        self.computed = form.score is not form.scores
+        reads = [x.payload for found in (first, second) for x in found if x.op == "in"]
+        self.masks = [o for o in reads if o.index.coeffs[m] and o.index.coeffs[n]]
+        self.turned = [o for o in self.masks if o.index.coeffs[n] == 1]
+
+    def of(self, sizes: TeamSizes) -> float:
+        """Cycles."""
+        keys, queries, cores, teams, slots = sizes
+        busy = min(teams, self.entries)
+        entries, left = (
+            rules.pieces(self.entries, busy),
+            (self.entries - 1) % busy + 1,
+        )  # of the busiest team; teams with the last of theirs
+        rate, last_rate = (rules.bytes_per_cycle(self.machine, count * cores) for count in (busy, left))
+        full, rest = divmod(self.queries, queries)
+        computing = full * self._step(sizes, queries, rate) + (self._step(sizes, rest, rate) if rest else 0.0)
+        size, moved = ELEMENT_BYTES[self.kind], ELEMENT_BYTES[self.form.k.dtype]
+        a_slice, a_block = keys * (self.d + self.v) * moved, queries * (self.d + self.v) * moved
+        passed = self.queries * ((self.d + self.v) * moved + self.d * size * ((2 + 1 / cores) if cores > 1 else 1))
+        passed += sum(self.queries * keys * ELEMENT_BYTES[o.value.dtype] for o in self.masks)
+        ends = (a_slice + a_block) / rate + a_slice / last_rate
+        found = overlapped(entries * computing, self.entries / busy * (2 * a_slice + passed) / rate - ends) + ends
+        if slots == 1:  # the next slice arrives behind the last products with this one's
+            found += (entries - 1) * max(0.0, (a_slice + a_block) / rate - 2 * self._product(keys, self.d, queries))
+        return float(found)
+
+    def held(self, sizes: TeamSizes) -> int:
+        """Bytes of AM that the largest tiles take: candidates without room for them need not be built to see that."""
+        keys, queries, *_, slots = sizes
+        size, moved, rows = ELEMENT_BYTES[self.kind], ELEMENT_BYTES[self.form.k.dtype], self.d + self.v
+        return 2 * keys * queries * size + keys * rows * (slots * moved + size) + 3 * queries * rows * moved
+
+    def _product(self, m: int, n: int, k: int) -> float:
+        return float(rules.outer_cycles(self.machine, self.kind, m, n, k))
+
+    def _step(self, sizes: TeamSizes, queries: int, rate: float) -> float:
+        """One block of queries."""
+        machine, (keys, _, cores, *_), d, v = self.machine, sizes, self.d, self.v
+        found = self._product(keys, queries, d) + self._product(keys, queries, v) + self._product(queries, d, keys)
+        found += self._product(keys, d, queries) + self._product(keys, v, queries)
+        found += float(rules.transpose_cycles(machine, self.kind, d + v, queries))
+        found += sum(float(rules.transpose_cycles(machine, o.value.dtype, keys, queries)) for o in self.turned)
+        vectors = rules.pieces(queries, machine.lanes(self.kind))
+        per_vector = 1 + self.computed + sum(max(2.0, count / machine.fma_units) for count in self.operations)
+        found += keys * vectors * per_vector + STARTED[self.kind]
+        if cores > 1:
+            rows = 3 * ELEMENT_BYTES[self.kind] * cores * queries
+            found += machine.barrier_cycles + 6 * machine.dma_latency + rows / rate + STARTED[self.kind]
+            found += rules.pieces(queries * d, machine.lanes(self.kind))
+        return found
+
+
+def _operations(nodes: list[Node]) -> int:
+    return sum(x.op.startswith(("arith.", "math.")) for x in nodes)

@@ -1,0 +1,1 @@
+"""Kernels that are matrix products, convolutions and their gradients."""

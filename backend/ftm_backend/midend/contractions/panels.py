@@ -1,0 +1,351 @@
+"""Lowers contractions by a ``PanelPlan``: for machines whose DMA works beside the core.
+
+Each core walks its panels of C and, in each, the blocks of k, as one sequence of *steps*: a step starts the
+transfers of the next step's blocks of A and B, multiplies its own, and, at the last block of k, runs the epilogue
+and stores.  Where cores share A in GSM, a barrier ends the step: what the next one reads has arrived then, and
+what it overwrites nobody reads any more.
+
+The program is right on any number of cores: the plan's grid only bounds the groups, which are made of the cores
+that there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from typing import Any, NamedTuple
+
+from ftm_backend.linalg.ir import Operand
+from ftm_backend.midend.contractions.blocks import Blocks, Places, TileBody
+from ftm_backend.midend.contractions.panel_plan import PanelPlan
+from ftm_backend.midend.contractions.panel_sizes import taken
+from ftm_backend.midend.contractions.schedule import Schedule
+from ftm_backend.midend.contractions.window_box import Box
+from ftm_backend.midend.kernel import Kernel
+from ftm_backend.tile.builder import Index, TileBuilder
+
+__all__ = ["lower_panels"]
+
+
+class _Step(NamedTuple):
+    """Where a step is: number; positions in the outer and the inner loop; block of k; row panel and block of columns."""
+
+    number: Index
+    outer: Index
+    inner: Index
+    k: Index
+    row: Index
+    column: Index
+
+
+class _Range(NamedTuple):
+    """This core's part of the row panels or of the blocks of columns, and how many steps all cores take through them."""
+
+    low: Index
+    high: Index
+    trips: Index
+
+
+def lower_panels(kernel: Kernel, chosen: Schedule, b: TileBuilder) -> None:
+    """Builds the kernel's function body at the insertion point."""
+    _Panels(kernel, chosen, b).build()
+
+
+class _Panels:
+    def __init__(self, kernel: Kernel, chosen: Schedule, b: TileBuilder) -> None:
+        assert isinstance(chosen.plan, PanelPlan)
+        self.b, self.kernel, self.chosen = b, kernel, chosen
+        self.form, self.plan = chosen.form, chosen.plan
+        self.blocks = Blocks(b, self.form.extents)
+        self.together = self.plan.share != "none"
+        """Whether the cores meet at a barrier after each step."""
+        self.rows = prod(self.form.sizes(self.form.batch)) * self.plan.panels
+        self._divide()
+        self._declare()
+
+    # --- cores ----------------------------------------------------------------------------------------
+
+    def _divide(self) -> None:
+        """The grid of cores, as far as there are that many."""
+        b, plan = self.b, self.plan
+        core, cores = self.kernel.core(b)
+        row_groups = b.min(plan.row_groups, cores)
+        self.sharers = b.max(1, b.min(plan.column_groups, b.div(cores, row_groups)))
+        self.group, self.member = b.div(core, self.sharers), b.rem(core, self.sharers)
+        self.row_groups = row_groups
+        self.row_range = self._range(self.rows, self.group, row_groups)
+        self.column_range = self._range(plan.n.blocks, self.member, self.sharers)
+        outer, inner = self._loops(self.row_range, self.column_range)
+        self.inner_trips = b.max(1, inner.trips)
+        self.steps = b.mul(b.mul(outer.trips, inner.trips), plan.k.blocks)
+
+    def _range(self, total: int, number: Index, parts: Index) -> _Range:
+        b = self.b
+        low, high = (b.min(b.div(b.mul(at, total), parts), total) for at in (number, b.add(number, 1)))
+        # Cores that meet at barriers take as many steps as the busiest one, if only to wait.
+        together = b.div(b.add(b.sub(parts, 1), total), parts) if self.together else b.sub(high, low)
+        return _Range(low, high, together)
+
+    def _loops(self, rows: Any, columns: Any) -> tuple[Any, Any]:
+        return (rows, columns) if self.plan.m_outer else (columns, rows)
+
+    def _at(self, number: Index) -> _Step:
+        """Step ``number`` of this core."""
+        b, blocks = self.b, self.plan.k.blocks
+        panel = b.div(number, blocks)
+        outer, inner = (b.div(panel, self.inner_trips), b.rem(panel, self.inner_trips)) if number != 0 else (0, 0)
+        row, column = self._loops(outer, inner)
+        return _Step(number, outer, inner, b.rem(number, blocks), b.add(self.row_range.low, row), b.add(self.column_range.low, column))
+
+    @contextmanager
+    def _where(self, *conditions: tuple[str, Index, Index]) -> Iterator[None]:
+        """What is built inside happens where all conditions hold."""
+        if not conditions:
+            yield
+            return
+        with self.b.if_(self.b.compare(*conditions[0])), self._where(*conditions[1:]):
+            yield
+
+    def _has_row(self, step: _Step) -> list[tuple[str, Index, Index]]:
+        return [("lt", step.row, self.row_range.high)] if self.together else []
+
+    def _has_column(self, step: _Step) -> list[tuple[str, Index, Index]]:
+        return [("lt", step.column, self.column_range.high)] if self.together else []
+
+    # --- tiles ----------------------------------------------------------------------------------------
+
+    def _declare(self) -> None:
+        b, plan, form, chosen = self.b, self.plan, self.form, self.chosen
+        dtype = chosen.a.value.dtype
+        m, n, k = plan.m.elements, plan.n.elements, plan.k.elements
+        self.a_kept, self.b_kept = (plan.keep and plan.m_outer, plan.keep and not plan.m_outer)
+        self.a_slots = self._depth(self.a_kept) * plan.chunks
+        owners = plan.row_groups * (1 if plan.share == "a" else plan.column_groups) if plan.a_space == "gsm" else 1
+        self.box = Box(self.blocks, chosen.windows, (*form.m, *form.k)) if chosen.windows else None
+        rows, columns = (k, m) if plan.trans_a else (m, k)
+        if self.box is not None:
+            rows, columns = self.box.most((*taken(form.sizes(form.m), plan.m), *taken(form.sizes(form.k), plan.k)))
+        self.a_tile = b.tile(dtype, rows, columns, plan.a_space, self.a_slots * owners)
+        owner = self.group if plan.share == "a" else b.add(b.mul(self.group, plan.column_groups), self.member)
+        self.a_first = b.mul(owner, self.a_slots) if owners > 1 else 0
+        turned = plan.b_form != "plain"
+        arrives = 2 if plan.b_form == "turned" else self._depth(self.b_kept)
+        self.b_arrival = b.tile(dtype, *((n, k) if turned else (k, n)), "am", arrives)
+        self.b_tile = self.b_arrival
+        if plan.b_form == "turned":
+            self.b_tile = b.tile(dtype, k, n, "am", self._depth(True) if self.b_kept else 1)
+        if plan.share == "b":
+            self.b_pool = b.tile(dtype, *((n, k) if turned else (k, n)), "gsm", 2)
+        accumulator = chosen.contraction.accumulator
+        self.c_tile = b.tile(accumulator, m, n, "am", plan.chunks * plan.c_rings)
+        epilogue = chosen.epilogue
+        sides, most = ((form.n, form.m), (n, m)) if plan.turn_c else ((form.m, form.n), (m, n))
+        if plan.zip_c:
+            between = form.interleaved
+            assert between is not None
+            sides, most = ((tuple(k for k in form.n if k != between), (*form.m, between)), (n // 2, 2 * m))
+        self.c_result = b.tile(accumulator, *most, "am", 2) if plan.turn_c else self.c_tile
+        self.body = TileBody(
+            self.blocks,
+            *sides,
+            most,
+            epilogue.operands,
+            [(output.element, output.stores) for output in epilogue.outputs],
+            chosen.access,
+            {id(epilogue.product): self.c_result},
+        )
+
+    def _depth(self, kept: bool) -> int:
+        """Blocks of k that an operand's ring holds: all that are kept, and one that is arriving."""
+        return max(2, self.plan.k.blocks) if kept else 2
+
+    def _block(self, step: _Step, kept: bool) -> Index:
+        """Which of them the step uses."""
+        if not kept:
+            return self.b.rem(step.number, 2)
+        return self.b.rem(step.outer, 2) if self.plan.k.blocks == 1 else step.k
+
+    def _a_slot(self, step: _Step, chunk: Index) -> Index:
+        b = self.b
+        block = b.mul(self._block(step, self.a_kept), self.plan.chunks)
+        return b.add(self.a_first, b.add(block, chunk))
+
+    # --- places ---------------------------------------------------------------------------------------
+
+    def _chunks(self, step: _Step) -> Index:
+        """How many chunks the row panel has."""
+        b, plan = self.b, self.plan
+        if plan.m.blocks % plan.chunks == 0:
+            return plan.chunks
+        return b.min(plan.chunks, b.sub(plan.m.blocks, b.mul(b.rem(step.row, plan.panels), plan.chunks)))
+
+    def _entry(self, step: _Step) -> Places:
+        return self.blocks.steps(self.form.batch, self.b.div(step.row, self.plan.panels))
+
+    def _rows(self, step: _Step, chunk: Index) -> Places:
+        b, plan = self.b, self.plan
+        number = b.add(b.mul(b.rem(step.row, plan.panels), plan.chunks), chunk)
+        return self.blocks.place(self.form.m, plan.m, number)
+
+    def _columns(self, step: _Step) -> Places:
+        return self.blocks.place(self.form.n, self.plan.n, step.column)
+
+    def _depths(self, step: _Step) -> Places:
+        return self.blocks.place(self.form.k, self.plan.k, step.k)
+
+    # --- steps ----------------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """Builds the whole sequence."""
+        b, plan = self.b, self.plan
+        if (plan.a_space == "gsm" or plan.share == "b") and not self.kernel.one_core:
+            b.barrier()  # other cores may still read what an earlier kernel left in GSM
+        if plan.share == "b":
+            for ahead in (0, 1):
+                self._pool(ahead)
+            b.barrier()
+        with self._where(*([] if self.together or isinstance(self.steps, int) else [("lt", 0, self.steps)])):
+            self._fetch(self._at(0))
+        if self.together:
+            b.barrier()
+        with b.for_(0, self.steps) as number:
+            step, following = self._at(number), self._at(b.add(number, 1))
+            if not (isinstance(number, int) and isinstance(self.steps, int)):
+                with self._where(("lt", following.number, self.steps)):
+                    self._fetch(following)
+            if plan.share == "b":
+                self._pool(b.add(number, 2))
+            with self._where(*self._has_row(step), *self._has_column(step)):
+                self._multiply(step)
+            if self.together:
+                self._meet(step)
+
+    def _meet(self, step: _Step) -> None:
+        """The barrier at the end of a step: always, or, where A is kept, while a panel of A is being exchanged."""
+        b = self.b
+        if not self.a_kept or self.plan.share == "b":
+            b.barrier()
+            return
+        # Behind the step before the exchange begins, too: the first blocks are overwritten during the last step.
+        for ahead in (1, 2):
+            with self._where(
+                ("eq", self._at(b.add(step.number, ahead)).inner, 0),
+                *([("ne", self._at(b.add(step.number, 1)).inner, 0)] if ahead == 2 else []),
+            ):
+                b.barrier()
+
+    def _fetch(self, step: _Step) -> None:
+        """Starts the transfers of the step's blocks of A and B, as far as they are not there."""
+        first = [("eq", step.inner, 0)] if not isinstance(step.inner, int) else []
+        with self._where(*(first if self.a_kept else []), *self._has_row(step)):
+            self._fetch_a(step)
+        with self._where(*(first if self.b_kept else []), *self._has_row(step), *self._has_column(step)):
+            self._fetch_b(step)
+
+    def _fetch_a(self, step: _Step) -> None:
+        form, plan, chosen = self.form, self.plan, self.chosen
+        places = self._entry(step) | self._depths(step)
+        sides = (form.k, form.m) if plan.trans_a else (form.m, form.k)
+        mine = (self.member, self._chunks(step), self.sharers) if plan.share == "a" else (0, self._chunks(step), 1)
+        with self.b.for_(*mine) as chunk:
+            here, slot = places | self._rows(step, chunk), self._a_slot(step, chunk)
+            if self.box is not None:
+                self.box.load(chosen.a.value, form.accesses[0], self.a_tile, slot, here)
+            else:
+                self.blocks.load(chosen.a.value, form.accesses[0], self.a_tile, slot, here, *sides)
+
+    def _fetch_b(self, step: _Step) -> None:
+        form, plan = self.form, self.plan
+        places = self._entry(step) | self._columns(step) | self._depths(step)
+        sides = (form.n, form.k) if plan.b_form != "plain" else (form.k, form.n)
+        slot = self.b.rem(step.number, 2) if plan.b_form == "turned" else self._block(step, self.b_kept)
+        if plan.share == "b":
+            self.b.copy(self.b_pool, self.b.rem(step.number, 2), self.b_arrival, slot)
+            return
+        self.blocks.load(self.chosen.b.value, form.accesses[1], self.b_arrival, slot, places, *sides)
+
+    def _pool(self, number: Index) -> None:
+        """Starts the transfer of a step's block of B into GSM, where it waits for all cores; they take turns."""
+        b, plan, form = self.b, self.plan, self.form
+        step = self._at(number)
+        sides = (form.n, form.k) if plan.b_form != "plain" else (form.k, form.n)
+        entry = self.blocks.steps(form.batch, 0)  # B is the same for all of them
+        with self._where(("eq", b.rem(number, self.row_groups), self.group), ("lt", number, self.steps)):
+            self.blocks.load(
+                self.chosen.b.value,
+                form.accesses[1],
+                self.b_pool,
+                b.rem(number, 2),
+                self._columns(step) | self._depths(step) | entry,
+                *sides,
+            )
+
+    def _multiply(self, step: _Step) -> None:
+        """The step's products; at the last block of k also what follows them."""
+        plan = self.plan
+        if plan.b_form == "turned":
+            slot = self._block(step, True) if self.b_kept else 0
+            with self._where(*([("eq", step.inner, 0)] if self.b_kept and not isinstance(step.inner, int) else [])):
+                self.b.transpose(self.b_arrival, self.b.rem(step.number, 2), self.b_tile, slot)
+        last = plan.k.blocks - 1
+        if last == 0:
+            self._products(step, True, True)
+            return
+        with self._where(("eq", step.k, 0)):
+            self._products(step, True, False)
+        if last > 1:
+            with self._where(("lt", 0, step.k), ("lt", step.k, last)):
+                self._products(step, False, False)
+        with self._where(("eq", step.k, last)):
+            self._products(step, False, True)
+
+    def _products(self, step: _Step, first: bool, last: bool) -> None:
+        b, plan, form = self.b, self.plan, self.form
+        b_slot = (self._block(step, True) if self.b_kept else 0) if plan.b_form == "turned" else self._block(step, self.b_kept)
+        place = self._entry(step) | self._columns(step)
+        ring = b.mul(b.rem(b.div(step.number, plan.k.blocks), plan.c_rings), plan.chunks)
+        with b.for_(0, self._chunks(step)) as chunk:
+            c_slot = b.add(ring, chunk)
+            places = place | self._rows(step, chunk) if first or last or self.box is not None else {}
+            started = self._start(places, c_slot) if first else True
+            if self.box is not None:
+                b.windows(
+                    self.a_tile,
+                    self._a_slot(step, chunk),
+                    *self.box.reads(self.a_tile, places | self._depths(step), len(form.m)),
+                    self.b_tile,
+                    b_slot,
+                    self.c_tile,
+                    c_slot,
+                    acc=started,
+                )
+            else:
+                b.mm(
+                    self.a_tile,
+                    self._a_slot(step, chunk),
+                    self.b_tile,
+                    b_slot,
+                    self.c_tile,
+                    c_slot,
+                    acc=started,
+                    trans_a=plan.trans_a,
+                    trans_b=plan.b_form == "dot",
+                )
+            if last:
+                if plan.turn_c:
+                    b.transpose(self.c_tile, c_slot, self.c_result, b.rem(chunk, 2), zipped=plan.zip_c)
+                self.body.build(places, b.rem(chunk, 2) if plan.turn_c else c_slot)
+
+    def _start(self, places: Places, slot: Index) -> bool:
+        """Puts the initial value into a chunk of C; False when the product may overwrite it."""
+        b, form, contraction = self.b, self.form, self.chosen.contraction
+        init = contraction.init
+        if isinstance(init, Operand):
+            self.blocks.load(init.value, self.chosen.access(init.index), self.c_tile, slot, places, form.m, form.n)
+            return True
+        if contraction.starts_at_zero:
+            return False
+
+        b.map(self.blocks.count(form.m, places), self.blocks.count(form.n, places), [], [(self.c_tile, slot, "full")], lambda _: [init])
+        return True

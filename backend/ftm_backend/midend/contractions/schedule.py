@@ -1,0 +1,188 @@
+"""From a contraction kernel's statements to its schedule: which operand is A, how axes are tiled, in what order.
+
+Both roles of the operands are tried (``C = A.B`` and its transpose): the matrix unit and DMA care which side
+lies along a tile's rows.  ``tiling`` models the time of each where the core does its own transfers, ``panel_plan`` where
+DMA works beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from ftm_backend.linalg.affine import Affine
+from ftm_backend.linalg.ir import Operand, Statement
+from ftm_backend.machine import rules
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.body_cost import interval
+from ftm_backend.midend.contractions.epilogue import Epilogue, read_epilogue
+from ftm_backend.midend.contractions.form import Contraction, Form, axes_of, match, volume
+from ftm_backend.midend.contractions.panel_plan import PanelPlan, cheapest, fitting_plan, lower_bound
+from ftm_backend.midend.contractions.tiling import Plan, Problem
+from ftm_backend.midend.contractions.tiling_general import general_plan
+from ftm_backend.midend.contractions.windows import Side, windows
+
+__all__ = ["Schedule", "least_cycles", "schedule"]
+
+Roles = tuple[Form, Operand, Operand]
+"""The axes of a contraction, and the operands that are taken as A and as B."""
+
+WASTE = 0.1
+"""Part of the micro-kernel's columns that may be empty where it is taken to be full."""
+MOST_ZIPPED = 1024
+"""Columns of a block whose halves are interleaved: it holds all of them."""
+NEAR = 4
+"""Elements that are this part of a granule apart are fetched with what lies between them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Everything that the lowering needs to know; accesses are over ``form``'s axes.
+
+    ``a`` and ``b`` are the operands in the roles chosen.  ``plan`` is None when the result is empty.
+    """
+
+    contraction: Contraction
+    epilogue: Epilogue
+    form: Form
+    a: Operand
+    b: Operand
+    plan: Plan | PanelPlan | None
+    windows: tuple[Side, ...] = ()
+    """Of A, where its rows overlap in memory; see ``windows``."""
+
+    def access(self, index: Affine) -> Affine:
+        """An access of the epilogue (over loops) as a function of the axes."""
+        return self._over_axes[index]
+
+    @property
+    def _over_axes(self) -> dict[Affine, Affine]:
+        return dict(zip(_others(self.contraction, self.epilogue), self.form.accesses[3:], strict=True))
+
+
+def _others(contraction: Contraction, epilogue: Epilogue) -> list[Affine]:
+    """Every access beside A, B and C, each once."""
+    init = contraction.statement.results[0].init
+    found = [init.index] if isinstance(init, Operand) else []
+    found += [store.index for output in epilogue.outputs for store in output.stores]
+    found += [operand.index for operand in epilogue.operands]
+    found += epilogue.positions
+    return list(dict.fromkeys(found))
+
+
+def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Schedule:
+    """The cheapest schedule of a kernel: a contraction followed by elementwise statements.
+
+    Raises:
+        ValueError: the first statement is not a contraction, or another cannot follow it.
+    """
+    contraction, epilogue, straight, crossed = _read(statements, machine)
+    form = straight[0]
+    empty = any(volume(form, group) == 0 for group in (form.batch, form.m, form.n))
+    if empty:
+        return Schedule(contraction, epilogue, *straight, plan=None)
+    zipped = _zipped(contraction, epilogue, [straight, crossed], machine)
+    if zipped is not None:
+        return zipped
+    if machine.dma_overlaps and volume(form, form.k) != 0:
+        problems = _problems(contraction, epilogue, (straight, crossed), machine)
+        number, panels = cheapest(problems, machine)
+        return Schedule(contraction, epilogue, *(straight, crossed)[number], plan=panels, windows=problems[number].a_windows)
+    plans = [(general_plan(_problem(contraction, epilogue, roles[0], machine), machine), roles) for roles in (straight, crossed)]
+    best, roles = min(plans, key=lambda p: p[0].cycles)
+    return Schedule(contraction, epilogue, *roles, plan=best)
+
+
+def least_cycles(statements: Sequence[Statement], machine: MachineParameters) -> float:
+    """Cycles that no schedule of panels is below; 0 where it is made otherwise."""
+    contraction, epilogue, straight, crossed = _read(statements, machine)
+    form = straight[0]
+    if not machine.dma_overlaps or form.interleaved is not None or any(volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k)):
+        return 0.0
+    return min(lower_bound(problem, machine) for problem in _problems(contraction, epilogue, (straight, crossed), machine))
+
+
+def _read(statements: Sequence[Statement], machine: MachineParameters) -> tuple[Contraction, Epilogue, Roles, Roles]:
+    """The contraction, what follows it, and the roles that its operands can take."""
+    contraction = match(statements[0])
+    if contraction is None:
+        raise ValueError(f"{statements[0].op} over {statements[0].loops} is not a contraction of the matrix unit")
+    epilogue = read_epilogue(contraction, statements[1:])
+    form = axes_of(contraction, _others(contraction, epilogue), boxes=machine.dma_overlaps)
+    if epilogue.positions:
+        form = _single_axes(form)
+    return contraction, epilogue, (form, contraction.a, contraction.b), (form.swapped(), contraction.b, contraction.a)
+
+
+def _problems(contraction: Contraction, epilogue: Epilogue, both: Sequence[Roles], machine: MachineParameters) -> list[Problem]:
+    """To be planned with panels: the operands as they stand, and exchanged unless they would have to be turned for that."""
+    (form, *_), (crossed, *_) = both
+    found = [_problem(contraction, epilogue, form, machine)]
+    if not _lies_well(found[0], machine) or _windows(crossed, found[0].a.dtype, machine):
+        found.append(_problem(contraction, epilogue, crossed, machine))
+    return found
+
+
+def _single_axes(form: Form) -> Form:
+    """``form`` with only the innermost axis left in m and n, the others walked as batch.
+
+    A position in a map body is linear in the tile's row and column, so a tile may not span two axes.
+    """
+    return replace(form, batch=form.batch + form.m[:-1] + form.n[:-1], m=form.m[-1:], n=form.n[-1:])
+
+
+def _windows(form: Form, dtype: str, machine: MachineParameters) -> tuple[Side, ...]:
+    near = machine.dma_granule // ELEMENT_BYTES[dtype] // NEAR
+    return windows(form.extents, form.accesses[0], form.m, form.k, near) or ()
+
+
+def _lies_well(problem: Problem, machine: MachineParameters) -> bool:
+    """Whether B and C lie along n in memory, and n fills the micro-kernel's columns but for ``WASTE`` of them."""
+    n = prod(problem.n)
+    full = n >= (1 - WASTE) * rules.columns_taken(machine, problem.accumulator, n)
+    return full and all(x.runs[1] >= machine.lanes(problem.accumulator) for x in (problem.b, problem.c))
+
+
+def _zipped(
+    contraction: Contraction, epilogue: Epilogue, both: Sequence[tuple[Form, Operand, Operand]], machine: MachineParameters
+) -> Schedule | None:
+    """The schedule that interleaves columns of two halves as it turns C; None where there are none, or a block of them fits no tile."""
+    for form, a, b in both:
+        if not machine.dma_overlaps or form.interleaved is None or volume(form, form.k) == 0:
+            continue
+        problem = _problem(contraction, epilogue, form.zipped(), machine, zipped=True)
+        if prod(problem.n[-2:]) <= MOST_ZIPPED and (plan := fitting_plan(problem, machine)) is not None:
+            return Schedule(contraction, epilogue, form.zipped(), a, b, plan=plan, windows=problem.a_windows)
+    return None
+
+
+def _problem(contraction: Contraction, epilogue: Epilogue, form: Form, machine: MachineParameters, zipped: bool = False) -> Problem:
+    a, b, c = form.accesses[:3]
+    dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
+    moved = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands)
+    moved += sum(ELEMENT_BYTES[output.element.dtype] for output in epilogue.outputs[1:])
+    stored = {store.index.coeffs for output in epilogue.outputs[:1] for store in output.stores}
+    alike = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands if operand.index.coeffs in stored)
+    alike += sum(ELEMENT_BYTES[x.element.dtype] for x in epilogue.outputs[1:] if {store.index.coeffs for store in x.stores} <= stored)
+    k = form.sizes(form.k)
+    between = form.interleaved if zipped else None
+    sides = (form.m, form.n) if between is None else ((*form.m, between), tuple(axis for axis in form.n if axis != between))
+    tiles = len(epilogue.operands) + sum(output.element is not epilogue.product for output in epilogue.outputs)
+    body = interval(machine, [output.element for output in epilogue.outputs], tiles + 1) if machine.dma_overlaps else 0.0
+    return Problem(
+        batch=form.sizes(form.batch),
+        m=form.sizes(form.m),
+        n=form.sizes(form.n),
+        k=k if 0 not in k else (),
+        a=form.operand(a, dtype, form.m, form.k),
+        b=form.operand(b, dtype, form.k, form.n),
+        c=form.operand(c, accumulator, *sides),
+        accumulator=accumulator,
+        zipped=between is not None,
+        epilogue_tiles=tiles,
+        epilogue_interval=body,
+        epilogue_bytes=moved,
+        epilogue_alike=alike,
+        a_windows=_windows(form, dtype, machine) if machine.dma_overlaps else (),
+    )

@@ -1,0 +1,77 @@
+"""Boxes of a tensor in a slot: how they are fetched, and where the windows lie in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ftm_backend.linalg.affine import Affine
+from ftm_backend.linalg.ir import Value
+from ftm_backend.midend.contractions.blocks import Blocks, Places, sides
+from ftm_backend.midend.contractions.windows import Side
+from ftm_backend.tile.builder import Index
+from ftm_backend.tile.tree import Tile
+
+__all__ = ["Box"]
+
+COLUMN_SIDES = 2
+"""The innermost sides that lie along a slot's rows."""
+
+
+class Box:
+    """The boxes of an operand; ``axes``: those that ``Side`` counts."""
+
+    def __init__(self, blocks: Blocks, sides: Sequence[Side], axes: Sequence[int]) -> None:
+        self.blocks, self.axes = blocks, axes
+        self.sides = list(sides)
+        self.row_sides = max(len(self.sides) - COLUMN_SIDES, 0)
+
+    def most(self, counts: Sequence[int]) -> tuple[int, int]:
+        """Rows and columns of the largest box, for a block that takes so many steps of each axis."""
+        lengths = [1 + sum((counts[at] - 1) * abs(step) for at, step in side.steps) for side in self.sides]
+        return prod(lengths[: self.row_sides]), prod(lengths[self.row_sides :])
+
+    def _lengths(self, places: Places) -> list[Index]:
+        b = self.blocks.b
+        found: list[Index] = []
+        for side in self.sides:
+            length: Index = 1
+            for at, step in side.steps:
+                length = b.add(length, b.mul(b.sub(places[self.axes[at]][1], 1), abs(step)))
+            found.append(length)
+        return found
+
+    def load(self, value: Value, access: Affine, tile: Tile, slot: Index, places: Places) -> None:
+        """DMA of the box below the block at ``places``."""
+        extents, strides = self._lengths(places), [side.unit for side in self.sides]
+        if self.row_sides == 0:
+            extents, strides = [1, *extents], [1, *strides]
+        b, first = self.blocks.b, self.blocks.address(access, places)
+        for side in self.sides:
+            for at, step in side.steps:
+                if step < 0:  # the block starts at the box's far end
+                    first = b.add(first, b.mul(b.sub(places[self.axes[at]][1], 1), step * side.unit))
+        b.load(self.blocks.buffer(value), first, tile, slot, extents, strides, max(self.row_sides, 1), sides(value))
+
+    def reads(self, tile: Tile, places: Places, rows: int) -> tuple[list[Index], list[Index], int]:
+        """Extents and strides in the slot of the axes of the block at ``places``, of which ``rows`` make the product's rows;
+        and how many of these there are."""
+        b, lengths = self.blocks.b, self._lengths(places)
+        distance: dict[int, Index] = {}
+        pitch: Index = 1
+        for number in range(len(self.sides) - 1, -1, -1):
+            if number == self.row_sides - 1:
+                pitch = tile.columns
+            for at, step in self.sides[number].steps:
+                distance[at] = b.mul(pitch, step)
+            pitch = b.mul(pitch, lengths[number])
+        extents: list[Index] = []
+        strides: list[Index] = []
+        for at, axis in enumerate(self.axes):
+            extents.append(places[axis][1])
+            strides.append(distance.get(at, 0))
+        if rows == 0:
+            extents, strides, rows = [1, *extents], [0, *strides], 1
+        if rows == len(extents):
+            extents, strides = [*extents, 1], [*strides, 0]
+        return extents, strides, rows

@@ -1,0 +1,89 @@
+"""Lowers nests over windows in strips, see ``strips_plan``: as other nests, but for how tiles come from DDR and go there.
+
+DLD     planes x run          along memory
+TRANS   run x planes          a strip: one row for each element of the images
+DCW     places x (windows, planes)   what the windows see, read in place
+maps                          as in every nest
+DCW     windows x planes
+TRANS   planes x windows
+DST                           along memory
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ftm_backend.linalg.affine import volume
+from ftm_backend.linalg.ir import Operand, Result, Statement
+from ftm_backend.midend.kernel import Kernel
+from ftm_backend.midend.nests.axes import Axis, Place
+from ftm_backend.midend.nests.reduce import Form
+from ftm_backend.midend.nests.strips_plan import StripPlan, plan_strips
+from ftm_backend.midend.nests.writer import NestWriter
+from ftm_backend.tile.builder import Index, TileBuilder
+
+__all__ = ["lower"]
+
+
+def lower(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the kernel's function body at the insertion point.
+
+    Raises:
+        ValueError: the kernel is no reduction over windows, or is cheaper as other nests are.
+    """
+    plan = plan_strips(kernel)
+    if plan is None:
+        raise ValueError(f"{kernel.name}: no strips serve its windows")
+    StripWriter(kernel, plan, b).build()
+
+
+class StripWriter(NestWriter):
+    """Builds one kernel at the insertion point."""
+
+    def __init__(self, kernel: Kernel, plan: StripPlan, b: TileBuilder) -> None:
+        super().__init__(kernel, plan.tiles, b)
+        self.strips = plan
+
+    def load(self, operand: Operand, place: Place, rows: bool, columns: bool, tile: Any = None) -> Any:
+        """A strip of the operand at the current place, and out of it what the windows see, in ``tile`` or a new one."""
+        b, value, planes = self.b, operand.value, self.strips.planes
+        assert value.symbol is not None
+        buffer = b.buffer(value.symbol, value.dtype, volume(value.shape))
+        tile = self.tile(value.dtype, rows, columns) if tile is None else tile
+        run: Index = 1
+        for axis in (*self.plan.rows, *self.strips.across):
+            if axis in place.steps:
+                run = b.add(run, b.mul(b.sub(self.count[axis], 1), place.steps[axis]))
+        step, most = place.steps.get(planes), self.strips.run(place)
+        if step is None:
+            strip, pitch = b.tile(value.dtype, 1, most), 1
+            b.load(buffer, self.address(place), strip, 0, [1, run], [1, 1], 1)
+        else:
+            pitch = self.strips.width
+            arrived, strip = b.tile(value.dtype, pitch, most), b.tile(value.dtype, most, pitch)
+            b.load(buffer, self.address(place), arrived, 0, [self.count[planes], run], [step, 1], 1)
+            b.transpose(arrived, 0, strip, 0)
+        inside = Place(0, {a: s * pitch for a, s in place.steps.items()} | ({planes: 1} if step is not None else {}))
+        b.copy_windows(strip, 0, *self.dims(inside, rows, columns), tile, 0)
+        return tile
+
+    def store(self, statement: Statement, result: Result, tile: Any, form: Form) -> None:
+        """Stores a result's tile, whose columns are windows and planes, to all places in DDR that it goes to."""
+        b, planes, dtype = self.b, self.strips.planes, result.value.dtype
+        steps: dict[Axis, Index] = {}  # of the tile's memory
+        for group, step in ((self.strips.across, self.count[planes]), (self.plan.rows if form.rows else [], self.plan.column_count())):
+            for axis in reversed(group):
+                steps[axis] = step
+                step = b.mul(step, self.count[axis])
+        most = prod(self.plan.cut.get(a, a.extent) for a in steps)
+        for store in result.stores:
+            place = self.axes.place(statement, store.index)
+            walked = sorted(steps, key=lambda a: -place.steps.get(a, 0))  # as they lie in memory
+            apart, turned = b.tile(dtype, most, self.strips.width), b.tile(dtype, self.strips.width, most)
+            inside = [(self.count[a], steps[a]) for a in walked] + [(self.count[planes], 1)]
+            b.copy_windows(tile, 0, [n for n, _ in inside], [s for _, s in inside], len(walked), apart, 0)
+            b.transpose(apart, 0, turned, 0)
+            dims = [(self.count[planes], place.steps[planes]), *self._dims(place, walked)]
+            buffer = b.buffer(store.symbol, dtype, store.elements)
+            b.store(turned, 0, buffer, self.address(place), [n for n, _ in dims], [s for _, s in dims], 1)

@@ -1,0 +1,1 @@
+"""Kernels that move whole rows, and running combinations along them."""
