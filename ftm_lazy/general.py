@@ -106,7 +106,7 @@ class _Family:
         small = [place for _, place, least in relation.symbols if numbers[place] < least]
         if not small:
             return relation
-        alike = [member for member in self.specialized if all(member[place] == numbers[place] for place in small)]
+        alike = [member for member in self.specialized if member != numbers and all(member[place] == numbers[place] for place in small)]
         return relate([*alike, numbers], places) if alike else None
 
     def expected(

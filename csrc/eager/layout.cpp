@@ -5,7 +5,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/mul.h>
+#include <ATen/ops/mul_meta_dispatch.h>
 
 #include <c10/util/strides.h>
 
@@ -46,7 +46,7 @@ void contiguous(Arguments, Results& results) {
 
 // The product of the first two arguments.
 void as_product(Arguments arguments, Results& results) {
-  const auto product = at::mul(meta_like(arguments[0].toTensor()), meta_like(arguments[1].toTensor()));
+  const auto product = at::meta::mul(meta_like(arguments[0].toTensor()), meta_like(arguments[1].toTensor()));
   lay_out(results[0], product.strides());
 }
 

@@ -1,19 +1,19 @@
 #include "eager/shape_functions.h"
 
+#include "eager/layer_shapes.h"
+#include "eager/loss_shapes.h"
+
 #include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/MetaFunctions.h>
 #include <ATen/Operators.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/native/layer_norm.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/result_type.h>
 
-#include <unordered_map>
-
 namespace ftm {
-namespace {
 
-constexpr c10::DispatchKeySet kMetaKey(c10::DispatchKey::Meta);
+namespace {
 
 // --- ops that many programs call, and that have no structured kernel, or one that checks less ---
 
@@ -80,20 +80,94 @@ at::Tensor embedding(
   return at::Tensor(at::detail::empty_meta(sizes, weight.scalar_type()));
 }
 
-std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double p, std::optional<bool> train) {
-  if (!at::isFloatingType(input.scalar_type())) {
-    return at::_ops::native_dropout::redispatch(kMetaKey, input, p, train);
-  }
-  const auto mask = input.numel() == 0 ? input.scalar_type() : at::kBool; // as the CPU says
-  return {at::empty_like(input), at::empty_like(input, input.options().dtype(mask))};
-}
-
 at::Tensor rolled(const at::Tensor& self, c10::SymIntArrayRef shifts, at::IntArrayRef dims) {
   if (shifts.size() != 1 || dims.size() != 1 || self.numel() == 0) {
     return at::_ops::roll::redispatch(kMetaKey, self, shifts, dims);
   }
   at::maybe_wrap_dim(dims[0], self.dim(), /*wrap_scalar=*/false);
-  return at::empty_like(self);
+  return elementwise(self.scalar_type(), self);
+}
+
+Known filled(const at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
+  if (!self.is_contiguous() || !at::isFloatingType(self.scalar_type()) || mask.scalar_type() != at::kBool ||
+      value.isComplex() || !at::is_expandable_to(mask.sizes(), self.sizes())) {
+    return std::nullopt;
+  }
+  return contiguous_meta(self.sizes(), self.scalar_type());
+}
+
+at::Tensor& fill_masked(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
+  return filled(self, mask, value) ? self : at::_ops::masked_fill__Scalar::redispatch(kMetaKey, self, mask, value);
+}
+
+Known select_backward(const at::Tensor& grad, c10::SymIntArrayRef sizes, int64_t, c10::SymInt) {
+  const auto numbers = c10::asIntArrayRefSlowOpt(sizes);
+  return numbers ? Known(contiguous_meta(*numbers, grad.scalar_type())) : std::nullopt;
+}
+
+Known magnitude(const at::Tensor& self) {
+  const bool is_real = self.scalar_type() != at::kBool && !at::isComplexType(self.scalar_type());
+  return is_real ? Known(elementwise(self.scalar_type(), self)) : std::nullopt;
+}
+
+at::Tensor& magnitude_into(const at::Tensor& self, at::Tensor& out) {
+  const auto made = magnitude(self);
+  if (!made || out.scalar_type() != self.scalar_type() || (out.numel() != 0 && out.sizes() != self.sizes())) {
+    return at::_ops::abs_out::redispatch(kMetaKey, self, out);
+  }
+  out.resize_(self.sizes());
+  return out;
+}
+
+Known logical_and(const at::Tensor& self, const at::Tensor& other) {
+  return self.is_meta() && other.is_meta() ? Known(elementwise(at::kBool, {self, other})) : std::nullopt;
+}
+
+// How many numbers there are from one to before another; nothing where eager would refuse them, or say it in another type.
+std::optional<int64_t> count_of(
+    const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::ScalarType dtype) {
+  const auto is_number = [](const at::Scalar& scalar) {
+    return !scalar.isBoolean() && !scalar.isComplex() && !scalar.isSymbolic();
+  };
+  if (!is_number(start) || !is_number(end) || !is_number(step)) {
+    return std::nullopt;
+  }
+  const bool is_whole = start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false);
+  constexpr int64_t kMost = int64_t(1) << 48; // in doubles and in integers it is the same number
+  if (!is_whole &&
+      !(at::isFloatingType(dtype) && at::isFloatingType(at::typeMetaToScalarType(at::get_default_dtype())))) {
+    return std::nullopt;
+  }
+  const double first = start.toDouble(), last = end.toDouble(), by = step.toDouble();
+  const double count = std::ceil((last - first) / by);
+  const bool is_small = std::abs(first) < kMost && std::abs(last) < kMost && std::abs(by) < kMost && count < kMost;
+  if (by == 0 || !is_small || !(by > 0 ? last >= first : last <= first)) { // NaN is none of it
+    return std::nullopt;
+  }
+  return static_cast<int64_t>(count);
+}
+
+Known arange(
+    const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, std::optional<at::ScalarType> dtype,
+    std::optional<at::Layout> layout, std::optional<at::Device>, std::optional<bool> pinned) {
+  const bool is_whole = start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false);
+  const auto made = dtype.value_or(is_whole ? at::kLong : at::typeMetaToScalarType(at::get_default_dtype()));
+  const auto count = count_of(start, end, step, made);
+  if (!count || layout.value_or(at::kStrided) != at::kStrided || pinned.value_or(false)) {
+    return std::nullopt;
+  }
+  return contiguous_meta({*count}, made);
+}
+
+at::Tensor& arange_into(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
+  const auto count = count_of(start, end, step, out.scalar_type());
+  if (count && out.numel() == 0) {
+    out.resize_({*count});
+  }
+  if (count && out.numel() == *count) {
+    return out;
+  }
+  return at::_ops::arange_start_out::redispatch(kMetaKey, start, end, step, out);
 }
 
 // Those of one dtype with their statistics; others are for the dispatcher.
@@ -117,39 +191,40 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(
 
 // --- all ---
 
-using Table = std::unordered_map<c10::OperatorName, c10::KernelFunction>;
-
-Table make_table() {
-  Table table;
+ShapeTable make_table() {
+  ShapeTable table;
 #define FTM_SHAPE(function, op)                                           \
   table.emplace(                                                          \
       c10::OperatorName(at::_ops::op::name, at::_ops::op::overload_name), \
       c10::KernelFunction::makeFromUnboxedRuntimeFunction(static_cast<at::_ops::op::schema*>(&at::meta::function)));
 #include "eager/shape_functions.inc"
 #undef FTM_SHAPE
-  const auto add = [&](auto op, auto* function) {
-    using Op = decltype(op);
-    table.emplace(
-        c10::OperatorName(Op::name, Op::overload_name),
-        c10::KernelFunction::makeFromUnboxedRuntimeFunction(static_cast<typename Op::schema*>(function)));
-  };
-  add(at::_ops::embedding(), &embedding);
-  add(at::_ops::gelu(), &gelu);
-  add(at::_ops::gelu_(), &gelu_);
-  add(at::_ops::gelu_backward(), &gelu_backward);
-  add(at::_ops::native_dropout(), &dropout);
-  add(at::_ops::relu(), &relu);
-  add(at::_ops::roll(), &rolled);
-  add(at::_ops::where_self(), &select_where);
-  add(at::_ops::where_self_out(), &select_where_out);
-  add(at::_ops::native_layer_norm(), &layer_norm);
+  add_shape_function<at::_ops::embedding>(table, &ftm::embedding);
+  add_shape_function<at::_ops::gelu>(table, &ftm::gelu);
+  add_shape_function<at::_ops::gelu_>(table, &ftm::gelu_);
+  add_shape_function<at::_ops::gelu_backward>(table, &ftm::gelu_backward);
+  add_shape_function<at::_ops::relu>(table, &ftm::relu);
+  add_shape_function<at::_ops::roll>(table, &rolled);
+  add_shape_function<at::_ops::where_self>(table, &select_where);
+  add_shape_function<at::_ops::where_self_out>(table, &select_where_out);
+  add_shape_function<at::_ops::native_layer_norm>(table, &layer_norm);
+  add_known_calls<at::_ops::masked_fill_Scalar, &filled>(table);
+  add_shape_function<at::_ops::masked_fill__Scalar>(table, &fill_masked);
+  add_known_calls<at::_ops::select_backward, &ftm::select_backward>(table);
+  add_known_calls<at::_ops::abs, &magnitude>(table);
+  add_shape_function<at::_ops::abs_out>(table, &magnitude_into);
+  add_known_calls<at::_ops::logical_and, &ftm::logical_and>(table);
+  add_known_calls<at::_ops::arange_start_step, &ftm::arange>(table);
+  add_shape_function<at::_ops::arange_start_out>(table, &arange_into);
+  add_layer_shapes(table);
+  add_loss_shapes(table);
   return table;
 }
 
 } // namespace
 
 const c10::KernelFunction* shape_function(const c10::OperatorHandle& op) {
-  static const Table table = make_table();
+  static const ShapeTable table = make_table();
   const auto found = table.find(op.operator_name());
   return found == table.end() ? nullptr : &found->second;
 }

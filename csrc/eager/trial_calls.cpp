@@ -42,14 +42,14 @@ c10::IValue replaced(const c10::IValue& value, Replacement replacement, c10::Dev
 }
 
 // Else the dispatcher would call the kernel of another device.
-bool has_meta_tensor(const torch::jit::Stack& stack) {
+bool is_on_meta(const torch::jit::Stack& stack) {
   const auto is_meta = [](const at::Tensor& tensor) { return tensor.defined() && tensor.is_meta(); };
   return std::any_of(stack.begin(), stack.end(), [&](const c10::IValue& value) {
     if (value.isTensorList()) {
       const auto tensors = value.toTensorVector();
       return std::any_of(tensors.begin(), tensors.end(), is_meta);
     }
-    return value.isTensor() && is_meta(value.toTensor());
+    return value.isTensor() ? is_meta(value.toTensor()) : value.isDevice() && value.toDevice().is_meta();
   });
 }
 
@@ -120,7 +120,7 @@ bool call_on_meta(
     const Op& op, const c10::OperatorHandle& form, torch::jit::Stack& stack, c10::ArrayRef<c10::IValue> arguments) {
   at::AutoDispatchBelowADInplaceOrView guard;
   try {
-    const c10::KernelFunction* function = has_meta_tensor(stack) ? shape_function(form) : nullptr;
+    const c10::KernelFunction* function = is_on_meta(stack) ? shape_function(form) : nullptr;
     if (function != nullptr) {
       function->callBoxed(form, c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
     } else {

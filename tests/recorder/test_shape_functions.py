@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +21,25 @@ for n in (3, 4):
     y = F.layer_norm(F.dropout(F.relu(y), 0.5), [n]).roll(1, 0).softmax(1) + y.sum(1, keepdim=True)
     y = F.embedding(y.argmax(1), F.scaled_dot_product_attention(y[None], y[None], y[None])[0])
     F.cross_entropy(y.tril(), y.argmax(1)).item()
+assert "torch._dynamo" not in sys.modules, "some shape was asked for in Python"
+nn = torch.nn
+image = nn.Sequential(
+    nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.Hardswish(), nn.Conv2d(8, 8, 3, 2, groups=8), nn.GroupNorm(2, 8),
+    nn.ReLU6(), nn.MaxPool2d(2), nn.Dropout(0.1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.BatchNorm1d(8), nn.Linear(8, 4)
+)
+words = nn.Sequential(nn.Embedding(9, 8), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.LSTM(8, 4, batch_first=True))
+for model in (image.to("ftm"), words.to("ftm")):
+    for n in (6, 5):
+        given = torch.randn(n, 3, 16, 16) if model is image else torch.arange(2 * n, device="ftm").view(2, n) % 9
+        y = model(given.to("ftm"))
+        y = y if model is image else y[0]
+        (F.mse_loss(y, torch.zeros_like(y)) + F.huber_loss(y, torch.zeros_like(y))).backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.addcmul_(parameter.grad, parameter.grad, value=-0.1)
+    model.eval()(given.to("ftm"))
+causal = torch.arange(8, device="ftm")[:, None] >= torch.arange(8, device="ftm")
+torch.randn(8, 8).to("ftm").masked_fill(~causal, -1.0).abs().sum().item()
 assert "torch._dynamo" not in sys.modules, "some shape was asked for in Python"
 """
 
@@ -79,6 +99,68 @@ CALLS: dict[str, Callable[[Callable[[Tensor], Tensor]], Any]] = {
     "layer_norm of integers": lambda to: F.layer_norm(to(_like(4, 3, dtype=torch.int64)), [3]),
     "dropout of nothing dropped": lambda to: torch.native_dropout(to(_like(4, 3)).t(), 0.0, True),
     "dropout at rest": lambda to: torch.native_dropout(to(_like(4, 3)), 0.5, False),
+    "dropout backward": lambda to: torch.ops.aten.native_dropout_backward(to(_like(4, 3)).t(), to(_like(4, 3) > 0).t(), 2.0),
+    "convolution": lambda to: F.conv2d(to(_like(2, 4, 7, 6)), to(_like(6, 2, 3, 2)), to(_like(6)), (2, 1), (1, 0), (1, 2), 2),
+    "convolution of a row": lambda to: F.conv1d(to(_like(2, 4, 7)), to(_like(6, 4, 3)), padding=1),
+    "convolution of a volume": lambda to: F.conv3d(to(_like(1, 2, 4, 4, 4)), to(_like(3, 2, 3, 3, 3))),
+    "convolution of one image": lambda to: F.conv2d(to(_like(4, 7, 6)), to(_like(6, 4, 3, 2))),
+    "convolution of channels_last": lambda to: F.conv2d(
+        to(_like(2, 4, 7, 6)).contiguous(memory_format=torch.channels_last), to(_like(6, 4, 3, 2))
+    ),
+    "convolution of float64": lambda to: F.conv2d(to(_like(2, 4, 7, 6, dtype=torch.float64)), to(_like(6, 4, 3, 2, dtype=torch.float64))),
+    "convolution of two dtypes": lambda to: F.conv2d(to(_like(2, 4, 7, 6)), to(_like(6, 4, 3, 2, dtype=torch.float64))),
+    "convolution of other channels": lambda to: F.conv2d(to(_like(2, 4, 7, 6)), to(_like(6, 3, 3, 2))),
+    "convolution with a kernel that is too large": lambda to: F.conv2d(to(_like(2, 4, 7, 6)), to(_like(6, 4, 8, 2))),
+    "convolution with another bias": lambda to: F.conv2d(to(_like(2, 4, 7, 6)), to(_like(6, 4, 3, 2)), to(_like(5))),
+    "convolution of no images": lambda to: F.conv2d(to(_like(0, 4, 7, 6)), to(_like(6, 4, 3, 2))),
+    "batch_norm": lambda to: F.batch_norm(to(_like(4, 3, 2)), to(torch.zeros(3)), to(torch.ones(3)), to(_like(3)), to(_like(3)), True),
+    "batch_norm of rows": lambda to: F.batch_norm(to(_like(4, 3)), None, None, training=True),
+    "batch_norm of channels_last": lambda to: F.batch_norm(
+        to(_like(2, 3, 4, 5)).contiguous(memory_format=torch.channels_last), to(torch.zeros(3)), to(torch.ones(3)), training=True
+    ),
+    "batch_norm of a transposed": lambda to: F.batch_norm(to(_like(3, 4)).t(), None, None, training=True),
+    "batch_norm at rest": lambda to: F.batch_norm(to(_like(2, 3, 4, 5)), to(_like(3)), to(torch.ones(3))),
+    "batch_norm of bfloat16": lambda to: F.batch_norm(
+        to(_like(4, 3, dtype=torch.bfloat16)), to(torch.zeros(3)), to(torch.ones(3)), training=True
+    ),
+    "batch_norm of integers": lambda to: F.batch_norm(to(_like(4, 3, dtype=torch.int64)), to(_like(3)), to(torch.ones(3))),
+    "batch_norm of complex numbers": lambda to: F.batch_norm(to(_like(4, 3, dtype=torch.complex64)), None, None, training=True),
+    "batch_norm with statistics of another dtype": lambda to: F.batch_norm(
+        to(_like(4, 3)), to(torch.zeros(3, dtype=torch.float64)), to(torch.ones(3, dtype=torch.float64)), training=True
+    ),
+    "batch_norm with other statistics": lambda to: F.batch_norm(to(_like(4, 3)), to(_like(4)), to(_like(4)), training=True),
+    "group_norm": lambda to: torch.native_group_norm(to(_like(2, 4, 3)), to(_like(4)), to(_like(4)), 2, 4, 3, 2, 1e-5),
+    "group_norm of channels that do not divide": lambda to: F.group_norm(to(_like(2, 4, 3)), 3),
+    "grid_sample": lambda to: F.grid_sample(to(_like(2, 3, 4, 5)), to(_like(2, 6, 7, 2)) / 2, align_corners=False),
+    "grid_sample of another batch": lambda to: F.grid_sample(to(_like(2, 3, 4, 5)), to(_like(3, 6, 7, 2)), align_corners=False),
+    "masked_fill": lambda to: to(_like(2, 4, 3)).masked_fill(to(_like(4, 3) > 0), -1.0),
+    "masked_fill of a transposed": lambda to: to(_like(4, 3)).t().masked_fill(to(_like(3, 4) > 0), -1.0),
+    "masked_fill grows": lambda to: to(_like(3)).masked_fill(to(_like(4, 3) > 0), -1.0),
+    "masked_fill in place does not fit": lambda to: to(_like(3)).masked_fill_(to(_like(4, 3) > 0), -1.0),
+    "masked_fill by integers": lambda to: to(_like(4, 3)).masked_fill(to(_like(4, 3)), -1.0),
+    "hardtanh of a transposed": lambda to: F.hardtanh(to(_like(4, 3)).t(), -1, 1),
+    "huber_loss of each": lambda to: F.huber_loss(to(_like(4, 3)), to(_like(4, 3)) / 2, reduction="none"),
+    "huber_loss": lambda to: F.huber_loss(to(_like(4, 3)), to(_like(4, 3)) / 2),
+    "mse_loss backward": lambda to: torch.ops.aten.mse_loss_backward(to(torch.tensor(2.0)), to(_like(4, 3)), to(_like(4, 3)) / 2, 1),
+    "binary_cross_entropy": lambda to: F.binary_cross_entropy(to(_like(4, 3)).sigmoid(), to(_like(4, 3)).sigmoid(), reduction="none"),
+    "binary_cross_entropy that does not fit": lambda to: F.binary_cross_entropy(to(_like(4, 3)).sigmoid(), to(_like(3)).sigmoid()),
+    "abs of complex numbers": lambda to: to(_like(4, 3, dtype=torch.complex64)).abs(),
+    "logical_and broadcasts": lambda to: torch.logical_and(to(_like(4, 1)), to(_like(3, dtype=torch.int32))),
+    "arange": lambda to: torch.arange(2, 11, 3, device=to(_like(1)).device),
+    "arange down": lambda to: torch.arange(5, -6, -2, device=to(_like(1)).device),
+    "arange of floats": lambda to: torch.arange(0, 1, 0.1, device=to(_like(1)).device),
+    "arange to floats": lambda to: torch.arange(5, device=to(_like(1)).device, dtype=torch.float64),
+    "arange to halves": lambda to: torch.arange(5, device=to(_like(1)).device, dtype=torch.float16),
+    "arange of floats to integers": lambda to: torch.arange(0.5, 6.7, 1.3, device=to(_like(1)).device, dtype=torch.int64),
+    "arange of nothing": lambda to: torch.arange(3, 3, device=to(_like(1)).device),
+    "arange of bools": lambda to: torch.arange(True, device=to(_like(1)).device),
+    "arange the other way": lambda to: torch.arange(3, 2, device=to(_like(1)).device),
+    "arange that stands": lambda to: torch.arange(3, 5, 0, device=to(_like(1)).device),
+    "arange to no number": lambda to: torch.arange(float("nan"), device=to(_like(1)).device),
+    "arange to infinity": lambda to: torch.arange(float("inf"), device=to(_like(1)).device),
+    "arange into": lambda to: torch.arange(5, out=to(torch.empty(5, dtype=torch.int32))),
+    "arange into nothing": lambda to: torch.arange(5, out=to(torch.empty(0, dtype=torch.float32))),
+    "arange into a matrix": lambda to: torch.arange(6, out=to(torch.empty(2, 3))),
     "dropout of integers": lambda to: torch.native_dropout(to(_like(4, 3, dtype=torch.int64)), 0.5, True),
 }
 
@@ -124,3 +206,49 @@ def test_structured_functions_of_views(function: Callable[[Tensor], Tensor]) -> 
         made, wanted = function(x.to("ftm").clone()), function(x.clone())
         assert (made.dtype, made.shape, made.stride()) == (wanted.dtype, wanted.shape, wanted.stride())
         torch.testing.assert_close(made.cpu(), wanted)
+
+
+def _steps(tensor: Tensor) -> list[int]:
+    """The strides that lead from one element to another."""
+    return [stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1]
+
+
+def _gradients(module: torch.nn.Module, shape: tuple[int, ...], dtype: torch.dtype, memory_format: torch.memory_format, device: str) -> Any:
+    module = copy.deepcopy(module).to(device, dtype)
+    x = (
+        (_like(*shape, dtype=dtype) + _like(*shape[::-1], dtype=dtype).reshape(shape) / 7)
+        .to(device)
+        .contiguous(memory_format=memory_format)
+    )
+    x.requires_grad_()
+    (module(x) ** 2).sum().backward()
+    return [x.grad, *(parameter.grad for parameter in module.parameters())]
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        torch.nn.Conv2d(4, 6, 3, 2, 1),
+        torch.nn.Conv2d(4, 4, 3, groups=4, bias=False),
+        torch.nn.ConvTranspose2d(4, 6, 3, 2),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.BatchNorm2d(4).eval(),
+        torch.nn.BatchNorm2d(4, affine=False),
+        torch.nn.GroupNorm(2, 4),
+        torch.nn.GroupNorm(2, 4, affine=False),
+        torch.nn.LayerNorm([6, 5]),
+        torch.nn.LayerNorm(5, bias=False),
+        torch.nn.Hardswish(),
+        torch.nn.Mish(),
+        torch.nn.ReLU6(),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_gradients_are_the_cpus(module: torch.nn.Module, dtype: torch.dtype, memory_format: torch.memory_format) -> None:
+    found, wanted = (_gradients(module, (3, 4, 6, 5), dtype, memory_format, device) for device in ("ftm", "cpu"))
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert (mine.dtype, mine.shape, _steps(mine)) == (theirs.dtype, theirs.shape, _steps(theirs))
+        close = {"rtol": 5e-2, "atol": 5e-1} if dtype == torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-3}
+        torch.testing.assert_close(mine.cpu(), theirs, **close)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ftm_backend.families import Relation, relate
 from ftm_lazy import _C
+from ftm_lazy.general import Families
 
 split, places = _C._family, _C._family_numbers
 
@@ -153,3 +154,11 @@ def test_two_members_that_differ_by_the_same_are_an_accident_and_three_are_none(
     assert symbols((73, 87), (59, 73)) == 2
     assert symbols((73, 87), (59, 73), (20, 34)) == 1
     assert symbols((73, 74), (59, 60)) == 1
+
+
+def test_a_size_of_one_is_general_in_the_others_and_the_same_member_again_in_none() -> None:
+    families = Families((lambda _: None, lambda *_: None, lambda *_: None))
+    assert families.propose(_trace(1, 5)) == []
+    assert families.propose(_trace(2, 5))
+    assert families.propose(_trace(1, 5)) == []  # its program was dropped
+    assert [name for name, _, _ in families.propose(_trace(1, 9))[0].relation.symbols] == ["s0"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ftm_backend.codegen.errors import CodegenError
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.sizes import Size, at_hand, greater, is_integer, never_negative
+from ftm_backend.sizes import Size, at_hand, greater, never_negative
 from ftm_backend.tile.builder import SPACES
 from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Tile
 
@@ -41,7 +41,8 @@ def plan(kernel: Kernel, machine: MachineParameters) -> None:
     Raises:
         CodegenError: when the tiles that are alive at once exceed a scratchpad.
     """
-    placed = place(kernel, apart=True) if machine.dma_overlaps and all(is_integer(tile.bytes) for tile in kernel.tiles) else None
+    sized = any(isinstance(tile.bytes, Size) for tile in kernel.tiles)  # the roomier plan would bound the sizes that it fits for
+    placed = place(kernel, apart=True) if machine.dma_overlaps and not sized else None
     if placed is None or any(tile.offset + tile.bytes > machine.scratchpad_bytes(tile.space) for tile in placed):
         placed = place(kernel)
     for space in SPACES:

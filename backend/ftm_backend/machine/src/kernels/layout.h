@@ -73,20 +73,17 @@ inline __attribute__((always_inline)) void transpose_square<uint32_t, 16>(
     r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
   }
   constexpr int kEven = 0x88, kOdd = 0xdd; // quarters 0 and 2 of either, or 1 and 3
+  const auto quarters = [](const __m512i* from, __m512i* to) __attribute__((always_inline)) {
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], kEven);
-    t[i + 4] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], kEven);
-    t[i + 8] = _mm512_shuffle_i32x4(r[i], r[i + 4], kOdd);
-    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], kOdd);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 4], kEven);
-    r[i + 4] = _mm512_shuffle_i32x4(t[i + 8], t[i + 12], kEven);
-    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 4], kOdd);
-    r[i + 12] = _mm512_shuffle_i32x4(t[i + 8], t[i + 12], kOdd);
-  }
+    for (int i = 0; i < 4; ++i) {
+      to[i] = _mm512_shuffle_i32x4(from[i], from[i + 4], kEven);
+      to[i + 4] = _mm512_shuffle_i32x4(from[i + 8], from[i + 12], kEven);
+      to[i + 8] = _mm512_shuffle_i32x4(from[i], from[i + 4], kOdd);
+      to[i + 12] = _mm512_shuffle_i32x4(from[i + 8], from[i + 12], kOdd);
+    }
+  };
+  quarters(r, t);
+  quarters(t, r);
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) _mm512_storeu_si512(d + i * ldd, r[i]);
 }
@@ -106,6 +103,8 @@ FTM_INLINE void transpose_columns(T* d, int64_t ldd, const T* s, int64_t lds, in
 
 template <class T, int N>
 void transpose(void* d, int64_t ldd, const void* s, int64_t lds, int64_t rows, int64_t columns) {
+  if constexpr (N == 16) // rows this far apart share one set of a cache, which has 8 to 12 lines
+    if (ldd * int64_t(sizeof(T)) % 4096 == 0) return transpose<T, 8>(d, ldd, s, lds, rows, columns);
   T* out = static_cast<T*>(d);
   const T* in = static_cast<const T*>(s);
   int64_t j = 0;

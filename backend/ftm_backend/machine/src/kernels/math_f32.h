@@ -45,7 +45,7 @@ FTM_INLINE vf exp2_of(vf x) {
 FTM_INLINE vf split(vf x, vf& e) {
   vi small = x < 1.17549435e-38f;
   vf y = small ? x * 8388608.0f : x;
-  vi k = difference(bits(y), vi{} + 0x3f3504f3) >> 23; // floor(log2(y / sqrt(1/2)))
+  vi k = difference(bits(y), broadcast<vi>(0x3f3504f3)) >> 23; // floor(log2(y / sqrt(1/2)))
   e = __builtin_convertvector(k - (small & 23), vf);
   return (vf)difference(bits(y), k << 23);
 }
@@ -120,7 +120,7 @@ FTM_INLINE vd log_positive(vd x) {
   static const double c[] = {0.666666666666788469, 0.399999999926294746, 0.285714300588618525, 0.222220816388457368,
                              0.181888203696453854, 0.151974850643075588, 0.158101146588342808};
   // As a floating number, because AVX2 cannot shift 64 bits arithmetically nor convert them.
-  vl offset = difference(bits(x), vl{} + (0x3fe6a09e667f3bcd - (int64_t(1) << 62)));
+  vl offset = difference(bits(x), broadcast<vl>(0x3fe6a09e667f3bcd - (int64_t(1) << 62)));
   vl raised = (vl)((Vec<uint64_t>)offset >> 52);
   vl k = raised - 1024;
   vd e = (vd)(raised + 0x4330000000000000) - 4503599627370496.0 - 1024.0;
