@@ -23,17 +23,14 @@ at::Tensor if_wanted(bool wanted, at::IntArrayRef sizes, at::ScalarType dtype) {
   return wanted ? contiguous_meta(sizes, dtype) : at::Tensor();
 }
 
-bool is_image_in(at::MemoryFormat format, const at::Tensor& tensor) {
-  return tensor.dim() == 4 && tensor.is_contiguous(format);
-}
-
-// Laid out as eager's batch norm lays out what it makes; else nothing.
+// Laid out as eager's batch norm lays out what it makes; nothing for what is neither plain nor channels_last.
 Known image_like(const at::Tensor& input) {
-  const bool plain = input.is_contiguous(), last = is_image_in(at::MemoryFormat::ChannelsLast, input);
-  if (plain == last) { // neither, or both: then eager looks closer
-    return plain && input.dim() != 4 ? Known(contiguous_meta(input.sizes(), input.scalar_type())) : std::nullopt;
+  const auto format = input.suggest_memory_format();
+  if (!input.is_contiguous(format)) {
+    return std::nullopt;
   }
-  return at::Tensor(at::detail::empty_strided_meta(input.sizes(), input.strides(), input.scalar_type()));
+  return at::Tensor(
+      at::detail::empty_meta(input.sizes(), input.scalar_type(), std::nullopt, std::nullopt, std::nullopt, format));
 }
 
 // --- batch norm ---
@@ -161,20 +158,14 @@ std::optional<ThreeTensors> group_norm_backward(
 
 // --- convolution ---
 
-struct Window {
-  at::IntArrayRef stride, padding, dilation;
-
-  static std::optional<Window> of(Integers stride, Integers padding, Integers dilation, size_t dims) {
-    const auto all = {
-        c10::asIntArrayRefSlowOpt(stride), c10::asIntArrayRefSlowOpt(padding), c10::asIntArrayRefSlowOpt(dilation)};
-    for (const auto& numbers : all) {
-      if (!numbers || numbers->size() != dims) {
-        return std::nullopt;
-      }
-    }
-    return Window{**all.begin(), **(all.begin() + 1), **(all.begin() + 2)};
+// One number for each dimension, where one may stand for all.
+std::optional<c10::DimVector> of_each(Integers numbers, int64_t dims) {
+  const auto given = c10::asIntArrayRefSlowOpt(numbers);
+  if (!given || (given->size() != 1 && given->size() != size_t(dims))) {
+    return std::nullopt;
   }
-};
+  return given->size() == 1 ? c10::DimVector(dims, given->front()) : c10::DimVector(*given);
+}
 
 Known convolution(
     const at::Tensor& input, const at::Tensor& weight, const Optional& bias, Integers stride, Integers padding,
@@ -186,13 +177,13 @@ Known convolution(
       !is_of_channels(bias, weight.size(0)) || !of_one_float(dtype, {&bias}) || weight.scalar_type() != dtype) {
     return std::nullopt;
   }
-  const auto window = Window::of(stride, padding, dilation, dims);
-  if (!window) {
+  const auto steps = of_each(stride, dims), borders = of_each(padding, dims), spreads = of_each(dilation, dims);
+  if (!steps || !borders || !spreads) {
     return std::nullopt;
   }
   c10::DimVector sizes{input.size(0), weight.size(0)};
   for (int64_t i = 0; i < dims; ++i) {
-    const int64_t step = window->stride[i], border = window->padding[i], spread = window->dilation[i];
+    const int64_t step = (*steps)[i], border = (*borders)[i], spread = (*spreads)[i];
     const int64_t room = input.size(i + 2) + 2 * border - spread * (weight.size(i + 2) - 1) - 1;
     if (step < 1 || border < 0 || spread < 1 || room < 0) {
       return std::nullopt;

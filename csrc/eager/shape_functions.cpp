@@ -100,6 +100,30 @@ at::Tensor& fill_masked(at::Tensor& self, const at::Tensor& mask, const at::Scal
   return filled(self, mask, value) ? self : at::_ops::masked_fill__Scalar::redispatch(kMetaKey, self, mask, value);
 }
 
+Known index_put(const at::Tensor& self, const c10::List<std::optional<at::Tensor>>&, const at::Tensor& values, bool) {
+  return values.scalar_type() == self.scalar_type() ? Known(elementwise(self.scalar_type(), self)) : std::nullopt;
+}
+
+Known multinomial(const at::Tensor& self, c10::SymInt samples, bool, std::optional<at::Generator>) {
+  if (self.dim() < 1 || self.dim() > 2 || !at::isFloatingType(self.scalar_type())) {
+    return std::nullopt;
+  }
+  c10::DimVector sizes(self.sizes());
+  sizes.back() = samples.expect_int();
+  return sizes.back() > 0 ? Known(contiguous_meta(sizes, at::kLong)) : std::nullopt;
+}
+
+Known drawn_normal(const at::Tensor& self, double, double deviation, std::optional<at::Generator>) {
+  const bool known = deviation >= 0 && at::isFloatingType(self.scalar_type());
+  return known ? Known(elementwise(self.scalar_type(), self)) : std::nullopt;
+}
+
+at::Tensor& draw_normal(at::Tensor& self, double mean, double deviation, std::optional<at::Generator> generator) {
+  return drawn_normal(self, mean, deviation, generator)
+             ? self
+             : at::_ops::normal_::redispatch(kMetaKey, self, mean, deviation, std::move(generator));
+}
+
 Known select_backward(const at::Tensor& grad, c10::SymIntArrayRef sizes, int64_t, c10::SymInt) {
   const auto numbers = c10::asIntArrayRefSlowOpt(sizes);
   return numbers ? Known(contiguous_meta(*numbers, grad.scalar_type())) : std::nullopt;
@@ -210,6 +234,15 @@ ShapeTable make_table() {
   add_shape_function<at::_ops::native_layer_norm>(table, &layer_norm);
   add_known_calls<at::_ops::masked_fill_Scalar, &filled>(table);
   add_shape_function<at::_ops::masked_fill__Scalar>(table, &fill_masked);
+  add_known_calls<at::_ops::index_put, &ftm::index_put>(table);
+  add_known_calls<at::_ops::multinomial, &ftm::multinomial>(table);
+  add_known_calls<at::_ops::normal_functional, &drawn_normal>(table);
+  add_shape_function<at::_ops::normal_>(table, &draw_normal);
+  add_shape_function<at::_ops::add_out>(table, &at::meta::add_outf);
+  add_shape_function<at::_ops::sub_out>(table, &at::meta::sub_outf);
+  add_shape_function<at::_ops::mul_out>(table, &at::meta::mul_outf);
+  add_shape_function<at::_ops::div_out>(table, &at::meta::div_outf);
+  add_shape_function<at::_ops::mm_out>(table, &at::meta::mm_outf);
   add_known_calls<at::_ops::select_backward, &ftm::select_backward>(table);
   add_known_calls<at::_ops::abs, &magnitude>(table);
   add_shape_function<at::_ops::abs_out>(table, &magnitude_into);

@@ -87,6 +87,29 @@ def test_memory_does_not_grow_with_the_shapes_that_were_recorded() -> None:
     assert int(done.stdout) < 8192, f"peak resident size grew by {done.stdout.strip()} KiB over 6,000 shapes"
 
 
+RUN = """
+import os, torch, ftm_lazy
+def run(sizes):
+    for n in sizes:
+        x = torch.ones(n, 3).to("ftm")
+        assert abs(torch.softmax(x * 2, 1).sum().item() - n) < 0.1
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+before = run(range(3, 303))
+print(run(range(303, 1303)) - before, ftm_lazy._C._program_count())
+"""
+
+
+def test_memory_does_not_grow_with_the_shapes_that_ran() -> None:
+    """Of 1,300 shapes the programs that were not used are dropped."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], capture_output=True, text=True, timeout=300, env={**os.environ, "FTM_PROGRAM_LIMIT": "64"}
+    )
+    assert done.returncode == 0, done.stderr
+    grown, programs = map(int, done.stdout.split())
+    assert grown < 16 << 20, f"resident size grew by {grown >> 10} KiB over 1,000 shapes"
+    assert programs == 64
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_assembly_replays_in_checked_mode(name: str, tmp_path) -> None:
     """Each program that ran gives the same results from its `.lan` text, through `ftm-run --checked`."""

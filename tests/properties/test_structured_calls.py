@@ -16,9 +16,10 @@ WRITTEN = [
     for path in ("shape_functions.cpp", "layer_shapes.cpp", "loss_shapes.cpp")
     for name in re.findall(r"add_(?:shape_function|known_calls)<at::_ops::(\w+)[,>]", (SOURCE / path).read_text())
     if not name.endswith("_out")
-    and not re.search("batch_norm|group_norm|smooth_l1|embedding_dense_backward|select_backward|binary_cross_entropy", name)
+    and not re.search("batch_norm|group_norm|smooth_l1|embedding_dense_backward|select_backward|binary_cross_entropy|^normal_", name)
 ]
-"""But for those whose arguments must fit each other: the CPU divides by zero in some, or reads where nothing is."""
+"""But for those whose arguments must fit each other: the CPU divides by zero in some, or reads where nothing is;
+and normal_, which the CPU takes of integers where there are none."""
 OVERLOADS = {name[6:].replace(".", "_"): name[6:] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64, torch.float16, torch.bfloat16, torch.uint8)

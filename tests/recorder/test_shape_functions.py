@@ -39,6 +39,11 @@ for model in (image.to("ftm"), words.to("ftm")):
                 parameter.addcmul_(parameter.grad, parameter.grad, value=-0.1)
     model.eval()(given.to("ftm"))
 causal = torch.arange(8, device="ftm")[:, None] >= torch.arange(8, device="ftm")
+logits = torch.randn(2, 8).to("ftm")
+logits[logits < logits.topk(3).values[:, -1:]] = -torch.inf
+torch.multinomial(logits.softmax(1), 2).sum().item()
+nn.init.normal_(torch.empty(3, device="ftm")).mul_(torch.ones(3, device="ftm")).sum().item()
+torch.mul(logits, 2, out=torch.empty_like(logits)).sum().item()
 torch.randn(8, 8).to("ftm").masked_fill(~causal, -1.0).abs().sum().item()
 assert "torch._dynamo" not in sys.modules, "some shape was asked for in Python"
 """
@@ -99,6 +104,29 @@ CALLS: dict[str, Callable[[Callable[[Tensor], Tensor]], Any]] = {
     "layer_norm of integers": lambda to: F.layer_norm(to(_like(4, 3, dtype=torch.int64)), [3]),
     "dropout of nothing dropped": lambda to: torch.native_dropout(to(_like(4, 3)).t(), 0.0, True),
     "dropout at rest": lambda to: torch.native_dropout(to(_like(4, 3)), 0.5, False),
+    "index_put": lambda to: to(_like(4, 3)).t().index_put((to(torch.tensor([0, 2])),), to(_like(2, 4))),
+    "index_put of another dtype": lambda to: to(_like(4, 3)).index_put((to(torch.tensor([0, 2])),), to(_like(2, 3, dtype=torch.float64))),
+    "index_put that does not fit": lambda to: to(_like(4, 3)).index_put((to(torch.tensor([0, 2])),), to(_like(3, 2))),
+    "multinomial of one": lambda to: torch.multinomial(to(torch.tensor([[0.0, 0, 1], [0, 1, 0]])), 1),
+    "multinomial of a row": lambda to: torch.multinomial(to(torch.tensor([0.0, 0, 1])), 2, replacement=True),
+    "multinomial of too many": lambda to: torch.multinomial(to(torch.tensor([0.5, 0.2])), 3),
+    "multinomial of none": lambda to: torch.multinomial(to(torch.tensor([0.5, 0.2])), 0),
+    "multinomial of integers": lambda to: torch.multinomial(to(torch.tensor([1, 2])), 1),
+    "normal_ of a deviation below zero": lambda to: to(_like(4, 3)).normal_(0, -1),
+    "normal_ of integers": lambda to: to(_like(4, 3, dtype=torch.int64)).normal_(),
+    "mul into": lambda to: torch.mul(to(_like(4, 1)), to(_like(3)), out=to(torch.empty(0))),
+    "mul into integers": lambda to: torch.mul(to(_like(4, 3)), to(_like(3)), out=to(torch.empty(4, 3, dtype=torch.int64))),
+    "mul by a number into a view": lambda to: torch.mul(to(_like(4)), 2.5, out=to(torch.zeros(4, 2))[:, 1]),
+    "mm into a transposed": lambda to: torch.mm(to(_like(4, 3)), to(_like(3, 5)), out=to(torch.zeros(5, 4)).t()),
+    "mm into another dtype": lambda to: torch.mm(to(_like(4, 3)), to(_like(3, 5)), out=to(torch.zeros(4, 5, dtype=torch.float64))),
+    "convolution with one number for all": lambda to: torch.convolution(
+        to(_like(2, 4, 7, 6)), to(_like(6, 4, 3, 2)), None, [2], [1], [1], False, [0], 1
+    ),
+    "batch_norm of single pixels": lambda to: F.batch_norm(to(_like(4, 3, 1, 1)), None, None, training=True),
+    "batch_norm of one channel": lambda to: F.batch_norm(to(_like(4, 1, 3, 5)), None, None, training=True),
+    "batch_norm of a volume in channels_last": lambda to: F.batch_norm(
+        to(_like(2, 3, 2, 4, 5)).contiguous(memory_format=torch.channels_last_3d), None, None, training=True
+    ),
     "dropout backward": lambda to: torch.ops.aten.native_dropout_backward(to(_like(4, 3)).t(), to(_like(4, 3) > 0).t(), 2.0),
     "convolution": lambda to: F.conv2d(to(_like(2, 4, 7, 6)), to(_like(6, 2, 3, 2)), to(_like(6)), (2, 1), (1, 0), (1, 2), 2),
     "convolution of a row": lambda to: F.conv1d(to(_like(2, 4, 7)), to(_like(6, 4, 3)), padding=1),
