@@ -80,7 +80,7 @@ void RecordedLaunch::compute() {
   const PythonLine line = captured_.may_fail_ ? python_line(trace.owner) : nullptr;
   const RecorderLock lock = lock_to_read(operands, trace);
   const auto values = record(drawn, line);
-  pending_trace().trains = true; // programs of a captured graph are for the sizes that it was captured with
+  trace.trains = true; // programs of a captured graph are for the sizes that it was captured with
   ops_traced.fetch_add(static_cast<int64_t>(captured_.trace_.calls.size()), std::memory_order_relaxed);
   for (size_t i = 0; i < values.size(); ++i) {
     const auto& type = captured_.trace_.result_types[i];

@@ -10,10 +10,6 @@ using Optional = std::optional<at::Tensor>;
 using Integers = c10::SymIntArrayRef;
 using Mask = std::array<bool, 3>;
 
-bool is_there(const Optional& tensor) {
-  return tensor && tensor->defined();
-}
-
 // Of as many channels, or not there.
 bool is_of_channels(const Optional& tensor, int64_t channels) {
   return !is_there(tensor) || (tensor->dim() == 1 && tensor->size(0) == channels);

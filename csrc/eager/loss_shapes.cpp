@@ -55,12 +55,9 @@ Known smooth_loss_backward(const Tensor& grad, const Tensor& input, const Tensor
 template <class Op>
 Tensor& smooth_loss_backward_into(
     const Tensor& grad, const Tensor& input, const Tensor& target, int64_t reduction, double beta, Tensor& out) {
-  const auto made = smooth_loss_backward(grad, input, target, reduction, beta);
-  if (!made || out.scalar_type() != made->scalar_type() || (out.numel() != 0 && out.sizes() != made->sizes())) {
-    return Op::redispatch(kMetaKey, grad, input, target, reduction, beta, out);
-  }
-  out.resize_(made->sizes());
-  return out;
+  return fit_written(out, smooth_loss_backward(grad, input, target, reduction, beta))
+             ? out
+             : Op::redispatch(kMetaKey, grad, input, target, reduction, beta, out);
 }
 
 Known huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, double delta) {
@@ -68,13 +65,13 @@ Known huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, d
 }
 
 Known binary_cross_entropy(const Tensor& input, const Tensor& target, const Optional& weight, int64_t reduction) {
-  const bool plain = input.sizes() == target.sizes() && !(weight && weight->defined());
+  const bool plain = input.sizes() == target.sizes() && !is_there(weight);
   return plain ? loss(input, target, reduction) : std::nullopt;
 }
 
 Known binary_cross_entropy_backward(
     const Tensor& grad, const Tensor& input, const Tensor& target, const Optional& weight, int64_t) {
-  const bool plain = input.sizes() == target.sizes() && !(weight && weight->defined());
+  const bool plain = input.sizes() == target.sizes() && !is_there(weight);
   return plain ? of_all({input, target, grad}) : std::nullopt;
 }
 

@@ -135,12 +135,7 @@ Known magnitude(const at::Tensor& self) {
 }
 
 at::Tensor& magnitude_into(const at::Tensor& self, at::Tensor& out) {
-  const auto made = magnitude(self);
-  if (!made || out.scalar_type() != self.scalar_type() || (out.numel() != 0 && out.sizes() != self.sizes())) {
-    return at::_ops::abs_out::redispatch(kMetaKey, self, out);
-  }
-  out.resize_(self.sizes());
-  return out;
+  return fit_written(out, magnitude(self)) ? out : at::_ops::abs_out::redispatch(kMetaKey, self, out);
 }
 
 Known logical_and(const at::Tensor& self, const at::Tensor& other) {

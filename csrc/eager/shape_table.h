@@ -50,11 +50,20 @@ inline at::Tensor contiguous_meta(at::IntArrayRef sizes, at::ScalarType dtype) {
   return at::Tensor(at::detail::empty_meta(sizes, dtype));
 }
 
+// Whether a tensor is there to be given.
+inline bool is_there(const std::optional<at::Tensor>& tensor) {
+  return tensor && tensor->defined();
+}
+
+// Makes what is written fit, if it has no elements yet; false where that is for eager to say: other sizes, another dtype, or
+// nothing known.
+bool fit_written(at::Tensor& out, const Known& made);
+
 // Whether these, where they are there, are of one of the two types that are computed in as they are.
 inline bool of_one_float(at::ScalarType dtype, std::initializer_list<const std::optional<at::Tensor>*> tensors) {
   return (dtype == at::kFloat || dtype == at::kDouble) &&
          std::all_of(tensors.begin(), tensors.end(), [&](const auto* tensor) {
-           return !*tensor || !(*tensor)->defined() || (*tensor)->scalar_type() == dtype;
+           return !is_there(*tensor) || (*tensor)->scalar_type() == dtype;
          });
 }
 

@@ -5,7 +5,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
-#include <ATen/native/cpu/mixed_data_type.h>
 #include <ATen/ops/native_batch_norm_backward.h>
 #include <torch/library.h>
 
@@ -32,10 +31,6 @@ Three batch_norm(
       at::isFloatingType(input.scalar_type()), "\"batch_norm\" not implemented for '", input.scalar_type(), "'");
   at::Tensor mean = running_mean.value_or(at::Tensor());
   at::Tensor var = running_var.value_or(at::Tensor());
-  const auto given = [](const Optional& parameter) { return parameter.value_or(at::Tensor()); };
-  if (at::native::is_mixed_type(input, given(weight), given(bias), mean, var)) {
-    at::native::check_mixed_data_type(input, given(weight), given(bias), mean, var);
-  }
   if (!training) {
     TORCH_CHECK(mean.defined(), "running_mean must be defined in evaluation mode");
     TORCH_CHECK(var.defined(), "running_var must be defined in evaluation mode");

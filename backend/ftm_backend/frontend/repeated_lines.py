@@ -12,7 +12,7 @@ __all__ = ["find", "keep"]
 
 _NUMBER = re.compile(r"(?<=[%$])\d+")
 _NODES: dict[str, Node] = {}
-"""Nodes that were read before, by their line without the numbers of values and scalars: layers repeat, and so do programs."""
+"""Nodes that were read before, by their line without the numbers of values and scalars."""
 _MOST = 20_000
 
 

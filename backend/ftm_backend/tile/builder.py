@@ -7,7 +7,7 @@ Map bodies are written in ``linalg.ir.Node``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from math import inf, prod
 
 from ftm_backend.linalg.ir import Node
@@ -123,6 +123,14 @@ class TileBuilder(Operands):
         self._block = outside
         self._level -= 1
         outside.append(branch)
+
+    @contextmanager
+    def where(self, *conditions: tuple[str, Index, Index]) -> Iterator[None]:
+        """What is built inside happens only where all these comparisons hold, as `compare` takes them."""
+        with ExitStack() as branches:
+            for condition in conditions:
+                branches.enter_context(self.if_(self.compare(*condition)))
+            yield
 
     def barrier(self) -> None:
         """All cores wait here for each other and for their DMA."""

@@ -1,5 +1,5 @@
-"""Lowers the gradients of attention: a team of cores that holds all keys of a batch entry (``attention_backward_team``), or phases
-(``attention_backward_phases``), between which all cores meet."""
+"""Lowers the gradients of attention: a team of cores that holds all keys of a batch entry (``backward_team``), or phases
+(``backward_phases``), between which all cores meet."""
 
 from __future__ import annotations
 

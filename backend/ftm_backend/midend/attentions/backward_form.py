@@ -8,7 +8,7 @@ With ``P = softmax_n(score(S))``, ``S = Q K'``, ``W = weight(P)`` and ``T = G V'
     dK[n, d] = sum_m D[m, n] * Q[m, d]
 
 for each entry of the batch; ``score``, ``weight``, ``part`` and ``slope`` are elementwise, the last linear.  So autograd writes it,
-whatever scales, masks, dropout and casts lie between.  All accesses are functions of the axes (``attention_elements``).
+whatever scales, masks, dropout and casts lie between.  All accesses are functions of the axes (``elements``).
 """
 
 from __future__ import annotations

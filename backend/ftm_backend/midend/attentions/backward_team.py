@@ -10,8 +10,7 @@ A team of one core exchanges nothing and meets nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -152,44 +151,35 @@ class Team:
             trips = b.div(b.add(b.sub(teams, 1), entries), teams)  # all cores meet as often as the busiest ones
         self.steps = b.mul(trips, self.query_blocks)
         first = self._at(0)
-        with self._where(*self._exists(first), *([] if self.together or isinstance(trips, int) else [("lt", 0, trips)])):
+        with self.b.where(*self._exists(first), *([] if self.together or isinstance(trips, int) else [("lt", 0, trips)])):
             self._fetch_slice(first)
             self._fetch_queries(first)
         with b.for_(0, self.steps) as number:
             step = self._at(number)
-            with self._where(*self._exists(step)):
+            with self.b.where(*self._exists(step)):
                 self._scores(step)
             if self.exchange is not None:
                 b.barrier()
-                with self._where(*self._exists(step)):
+                with self.b.where(*self._exists(step)):
                     self.exchange.fetch_rows(number, step.places[self.m][1])
             ahead = self._at(b.add(number, 1))
-            with self._where(("lt", ahead.number, self.steps), *self._exists(ahead)):
+            with self.b.where(("lt", ahead.number, self.steps), *self._exists(ahead)):
                 self._fetch_queries(ahead)
             before = self._at(b.sub(number, 1))
             if self.exchange is not None:
-                with self._where(("lt", 0, number), *self._exists(before)):
+                with self.b.where(("lt", 0, number), *self._exists(before)):
                     self._fetch_parts(self.exchange, before)
-            with self._where(*self._exists(step)):
+            with self.b.where(*self._exists(step)):
                 self._gradients(step)
             if self.exchange is not None:
-                with self._where(("lt", 0, number), *self._exists(before)):
+                with self.b.where(("lt", 0, number), *self._exists(before)):
                     self._add_parts(self.exchange, before)
         if self.exchange is not None:
             b.barrier()
             last = self._at(b.sub(self.steps, 1))
-            with self._where(*self._exists(last)):
+            with self.b.where(*self._exists(last)):
                 self._fetch_parts(self.exchange, last)
                 self._add_parts(self.exchange, last)
-
-    @contextmanager
-    def _where(self, *conditions: tuple[str, Index, Index]) -> Iterator[None]:
-        """What is built inside happens where all conditions hold."""
-        if not conditions:
-            yield
-            return
-        with self.b.if_(self.b.compare(*conditions[0])), self._where(*conditions[1:]):
-            yield
 
     def _exists(self, step: _Step) -> list[tuple[str, Index, Index]]:
         """Where this core has such a step; others only meet the barrier."""
@@ -230,7 +220,7 @@ class Team:
     def _scores(self, step: _Step) -> None:
         """Scores and their gradients' products; what this core's keys say of the rows."""
         b, places = self.b, step.places
-        with self._where(*self._first(step)):
+        with self.b.where(*self._first(step)):
             for factor in self.held:
                 factor.build(places, step.entry, 0)
             if self.keys is not None:
@@ -310,13 +300,13 @@ class Team:
         else:
             self.stored_q.build(places, step.number)
         self._fetch_next_slice(step)
-        with self._where(*self._first(step)):
+        with self.b.where(*self._first(step)):
             for sums in (self.of_k, self.of_v):
                 b.map(places[self.n][1], sums.columns, [], [(sums, 0, "full")], lambda _: [constant(0, self.form.accumulator)])
         for elements, passing, turned, sums in zip(self.elements, self.passing, self.turned, (self.of_k, self.of_v), strict=True):
             rows_of = (turned, 0) if passing.turned else passing.at(step.number, 0)
             b.mm(elements, 0, *rows_of, sums, 0, acc=True)
-        with self._where(*self._last(step)):
+        with self.b.where(*self._last(step)):
             for stored in self.stored:
                 stored.build(places)
 
@@ -324,19 +314,19 @@ class Team:
         """Starts the transfers of the next entry's slice, behind all that is more urgent."""
         later = self._at(self.b.add(step.number, self.query_blocks if self.sizes.slots > 1 else 1))
         conditions = self._first(step) if self.sizes.slots > 1 else self._last(step)
-        with self._where(*conditions, ("lt", later.entry, self.high)):
+        with self.b.where(*conditions, ("lt", later.entry, self.high)):
             self._fetch_slice(later)
 
     def _fetch_parts(self, exchange: Exchange, step: _Step) -> None:
         rows = step.places[self.m][1]
-        with self._where(("lt", 0, exchange.shared(rows)[1])):
+        with self.b.where(("lt", 0, exchange.shared(rows)[1])):
             exchange.fetch_parts(step.number, rows)
 
     def _add_parts(self, exchange: Exchange, step: _Step) -> None:
         """Adds up the parts of this core's share of rows, and stores the gradient of queries."""
         b, (start, rows) = self.b, step.places[self.m]
         low, shared = exchange.shared(rows)
-        with self._where(("lt", 0, shared)):
+        with self.b.where(("lt", 0, shared)):
             columns = b.mul(shared, self.form.extents[self.d])
             b.map(self.sizes.cores, columns, [(exchange.arrived, 0, "full")], [(self.added, step.number, "csum")], list)
             self.stored_q.build(step.places | {self.m: (b.add(start, low), shared)}, step.number)

@@ -80,10 +80,8 @@ class _Costs:
         """Cycles."""
         keys, queries, cores, teams, slots = sizes
         busy = min(teams, self.entries)
-        entries, left = (
-            rules.pieces(self.entries, busy),
-            (self.entries - 1) % busy + 1,
-        )  # of the busiest team; teams with the last of theirs
+        entries = rules.pieces(self.entries, busy)  # of the busiest team
+        left = (self.entries - 1) % busy + 1  # teams that have so many
         rate, last_rate = (rules.bytes_per_cycle(self.machine, count * cores) for count in (busy, left))
         full, rest = divmod(self.queries, queries)
         computing = full * self._step(sizes, queries, rate) + (self._step(sizes, rest, rate) if rest else 0.0)

@@ -1,7 +1,7 @@
 """Attention as one computation: a product, the softmax of its rows, and the product with these.
 
 ``result[b, m, v] = sum_n weight(softmax_n(score(sum_d Q[b, m, d] * K[b, n, d]))) * V[b, n, v]``, where ``score`` and ``weight`` are
-elementwise: scale, masks, dropout, casts.  All accesses are functions of the axes (``attention_elements``).
+elementwise: scale, masks, dropout, casts.  All accesses are functions of the axes (``elements``).
 """
 
 from __future__ import annotations

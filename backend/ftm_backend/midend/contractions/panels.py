@@ -11,8 +11,6 @@ that there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import prod
 from typing import Any, NamedTuple
 
@@ -97,15 +95,6 @@ class _Panels:
         outer, inner = (b.div(panel, self.inner_trips), b.rem(panel, self.inner_trips)) if number != 0 else (0, 0)
         row, column = self._loops(outer, inner)
         return _Step(number, outer, inner, b.rem(number, blocks), b.add(self.row_range.low, row), b.add(self.column_range.low, column))
-
-    @contextmanager
-    def _where(self, *conditions: tuple[str, Index, Index]) -> Iterator[None]:
-        """What is built inside happens where all conditions hold."""
-        if not conditions:
-            yield
-            return
-        with self.b.if_(self.b.compare(*conditions[0])), self._where(*conditions[1:]):
-            yield
 
     def _has_row(self, step: _Step) -> list[tuple[str, Index, Index]]:
         return [("lt", step.row, self.row_range.high)] if self.together else []
@@ -205,18 +194,18 @@ class _Panels:
             for ahead in (0, 1):
                 self._pool(ahead)
             b.barrier()
-        with self._where(*([] if self.together or isinstance(self.steps, int) else [("lt", 0, self.steps)])):
+        with self.b.where(*([] if self.together or isinstance(self.steps, int) else [("lt", 0, self.steps)])):
             self._fetch(self._at(0))
         if self.together:
             b.barrier()
         with b.for_(0, self.steps) as number:
             step, following = self._at(number), self._at(b.add(number, 1))
             if not (isinstance(number, int) and isinstance(self.steps, int)):
-                with self._where(("lt", following.number, self.steps)):
+                with self.b.where(("lt", following.number, self.steps)):
                     self._fetch(following)
             if plan.share == "b":
                 self._pool(b.add(number, 2))
-            with self._where(*self._has_row(step), *self._has_column(step)):
+            with self.b.where(*self._has_row(step), *self._has_column(step)):
                 self._multiply(step)
             if self.together:
                 self._meet(step)
@@ -229,7 +218,7 @@ class _Panels:
             return
         # Behind the step before the exchange begins, too: the first blocks are overwritten during the last step.
         for ahead in (1, 2):
-            with self._where(
+            with self.b.where(
                 ("eq", self._at(b.add(step.number, ahead)).inner, 0),
                 *([("ne", self._at(b.add(step.number, 1)).inner, 0)] if ahead == 2 else []),
             ):
@@ -238,9 +227,9 @@ class _Panels:
     def _fetch(self, step: _Step) -> None:
         """Starts the transfers of the step's blocks of A and B, as far as they are not there."""
         first = [("eq", step.inner, 0)] if not isinstance(step.inner, int) else []
-        with self._where(*(first if self.a_kept else []), *self._has_row(step)):
+        with self.b.where(*(first if self.a_kept else []), *self._has_row(step)):
             self._fetch_a(step)
-        with self._where(*(first if self.b_kept else []), *self._has_row(step), *self._has_column(step)):
+        with self.b.where(*(first if self.b_kept else []), *self._has_row(step), *self._has_column(step)):
             self._fetch_b(step)
 
     def _fetch_a(self, step: _Step) -> None:
@@ -271,7 +260,7 @@ class _Panels:
         step = self._at(number)
         sides = (form.n, form.k) if plan.b_form != "plain" else (form.k, form.n)
         entry = self.blocks.steps(form.batch, 0)  # B is the same for all of them
-        with self._where(("eq", b.rem(number, self.row_groups), self.group), ("lt", number, self.steps)):
+        with self.b.where(("eq", b.rem(number, self.row_groups), self.group), ("lt", number, self.steps)):
             self.blocks.load(
                 self.chosen.b.value,
                 form.accesses[1],
@@ -286,18 +275,18 @@ class _Panels:
         plan = self.plan
         if plan.b_form == "turned":
             slot = self._block(step, True) if self.b_kept else 0
-            with self._where(*([("eq", step.inner, 0)] if self.b_kept and not isinstance(step.inner, int) else [])):
+            with self.b.where(*([("eq", step.inner, 0)] if self.b_kept and not isinstance(step.inner, int) else [])):
                 self.b.transpose(self.b_arrival, self.b.rem(step.number, 2), self.b_tile, slot)
         last = plan.k.blocks - 1
         if last == 0:
             self._products(step, True, True)
             return
-        with self._where(("eq", step.k, 0)):
+        with self.b.where(("eq", step.k, 0)):
             self._products(step, True, False)
         if last > 1:
-            with self._where(("lt", 0, step.k), ("lt", step.k, last)):
+            with self.b.where(("lt", 0, step.k), ("lt", step.k, last)):
                 self._products(step, False, False)
-        with self._where(("eq", step.k, last)):
+        with self.b.where(("eq", step.k, last)):
             self._products(step, False, True)
 
     def _products(self, step: _Step, first: bool, last: bool) -> None:
