@@ -1,5 +1,5 @@
 // One direction of a recurrent layer, step by step, of ATen's ops: what the ops `ftm::lstm_forward` and so on mean. Runs on
-// any device and can be differentiated; compiled programs have a loop instead (frontend/ops/recurrent.py).
+// any device and can be differentiated; compiled programs have a loop instead (frontend/ops/nn/recurrent.py).
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,4 +1,4 @@
-// The table of what schemas don't say, as the op records have it (backend/ftm_backend/frontend/ops/recording.py, which says
+// The table of what schemas don't say, as the op records have it (backend/ftm_backend/frontend/building/recording.py, which says
 // what each fact means).
 #pragma once
 

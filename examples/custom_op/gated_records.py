@@ -6,8 +6,8 @@ from typing import Any
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.ops.record import lowering
-from ftm_backend.frontend.ops.reduce import mean_of
+from ftm_backend.frontend.building.record import lowering
+from ftm_backend.frontend.building.reduce import mean_of
 
 
 @lowering("gated::rms_gate", FLOATS, "gated")

@@ -4,11 +4,11 @@ from typing import Any
 
 from ftm_backend.dtypes import FLOATS
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.ops.places import inside
-from ftm_backend.frontend.ops.pointwise import pointwise
-from ftm_backend.frontend.ops.random import element_number, unit
-from ftm_backend.frontend.ops.record import lowering
-from ftm_backend.frontend.ops.recording import Domain, Indices, recorded
+from ftm_backend.frontend.building.philox import element_number, unit
+from ftm_backend.frontend.building.places import inside
+from ftm_backend.frontend.building.pointwise import pointwise
+from ftm_backend.frontend.building.record import lowering
+from ftm_backend.frontend.building.recording import Domain, Indices, recorded
 
 recorded("outside::pick_rows", indices=Indices(1, "first"))
 recorded("outside::scaled", runtime=("by",), domain=Domain(0, "most"))

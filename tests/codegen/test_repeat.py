@@ -11,9 +11,9 @@ import pytest
 from ftm_backend.driver import run_from
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.ops.contract import product
-from ftm_backend.frontend.ops.recurrent import _joined, _parts, _states, _Steps
-from ftm_backend.frontend.ops.reduce import reduce
+from ftm_backend.frontend.building.product import product
+from ftm_backend.frontend.building.reduce import reduce
+from ftm_backend.frontend.ops.nn.recurrent import _joined, _parts, _states, _Steps
 from ftm_backend.frontend.repeat import Iteration, repeat
 from ftm_backend.frontend.trace import TensorType
 from ftm_backend.linalg.printer import print_function

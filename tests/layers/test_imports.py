@@ -64,6 +64,34 @@ def test_layer_imports_nothing_above(folder: str) -> None:
     assert wrong == []
 
 
+OPS = ROOT / "backend/ftm_backend/frontend/ops"
+FAMILIES = sorted(path.name for path in OPS.iterdir() if (path / "__init__.py").is_file())
+
+
+@pytest.mark.parametrize("room", ["building", *(f"ops/{family}" for family in FAMILIES)])
+def test_records_of_a_family_know_no_other_and_what_they_share_knows_no_records(room: str) -> None:
+    own = f"ftm_backend.frontend.{room.replace('/', '.')}"
+    wrong = [
+        f"{path.relative_to(OPS.parent)} imports {name}"
+        for path in sorted((OPS.parent / room).rglob("*.py"))
+        for name in imported(path)
+        if within(name, "ftm_backend.frontend.ops") and not within(name, own)
+    ]
+    assert wrong == []
+
+
+def test_every_module_with_records_is_in_a_family_which_imports_it() -> None:
+    from ftm_backend.frontend import ops
+
+    assert sorted(ops.FAMILIES) == FAMILIES
+    assert [path.name for path in OPS.glob("*.py")] == ["__init__.py"]
+    for family in FAMILIES:
+        modules = {f"ftm_backend.frontend.ops.{family}.{path.stem}" for path in (OPS / family).glob("*.py")} - {
+            f"ftm_backend.frontend.ops.{family}.__init__"
+        }
+        assert modules == imported(OPS / family / "__init__.py"), family
+
+
 def test_packages_have_no_cycle() -> None:
     assert cycle(import_edges()) == []
 

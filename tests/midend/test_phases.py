@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from ftm_backend import driver, isa
-from ftm_backend.frontend.ops.convolution_phases import _phase
+from ftm_backend.frontend.building.convolution_phases import _phase
 from ftm_backend.machine import Machine
 from ftm_backend.midend import join_phases, set_apart
 from ftm_backend.options import Options

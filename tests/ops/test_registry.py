@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from ftm_backend.frontend import lower
-from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops, places
-from ftm_backend.frontend.ops.record import register
-from ftm_backend.frontend.ops.recording import FACTS
+from ftm_backend.frontend.building import places
+from ftm_backend.frontend.building.record import register
+from ftm_backend.frontend.building.recording import FACTS
+from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
 from ftm_backend.linalg.printer import print_function
 from ops import (
     samples,

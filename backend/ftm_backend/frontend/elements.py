@@ -40,6 +40,7 @@ __all__ = [
     "pow_",
     "round_even",
     "rsqrt",
+    "sigmoid",
     "sin",
     "sqrt",
     "tanh",
@@ -332,6 +333,11 @@ def apply(op: str, *operands: Elem) -> Elem:
 def pow_(x: Elem, y: Elem) -> Elem:
     """Floating power."""
     return apply("math.powf", x, y)
+
+
+def sigmoid(x: Elem) -> Elem:
+    """1 / (1 + exp(-x))."""
+    return x.const(1) / (exp(-x) + 1)
 
 
 def copysign(x: Elem, y: Elem) -> Elem:

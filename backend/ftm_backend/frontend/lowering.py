@@ -11,8 +11,8 @@ from typing import Any
 
 from ftm_backend.dtypes import memory
 from ftm_backend.frontend.builder import Builder, LoweringError, Value
+from ftm_backend.frontend.building.record import RECORDS
 from ftm_backend.frontend.elements import Elem
-from ftm_backend.frontend.ops.record import RECORDS
 from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, Trace
 from ftm_backend.linalg.ir import Function
 

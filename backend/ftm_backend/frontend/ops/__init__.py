@@ -1,4 +1,4 @@
-"""Op records, one file for each family; importing this registers them all, those of other packages too, and loads no MLIR."""
+"""Op records, a package for each family; importing this registers them all, those of other packages too, and loads no MLIR."""
 
 from __future__ import annotations
 
@@ -7,52 +7,13 @@ import importlib
 from ftm_backend import plugins
 from ftm_backend.dtypes import COMPLEX, FLOATS
 from ftm_backend.frontend import complex_fft, complex_index, complex_ops, complex_pairs  # noqa: F401  (registers the rewrites)
-from ftm_backend.frontend.ops.record import RECORDS, OpRecord
-from ftm_backend.frontend.ops.recording import FACTS, recording_table
+from ftm_backend.frontend.building.record import RECORDS, OpRecord
+from ftm_backend.frontend.building.recording import FACTS, recording_table
 
 __all__ = ["RECORDS", "OpRecord", "native_ops", "recording_table"]
 
-FAMILIES = (
-    "views",
-    "elementwise",
-    "activation",
-    "arithmetic",
-    "integers",
-    "gamma",
-    "probability",
-    "bessel",
-    "polynomials",
-    "creation",
-    "reduction",
-    "scan",
-    "sort",
-    "normalize",
-    "contract",
-    "convolution",
-    "pooling",
-    "adaptive_pooling",
-    "interpolate",
-    "padding",
-    "fold",
-    "grid_sample",
-    "distance",
-    "indexing",
-    "index_put",
-    "scatter",
-    "histogram",
-    "segments",
-    "embedding_bag",
-    "search",
-    "masks",
-    "loss",
-    "margin_loss",
-    "layout",
-    "random",
-    "sampling",
-    "quantization",
-    "recurrent",
-)
-"""Modules with records, each ``ops/<name>.py``."""
+FAMILIES = ("math", "shape", "index", "reduce", "nn", "random")
+"""Packages with records, by what users call; none knows another."""
 
 for _family in FAMILIES:
     importlib.import_module(f"{__name__}.{_family}")

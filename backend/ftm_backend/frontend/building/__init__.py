@@ -1,0 +1,1 @@
+"""What op records are written with: the record, what the recorder is told, and the parts that lowerings share."""

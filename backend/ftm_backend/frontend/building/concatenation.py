@@ -1,0 +1,24 @@
+"""Parts side by side in one tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.linalg.strided import Strided, contiguous_strides
+
+__all__ = ["joined", "placed"]
+
+
+def joined(b: Any, parts: list[Any], dim: int) -> Any:
+    """``parts`` of one dtype, one after the other along ``dim``."""
+    shape = (*parts[0].shape[:dim], sum(part.shape[dim] for part in parts), *parts[0].shape[dim + 1 :])
+    return placed(b, parts, dim, shape, parts[0].dtype)
+
+
+def placed(b: Any, parts: Any, dim: int, shape: tuple[int, ...], dtype: str) -> Any:
+    """The same into a tensor of ``shape`` and ``dtype``."""
+    strides, start, places = contiguous_strides(shape), 0, []
+    for part in parts:
+        places.append((part, Strided(part.shape, strides, start * strides[dim])))
+        start += part.shape[dim]
+    return b.placed(b.empty(dtype, shape), places)

@@ -1,0 +1,17 @@
+"""Matrix products; the half types accumulate in f32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.dtypes import compute_dtype
+from ftm_backend.frontend.builder_ops import contraction
+
+__all__ = ["product"]
+
+
+def product(b: Any, x: Any, y: Any) -> Any:
+    """x[(B,)M,K] . y[(B,)K,N] in the accumulator's dtype."""
+    return contraction(
+        b, "linalg.batch_matmul" if x.rank == 3 else "linalg.matmul", x, y, (*x.shape[:-1], y.shape[-1]), compute_dtype(x.dtype)
+    )

@@ -1,0 +1,102 @@
+"""Writing at places that index tensors or masks say: index_put, put."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ftm_backend.dtypes import ALL
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.places import NOWHERE, combining, inside, scatter_rows, typed, wrapped
+from ftm_backend.frontend.building.record import SUMS, lowering
+from ftm_backend.frontend.building.recording import Indices, recorded
+from ftm_backend.frontend.ops.index.indexing import check_integers, common_shape, indexed
+from ftm_backend.frontend.ops.index.masks import flat_source, ranks_of
+from ftm_backend.linalg.strided import contiguous_strides
+
+recorded("aten::index_put", indices=Indices(1, "each", wraps=True), cpu_indices=True, reads_apart=True)
+recorded("aten::index_put_", composite="unfit")
+recorded("aten::_unsafe_index_put", may_fail=True)
+recorded("aten::put", indices=Indices(1, "all", wraps=True), reads_apart=True, tried=("always",))
+
+
+@lowering(
+    "aten::index_put aten::_unsafe_index_put",
+    ALL,
+    "index_put",
+    SUMS,
+    gap="a mask beside other indices selects a number of elements that only the data knows",
+)
+def _index_put(b: Any, self: Any, indices: list[Any], values: Any, accumulate: bool = False) -> Any:
+    chosen = [i for i in indices if i is not None]
+    if len(chosen) == 1 and chosen[0].dtype == "i1":
+        return _put_where(b, self, indices, values, accumulate)
+    check_integers(indices)
+    dims, rest, front = indexed(self, indices)
+    kind, dtype, _ = combining("sum", self.dtype) if accumulate else ("set", self.dtype, 0)
+    places = common_shape([i.shape for i in chosen])
+    inner = tuple(self.shape[k] for k in rest)
+    count, width = math.prod(places), math.prod(inner)
+    row_strides = contiguous_strides([self.shape[k] for k in dims])
+
+    def flat(*coordinates: Any) -> Any:
+        terms = [wrapped(c, self.shape[d]) * s for c, d, s in zip(coordinates, dims, row_strides, strict=True)]
+        return sum(terms[1:], terms[0])
+
+    rows = b.reshape(b.pointwise(flat, chosen, typed("i64", places)), (count,))
+    # values broadcast to the shape of x[indices], in which the index dimensions may stand inside.
+    selected = (*inner[:front], *places, *inner[front:])
+    spread = b.cast(values, dtype).expand(selected)
+    order = [*range(front, front + len(places)), *range(front), *range(front + len(places), len(selected))]
+    updates = b.reshape(spread.permute(order), (count, width))
+    moved = b.cast(self, dtype).permute([*dims, *rest])
+    dest = b.reshape(moved, (math.prod(self.shape[k] for k in dims), width))
+    made = b.reshape(scatter_rows(b, dest, rows, updates, kind), moved.shape)
+    back = [*dims, *rest]
+    return b.cast(made.permute([back.index(k) for k in range(self.rank)]), self.dtype)
+
+
+def _put_where(b: Any, self: Any, indices: list[Any], values: Any, accumulate: bool) -> Any:
+    """x[.., mask, ..] = values: element k of the selection is where the k-th True of the mask is."""
+    front = next(k for k, i in enumerate(indices) if i is not None)
+    mask = indices[front]
+    if not self.type.numel:
+        return self
+    behind = self.rank - front - mask.rank
+    spread = b.reshape(mask, (*mask.shape, *[1] * behind))
+    values = values if values.rank else b.reshape(values, (1,))
+    count_dim = values.rank - 1 - behind  # of values, if it has one that counts the True elements
+    counted = count_dim >= 0 and values.shape[count_dim] != 1
+
+    def combined(x: Any, v: Any) -> Any:
+        return (x.to(b.compute(self.dtype)) + v.to(b.compute(self.dtype))).to(self.dtype) if accumulate else v
+
+    if not counted:  # the same values for all places
+        head = [1] * mask.rank if count_dim >= 0 else []
+        shape = (*values.shape[: max(0, count_dim)], *head, *values.shape[max(0, count_dim + 1) :])
+        one = b.reshape(values, shape if len(shape) <= self.rank else shape[len(shape) - self.rank :])
+        return b.pointwise(lambda x, m, v: e.where(m, combined(x, v), x), [self, spread, one], self.type)
+    ranks, total = ranks_of(b, mask)
+    wanted, source, strides = values.shape[count_dim], flat_source(b, values), contiguous_strides(values.shape)
+
+    def body(x: Any, m: Any, rank: Any, ones: Any) -> Any:
+        # Another count of values than the mask's is an error, also where there are too many.
+        place = e.where(ones.eq(wanted), e.where(m, inside(rank, wanted), 0), NOWHERE) * strides[count_dim]
+        for k, size in enumerate(values.shape):
+            if k != count_dim and size != 1:
+                loop = k + self.rank - values.rank + (0 if k > count_dim else 1 - mask.rank)
+                place = place + b.index(loop) * strides[k]
+        return e.where(m, combined(x, b.extract(source, [place])), x)
+
+    reading = [self, spread, b.reshape(ranks, spread.shape), b.reshape(total, (1,) * self.rank)]
+    return b.pointwise(body, reading, self.type)
+
+
+@lowering("aten::put", ALL, "put", SUMS)
+def _put(b: Any, self: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    kind, dtype, _ = combining("sum", self.dtype) if accumulate else ("set", self.dtype, 0)
+    size, count = self.type.numel, index.type.numel
+    rows = b.pointwise(lambda place: wrapped(place, size), [b.reshape(index, (count,))], typed("i64", (count,)))
+    updates = b.cast(b.reshape(source, (count, 1)), dtype)
+    made = scatter_rows(b, b.cast(b.reshape(self, (size, 1)), dtype), rows, updates, kind)
+    return b.cast(b.reshape(made, self.shape), self.dtype)

@@ -1,0 +1,175 @@
+"""Ops that write or combine along one dimension: scatter, scatter_reduce, index_add, index_copy, index_reduce."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.places import averaged, combining, from_rows, inside, scatter_rows, to_rows, typed, wrapped
+from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
+from ftm_backend.frontend.building.recording import Indices, recorded
+from ftm_backend.linalg.strided import contiguous_strides
+
+recorded("aten::index_add aten::index_copy aten::index_reduce", indices=Indices(2, "dim"), reads_apart=True, tried=("always",))
+recorded("aten::index_fill", indices=Indices(2, "dim", wraps=True), reads_apart=True, value_is_number=True, tried=("always",))
+recorded("aten::scatter aten::scatter_add aten::scatter_reduce", indices=Indices(2, "dim"), reads_apart=True)
+
+# --- along a dimension, place by place -----------------------------------------------------------------------
+
+
+def element_rows(b: Any, shape: tuple[int, ...], dim: int, index: Any) -> Any:
+    """For ``index`` along ``dim`` the place of each element in the flattening of ``shape``, as i64 [count]."""
+    strides = contiguous_strides(shape)
+
+    def body(place: Any) -> Any:
+        flat = inside(place, shape[dim]) * strides[dim]
+        for k in range(len(shape)):
+            if k != dim:
+                flat = flat + b.index(k) * strides[k]
+        return flat
+
+    made = b.pointwise(body, [index], typed("i64", index.shape))
+    return b.reshape(made, (index.type.numel,))
+
+
+def _column(b: Any, source: Any, index: Any, dtype: str) -> Any:
+    """What is scattered, as [count, 1] of ``dtype``; ``source`` is a number or covers at least ``index``."""
+    if isinstance(source, e.Elem) or not hasattr(source, "rank"):
+        return b.full(source, dtype, (index.type.numel, 1))
+    source = source if source.rank else b.reshape(source, (1,))
+    for k, n in enumerate(index.shape):
+        source = source.slice(k, 0, n)
+    return b.reshape(b.cast(source, dtype), (index.type.numel, 1))
+
+
+def _scatter(b: Any, self: Any, dim: int, index: Any, source: Any, reduce: str | None = None, include_self: bool = True) -> Any:
+    """self with ``source`` set, or combined as ``reduce`` says, at ``index`` along ``dim``."""
+    kind, dtype, identity = combining(reduce, self.dtype) if reduce is not None else ("set", self.dtype, 0)
+    shape = self.shape or (1,)
+    index = index if index.rank else b.reshape(index, (1,))
+    if not index.type.numel:
+        return self
+    rows, dest = element_rows(b, shape, dim % len(shape), index), b.reshape(b.cast(self, dtype), (self.type.numel, 1))
+    total = _combined(b, dest, rows, _column(b, source, index, dtype), kind, identity, include_self, reduce == "mean")
+    return b.cast(b.reshape(total, self.shape), self.dtype)
+
+
+def _combined(b: Any, dest: Any, rows: Any, updates: Any, kind: str, identity: Any, include_self: bool, mean: bool) -> Any:
+    """Rows of ``updates`` combined into those of ``dest``; without ``include_self`` those begin from the identity."""
+    start = dest
+    if not include_self:
+        start = scatter_rows(b, dest, rows, b.full(identity, dest.dtype, updates.shape), "set")
+    total = scatter_rows(b, start, rows, updates, kind)
+    if not mean:
+        return total
+    ones = b.full(1, dest.dtype, (rows.type.numel, 1))
+    counts = scatter_rows(b, b.full(int(include_self), dest.dtype, (dest.shape[0], 1)), rows, ones, "add")
+    return averaged(b, total, counts)
+
+
+@lowering("aten::scatter_add", ALL, "scatter_add", SUMS)
+def _scatter_add(b: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
+    return _scatter(b, self, dim, index, src, "sum")
+
+
+@lowering("aten::scatter.src aten::scatter.value", ALL, "scatter", EXACT)
+def _scatter_set(b: Any, self: Any, dim: int, index: Any, src: Any = None, value: Any = None) -> Any:
+    return _scatter(b, self, dim, index, value if src is None else src)
+
+
+@lowering("aten::scatter.reduce aten::scatter.value_reduce", ALL, "scatter_reduce", SUMS)
+def _scatter_combine(b: Any, self: Any, dim: int, index: Any, src: Any = None, value: Any = None, reduce: str = "") -> Any:
+    return _scatter(b, self, dim, index, value if src is None else src, reduce)
+
+
+@lowering("aten::scatter_reduce.two", ALL, "scatter_reduce", SUMS)
+def _scatter_reduce(b: Any, self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Any:
+    return _scatter(b, self, dim, index, src, reduce, include_self)
+
+
+# --- whole slices of a dimension ------------------------------------------------------------------------------
+
+
+def _slices(b: Any, self: Any, dim: int, index: Any) -> tuple[Any, int, Any]:
+    """(self with a dimension at least, dim counted from the front, the indices as i64 [count])."""
+    self = self if self.rank else b.reshape(self, (1,))
+    return self, dim % self.rank, b.reshape(index, (index.type.numel,))
+
+
+def _checked(b: Any, index: Any, size: int, check: Any = inside) -> Any:
+    return b.pointwise(lambda place: check(place, size), [index], typed("i64", index.shape))
+
+
+def _put_slices(b: Any, self: Any, dim: int, index: Any, source: Any, check: Any) -> Any:
+    """self with slice k of ``source`` (a Value, or one number) at ``index[k]`` along ``dim``."""
+    x, dim, index = _slices(b, self, dim, index)
+    dest = to_rows(b, x, dim)
+    rows = _checked(b, index, x.shape[dim], check)
+    if hasattr(source, "rank"):
+        updates = to_rows(b, b.cast(source if source.rank else b.reshape(source, (1,)), x.dtype), dim)
+    else:
+        updates = b.full(source, x.dtype, (index.type.numel, dest.shape[1]))
+    made = scatter_rows(b, dest, rows, updates, "set")
+    return b.reshape(from_rows(b, made, x.shape, dim), self.shape)
+
+
+@lowering("aten::index_copy", ALL, "index_copy", EXACT)
+def _index_copy(b: Any, self: Any, dim: int, index: Any, source: Any) -> Any:
+    return _put_slices(b, self, dim, index, source, inside)
+
+
+@lowering("aten::index_fill.int_Scalar aten::index_fill.int_Tensor", ALL, "index_fill", EXACT)
+def _index_fill(b: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
+    if hasattr(value, "rank"):
+        x, dim, _ = _slices(b, self, dim, index)
+        shape = [n if k != dim else index.type.numel for k, n in enumerate(x.shape)]
+        value = b.cast(value, self.dtype).expand(shape)
+    return _put_slices(b, self, dim, index, value, wrapped)
+
+
+@lowering("aten::index_add", ALL, "index_add", SUMS)
+def _index_add(b: Any, self: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
+    x, dim, index = _slices(b, self, dim, index)
+    source = source if source.rank else b.reshape(source, (1,))
+    kind, dtype, _ = combining("sum", self.dtype)
+    scale = b.inline(alpha, dtype)
+    scaled = b.pointwise(lambda v: v.to(dtype) * scale, [source], typed(dtype, source.shape))
+    rows = _checked(b, index, x.shape[dim])
+    made = scatter_rows(b, to_rows(b, b.cast(x, dtype), dim), rows, to_rows(b, scaled, dim), kind)
+    return b.cast(b.reshape(from_rows(b, made, x.shape, dim), self.shape), self.dtype)
+
+
+@lowering("aten::index_reduce", NUMBERS, "index_reduce", SUMS)
+def _index_reduce(b: Any, self: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
+    x, dim, index = _slices(b, self, dim, index)
+    source = source if source.rank else b.reshape(source, (1,))
+    if not index.type.numel or not x.type.numel:
+        return self
+    kind, dtype, identity = combining(reduce, self.dtype)
+    dest, updates = to_rows(b, b.cast(x, dtype), dim), to_rows(b, b.cast(source, dtype), dim)
+    rows = _checked(b, index, x.shape[dim])
+    made = _combined(b, dest, rows, updates, kind, identity, include_self, reduce == "mean")
+    return b.cast(b.reshape(from_rows(b, made, x.shape, dim), self.shape), self.dtype)
+
+
+@lowering("aten::unfold_backward", FLOATS, "unfold_backward", SUMS)
+def _unfold_backward(b: Any, grad_in: Any, input_sizes: list[int], dim: int, size: int, step: int) -> Any:
+    """Adds each window of the gradient, [.., windows at dim, .., size], where it came from."""
+    if not input_sizes:
+        return b.reshape(grad_in, ())
+    dtype, rank = compute_dtype(grad_in.dtype), len(input_sizes)
+    dim %= rank
+    windows = grad_in.shape[dim]
+    order = [dim, rank, *(k for k in range(rank) if k != dim)]
+    zeros = b.full(0, dtype, (input_sizes[dim], b.result.numel // max(1, input_sizes[dim])))
+    updates = b.reshape(b.cast(grad_in, dtype).permute(order), (windows * size, zeros.shape[1]))
+
+    def row() -> Any:
+        return b.index(0) * step + b.index(1)
+
+    from ftm_backend.frontend.builder import Output
+
+    (places,) = b.generic((windows, size), [], [Output("i64", (windows, size), (0, 1))], row)
+    made = scatter_rows(b, zeros, b.reshape(places, (windows * size,)), updates, "add")
+    return b.cast(from_rows(b, made, input_sizes, dim), grad_in.dtype)

@@ -1,0 +1,177 @@
+"""Records on sorted rows: sort, topk, order statistics, mode, isin."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ftm_backend.dtypes import ALL, NUMBERS, info
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.order import order, sort
+from ftm_backend.frontend.building.record import EXACT, lowering
+from ftm_backend.frontend.building.recording import recorded
+from ftm_backend.frontend.building.reduce import reduce
+from ftm_backend.frontend.building.scan import scan
+from ftm_backend.frontend.building.search import count_before
+from ftm_backend.frontend.trace import TensorType
+
+recorded("aten::kthvalue", reads_apart=True)
+recorded("aten::sort aten::argsort aten::median aten::nanmedian", tried=("out",))
+recorded("aten::mode", tried=("out",), composite="unfit")
+recorded("aten::isin", tried=("always",))
+
+
+@lowering("aten::sort aten::sort.stable", ALL, "sort", EXACT)
+def _sort(b: Any, self: Any, dim: int = -1, descending: bool = False, stable: bool | None = None) -> tuple[Any, Any]:
+    return sort(b, self, dim, descending)
+
+
+@lowering("aten::topk", NUMBERS, "topk", EXACT)
+def _topk(b: Any, self: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Any, Any]:
+    if not self.rank or not b.result.numel:
+        return b.full(0, self.dtype, b.result.shape) if self.rank else self, b.full(0, "i64", b.result.shape)
+    return order(b, self, dim, largest, k).both(b)
+
+
+@lowering("aten::kthvalue", NUMBERS, "kthvalue", EXACT)
+def _kthvalue(b: Any, self: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
+    if not self.rank or not b.result.numel:
+        return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
+    return _finished(b, order(b, self, dim, most=k).part(k - 1, 1))
+
+
+def _finished(b: Any, ordered: Any) -> tuple[Any, Any]:
+    """Values and indices without the dimension, or with it, as the result has it."""
+    values, indices = ordered.both(b)
+    return b.reshape(values, b.result.shape), b.reshape(indices, b.result.shape)
+
+
+def _middle(b: Any, x: Any, dim: int, skip: bool) -> Any:
+    """The lower median along ``dim`` as one sorted element; ``skip``: of what is not NaN, else NaN wins."""
+    ordered, count = order(b, x, dim), x.shape[dim]
+    if info(x.dtype).kind != "float":
+        return ordered.part((count - 1) // 2, 1)
+    missing = reduce(b, "sum", [x], [dim], "i64", lambda v: e.isnan(v).to("i64"))  # those are last in order
+
+    def rank(gone: Any) -> Any:
+        if skip:
+            return e.where(gone.eq(count), 0, (gone.const(count - 1) - gone) >> 1)
+        return e.where(gone.eq(0), (count - 1) // 2, gone.const(count) - gone)
+
+    return ordered.at(b, b.pointwise(rank, [missing], missing.type))
+
+
+def _median(skip: bool) -> Any:
+    def lower(b: Any, self: Any) -> Any:
+        if not self.type.numel:
+            smallest = math.nan if info(self.dtype).kind == "float" else e.lowest(self.dtype)
+            return b.full(smallest, self.dtype, ())
+        flat = b.reshape(self, (self.type.numel,))
+        return b.reshape(_middle(b, flat, 0, skip).values(b), ())
+
+    return lower
+
+
+def _median_dim(skip: bool) -> Any:
+    def lower(b: Any, self: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
+        if not self.rank or not b.result.numel:
+            return b.reshape(self, b.result.shape) if not self.rank else b.full(0, self.dtype, b.result.shape), b.full(
+                0, "i64", b.result.shape
+            )
+        return _finished(b, _middle(b, self, dim % self.rank, skip))
+
+    return lower
+
+
+lowering("aten::median", NUMBERS, "median", EXACT)(_median(False))
+lowering("aten::nanmedian", NUMBERS, "median", EXACT)(_median(True))
+lowering("aten::median.dim", NUMBERS, "median_dim", EXACT)(_median_dim(False))
+lowering("aten::nanmedian.dim", NUMBERS, "median_dim", EXACT)(_median_dim(True))
+
+
+@lowering("aten::mode", ALL, "median_dim", EXACT)
+def _mode(b: Any, self: Any, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
+    """The least of the most frequent values: the first longest run of equals in a sorted row; NaN equals nothing."""
+    if not self.rank or not b.result.numel:
+        return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
+    dim %= self.rank
+    ordered = order(b, self, dim)
+    values = ordered.values(b)
+    counts = TensorType("i64", self.shape)
+
+    def start(value: Any) -> Any:
+        here = b.index(dim)
+        before = b.extract(values, [e.maximum(here - 1, 0) if k == dim else b.index(k) for k in range(self.rank)])
+        return e.where(here.eq(0) | value.ne(before), here, b.constant(0, "i64"))
+
+    starts = scan(b, "max", b.pointwise(start, [values], counts), dim)
+    lengths = b.pointwise(lambda first: b.index(dim) - first, [starts], counts)
+    longest = reduce(b, "max", [lengths], [dim], "i64")
+    rank = reduce(
+        b,
+        "min",
+        [lengths, longest],
+        [dim],
+        "i64",
+        lambda length, most: e.where(length.eq(most), b.index(dim), b.constant(self.shape[dim], "i64")),
+    )
+    return _finished(b, ordered.at(b, rank))
+
+
+_FEW = 24
+"""Elements to test against up to which comparing with each beats sorting them."""
+
+
+def _is_in(b: Any, elements: Any, tests: Any, invert: bool) -> Any:
+    """For each of ``elements`` whether it is among ``tests``, a Value of one dimension."""
+    common, count = b.promoted([elements, tests]), tests.shape[0]
+    if not count:
+        return b.full(invert, "i1", elements.shape)
+    few = count <= _FEW
+    table = tests if few else order(b, tests, 0).values(b)
+
+    def test(place: Any) -> Any:
+        return b.extract(table, [place]).to(common)
+
+    def ranked(place: Any) -> Any:
+        at = test(place)
+        return e.where(e.isnan(at), math.inf, at) if at.is_float else at  # NaN stands last
+
+    def body(value: Any) -> Any:
+        value = value.to(common)
+        if few:
+            hits = [value.eq(test(b.constant(k, "i64"))) for k in range(count)]
+            found = hits[0]
+            for hit in hits[1:]:
+                found = found | hit
+        else:
+            found = value.eq(test(e.minimum(count_before(b, count, ranked, value, False), count - 1)))
+        return ~found if invert else found
+
+    return b.pointwise(body, [elements], TensorType("i1", elements.shape))
+
+
+@lowering("aten::isin.Tensor_Tensor", NUMBERS, "isin", EXACT)
+def _isin(b: Any, elements: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    return _is_in(b, elements, b.reshape(test_elements, (test_elements.type.numel,)), invert)
+
+
+@lowering("aten::isin.Tensor_Scalar", NUMBERS, "isin", EXACT)
+def _isin_scalar(b: Any, elements: Any, test_element: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    common = b.promoted([elements, test_element])
+    test = b.inline(test_element, common)
+
+    def body(value: Any) -> Any:
+        found = value.to(common).eq(test)
+        return ~found if invert else found
+
+    return b.pointwise(body, [elements], b.result)
+
+
+@lowering("aten::isin.Scalar_Tensor", NUMBERS, "isin", EXACT)
+def _isin_of_scalar(b: Any, element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    common = b.promoted([element, test_elements])
+    wanted = b.inline(element, common)
+    found = reduce(b, "or", [test_elements], range(test_elements.rank), "i1", lambda v: v.to(common).eq(wanted))
+    found = b.reshape(found, ())
+    return b.pointwise(lambda f: ~f, [found], b.result) if invert else found

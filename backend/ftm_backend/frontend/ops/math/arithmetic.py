@@ -1,0 +1,216 @@
+"""Arithmetic of two and three operands, selection, clamping."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ftm_backend.dtypes import ALL, FLOATS, NUMBERS, STORED, info
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.pointwise import pointwise
+from ftm_backend.frontend.building.record import EXACT
+from ftm_backend.frontend.building.recording import recorded
+
+recorded("aten::div", refuses="zero_divisors_if_rounded", converts_to_out=True)
+recorded("aten::floor_divide aten::fmod aten::remainder", refuses="zero_divisors", converts_to_out=True)
+recorded("aten::add", checks_alpha=True)
+recorded("aten::sub aten::rsub", checks_alpha=True, tried=("bools",))
+recorded("aten::masked_fill", value_is_number=True)
+
+_INTEGER_ZERO = "division of an integer by zero gives 0 instead of an error: a compiled program cannot raise"
+
+
+def _binary(names: str, function: Any, dtypes: tuple[str, ...] = ALL, **options: Any) -> None:
+    pointwise(" ".join(f"aten::{name}" for name in names.split()), function, dtypes, "binary", **options)
+
+
+_binary("add.Tensor add.Scalar", lambda self, other, alpha: self + other * alpha)
+_binary("sub.Tensor sub.Scalar", lambda self, other, alpha: self - other * alpha, NUMBERS)
+_binary("rsub.Tensor rsub.Scalar", lambda self, other, alpha: other - self * alpha, NUMBERS)
+_binary("mul.Tensor mul.Scalar", lambda self, other: self * other)
+_binary("atan2", lambda self, other: e.apply("math.atan2", self, other))
+_binary("copysign.Tensor copysign.Scalar", lambda self, other: e.copysign(self, other))
+_binary("hypot", lambda self, other: _hypot(self, other), FLOATS)
+_binary("maximum", lambda self, other: e.maximum(self, other), tolerance=EXACT)
+_binary("minimum", lambda self, other: e.minimum(self, other), tolerance=EXACT)
+_binary("fmax", lambda self, other: self.maxnum(other), tolerance=EXACT)
+_binary("fmin", lambda self, other: self.minnum(other), tolerance=EXACT)
+_binary("xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self", lambda self, other: _xlogy(self, other))
+_binary("heaviside", lambda self, values: e.where(self.eq(0), values, (self > 0).to(self.dtype)), tolerance=EXACT)
+
+_binary("logaddexp", lambda self, other: _log_add(self, other, e.exp, 1.0), FLOATS)
+_binary("logaddexp2", lambda self, other: _log_add(self, other, lambda x: e.apply("math.exp2", x), 1 / math.log(2)), FLOATS)
+
+
+def _log_add(x: Any, y: Any, power: Any, unit: float) -> Any:
+    """The logarithm of a sum of powers, without overflow; equal infinities stay."""
+    large = e.maximum(x, y)
+    value = large + e.log1p(power(-abs(x - y))) * unit
+    return e.where(abs(x).eq(math.inf) & x.eq(y), x, value)
+
+
+def _hypot(x: Any, y: Any) -> Any:
+    """Scaled by the larger side, so that no square overflows; infinite beside NaN."""
+    x, y = abs(x), abs(y)
+    large, small = e.maximum(x, y), e.minimum(x, y)
+    ratio = e.where(large.eq(0), 0, small / large)
+    length = large * e.sqrt(ratio * ratio + 1)
+    return e.where(x.eq(math.inf) | y.eq(math.inf), math.inf, length)
+
+
+def _xlogy(x: Any, y: Any) -> Any:
+    product = e.where(x.eq(0), 0, x * e.log(y))
+    return e.where(e.isnan(y), y, product)
+
+
+def floor_divide(a: Any, b: Any) -> Any:
+    """Division rounded down, with PyTorch's treatment of zeros and infinities."""
+    if a.is_bool:
+        return a
+    if not a.is_float:
+        if not info(a.dtype).signed:
+            return a / b
+        quotient = a / b
+        inexact = (quotient * b).ne(a) & ((a < 0) ^ (b < 0)) & b.ne(0)
+        return quotient - inexact.to(a.dtype)
+    remainder = a % b
+    quotient = (a - remainder) / b
+    quotient = quotient - (remainder.ne(0) & ((b < 0) ^ (remainder < 0))).to(a.dtype)
+    floored = e.floor(quotient)
+    floored = floored + (quotient - floored > 0.5).to(a.dtype)
+    floored = e.where(quotient.ne(0), floored, e.copysign(quotient.const(0), a / b))
+    return e.where(b.eq(0), a / b, floored)
+
+
+def remainder(a: Any, b: Any) -> Any:
+    """Python's remainder: the sign of the divisor."""
+    rest = a % b
+    if not a.is_float and not info(a.dtype).signed:
+        return rest
+    return e.where(rest.ne(0) & ((b < 0) ^ (rest < 0)), rest + b, rest)
+
+
+def divide(self: Any, other: Any, rounding_mode: str | None, result_dtype: str) -> Any:
+    """aten::div in its three rounding modes; truncation is of the rounded quotient."""
+    if rounding_mode == "floor":
+        return floor_divide(self, other)
+    quotient = (self / other).to(result_dtype).to(self.dtype)
+    return e.trunc(quotient) if rounding_mode == "trunc" and self.is_float else quotient
+
+
+_binary("div.Tensor div.Scalar true_divide.Tensor", lambda self, other: self / other)
+_binary("div.Tensor_mode div.Scalar_mode", divide, NUMBERS, gap=_INTEGER_ZERO)
+_binary("floor_divide floor_divide.Scalar", lambda self, other: floor_divide(self, other), NUMBERS, gap=_INTEGER_ZERO)
+_binary("remainder.Tensor remainder.Scalar remainder.Scalar_Tensor", lambda self, other: remainder(self, other), NUMBERS, gap=_INTEGER_ZERO)
+_binary("fmod.Tensor fmod.Scalar", lambda self, other: self % other, NUMBERS, gap=_INTEGER_ZERO)
+
+
+def _integer_power(base: Any, exponent: int) -> Any:
+    result = base.const(1)
+    while exponent:
+        if exponent & 1:
+            result = result * base
+        exponent >>= 1
+        if exponent:
+            base = base * base
+    return result
+
+
+def power(self: Any, exponent: Any) -> Any:
+    """x ** y; a small constant exponent becomes products and roots, as in PyTorch."""
+    if not isinstance(exponent, e.Elem):
+        if not self.is_float:
+            return _integer_power(self, int(exponent))
+        special = {0.5: e.sqrt, -0.5: e.rsqrt, 1: lambda x: x, -1: lambda x: x.const(1) / x, 0: lambda x: x.const(1)}
+        if exponent in special:
+            return special[exponent](self)
+        if exponent in (2, 3):
+            return _integer_power(self, int(exponent))
+        if exponent == -2:
+            return self.const(1) / (self * self)
+        return e.pow_(self, self.const(exponent))
+    if not isinstance(self, e.Elem):
+        self = exponent.const(self)
+    if self.is_float:
+        return e.pow_(self, exponent)
+    return _variable_integer_power(self, exponent)
+
+
+def _variable_integer_power(base: Any, exponent: Any) -> Any:
+    """Square and multiply over all bits; a negative exponent leaves 1, -1 or 0."""
+    result, square, bits = base.const(1), base, info(base.dtype).bits
+    for bit in range(bits - 1 if info(base.dtype).signed else bits):
+        odd = ((exponent >> bit) & 1).ne(0)
+        result = e.where(odd, result * square, result)
+        square = square * square
+    if not info(base.dtype).signed:
+        return result
+    odd = (exponent & 1).ne(0)
+    of_negative = e.where(base.eq(1), 1, e.where(base.eq(-1), e.where(odd, base, base * base), 0))
+    return e.where(exponent < 0, of_negative, result)
+
+
+_binary(
+    "pow.Tensor_Scalar", power, ALL, tolerance={"f64": (1e-11, 1e-12), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
+)
+_binary("pow.Tensor_Tensor", power, NUMBERS)
+_binary("pow.Scalar", power, ALL)
+
+
+def _clamp(self: Any, min: Any = None, max: Any = None) -> Any:
+    x = self if min is None else e.maximum(self, min)
+    return x if max is None else e.minimum(x, max)
+
+
+pointwise("aten::clamp aten::clamp.Tensor", _clamp, ALL, "clamp", tolerance=EXACT)
+pointwise("aten::clamp_min aten::clamp_min.Tensor", lambda self, min: _clamp(self, min), ALL, "clamp", tolerance=EXACT)
+pointwise("aten::clamp_max aten::clamp_max.Tensor", lambda self, max: _clamp(self, None, max), ALL, "clamp", tolerance=EXACT)
+
+
+def _where(condition: Any, self: Any, other: Any) -> Any:
+    if not isinstance(self, e.Elem) and not isinstance(other, e.Elem):  # two bools
+        self = condition.emitter.constant(self, "i1")
+    return e.where(condition.to("i1"), self, other)
+
+
+pointwise(
+    "aten::where.self aten::where.ScalarSelf aten::where.ScalarOther aten::where.Scalar",
+    _where,
+    STORED,
+    "where",
+    keep=("condition",),
+    tolerance=EXACT,
+)
+pointwise(
+    "aten::masked_fill.Scalar aten::masked_fill.Tensor",
+    lambda self, mask, value: e.where(mask.to("i1"), value, self),
+    ALL,
+    "where",
+    keep=("mask",),
+    tolerance=EXACT,
+)
+pointwise("aten::addcmul", lambda self, tensor1, tensor2, value: self + tensor1 * tensor2 * value, NUMBERS, "ternary")
+pointwise("aten::addcdiv", lambda self, tensor1, tensor2, value: self + tensor1 / tensor2 * value, FLOATS, "ternary")
+
+
+def _lerp(self: Any, end: Any, weight: Any) -> Any:
+    weight = weight if isinstance(weight, e.Elem) else self.const(weight)
+    far = abs(weight) >= 0.5
+    return e.where(far, end - (end - self) * (weight.const(1) - weight), self + weight * (end - self))
+
+
+pointwise("aten::lerp.Scalar aten::lerp.Tensor", _lerp, FLOATS, "ternary")
+
+
+def _nan_to_num(self: Any, nan: Any, posinf: Any, neginf: Any, result_dtype: str) -> Any:
+    if not self.is_float:
+        return self
+    largest = _LARGEST[result_dtype]
+    x = e.where(e.isnan(self), 0 if nan is None else nan, self)
+    x = e.where(x.eq(math.inf), largest if posinf is None else posinf, x)
+    return e.where(x.eq(-math.inf), -largest if neginf is None else neginf, x)
+
+
+_LARGEST = {"f64": 1.7976931348623157e308, "f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
+
+pointwise("aten::nan_to_num", _nan_to_num, ALL, "nan_to_num", tolerance=EXACT)

@@ -1,0 +1,102 @@
+"""Matrix products.  Half types accumulate in f32; transposed operands are views, for the midend to fold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.product import product
+from ftm_backend.frontend.building.record import PRODUCTS, lowering
+from ftm_backend.frontend.building.recording import recorded
+
+recorded(
+    "aten::mm aten::bmm aten::addmm aten::baddbmm aten::mv aten::addmv aten::addbmm aten::dot aten::vdot aten::linear aten::linalg_cross",
+    tried=("mixed",),
+)
+
+_DTYPES = FLOATS + INTS
+
+
+@lowering("aten::mm aten::bmm", _DTYPES, "matmul", PRODUCTS)
+def _mm(b: Any, self: Any, mat2: Any) -> Any:
+    return b.cast(product(b, self, mat2), b.result.dtype)
+
+
+def _scaled_sum(b: Any, bias: Any, made: Any, beta: Any, alpha: Any) -> Any:
+    """beta * bias + alpha * made; a beta of 0 ignores NaN in bias."""
+    dtype = made.dtype
+    beta, alpha = b.inline(beta, dtype), b.inline(alpha, dtype)
+
+    def body(x: Any, p: Any) -> Any:
+        return (e.where(beta.eq(0), 0, x.to(dtype) * beta) + p * alpha).to(b.result.dtype)
+
+    return b.pointwise(body, [bias.expand(b.result.shape), made], b.result)
+
+
+@lowering("aten::addmm", _DTYPES, "addmm", PRODUCTS)
+def _addmm(b: Any, self: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
+    return _scaled_sum(b, self, product(b, mat1, mat2), beta, alpha)
+
+
+@lowering("aten::baddbmm", _DTYPES, "addmm", PRODUCTS)
+def _baddbmm(b: Any, self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
+    return _scaled_sum(b, self, product(b, batch1, batch2), beta, alpha)
+
+
+@lowering("aten::mv", _DTYPES, "matmul", PRODUCTS)
+def _mv(b: Any, self: Any, vec: Any) -> Any:
+    return b.cast(b.reshape(product(b, self, vec.unsqueeze(1)), b.result.shape), b.result.dtype)
+
+
+@lowering("aten::addmv", _DTYPES, "addmm", PRODUCTS)
+def _addmv(b: Any, self: Any, mat: Any, vec: Any, beta: Any, alpha: Any) -> Any:
+    return _scaled_sum(b, self, b.reshape(product(b, mat, vec.unsqueeze(1)), b.result.shape), beta, alpha)
+
+
+@lowering("aten::dot aten::vdot", _DTYPES, "matmul", PRODUCTS)
+def _dot(b: Any, self: Any, tensor: Any = None, other: Any = None) -> Any:
+    from ftm_backend.frontend.building.reduce import reduce
+
+    y = other if tensor is None else tensor
+    dtype = compute_dtype(self.dtype)
+    total = reduce(b, "sum", [self, y], [0], dtype, lambda p, q: p.to(dtype) * q.to(dtype))
+    return b.cast(b.reshape(total, ()), b.result.dtype)
+
+
+@lowering("aten::addbmm", _DTYPES, "addmm", PRODUCTS)
+def _addbmm(b: Any, self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
+    """The sum over the batch is one product along batch and inner dimension together."""
+    count, rows, inner = batch1.shape
+    left = b.reshape(batch1.permute([1, 0, 2]), (rows, count * inner))
+    right = b.reshape(batch2, (count * inner, batch2.shape[2]))
+    return _scaled_sum(b, self, product(b, left, right), beta, alpha)
+
+
+@lowering("aten::linalg_cross", FLOATS + INTS, "cross", PRODUCTS)
+def _cross(b: Any, self: Any, other: Any, dim: int) -> Any:
+    from ftm_backend.frontend.trace import TensorType
+
+    shape = b.result.shape
+    x, y, dim = self.expand(shape), other.expand(shape), dim % len(shape)
+    dtype = compute_dtype(b.result.dtype)
+    result = b.full(0, b.result.dtype, shape)
+    for k in range(3):
+        sides = [v.slice(dim, (k + step) % 3, 1) for v in (x, y) for step in (1, 2)]
+        part = b.pointwise(
+            lambda x1, x2, y1, y2: (x1.to(dtype) * y2.to(dtype) - x2.to(dtype) * y1.to(dtype)).to(b.result.dtype),
+            sides,
+            TensorType(b.result.dtype, sides[0].shape),
+        )
+        result = b.update(result, part, b.full(0, b.result.dtype, shape).access.slice(dim, k, 1))
+    return result
+
+
+@lowering("aten::trace", FLOATS + INTS, "trace", PRODUCTS)
+def _trace(b: Any, self: Any) -> Any:
+    from ftm_backend.frontend.building.reduce import sum_of
+    from ftm_backend.linalg.strided import Strided
+
+    length, (down, right) = min(self.shape), self.access.strides
+    diagonal = self.at(Strided((length,), (down + right,), self.access.offset))
+    return b.cast(b.reshape(sum_of(b, diagonal, [0], compute_dtype(b.result.dtype)), ()), b.result.dtype)

@@ -1,0 +1,176 @@
+"""The gamma function's family: lgamma, digamma, polygamma, the Hurwitz zeta function.
+
+All follow one plan: to the left of 1/2 the reflection formula, then a step to the right by recurrence, far enough for
+the asymptotic series with Bernoulli numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from ftm_backend.dtypes import ALL
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.pointwise import pointwise
+from ftm_backend.frontend.fit import polynomial
+
+_TOLERANCE = {"f64": (1e-9, 1e-10), "f32": (2e-5, 1e-5), "f16": (2e-3, 1e-3), "bf16": (1.6e-2, 1e-3)}
+"""The functions pass through zero; beside it only the absolute error is small."""
+
+
+def _bernoulli(count: int) -> list[Fraction]:
+    """B0 .. B(count - 1)."""
+    numbers = [Fraction(1)]
+    for n in range(1, count):
+        numbers.append(-sum((math.comb(n + 1, k) * numbers[k] for k in range(n)), Fraction(0)) / (n + 1))
+    return numbers
+
+
+_B = _bernoulli(24)
+
+
+def _terms(x: Any) -> tuple[int, int]:
+    """(steps to the right, terms of the asymptotic series) that the dtype needs."""
+    return (8, 9) if x.dtype == "f64" else (5, 4)
+
+
+def _centred(x: Any) -> Any:
+    """x without its nearest integer: in [-1/2, 1/2], exact."""
+    return x - e.round_even(x)
+
+
+def _lgamma_right(x: Any) -> Any:
+    """log(gamma(x)) for x >= 1/2."""
+    steps, terms = _terms(x)
+    low = x < steps
+    product = x
+    for k in range(1, steps):
+        product = product * (x + k)
+    y = e.where(low, x + steps, x)
+    over = y.const(1) / y
+    series = over * polynomial(over * over, *(float(_B[2 * k] / (2 * k * (2 * k - 1))) for k in range(1, terms)))
+    log = e.log(y)
+    stirling = y * (log - 1) - log * 0.5 + 0.5 * math.log(2 * math.pi) + series
+    value = stirling - e.where(low, e.log(e.where(low, product, 1)), 0)
+    return e.where(y.eq(math.inf), math.inf, value)
+
+
+def lgamma(x: Any) -> Any:
+    """log(abs(gamma(x))); infinite at 0, -1, -2 ..."""
+    left = x < 0.5
+    right = _lgamma_right(e.where(left, x.const(1) - x, x))
+    sine = abs(e.sin(_centred(x) * math.pi))
+    mirrored = e.log(e.where(left, sine.const(math.pi) / sine, 1)) - right
+    value = e.where(left, mirrored, right)
+    return e.where(x.eq(-math.inf) | (left & _centred(x).eq(0)), math.inf, value)
+
+
+def _cotangent(x: Any) -> Any:
+    """cot(pi * x), exactly 0 halfway between the integers."""
+    place = _centred(x)
+    return e.sin((place.const(0.5) - abs(place)) * math.pi) / e.sin(place * math.pi)
+
+
+def digamma(x: Any) -> Any:
+    """Derivative of lgamma: infinite at 0 (with the sign of -x), NaN at the negative integers."""
+    steps, terms = _terms(x)
+    left = x < 0.5
+    right = e.where(left, x.const(1) - x, x)
+    low = right < steps + 2
+    shift = right.const(0)
+    for k in range(steps + 2):
+        shift = shift + right.const(1) / (right + k)
+    y = e.where(low, right + (steps + 2), right)
+    over = y.const(1) / y
+    series = over * over * polynomial(over * over, *(float(_B[2 * k] / (2 * k)) for k in range(1, terms)))
+    value = e.log(y) - over * 0.5 - series - e.where(low, shift, 0)
+    value = e.where(left, value - _cotangent(x) * math.pi, value)
+    value = e.where(left & _centred(x).eq(0), math.nan, value)
+    return e.where(x.eq(0), e.copysign(x.const(math.inf), -x), value)
+
+
+def _cotangent_derivative(n: int) -> list[float]:
+    """The n-th derivative of cot(pi * x) as a polynomial in cot(pi * x), divided by pi**n."""
+    p = [0, 1]
+    for _ in range(n):
+        slope = [k * c for k, c in enumerate(p)][1:]
+        p = [-a - b for a, b in zip(slope + [0, 0], [0, 0, *slope], strict=True)]
+    return [float(c) for c in p]
+
+
+def polygamma(n: int, self: Any) -> Any:
+    """The n-th derivative of digamma."""
+    if n == 0:
+        return digamma(self)
+    x, sign = self, (-1) ** (n + 1)
+    steps, terms = _terms(x)
+    steps += n
+    left = x < 0.5
+    right = e.where(left, x.const(1) - x, x)
+
+    def inverse_power(v: Any, count: int) -> Any:
+        result = over = v.const(1) / v
+        for _ in range(count - 1):
+            result = result * over
+        return result
+
+    shift = right.const(0)
+    for k in range(steps):
+        shift = shift + inverse_power(right + k, n + 1)
+    y = e.where(right < steps, right + steps, right)
+    over = y.const(1) / y
+    # (n - 1)! / y**n + n! / (2 y**(n + 1)) + the sum over even k of (k + n - 1)! / k! B(k) / y**(k + n)
+    rest = polynomial(
+        over * over,
+        math.factorial(n - 1),
+        *(float(_B[2 * k] * math.factorial(2 * k + n - 1) / math.factorial(2 * k)) for k in range(1, terms)),
+    )
+    tail = inverse_power(y, n) * (rest + over * (math.factorial(n) / 2))
+    value = (tail + e.where(right < steps, shift * math.factorial(n), 0)) * sign
+    mirrored = value * (-1) ** n - polynomial(_cotangent(x), *_cotangent_derivative(n)) * math.pi ** (n + 1)
+    value = e.where(left, mirrored, value)
+    return e.where((x <= 0) & _centred(x).eq(0), sign * math.inf, value)
+
+
+def _zeta_right(s: Any, q: Any) -> Any:
+    """Sum over k of (q + k)**-s for q > 0, s > 1, by the formula of Euler and Maclaurin."""
+    steps, terms = (10, 9) if s.dtype == "f64" else (6, 5)
+    total = s.const(0)
+    for k in range(steps):
+        total = total + e.pow_(q + k, -s)
+    y = q + steps
+    power = e.pow_(y, -s)
+    over = y.const(1) / y
+    total = total + power * (y / (s - 1) + 0.5)
+    rising, rest = s * over, s.const(0)
+    for k in range(1, terms):
+        rest = rest + rising * float(_B[2 * k] / math.factorial(2 * k))
+        rising = rising * (s + (2 * k - 1)) * (s + 2 * k) * over * over
+    return e.where(power.eq(0), total, total + power * rest)
+
+
+def zeta(self: Any, other: Any) -> Any:
+    """Hurwitz zeta: the sum over k >= 0 of (other + k)**-self.
+
+    Of a negative ``other`` only integral powers are real: its terms left of 0 are those of a sum to the right,
+    mirrored, and of that sum all but the first.
+    """
+    s, q = self, other
+    first = q - e.floor(q)
+    left = q < 0
+    right = _zeta_right(s, e.where(left, first, q))
+    mirrored = _zeta_right(s, first.const(1) - first) - _zeta_right(s, e.where(left, q.const(1) - q, 1))
+    even = e.floor(s * 0.5).eq(s * 0.5)
+    value = e.where(left, right + e.where(even, mirrored, -mirrored), right)
+    value = e.where((q <= 0) & (~e.floor(s).eq(s)), math.nan, value)
+    value = e.where((q <= 0) & first.eq(0), math.inf, value)
+    value = e.where(s < 1, math.nan, value)
+    value = e.where(s.eq(1), math.inf, value)
+    return e.where(e.isnan(s) | e.isnan(q), math.nan, value)
+
+
+pointwise("aten::lgamma", lambda self: lgamma(self), ALL, "unary", tolerance=_TOLERANCE)
+pointwise("aten::digamma", lambda self: digamma(self), ALL, "unary", tolerance=_TOLERANCE)
+pointwise("aten::polygamma", polygamma, ALL, "polygamma", tolerance=_TOLERANCE)
+pointwise("aten::special_zeta", zeta, ALL, "zeta", tolerance=_TOLERANCE)

@@ -1,0 +1,193 @@
+"""Pooling whose windows differ in place and size: adaptive and fractional; and what undoes pooling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.places import inside, scatter_rows
+from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
+from ftm_backend.frontend.building.recording import recorded
+from ftm_backend.frontend.building.taps import Taps, resample_dims, transposed
+from ftm_backend.frontend.building.windows import Window
+from ftm_backend.frontend.ops.nn.pooling import average, average_backward, first_place, maximum_of_windows, place_found
+from ftm_backend.frontend.trace import TensorType
+from ftm_backend.linalg.strided import contiguous_strides
+
+recorded("aten::adaptive_max_pool2d_backward aten::adaptive_max_pool3d_backward", may_fail=True)
+recorded("aten::fractional_max_pool2d_backward aten::fractional_max_pool3d_backward", may_fail=True)
+recorded("aten::max_unpool2d", may_fail=True, like=0)
+recorded("aten::max_unpool3d", may_fail=True)
+
+
+def _range(o: int, size: int, out: int) -> range:
+    """The places that window ``o`` of an adaptive pooling sees."""
+    return range(o * size // out, -(-(o + 1) * size // out))
+
+
+def _even(dims: int, shape: Sequence[int], out: Sequence[int]) -> Window | None:
+    """The ordinary pooling that an adaptive one is, where sizes divide."""
+    if any(o == 0 or n == 0 or n % o for n, o in zip(shape[-dims:], out[-dims:], strict=True)):
+        return None
+    steps = [n // o for n, o in zip(shape[-dims:], out[-dims:], strict=True)]
+    return Window(dims, shape, out, steps, steps, [0], [1])
+
+
+def _averages(size: int, out: int) -> Taps:
+    return [[(place, 1.0 / len(_range(o, size, out))) for place in _range(o, size, out)] for o in range(out)]
+
+
+def _in_planes(b: Any, x: Any, indices: Any, planes: int, count: int, dtype: str) -> Any:
+    """[planes, count]: zeros, with ``x`` added at ``indices`` of each plane."""
+    shape = (planes, x.type.numel // max(1, planes))
+    flat = b.reshape(indices, shape)
+    rows = b.pointwise(lambda i: inside(i, count) + b.index(0) * count, [flat], flat.type)
+    updates = b.reshape(b.cast(x, dtype), (x.type.numel, 1))
+    return scatter_rows(b, b.full(0, dtype, (planes * count, 1)), b.reshape(rows, (x.type.numel,)), updates, "add")
+
+
+def _places_backward(dims: int) -> Callable[..., Any]:
+    """A gradient that goes to the places that a maximum came from."""
+
+    def lower(b: Any, grad_output: Any, self: Any, indices: Any, kernel_size: Any = None, output_size: Any = None) -> Any:
+        count = math.prod(self.shape[-dims:])
+        made = _in_planes(b, grad_output, indices, self.type.numel // max(1, count), count, compute_dtype(self.dtype))
+        return b.cast(b.reshape(made, self.shape), self.dtype)
+
+    return lower
+
+
+def _maximum(
+    b: Any,
+    planes: Any,
+    out: Sequence[int],
+    kernel: Sequence[int],
+    tables: Sequence[Any],
+    place: Callable[[Sequence[Any], Sequence[Any]], list[Any]],
+) -> tuple[Any, Any]:
+    """(maxima, places) of windows that ``place(table Elems, kernel coordinates)`` addresses; planes [P, size...].
+
+    tables: (Value, its index over the loops plane, window, kernel place).
+    """
+    from ftm_backend.frontend.builder import Input, Output
+
+    dims, source = len(out), planes
+    strides, shape = contiguous_strides(planes.shape[1:]), (planes.shape[0], *out)
+    loops, kept, inner = (*shape, *kernel), range(1 + dims), range(1 + dims, 1 + 2 * dims)
+    reading = [Input(value, index) for value, index in tables]
+
+    def where(args: Sequence[Any]) -> list[Any]:
+        return place(args[: len(reading)], [b.index(k) for k in inner])
+
+    (values,) = b.generic(
+        loops,
+        reading,
+        [Output(planes.dtype, shape, kept, e.lowest(planes.dtype))],
+        lambda *args: e.maximum(args[-1], b.extract(source, [b.index(0), *where(args)])),
+        reduced=inner,
+    )
+
+    def find(*args: Any) -> Any:
+        at = where(args)
+        terms = [i * s for i, s in zip(at, strides, strict=True)]
+        number = sum(terms[1:], terms[0])
+        return e.minimum(args[-1], place_found(b.extract(source, [b.index(0), *at]), args[-2], number))
+
+    (found,) = b.generic(loops, [*reading, Input(values, kept)], [Output("i64", shape, kept, e.highest("i64"))], find, reduced=inner)
+    return values, first_place(b, found)
+
+
+def _adaptive_max(b: Any, x: Any, dims: int) -> tuple[Any, Any]:
+    out = b.result.shape
+    even = _even(dims, x.shape, out)
+    if even is not None:
+        return maximum_of_windows(b, x, even)
+    size = x.shape[-dims:]
+    ranges = [[_range(o, n, m) for o in range(m)] for n, m in zip(size, out[-dims:], strict=True)]
+    kernel = [max(map(len, row), default=0) for row in ranges]
+    # A window smaller than the largest sees its last place again, which changes neither maximum nor place.
+    tables = [
+        (
+            b.reshape(b.numbers([r[min(k, len(r) - 1)] for r in row for k in range(extent)], "i64"), (len(row), extent)),
+            [1 + k, 1 + dims + k],
+        )
+        for k, (row, extent) in enumerate(zip(ranges, kernel, strict=True))
+    ]
+    planes = b.reshape(x, (math.prod(x.shape[:-dims]), *size))
+    return _maximum(b, planes, out[-dims:], kernel, tables, lambda found, inner: list(found))
+
+
+def _fractional(b: Any, x: Any, dims: int, kernel: list[int], output_size: list[int], samples: Any) -> tuple[Any, Any]:
+    """Windows that start where the random samples [N, C, dims] say, one set for each plane."""
+    size = x.shape[-dims:]
+    count = math.prod(x.shape[:-dims])
+    kernel = kernel * dims if len(kernel) == 1 else kernel
+    output_size = output_size * dims if len(output_size) == 1 else output_size
+    drawn = b.reshape(samples, (count, dims))
+    dtype = compute_dtype(x.dtype)
+    tables = []
+    for k, (n, m, extent) in enumerate(zip(size, output_size, kernel, strict=True)):
+        # PyTorch takes the samples in the order width, height, but depth, height, width.
+        column = drawn.slice(1, 1 - k if dims == 2 else k, 1).expand((count, m))
+
+        def start(sample: Any, n: int = n, m: int = m, extent: int = extent) -> Any:
+            if m == 1:
+                return sample.to("i64") * 0 + (n - extent)
+            alpha = sample.to(dtype).const(n - extent) / (m - 1)
+            place = ((b.index(1).to(dtype) + sample.to(dtype)) * alpha).to("i64") - (sample.to(dtype) * alpha).to("i64")
+            return e.where(b.index(1).eq(m - 1), n - extent, place)
+
+        tables.append((b.pointwise(start, [column], TensorType("i64", (count, m))), [0, 1 + k]))
+    planes = b.reshape(x, (count, *size))
+    return _maximum(b, planes, output_size, kernel, tables, lambda starts, inner: [s + k for s, k in zip(starts, inner, strict=True)])
+
+
+def _shaped(b: Any, made: tuple[Any, Any]) -> tuple[Any, Any]:
+    return b.reshape(made[0], b.result.shape), b.reshape(made[1], b.result.shape)
+
+
+def _records(dims: int) -> None:
+    @lowering(f"aten::_adaptive_avg_pool{dims}d", FLOATS, "adaptive_pool", SUMS)
+    def avg(b: Any, self: Any, output_size: list[int]) -> Any:
+        even = _even(dims, self.shape, b.result.shape)
+        if even is not None:
+            return average(b, self, even, True, None)
+        tables = [_averages(n, m) for n, m in zip(self.shape[-dims:], b.result.shape[-dims:], strict=True)]
+        return b.cast(resample_dims(b, self, tables, compute_dtype(self.dtype)), self.dtype)
+
+    @lowering(f"aten::_adaptive_avg_pool{dims}d_backward", FLOATS, "adaptive_pool_backward", SUMS)
+    def avg_backward(b: Any, grad_output: Any, self: Any) -> Any:
+        even = _even(dims, self.shape, grad_output.shape)
+        if even is not None:
+            return average_backward(b, grad_output, self, even, True, None)
+        tables = [transposed(_averages(n, m), n) for n, m in zip(self.shape[-dims:], grad_output.shape[-dims:], strict=True)]
+        return b.cast(resample_dims(b, grad_output, tables, compute_dtype(self.dtype)), self.dtype)
+
+    @lowering(f"aten::adaptive_max_pool{dims}d", FLOATS, "adaptive_pool", EXACT)
+    def maximum(b: Any, self: Any, output_size: list[int]) -> Any:
+        return _shaped(b, _adaptive_max(b, self, dims))
+
+    @lowering(f"aten::fractional_max_pool{dims}d", FLOATS, "fractional_pool", EXACT)
+    def fractional(b: Any, self: Any, kernel_size: list[int], output_size: list[int], random_samples: Any) -> Any:
+        return _shaped(b, _fractional(b, self, dims, kernel_size, output_size, random_samples))
+
+    lowering(f"aten::adaptive_max_pool{dims}d_backward", (*FLOATS, "i64"), "adaptive_pool_backward", SUMS)(_places_backward(dims))
+    lowering(f"aten::fractional_max_pool{dims}d_backward", (*FLOATS, "i64"), "fractional_pool_backward", SUMS)(_places_backward(dims))
+
+    @lowering(f"aten::max_unpool{dims}d", NUMBERS, "max_unpool", EXACT)
+    def unpool(b: Any, self: Any, indices: Any, output_size: list[int], stride: Any = None, padding: Any = None) -> Any:
+        count = math.prod(output_size)
+        planes = math.prod(self.shape[:-dims])
+        flat = b.reshape(indices, (planes, self.type.numel // max(1, planes)))
+        rows = b.pointwise(lambda i: inside(i, count) + b.index(0) * count, [flat], flat.type)
+        made = scatter_rows(
+            b, b.full(0, self.dtype, (planes * count, 1)), b.reshape(rows, (self.type.numel,)), b.reshape(self, (self.type.numel, 1)), "set"
+        )
+        return b.reshape(made, b.result.shape)
+
+
+_records(2)
+_records(3)

@@ -1,0 +1,247 @@
+"""Convolutions of one to three dimensions, forward and backward, grouped, strided, dilated, transposed.
+
+Forward in two dimensions is linalg's named operation after a ``tensor.pad``; everything else is a generic
+whose maps walk windows (``o * stride + k * dilation``).  One-dimensional ones gain a dimension of extent 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
+from ftm_backend.frontend.building.convolution_phases import interleaved_phases
+from ftm_backend.frontend.building.record import lowering
+from ftm_backend.frontend.building.recording import recorded
+from ftm_backend.frontend.building.reduce import reduce
+from ftm_backend.linalg.strided import Strided, contiguous_strides
+
+recorded("aten::convolution", tried=("mixed", "negatives", "transposed_integers"), composite="unfit", layout="convolution")
+recorded("aten::convolution_backward", composite="unfit", layout="convolution_backward")
+
+_CONV = {"f64": (1e-10, 1e-11), "f32": (1e-4, 2e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 2e-2)}
+
+
+def _spread(values: Sequence[int], dims: int) -> list[int]:
+    return list(values) * dims if len(values) == 1 else list(values)
+
+
+class _Geometry:
+    """Padding, strides and dilation per spatial dimension, with a leading unit dimension for 1-D input."""
+
+    def __init__(
+        self, dims: int, stride: list[int], padding: list[int], dilation: list[int], output_padding: list[int], groups: int
+    ) -> None:
+        widened = dims == 1
+        self.widened, self.dims, self.groups = widened, max(dims, 2), groups
+        self.stride, self.padding, self.dilation, self.output_padding = (
+            [default] * widened + _spread(values, dims)
+            for values, default in ((stride, 1), (padding, 0), (dilation, 1), (output_padding, 0))
+        )
+
+    def lift(self, x: Any) -> Any:
+        """A 1-D activation or weight as a 2-D one."""
+        return x.unsqueeze(2) if self.widened else x
+
+
+def _flip(b: Any, weight: Any, dims: int) -> Any:
+    """The weight reversed in its spatial dimensions, as a tensor of its own."""
+    from ftm_backend.frontend.builder import Input, Output
+
+    if all(n == 1 for n in weight.shape[-dims:]):
+        return weight
+    rank = weight.rank
+    index = [b.dim(k) if k < rank - dims else b.dim(k) * -1 + (weight.shape[k] - 1) for k in range(rank)]
+    (flipped,) = b.generic(weight.shape, [Input(weight, index)], [Output(weight.dtype, weight.shape, range(rank))], lambda v: v)
+    return flipped
+
+
+def correlate(b: Any, x: Any, weight: Any, stride: Sequence[int], dilation: Sequence[int], groups: int) -> Any:
+    """Valid correlation of x[N,C,...] with weight[F,C/groups,...]; gives [N,F,...] in the compute dtype."""
+    dims = x.rank - 2
+    dtype = compute_dtype(x.dtype)
+    batch, channels, filters = x.shape[0], x.shape[1] // groups, weight.shape[0] // groups
+    kernel = weight.shape[2:]
+    out = tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True))
+    if dims == 2 and groups == 1:
+        from ftm_backend.frontend.builder_ops import contraction
+
+        attributes = {"strides": tuple(stride), "dilations": tuple(dilation)}
+        return contraction(b, "linalg.conv_2d_nchw_fchw", x, weight, (batch, filters, *out), dtype, attributes)
+    return _window_correlation(b, x, weight, stride, dilation, groups, (batch, channels, filters, kernel, out, dtype))
+
+
+def _window_correlation(
+    b: Any, x: Any, weight: Any, stride: Sequence[int], dilation: Sequence[int], groups: int, facts: tuple[Any, ...]
+) -> Any:
+    """The same as a generic over (n, g, f, out..., c, kernel...)."""
+    from ftm_backend.frontend.builder import Input, Output
+
+    batch, channels, filters, kernel, out, dtype = facts
+    dims = len(out)
+    data = b.reshape(x, (batch, groups, channels, *x.shape[2:]))
+    parameters = b.reshape(weight, (groups, filters, channels, *kernel))
+    c = 3 + dims
+    windows = [b.dim(3 + k) * stride[k] + b.dim(c + 1 + k) * dilation[k] for k in range(dims)]
+    loops = (batch, groups, filters, *out, channels, *kernel)
+    (made,) = b.generic(
+        loops,
+        [Input(data, [0, 1, c, *windows]), Input(parameters, [1, 2, c, *range(c + 1, c + 1 + dims)])],
+        [Output(dtype, (batch, groups, filters, *out), range(3 + dims), 0)],
+        lambda v, w, carried: carried + v.to(dtype) * w.to(dtype),
+        reduced=range(c, c + 1 + dims),
+    )
+    return b.reshape(made, (batch, groups * filters, *out))
+
+
+def _transposed_weight(b: Any, weight: Any, groups: int) -> Any:
+    """[F, C/g, ...] -> [C, F/g, ...]: the weight of the backward convolution, before flipping."""
+    filters = weight.shape[0] // groups
+    split = b.reshape(weight, (groups, filters, *weight.shape[1:]))
+    swapped = split.permute((0, 2, 1, *range(3, split.rank)))
+    return b.reshape(swapped, (groups * weight.shape[1], filters, *weight.shape[2:]))
+
+
+def _tap_by_tap(b: Any, weight: Any) -> Any:
+    """The weight in memory such that one tap of all filters and channels lies together."""
+    last = weight.rank - 2
+    return b.copy(weight.permute((*range(2, weight.rank), 0, 1))).permute((last, last + 1, *range(last)))
+
+
+def _set_apart(b: Any, x: Any, g: _Geometry, size: Sequence[int]) -> Any:
+    """Element o of each spatial dimension at ``o * stride - padding`` of ``size`` places, zeros elsewhere.
+
+    Windows of one tap are multiplied before that: there is nothing to multiply between the elements.
+    """
+    if all(s == 1 and p == 0 and n == m for s, p, n, m in zip(g.stride, g.padding, x.shape[2:], size, strict=True)):
+        return x
+    shape = (*x.shape[:2], *size)
+    strides = contiguous_strides(shape)
+    steps, offset = list(strides[:2]), 0
+    for dim, (s, p, n, step) in enumerate(zip(g.stride, g.padding, size, strides[2:], strict=True), start=2):
+        first = (p + s - 1) // s
+        start = first * s - p
+        x = x.slice(dim, first, min(x.shape[dim] - first, (n - start + s - 1) // s))
+        steps.append(step * s)
+        offset += start * step
+    return b.update(b.full(0, x.dtype, shape), x, Strided(x.shape, tuple(steps), offset))
+
+
+def _scatter_windows(b: Any, x: Any, weight: Any, g: _Geometry, size: Sequence[int]) -> Any:
+    """The transpose of ``correlate``: x[N,F,...] back to spatial extents ``size`` (a transposed convolution)."""
+    ones = [1] * g.dims
+    if all(n == 1 for n in weight.shape[2:]):
+        return _set_apart(b, correlate(b, x, _transposed_weight(b, weight, g.groups), ones, ones, g.groups), g, size)
+    if any(s != 1 for s in g.stride):
+        return interleaved_phases(
+            b,
+            x,
+            _transposed_weight(b, _tap_by_tap(b, weight), g.groups),
+            g.stride,
+            g.padding,
+            g.dilation,
+            size,
+            lambda part, taps, apart: correlate(b, part, taps, ones, apart, g.groups),
+        )
+    low, high = [0, 0], [0, 0]
+    for n, k, d, p, s in zip(x.shape[2:], weight.shape[2:], g.dilation, g.padding, size, strict=True):
+        low.append(d * (k - 1) - p)
+        high.append(s + p - n)
+    padded = b.pad(x, low, high, 0)
+    flipped = _flip(b, _transposed_weight(b, weight, g.groups), g.dims)
+    return correlate(b, padded, flipped, ones, g.dilation, g.groups)
+
+
+def _forward(b: Any, x: Any, weight: Any, g: _Geometry, transposed: bool, size: Sequence[int]) -> Any:
+    if transposed:
+        return _scatter_windows(b, x, weight, g, size)
+    # Exactly what the windows of ``size`` see: a transposed convolution's gradient may have places that no
+    # window of its input reaches.
+    high = [
+        (o - 1) * s + d * (k - 1) + 1 - n - p
+        for o, s, d, k, n, p in zip(size, g.stride, g.dilation, weight.shape[2:], x.shape[2:], g.padding, strict=True)
+    ]
+    padded = b.pad(x, [0, 0, *g.padding], [0, 0, *high], 0)
+    return correlate(b, padded, weight, g.stride, g.dilation, g.groups)
+
+
+@lowering("aten::convolution", FLOATS + INTS, "convolution", _CONV)
+def _convolution(
+    b: Any,
+    input: Any,
+    weight: Any,
+    bias: Any,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    output_padding: list[int],
+    groups: int,
+) -> Any:
+    g = _Geometry(len(b.result.shape) - 2, stride, padding, dilation, output_padding, groups)
+    size = [1] * g.widened + list(b.result.shape[2:])
+    made = b.reshape(_forward(b, g.lift(input), g.lift(weight), g, transposed, size), b.result.shape)
+    if bias is None:
+        return b.cast(made, b.result.dtype)
+    channel = b.reshape(bias, (1, bias.type.numel, *[1] * (made.rank - 2)))
+    return b.pointwise(lambda v, c: (v + c.to(v.dtype)).to(b.result.dtype), [made, channel], b.result)
+
+
+@lowering("aten::convolution_backward", FLOATS, "convolution_backward", _CONV)
+def _convolution_backward(
+    b: Any,
+    grad_output: Any,
+    input: Any,
+    weight: Any,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    output_padding: list[int],
+    groups: int,
+    output_mask: list[bool],
+    bias_sizes: Any = None,
+) -> Any:
+    if not input.type.numel or not weight.type.numel or not grad_output.type.numel:
+        return tuple(None if r is None else b.full(0, r.dtype, r.shape) for r in b.results)
+    g = _Geometry(input.rank - 2, stride, padding, dilation, output_padding, groups)
+    grads: list[Any] = [None, None, None]
+    x, w, grad = g.lift(input), g.lift(weight), g.lift(grad_output)
+    if b.results[0] is not None:
+        if transposed:
+            made = _forward(b, grad, w, g, False, x.shape[2:])
+        else:
+            made = _scatter_windows(b, grad, w, g, x.shape[2:])
+        grads[0] = b.cast(b.reshape(made, input.shape), input.dtype)
+    if b.results[1] is not None:
+        # The weight's gradient of a transposed convolution is that of the convolution it transposes.
+        source, gradient = (grad, x) if transposed else (x, grad)
+        grads[1] = b.cast(b.reshape(_weight_gradient(b, source, gradient, w, g), weight.shape), weight.dtype)
+    if b.results[2] is not None:
+        dims = [k for k in range(grad_output.rank) if k != 1]
+        total = reduce(b, "sum", [grad_output], dims, compute_dtype(grad_output.dtype))
+        grads[2] = b.cast(b.reshape(total, (grad_output.shape[1],)), grad_output.dtype)
+    return tuple(grads)
+
+
+def _weight_gradient(b: Any, x: Any, grad: Any, weight: Any, g: _Geometry) -> Any:
+    """[F, C/g, kernel...]: sum over batch and output positions of grad times the window of x."""
+    from ftm_backend.frontend.builder import Input, Output
+
+    dtype, dims, groups = compute_dtype(x.dtype), g.dims, g.groups
+    border = [0, 0, *g.padding]
+    padded = b.pad(x, border, border, 0)
+    batch, channels, filters = x.shape[0], x.shape[1] // groups, weight.shape[0] // groups
+    kernel, out = weight.shape[2:], grad.shape[2:]
+    data = b.reshape(padded, (batch, groups, channels, *padded.shape[2:]))
+    gradient = b.reshape(grad, (batch, groups, filters, *out))
+    n = 3 + dims  # loops: g, f, c, kernel..., n, out...
+    windows = [b.dim(n + 1 + k) * g.stride[k] + b.dim(3 + k) * g.dilation[k] for k in range(dims)]
+    (made,) = b.generic(
+        (groups, filters, channels, *kernel, batch, *out),
+        [Input(gradient, [n, 0, 1, *range(n + 1, n + 1 + dims)]), Input(data, [n, 0, 2, *windows])],
+        [Output(dtype, (groups, filters, channels, *kernel), range(3 + dims), 0)],
+        lambda d, v, carried: carried + d.to(dtype) * v.to(dtype),
+        reduced=range(n, n + 1 + dims),
+    )
+    return made

@@ -1,0 +1,147 @@
+"""Distances between the rows of two matrices, or of one, with gradients; products of three tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ftm_backend.dtypes import NUMBERS, compute_dtype
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.record import lowering
+from ftm_backend.frontend.building.recording import recorded
+from ftm_backend.frontend.building.reduce import reduce
+from ftm_backend.frontend.trace import TensorType
+
+recorded("aten::_cdist_forward", constants=("p",), tried=("mixed",))
+
+_DISTANCES = {"f64": (1e-9, 1e-10), "f32": (1e-4, 1e-4), "f16": (1e-2, 1e-2), "bf16": (5e-2, 5e-2)}
+
+
+def _norm(b: Any, x1: Any, x2: Any, p: float, dtype: str) -> Any:
+    """p-norm of x1 - x2 over their last dimension, which stays with extent 1; the shapes broadcast."""
+    shape = _broadcast(x1.shape, x2.shape)
+    pair = [x1.expand(shape), x2.expand(shape)]
+    dims = [len(shape) - 1]
+    if not shape[-1]:
+        return b.full(0, dtype, (*shape[:-1], 1))
+
+    def of(element: Callable[[Any], Any], kind: str = "sum") -> Any:
+        return reduce(b, kind, pair, dims, dtype, lambda x, y: element(abs(x.to(dtype) - y.to(dtype))))
+
+    if p == 0:
+        return of(lambda d: d.ne(0).to(dtype))
+    if p == 1:
+        return of(lambda d: d)
+    if math.isinf(p):
+        return of(lambda d: d, "max")
+    if p == 2:
+        total = of(lambda d: d * d)
+        return b.pointwise(e.sqrt, [total], total.type)
+    total = of(lambda d: e.pow_(d, d.const(p)))
+    return b.pointwise(lambda s: e.pow_(s, s.const(1 / p)), [total], total.type)
+
+
+def _slope(difference: Any, distance: Any, p: float) -> Any:
+    """d distance / d x1."""
+    size = abs(difference)
+    sign = (difference > 0).to(difference.dtype) - (difference < 0).to(difference.dtype)
+    if p == 0:
+        return difference * 0
+    if p == 1:
+        return sign
+    if math.isinf(p):
+        return e.where(size.eq(distance), sign, 0)
+    if p == 2:
+        return e.where(distance.eq(0), 0, difference / distance)
+    # PyTorch does not divide by a distance of 0, nor raise a difference of 0 to a negative power.
+    power = e.pow_(size, size.const(p - 1)) / e.pow_(distance, distance.const(p - 1))
+    return e.where(distance.eq(0) | (size.eq(0) if p < 1 else distance.eq(0)), 0, sign * power)
+
+
+def _broadcast(a: tuple[int, ...], c: tuple[int, ...]) -> tuple[int, ...]:
+    rank = max(len(a), len(c))
+    a, c = (1,) * (rank - len(a)) + a, (1,) * (rank - len(c)) + c
+    return tuple(m if n == 1 else n for n, m in zip(a, c, strict=True))
+
+
+def _gradient(b: Any, x1: Any, x2: Any, grad: Any, distance: Any, p: float, dims: list[int], dtype: str) -> Any:
+    """Sum over ``dims`` of grad * d distance / d x1; the operands broadcast."""
+    shape = _broadcast(_broadcast(x1.shape, x2.shape), grad.shape)
+
+    def element(x: Any, y: Any, g: Any, d: Any) -> Any:
+        return g.to(dtype) * _slope(x.to(dtype) - y.to(dtype), d.to(dtype), p)
+
+    return reduce(b, "sum", [v.expand(shape) for v in (x1, x2, grad, distance)], dims, dtype, element)
+
+
+@lowering("aten::_cdist_forward", ("f32", "f64"), "cdist", _DISTANCES)
+def _cdist(b: Any, x1: Any, x2: Any, p: float, compute_mode: int | None) -> Any:
+    dtype = x1.dtype
+    made = _norm(b, x1.unsqueeze(x1.rank - 1), x2.unsqueeze(x2.rank - 2), p, dtype)
+    return b.reshape(made, b.result.shape)
+
+
+@lowering("aten::_cdist_backward", ("f32", "f64"), "cdist_backward", _DISTANCES)
+def _cdist_backward(b: Any, grad: Any, x1: Any, x2: Any, p: float, cdist: Any) -> Any:
+    if not b.result.numel or not grad.type.numel:
+        return b.full(0, x1.dtype, b.result.shape)
+    rank = grad.rank
+    made = _gradient(
+        b, x1.unsqueeze(x1.rank - 1), x2.unsqueeze(x2.rank - 2), grad.unsqueeze(rank), cdist.unsqueeze(rank), p, [rank - 1], x1.dtype
+    )
+    return b.reshape(made, b.result.shape)
+
+
+def _pairs(rows: int) -> tuple[list[int], list[int]]:
+    """The rows of each pair i < j, in PyTorch's order."""
+    pairs = [(i, j) for i in range(rows) for j in range(i + 1, rows)]
+    return [i for i, _ in pairs], [j for _, j in pairs]
+
+
+@lowering("aten::_pdist_forward", ("f32", "f64"), "pdist", _DISTANCES)
+def _pdist(b: Any, self: Any, p: float = 2.0) -> Any:
+    from ftm_backend.frontend.building.taps import pick
+
+    if not b.result.numel or not self.type.numel:
+        return b.full(0, self.dtype, b.result.shape)
+    first, second = (pick(b, self, [rows, None]) for rows in _pairs(self.shape[0]))
+    return b.reshape(_norm(b, first, second, p, self.dtype), b.result.shape)
+
+
+@lowering("aten::_pdist_backward", ("f32", "f64"), "pdist_backward", _DISTANCES)
+def _pdist_backward(b: Any, grad: Any, self: Any, p: float, pdist: Any) -> Any:
+    rows = self.shape[0]
+    if not grad.type.numel or not self.type.numel:
+        return b.full(0, self.dtype, self.shape)
+    # Pair (i, j) stands at the same place as (j, i); a row beside itself has slope 0.
+    number = {pair: k for k, pair in enumerate(zip(*_pairs(rows), strict=True))}
+    places = b.numbers([number.get((min(i, j), max(i, j)), 0) for i in range(rows) for j in range(rows)], "i64")
+    square = b.reshape(places, (rows, rows))
+
+    def spread(x: Any, diagonal: float) -> Any:
+        flat = b.reshape(x, (x.type.numel,))
+        made = b.pointwise(
+            lambda k: e.where(b.index(0).eq(b.index(1)), diagonal, b.extract(flat, [k])), [square], TensorType(self.dtype, (rows, rows))
+        )
+        return b.reshape(made, (rows, rows, 1))
+
+    made = _gradient(b, self.unsqueeze(1), self.unsqueeze(0), spread(grad, 0), spread(pdist, 1), p, [1], self.dtype)
+    return b.reshape(made, self.shape)
+
+
+@lowering("aten::_trilinear", NUMBERS, "trilinear", _DISTANCES)
+def _trilinear(
+    b: Any, i1: Any, i2: Any, i3: Any, expand1: list[int], expand2: list[int], expand3: list[int], sumdim: list[int], unroll_dim: int = 1
+) -> Any:
+    dtype = compute_dtype(i1.dtype)
+    factors = []
+    for x, dims in ((i1, expand1), (i2, expand2), (i3, expand3)):
+        for dim in sorted(dims):
+            x = x.unsqueeze(dim)
+        factors.append(x)
+    shape = _broadcast(_broadcast(factors[0].shape, factors[1].shape), factors[2].shape)
+    made = reduce(
+        b, "sum", [x.expand(shape) for x in factors], sorted(sumdim), dtype, lambda x, y, z: x.to(dtype) * y.to(dtype) * z.to(dtype)
+    )
+    return b.cast(b.reshape(made, b.result.shape), b.result.dtype)

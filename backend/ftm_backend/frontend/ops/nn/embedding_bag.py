@@ -1,0 +1,199 @@
+"""Embedding bags: sums, means and maxima over bags of rows of a table, and their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.places import NOWHERE, inside, scatter_rows, typed
+from ftm_backend.frontend.building.record import SUMS, lowering
+from ftm_backend.frontend.building.recording import recorded
+from ftm_backend.frontend.building.reduce import sum_of
+from ftm_backend.frontend.building.search import count_before
+from ftm_backend.frontend.ops.nn.embedding import frequencies
+
+recorded("aten::_embedding_bag aten::_embedding_bag_forward_only", may_fail=True, ranks=(2, 1, 1), asks_cpu="always")
+recorded("aten::_embedding_bag_dense_backward aten::_embedding_bag_per_sample_weights_backward", may_fail=True)
+
+_BAGS = ("f32", "f64", "f16", "bf16", "i64", "i32")
+_SUM, _MEAN, _MAX = 0, 1, 2
+
+
+def _bag_of(b: Any, count: int, offsets: Any, bags: int) -> Any:
+    """The bag of each of ``count`` indices, as i64 [count]: the last one that begins before or at it."""
+    from ftm_backend.frontend.builder import Output
+
+    begins = offsets
+
+    def body() -> Any:
+        position = b.index(0)
+
+        def begin(place: Any) -> Any:
+            return b.extract(begins, [place]).to("i64")
+
+        bag = count_before(b, bags, begin, position, right=True) - 1
+        # The first bag begins at 0 and no bag behind the end, else PyTorch refuses the call.
+        last = b.constant(offsets.shape[0] - 1, "i64")
+        right = begin(b.constant(0, "i64")).eq(0) & (begin(last) <= count)
+        return e.where(right & (bag >= 0), bag, NOWHERE)
+
+    return b.generic((count,), [], [Output("i64", (count,), [0])], body)[0]
+
+
+def _bag_sizes(b: Any, bag: Any, indices: Any, bags: int, padding_idx: int) -> Any:
+    """How many indices each bag has beside the padding: i64 [bags, 1]."""
+    count = indices.type.numel
+    ones = b.full(1, "i64", (count, 1))
+    if padding_idx >= 0:
+        ones = b.pointwise(lambda i: i.ne(padding_idx).to("i64"), [b.reshape(indices, (count, 1))], typed("i64", (count, 1)))
+    return scatter_rows(b, b.full(0, "i64", (bags, 1)), bag, ones, "add")
+
+
+@lowering("aten::_embedding_bag aten::_embedding_bag_forward_only", _BAGS, "embedding_bag", SUMS)
+def _embedding_bag(
+    b: Any,
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> Any:
+    """(result, bag of each index, size of each bag, for a maximum the row that it is from)."""
+    count, (entries, width), (bags, _) = indices.type.numel, weight.shape, b.result.shape
+    dtype, table = compute_dtype(weight.dtype), weight
+    bag = _bag_of(b, count, offsets, bags) if count and bags else b.full(0, "i64", (count,))
+    column = b.reshape(indices, (count, 1))
+    nothing = e.lowest(dtype) if mode == _MAX else 0
+
+    def row(index: Any, *scale: Any) -> Any:
+        value = b.extract(table, [inside(index, entries), b.index(1)]).to(dtype)
+        value = value * scale[0].to(dtype) if scale else value
+        return e.where(index.eq(padding_idx), nothing, value) if padding_idx >= 0 else value
+
+    scales = [] if per_sample_weights is None else [b.reshape(per_sample_weights, (count, 1))]
+    rows = b.pointwise(row, [column.expand((count, width)), *scales], typed(dtype, (count, width)))
+    total = scatter_rows(b, b.full(nothing, dtype, (bags, width)), bag, rows, "max" if mode == _MAX else "add")
+    sizes = _bag_sizes(b, bag, indices, bags, padding_idx)
+    result = total
+    if mode == _MEAN:
+        result = b.pointwise(lambda t, n: t / e.maximum(n, 1).to(dtype), [total, sizes], total.type)
+    elif mode == _MAX:
+        result = b.pointwise(lambda t, n: e.where(n.eq(0), 0, t), [total, sizes], total.type)
+    told = b.reshape(sizes, (bags,)) if mode != _SUM else b.full(0, "i64", (bags,))  # sums have no use for them
+    return (
+        b.cast(result, weight.dtype),
+        _like(b, b.reshape(bag, (count,)), 1),
+        _like(b, told, 2),
+        _max_rows(b, rows, total, bag, column) if mode == _MAX and count else _like(b, told, 3),
+    )
+
+
+def _like(b: Any, x: Any, number: int) -> Any:
+    """``x`` as result ``number``, in whose place kernels give what they have use for: it may be longer or empty."""
+    wanted = b.results[number]
+    x = b.cast(x, wanted.dtype)
+    if x.shape == wanted.shape:
+        return x
+    zeros = b.full(0, wanted.dtype, wanted.shape)
+    if len(wanted.shape) != 1 or wanted.shape[0] < x.shape[0]:
+        return zeros
+    return b.pad(x, [0], [wanted.shape[0] - x.shape[0]], 0)
+
+
+def _max_rows(b: Any, rows: Any, total: Any, bag: Any, column: Any) -> Any:
+    """The row of the table that each maximum is from: that of the first index that has it; 0 for an empty bag."""
+    count, best = rows.shape[0], total
+
+    def place(value: Any, home: Any) -> Any:
+        most = b.extract(best, [inside(home, total.shape[0]), b.index(1)])
+        return e.where(value.eq(most) | e.isnan(value) if value.is_float else value.eq(most), b.index(0), count)
+
+    places = b.pointwise(place, [rows, b.reshape(bag, (count, 1))], typed("i64", rows.shape))
+    first = scatter_rows(b, b.full(count, "i64", total.shape), bag, places, "min")
+    flat = b.reshape(column, (count,))
+
+    def index(at: Any) -> Any:
+        return e.where(at.eq(count), 0, b.extract(flat, [e.where(at.eq(count), 0, at)]).to("i64"))
+
+    found = b.pointwise(index, [first], first.type)
+    wanted = b.results[3]
+    return b.cast(found, wanted.dtype) if wanted.shape == found.shape else b.full(0, wanted.dtype, wanted.shape)
+
+
+@lowering("aten::_embedding_bag_dense_backward", _BAGS, "embedding_bag_backward", SUMS)
+def _dense_backward(
+    b: Any,
+    grad: Any,
+    indices: Any,
+    offset2bag: Any,
+    bag_size: Any,
+    maximum_indices: Any,
+    num_weights: int,
+    scale_grad_by_freq: bool,
+    mode: int,
+    per_sample_weights: Any,
+    padding_idx: int = -1,
+) -> Any:
+    dtype, count, (bags, width) = compute_dtype(grad.dtype), indices.type.numel, grad.shape
+    zeros = b.full(0, dtype, (num_weights, width))
+    if mode == _MAX:
+        return b.cast(_max_backward(b, zeros, b.cast(grad, dtype), maximum_indices, bag_size), grad.dtype)
+    if not count or not bags:
+        return b.cast(zeros, grad.dtype)
+    source, sizes = grad, bag_size
+    column, homes = b.reshape(indices, (count, 1)), b.reshape(offset2bag, (count, 1))
+    rows = b.cast(b.reshape(indices, (count,)), "i64")
+    often = frequencies(b, rows, num_weights) if scale_grad_by_freq else None
+    scales = [] if per_sample_weights is None else [b.reshape(per_sample_weights, (count, 1))]
+
+    def update(index: Any, home: Any, *scale: Any) -> Any:
+        home = inside(home, bags)
+        value = b.extract(source, [home, b.index(1)]).to(dtype)
+        if mode == _MEAN:
+            value = value / e.maximum(b.extract(sizes, [home]).to("i64"), 1).to(dtype)
+        if often is not None:
+            value = value / b.extract(often, [inside(index, num_weights), b.index(1) * 0]).to(dtype)
+        value = value * scale[0].to(dtype) if scale else value
+        return e.where(index.eq(padding_idx), 0, value) if padding_idx >= 0 else value
+
+    updates = b.pointwise(update, [column.expand((count, width)), homes, *scales], typed(dtype, (count, width)))
+    return b.cast(scatter_rows(b, zeros, rows, updates, "add"), grad.dtype)
+
+
+def _max_backward(b: Any, zeros: Any, grad: Any, maximum_indices: Any, bag_size: Any) -> Any:
+    """Each element of the gradient belongs to the row that its maximum is from."""
+    (bags, width), entries = grad.shape, zeros.shape[0]
+    if not bags or not width:
+        return zeros
+    sizes = b.reshape(bag_size.slice(0, 0, bags), (bags, 1))
+    places = b.pointwise(lambda i: inside(i, entries) * width + b.index(1), [maximum_indices], typed("i64", grad.shape))
+    updates = b.pointwise(lambda g, n: e.where(n > 0, g, 0), [grad, sizes], grad.type)
+    made = scatter_rows(
+        b, b.reshape(zeros, (entries * width, 1)), b.reshape(places, (bags * width,)), b.reshape(updates, (bags * width, 1)), "add"
+    )
+    return b.reshape(made, zeros.shape)
+
+
+@lowering("aten::_embedding_bag_per_sample_weights_backward", FLOATS + ("i64", "i32"), "embedding_bag_weights", SUMS)
+def _weights_backward(b: Any, grad: Any, weight: Any, indices: Any, offsets: Any, offset2bag: Any, mode: int, padding_idx: int = -1) -> Any:
+    """What each index scaled: the product of its row of the table with the gradient of its bag."""
+    dtype, count, (bags, width) = compute_dtype(grad.dtype), indices.type.numel, grad.shape
+    if not count:
+        return b.full(0, grad.dtype, b.result.shape)
+    source, table = grad, weight
+    homes = offset2bag if offset2bag.type.numel == count else _bag_of(b, count, offsets, bags)
+    homes = b.reshape(homes, (count, 1))
+    products = b.pointwise(
+        lambda index, home: (
+            b.extract(source, [inside(home, bags), b.index(1)]).to(dtype)
+            * e.where(index.eq(padding_idx), 0, b.extract(table, [inside(index, weight.shape[0]), b.index(1)]).to(dtype))
+        ),
+        [b.reshape(indices, (count, 1)).expand((count, width)), homes],
+        typed(dtype, (count, width)),
+    )
+    return b.cast(b.reshape(sum_of(b, products, (1,)), b.result.shape), grad.dtype)

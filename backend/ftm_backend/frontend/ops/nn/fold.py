@@ -1,0 +1,60 @@
+"""Windows as columns (unfold) and columns summed back into windows (fold)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
+from ftm_backend.frontend.building.windows import Window, windows
+from ftm_backend.linalg.strided import Strided, contiguous_strides
+
+
+def _places(size: list[int], kernel: list[int], dilation: list[int], padding: list[int], stride: list[int]) -> list[int]:
+    """Number of windows in each dimension."""
+    return [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(size, kernel, dilation, padding, stride, strict=True)]
+
+
+@lowering("aten::im2col", (*FLOATS, "i1"), "fold", EXACT)
+def _im2col(b: Any, self: Any, kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]) -> Any:
+    from ftm_backend.frontend.builder import Input, Output
+
+    size = list(self.shape[-2:])
+    out = _places(size, kernel_size, dilation, padding, stride)
+    w = Window(2, self.shape, out, kernel_size, stride, padding, dilation)
+    # Loops as in the result: plane, kernel place, window.
+    index = [0, *(b.dim(3 + k) * stride[k] + b.dim(1 + k) * dilation[k] for k in range(2))]
+    loops = (w.planes, *kernel_size, *out)
+    (made,) = b.generic(loops, [Input(windows(b, self, w, 0), index)], [Output(self.dtype, loops, range(5))], lambda v: v)
+    return b.reshape(made, b.result.shape)
+
+
+@lowering("aten::col2im", (*FLOATS, "i1"), "fold", SUMS)
+def _col2im(
+    b: Any, self: Any, output_size: list[int], kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
+) -> Any:
+    from ftm_backend.frontend.builder import Input, Output
+
+    out = _places(output_size, kernel_size, dilation, padding, stride)
+    batch = self.shape[0] if self.rank == 3 else 1
+    planes = batch * (self.shape[-2] // (kernel_size[0] * kernel_size[1]))
+    columns = b.reshape(self, (planes, *kernel_size, *out))
+    # The windows spread `stride` apart; then place i of the result is seen by kernel place k of the window at
+    # i + padding - k * dilation, which lies outside or between windows for some.
+    shape = (planes, *kernel_size, *((n - 1) * s + 1 for n, s in zip(out, stride, strict=True)))
+    strides = contiguous_strides(shape)
+    steps = (*strides[:3], *(t * s for t, s in zip(strides[3:], stride, strict=True)))
+    spread = b.update(b.full(0, self.dtype, shape), columns, Strided(columns.shape, steps))
+    low = [d * (k - 1) - p for d, k, p in zip(dilation, kernel_size, padding, strict=True)]
+    high = [n + p - m for n, p, m in zip(output_size, padding, shape[3:], strict=True)]
+    padded = b.pad(spread, [0, 0, 0, *low], [0, 0, 0, *high], 0)
+    dtype = "i1" if self.dtype == "i1" else compute_dtype(self.dtype)
+    index = [0, 3, 4, *(b.dim(1 + k) + b.dim(3 + k) * -dilation[k] + dilation[k] * (kernel_size[k] - 1) for k in range(2))]
+    (made,) = b.generic(
+        (planes, *output_size, *kernel_size),
+        [Input(padded, index)],
+        [Output(dtype, (planes, *output_size), range(3), 0)],
+        lambda v, carried: carried + v.to(dtype),
+        reduced=(3, 4),
+    )
+    return b.cast(b.reshape(made, b.result.shape), self.dtype)

@@ -1,0 +1,252 @@
+"""Sampling at the places of a grid, in two and three dimensions, with gradients.
+
+A place of the grid reads a few neighbours of the input ("corners"): one, two or four in each dimension.  One
+table says for each grid place and corner where that is and with which weight (one more for each coordinate:
+how fast the weight changes with it), and everything else is a sum over corners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ftm_backend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.concatenation import joined
+from ftm_backend.frontend.building.places import scatter_rows
+from ftm_backend.frontend.building.record import lowering
+from ftm_backend.frontend.trace import TensorType
+from ftm_backend.linalg.strided import contiguous_strides
+
+_SAMPLED = {"f64": (1e-9, 1e-10), "f32": (2e-4, 2e-5), "f16": (5e-2, 5e-2), "bf16": (2e-1, 3e-1)}
+"""PyTorch's CPU rounds coordinates and weights to the half types."""
+
+_LINEAR, _NEAREST, _CUBIC = 0, 1, 2
+_ZEROS, _BORDER, _REFLECTION = 0, 1, 2
+
+
+class _Grid:
+    """Shapes and modes of one call; coordinates are in the order width, height, depth, dimensions reversed."""
+
+    def __init__(self, b: Any, x: Any, grid: Any, mode: int, padding: int, align: bool) -> None:
+        self.b, self.x, self.mode, self.padding, self.align = b, x, mode, padding, align
+        self.dims = x.rank - 2
+        self.dtype = compute_dtype(x.dtype)
+        self.batch, self.channels, self.size = x.shape[0], x.shape[1], x.shape[2:]
+        self.places = grid.type.numel // max(1, self.dims * self.batch)
+        self.grid = b.reshape(grid, (self.batch, self.places, self.dims))
+        self.reach = {_LINEAR: 2, _NEAREST: 1, _CUBIC: 4}[mode]
+        self.corners = self.reach**self.dims
+
+    def unnormalized(self, place: Any, size: int) -> Any:
+        """[-1, 1] -> places of the input."""
+        return (place + 1) * ((size - 1) / 2) if self.align else ((place + 1) * size - 1) / 2
+
+    @property
+    def rates(self) -> list[float]:
+        """How fast that changes, in the order of the grid's coordinates."""
+        return [(n - 1) / 2 if self.align else n / 2 for n in reversed(self.size)]
+
+    def bounded(self, place: Any, size: int) -> tuple[Any, Any]:
+        """(place moved inside by the padding mode, its slope); as they are for padding with zeros."""
+        one = place.const(1)
+        if self.padding == _ZEROS:
+            return place, one
+        slope = one
+        if self.padding == _REFLECTION:
+            low, span = (0.0, float(size - 1)) if self.align else (-0.5, float(size))
+            if span <= 0:
+                return place * 0, one * 0
+            away = place - low
+            slope = e.where(away < 0, -one, one)
+            away = abs(away)
+            flips = e.floor(away / span)
+            rest = away - flips * span
+            odd = (flips - e.floor(flips * 0.5) * 2).ne(0)
+            place = e.where(odd, rest * -1 + (span + low), rest + low)
+            slope = e.where(odd, -slope, slope)
+        limit = float(size - 1)
+        inside = (place > 0) & (place < limit)
+        slope = e.where(inside, slope, 0)
+        return e.minimum(e.where(place > 0, place, 0), limit), slope  # NaN goes to 0
+
+    def corner(self, place: Any, number: Any, size: int) -> tuple[Any, Any, Any]:
+        """In one dimension, for corner ``number`` (i64 Elem): (place as a float, weight, slope of the weight)."""
+        coordinate = self.unnormalized(place, size)
+        step = number.to(self.dtype)
+        if self.mode == _CUBIC:
+            base = e.floor(coordinate)
+            share = coordinate - base
+            weight, slope = _cubic(share, number)
+            return self.bounded(base + step - 1, size)[0], weight, slope
+        coordinate, slope = self.bounded(coordinate, size)
+        if self.mode == _NEAREST:
+            return e.round_even(coordinate), coordinate.const(1), coordinate * 0
+        base = e.floor(coordinate)
+        upper = coordinate - base
+        return base + step, e.where(number.eq(0), base + 1 - coordinate, upper), e.where(number.eq(0), -slope, slope)
+
+    def table(self, slopes: bool) -> list[Any]:
+        """[places [N, P, K] of i64, -1 outside; weights [N, P, K]; with ``slopes`` the weight's for each coordinate]."""
+        b, dims = self.b, self.dims
+        shape = (self.batch, self.places, self.corners)
+        coordinates = [b.reshape(self.grid.slice(2, k, 1), (self.batch, self.places, 1)).expand(shape) for k in range(dims)]
+        strides = contiguous_strides(self.size)
+
+        def body(*values: Any) -> tuple[Any, ...]:
+            number = b.index(2)
+            flat: Any = None
+            inside: Any = None
+            weights, rates = [], []
+            for k, value in enumerate(values):
+                size, divisor = self.size[dims - 1 - k], self.reach**k
+                digit = number if dims == 1 else _digit(number, divisor, self.reach, k == dims - 1)
+                place, weight, slope = self.corner(value.to(self.dtype), digit, size)
+                within = (place >= 0) & (place < size)
+                term = e.where(within, place, 0).to("i64") * strides[dims - 1 - k]
+                flat = term if flat is None else flat + term
+                inside = within if inside is None else inside & within
+                weights.append(weight)
+                rates.append(slope)
+            made = [e.where(inside, flat, -1), _product(weights)]
+            if slopes:
+                made += [_product([rates[j] if j == k else w for j, w in enumerate(weights)]) for k in range(dims)]
+            return tuple(made)
+
+        types = [TensorType("i64", shape)] + [TensorType(self.dtype, shape)] * (1 + dims * slopes)
+        return list(b.pointwise(body, coordinates, *types))
+
+    def read(self, source: Any, place: Any, channel: Any) -> Any:
+        """In a body over (batch, ...): the input at ``place``, 0 outside."""
+        value = self.b.extract(source, [self.b.index(0), channel, e.maximum(place, 0)]).to(self.dtype)
+        return e.where(place < 0, 0, value)
+
+    @property
+    def flat(self) -> Any:
+        """The input as [N, C, places]."""
+        count = 1
+        for n in self.size:
+            count *= n
+        return self.b.reshape(self.x, (self.batch, self.channels, count))
+
+
+def _digit(number: Any, divisor: int, base: int, last: bool) -> Any:
+    number = number if divisor == 1 else number.emitter.emit("arith.divsi", "i64", number, number.const(divisor))
+    return number if last else number % base
+
+
+def _product(factors: Sequence[Any]) -> Any:
+    made = factors[0]
+    for factor in factors[1:]:
+        made = made * factor
+    return made
+
+
+def _cubic(share: Any, number: Any) -> tuple[Any, Any]:
+    """(weight, its slope) of the neighbour ``number`` of four around ``share`` beyond the second."""
+    a = -0.75
+
+    def inner(x: Any) -> Any:
+        return (x * (a + 2) - (a + 3)) * x * x + 1
+
+    def inner_slope(x: Any) -> Any:
+        return (x * (3 * (a + 2)) - 2 * (a + 3)) * x
+
+    def outer(x: Any) -> Any:
+        return ((x * a - 5 * a) * x + 8 * a) * x - 4 * a
+
+    def outer_slope(x: Any) -> Any:
+        return (x * (3 * a) - 10 * a) * x + 8 * a
+
+    left = number < 2
+    x = e.where(left, share, share.const(1) - share)
+    far = number.eq(0) | number.eq(3)
+    weight = e.where(far, outer(x + 1), inner(x))
+    slope = e.where(far, outer_slope(x + 1), inner_slope(x))
+    return weight, e.where(left, slope, -slope)
+
+
+@lowering("aten::grid_sampler_2d aten::grid_sampler_3d", FLOATS, "grid_sampler", _SAMPLED)
+def _grid_sampler(b: Any, input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    from ftm_backend.frontend.builder import Input, Output
+
+    if not b.result.numel:
+        return b.full(0, input.dtype, b.result.shape)
+    g = _Grid(b, input, grid, interpolation_mode, padding_mode, align_corners)
+    places, weights = g.table(slopes=False)
+    source, shape = g.flat, (g.batch, g.channels, g.places)
+    (made,) = b.generic(
+        (*shape, g.corners),
+        [Input(places, [0, 2, 3]), Input(weights, [0, 2, 3])],
+        [Output(g.dtype, shape, range(3), 0)],
+        lambda place, w, carried: carried + e.where(place < 0, 0, g.read(source, place, b.index(1)) * w),
+        reduced=(3,),
+    )
+    return b.cast(b.reshape(made, b.result.shape), input.dtype)
+
+
+@lowering("aten::grid_sampler_2d_backward aten::grid_sampler_3d_backward", FLOATS, "grid_sampler_backward", _SAMPLED)
+def _grid_sampler_backward(
+    b: Any,
+    grad_output: Any,
+    input: Any,
+    grid: Any,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+    output_mask: list[bool],
+) -> Any:
+    g = _Grid(b, input, grid, interpolation_mode, padding_mode, align_corners)
+    results: list[Any] = [None, None]
+    if not grad_output.type.numel or not input.type.numel:
+        return tuple(None if t is None else b.full(0, t.dtype, t.shape) for t in b.results)
+    places, weights, *slopes = g.table(slopes=True)
+    grad = b.reshape(grad_output, (g.batch, g.channels, g.places))
+    if b.results[0] is not None:
+        results[0] = b.cast(_input_gradient(b, g, grad, places, weights), input.dtype)
+    if b.results[1] is not None:
+        made = [_grid_gradient(b, g, grad, places, slope) for slope in slopes]
+        rates = b.numbers(g.rates, g.dtype)
+        columns = b.reshape(joined(b, [column.unsqueeze(2) for column in made], 2), grid.shape)
+        results[1] = b.pointwise(lambda v, r: (v * r).to(grid.dtype), [columns, rates], grid.type)
+    return tuple(results)
+
+
+def _input_gradient(b: Any, g: _Grid, grad: Any, places: Any, weights: Any) -> Any:
+    """Adds grad * weight at each corner; a row of the sum has all channels of an input place."""
+    count = g.flat.shape[2]
+    shape = (g.batch, g.places, g.corners, g.channels)
+
+    def update(place: Any, w: Any, v: Any) -> Any:
+        return e.where(place < 0, 0, v.to(g.dtype) * w)
+
+    spread = (g.batch, g.places, g.corners, 1)
+    wide = b.reshape(grad.permute((0, 2, 1)), (g.batch, g.places, 1, g.channels))
+    updates = b.pointwise(
+        update,
+        [b.reshape(places, spread).expand(shape), b.reshape(weights, spread).expand(shape), wide.expand(shape)],
+        TensorType(g.dtype, shape),
+    )
+    rows = b.pointwise(lambda place: e.maximum(place, 0) + b.index(0) * count, [places], places.type)
+    zeros = b.full(0, g.dtype, (g.batch * count, g.channels))
+    made = scatter_rows(b, zeros, b.reshape(rows, (rows.type.numel,)), b.reshape(updates, (rows.type.numel, g.channels)), "add")
+    return b.reshape(b.reshape(made, (g.batch, count, g.channels)).permute((0, 2, 1)), g.x.shape)
+
+
+def _grid_gradient(b: Any, g: _Grid, grad: Any, places: Any, slope: Any) -> Any:
+    """[N, P]: sum over channels and corners of grad * input * slope."""
+    from ftm_backend.frontend.builder import Input, Output
+
+    source, shape = g.flat, (g.batch, g.places)
+
+    def body(v: Any, place: Any, s: Any, carried: Any) -> Any:
+        return carried + e.where(place < 0, 0, g.read(source, place, b.index(2)) * v.to(g.dtype) * s)
+
+    (made,) = b.generic(
+        (*shape, g.channels, g.corners),
+        [Input(grad, [0, 2, 1]), Input(places, [0, 1, 3]), Input(slope, [0, 1, 3])],
+        [Output(g.dtype, shape, range(2), 0)],
+        body,
+        reduced=(2, 3),
+    )
+    return made

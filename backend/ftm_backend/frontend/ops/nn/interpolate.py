@@ -1,0 +1,201 @@
+"""Interpolation of one to three dimensions: nearest, linear, cubic, smoothed (antialias), with gradients.
+
+The places that an output place reads, and their weights, depend on shapes and scales alone: they are
+computed here, in the precision that PyTorch computes them in, and become a table (`taps`).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ftm_backend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
+from ftm_backend.frontend.building.taps import Taps, pick, resample_dims, transposed
+
+_LINEAR = {"f64": (1e-10, 1e-11), "f32": (1e-4, 1e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 1e-2)}
+
+Rounding = Callable[[float], float]
+
+
+def _single(value: float) -> float:
+    """``value`` rounded to f32."""
+    return struct.unpack("f", struct.pack("f", value))[0]
+
+
+def _rounding(dtype: str) -> Rounding:
+    """How PyTorch rounds coordinates in an interpolation of ``dtype``."""
+    return float if dtype == "f64" else _single
+
+
+def _scale(size: int, out: int, align: bool, given: float | None, r: Rounding) -> float:
+    """Input places per output place."""
+    if align:
+        return r((size - 1) / (out - 1)) if out > 1 else 0.0
+    return r(1.0 / given) if given is not None and given > 0 else r(size / out)
+
+
+def _source(scale: float, out: int, align: bool, cubic: bool, r: Rounding) -> float:
+    """The coordinate that output place ``out`` reads."""
+    if align:
+        return r(scale * out)
+    place = r(r(scale * (out + 0.5)) - 0.5)
+    return place if cubic or place >= 0 else 0.0
+
+
+def _guarded(source: float, size: int, r: Rounding) -> tuple[int, float]:
+    """(place, share of the next place)"""
+    place = min(math.floor(source), size - 1)
+    return place, min(max(r(source - place), 0.0), 1.0)
+
+
+def nearest_places(size: int, out: int, given: float | None, exact: bool) -> list[int]:
+    """The place that each output place of a nearest interpolation copies."""
+    if not exact and out in (size, 2 * size):
+        return [o * size // out for o in range(out)]
+    scale = _scale(size, out, False, given, _single)
+    shift = 0.5 if exact else 0.0
+    return [min(math.floor(_single((o + shift) * scale)), size - 1) for o in range(out)]
+
+
+def linear_taps(size: int, out: int, align: bool, given: float | None, r: Rounding) -> Taps:
+    """Linear interpolation from ``size`` to ``out`` places."""
+    if size == out:
+        return [[(o, 1.0)] for o in range(out)]
+    scale = _scale(size, out, align, given, r)
+    taps = []
+    for o in range(out):
+        place, share = _guarded(_source(scale, o, align, False, r), size, r)
+        taps.append([(place, r(1.0 - share)), (min(place + 1, size - 1), share)])
+    return taps
+
+
+def cubic_weights(share: float, a: float) -> tuple[float, float, float, float]:
+    """Weights of the four places around a coordinate ``share`` beyond the second of them."""
+
+    def inner(x: float) -> float:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def outer(x: float) -> float:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return outer(share + 1), inner(share), inner(1 - share), outer(2 - share)
+
+
+def cubic_taps(size: int, out: int, align: bool, given: float | None, r: Rounding) -> Taps:
+    """Cubic interpolation; places beyond the border read the border."""
+    scale = _scale(size, out, align, given, r)
+    taps = []
+    for o in range(out):
+        place, share = _guarded(_source(scale, o, align, True, r), size, r)
+        around = [min(max(place + k, 0), size - 1) for k in (-1, 0, 1, 2)]
+        taps.append(list(zip(around, cubic_weights(share, -0.75), strict=True)))
+    return taps
+
+
+def _triangle(x: float) -> float:
+    return max(0.0, 1.0 - abs(x))
+
+
+def _smooth_cubic(x: float) -> float:
+    x = abs(x)
+    return cubic_weights(x, -0.5)[1] if x < 1 else cubic_weights(x - 1, -0.5)[0] if x < 2 else 0.0
+
+
+def _smoothed(width: int, filter_: Callable[[float], float]) -> Callable[..., Taps]:
+    """Antialiased interpolation: when shrinking, the filter is as wide as an output place."""
+
+    def taps(size: int, out: int, align: bool, given: float | None, r: Rounding) -> Taps:
+        if size == out:
+            return [[(o, 1.0)] for o in range(out)]
+        scale = _scale(size, out, align, given, r)
+        support = r(width * 0.5 * scale) if scale >= 1 else width * 0.5
+        inverse = r(1.0 / scale) if scale >= 1 else 1.0
+        made = []
+        for o in range(out):
+            center = r(scale * (o + 0.5))
+            low = max(int(r(r(center - support) + 0.5)), 0)
+            high = min(int(r(r(center + support) + 0.5)), size)
+            high = min(high, low + 2 * math.ceil(support) + 1)
+            weights = [filter_(r(r(place - center + 0.5) * inverse)) for place in range(low, high)]
+            total = sum(weights)
+            made.append([(place, w / total if total else w) for place, w in zip(range(low, high), weights, strict=True)])
+        return made
+
+    return taps
+
+
+def _scales(dims: int, given: dict[str, Any]) -> list[float | None]:
+    """The scale arguments in the order of dimensions; absent ones are None."""
+    names = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}[dims]
+    return [given.get(name) for name in names]
+
+
+def _whole_multiples(size: Sequence[int], out: Sequence[int], scales: Sequence[float | None], exact: bool) -> bool:
+    """Whether each place is just repeated."""
+    return all(
+        n and nearest_places(n, m, s, exact) == [o * n // m for o in range(m)] and m % n == 0
+        for n, m, s in zip(size, out, scales, strict=True)
+    )
+
+
+def _split(outer: Sequence[int], size: Sequence[int], out: Sequence[int]) -> tuple[int, ...]:
+    return (*outer, *(k for n, m in zip(size, out, strict=True) for k in (n, m // n)))
+
+
+def _nearest(dims: int, exact: bool) -> None:
+    name = f"aten::{'_upsample_nearest_exact' if exact else 'upsample_nearest'}{dims}d"
+
+    @lowering(name, (*FLOATS, "u8"), "interpolate", EXACT)
+    def forward(b: Any, self: Any, output_size: list[int], **given: Any) -> Any:
+        outer, size, scales = self.shape[:-dims], self.shape[-dims:], _scales(dims, given)
+        if _whole_multiples(size, output_size, scales, exact):
+            split = b.reshape(self, _split(outer, size, size)).expand(_split(outer, size, output_size))
+            return b.reshape(split, b.result.shape)
+        places = [nearest_places(n, m, s, exact) for n, m, s in zip(size, output_size, scales, strict=True)]
+        return pick(b, self, [None, None, *places])
+
+    @lowering(f"{name}_backward", (*FLOATS, "u8"), "interpolate_backward", SUMS)
+    def backward(b: Any, grad_output: Any, output_size: list[int], input_size: list[int], **given: Any) -> Any:
+        from ftm_backend.frontend.building.reduce import reduce
+
+        outer, size, scales = input_size[:-dims], input_size[-dims:], _scales(dims, given)
+        dtype = compute_dtype(grad_output.dtype)
+        if _whole_multiples(size, output_size, scales, exact):
+            split = b.reshape(grad_output, _split(outer, size, output_size))
+            total = reduce(b, "sum", [split], [len(outer) + 2 * k + 1 for k in range(dims)], dtype)
+            return b.cast(b.reshape(total, b.result.shape), b.result.dtype)
+        tables = [
+            transposed([[(p, 1.0)] for p in nearest_places(n, m, s, exact)], n) for n, m, s in zip(size, output_size, scales, strict=True)
+        ]
+        return b.cast(resample_dims(b, grad_output, tables, dtype), b.result.dtype)
+
+
+def _weighted(name: str, dims: int, table: Callable[..., Taps]) -> None:
+    def tables(size: Sequence[int], out: Sequence[int], align: bool, given: dict[str, Any], dtype: str) -> list[Taps]:
+        return [table(n, m, align, s, _rounding(dtype)) for n, m, s in zip(size, out, _scales(dims, given), strict=True)]
+
+    @lowering(f"aten::{name}", FLOATS, "interpolate", _LINEAR)
+    def forward(b: Any, self: Any, output_size: list[int], align_corners: bool, **given: Any) -> Any:
+        made = tables(self.shape[-dims:], output_size, align_corners, given, self.dtype)
+        return b.cast(resample_dims(b, self, made, compute_dtype(self.dtype)), self.dtype)
+
+    @lowering(f"aten::{name}_backward", FLOATS, "interpolate_backward", _LINEAR)
+    def backward(b: Any, grad_output: Any, output_size: list[int], input_size: list[int], align_corners: bool, **given: Any) -> Any:
+        size, dtype = input_size[-dims:], grad_output.dtype
+        made = tables(size, output_size, align_corners, given, dtype)
+        turned = [transposed(t, n) for t, n in zip(made, size, strict=True)]
+        return b.cast(resample_dims(b, grad_output, turned, compute_dtype(dtype)), dtype)
+
+
+for _dims in (1, 2, 3):
+    _nearest(_dims, exact=False)
+    _nearest(_dims, exact=True)
+_weighted("upsample_linear1d", 1, linear_taps)
+_weighted("upsample_bilinear2d", 2, linear_taps)
+_weighted("upsample_trilinear3d", 3, linear_taps)
+_weighted("upsample_bicubic2d", 2, cubic_taps)
+_weighted("_upsample_bilinear2d_aa", 2, _smoothed(2, _triangle))
+_weighted("_upsample_bicubic2d_aa", 2, _smoothed(4, _smooth_cubic))

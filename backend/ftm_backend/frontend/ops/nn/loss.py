@@ -1,0 +1,203 @@
+"""Losses: negative log likelihood, and the elementwise ones with their reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.demands import checked
+from ftm_backend.frontend.building.places import inside
+from ftm_backend.frontend.building.record import SUMS, lowering
+from ftm_backend.frontend.building.recording import Indices, recorded
+from ftm_backend.frontend.building.reduce import reduce
+from ftm_backend.frontend.trace import TensorType
+
+recorded("aten::binary_cross_entropy", may_fail=True, tried=("mixed",))
+recorded("aten::nll_loss_forward aten::nll_loss2d_forward", indices=Indices(1, "classes"), tried=("mixed_reals", "integers"))
+
+NONE, MEAN, SUM = 0, 1, 2
+"""PyTorch's numbers of the reductions of a loss."""
+
+
+def _rows(b: Any, x: Any, target: Any) -> tuple[Any, Any, int]:
+    """Class scores as [N, C, P], targets as [N, 1, P], and C; P counts the places of a spatial loss."""
+    batch = 1 if x.rank == 1 else x.shape[0]
+    classes = x.shape[0 if x.rank == 1 else 1]
+    places = x.type.numel // max(1, batch * classes) if x.type.numel else 0
+    return b.reshape(x, (batch, classes, places)), b.reshape(target, (batch, 1, places)), classes
+
+
+def _weights(b: Any, weight: Any, classes: int) -> list[Any]:
+    return [] if weight is None else [b.reshape(weight, (1, classes, 1))]
+
+
+@lowering("aten::nll_loss_forward aten::nll_loss2d_forward", FLOATS + ("i64",), "nll_loss", SUMS)
+def _nll_loss(b: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    """Gathers the target's scores, so that a target that is no class is a fault, as it is an error on the CPU."""
+    x, t, classes = _rows(b, self, target)
+    dtype = compute_dtype(self.dtype)
+    scores, per_row = x, TensorType(dtype, t.shape)
+    weights = None if weight is None else weight
+
+    def counted(label: Any, value: Any) -> Any:
+        return e.where(label.ne(ignore_index), value, 0)
+
+    def place(label: Any) -> Any:
+        return inside(counted(label, label), classes)
+
+    def share(label: Any) -> Any:
+        return b.constant(1, dtype) if weights is None else b.extract(weights, [place(label)]).to(dtype)
+
+    def score(label: Any) -> Any:
+        value = -b.extract(scores, [b.index(0), place(label), b.index(2)]).to(dtype)
+        return counted(label, value if weights is None else value * share(label))
+
+    losses = b.pointwise(score, [t], per_row)
+    if reduction == NONE and self.rank != 1:
+        made = b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
+        return made, b.full(0, b.results[1].dtype, b.results[1].shape)
+    # One sample without a batch is its own sum, whose weight is known whatever the reduction.
+    total = reduce(b, "sum", [losses], [0, 1, 2], dtype)
+    shares = b.pointwise(lambda label: counted(label, share(label)), [t], per_row)
+    weight_sum = reduce(b, "sum", [shares], [0, 1, 2], dtype)
+    if reduction == MEAN:
+        total = b.pointwise(lambda s, n: s / n, [total, weight_sum], total.type)
+    return (b.cast(b.reshape(total, b.result.shape), b.result.dtype), b.cast(b.reshape(weight_sum, b.results[1].shape), b.results[1].dtype))
+
+
+@lowering("aten::nll_loss_backward aten::nll_loss2d_backward", FLOATS + ("i64",), "nll_loss_backward", SUMS)
+def _nll_loss_backward(
+    b: Any, grad_output: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, total_weight: Any
+) -> Any:
+    x, t, classes = _rows(b, self, target)
+    dtype = compute_dtype(self.dtype)
+    scale = _weights(b, weight, classes)
+    grad = b.reshape(grad_output, t.shape if reduction == NONE else (1, 1, 1))
+    total = [b.reshape(total_weight, (1, 1, 1))] if reduction == MEAN else []
+
+    def body(label: Any, g: Any, *rest: Any) -> Any:
+        value = -g.to(dtype)
+        if total:
+            value = value / rest[0].to(dtype)
+        if scale:
+            value = value * rest[-1].to(dtype)
+        hit = label.eq(b.index(1)) & label.ne(ignore_index)
+        return e.where(hit, value, 0).to(self.dtype)
+
+    made = b.pointwise(body, [t.expand(x.shape), grad, *total, *scale], TensorType(self.dtype, x.shape))
+    return b.reshape(made, self.shape)
+
+
+def _loss(names: str, family: str, element: Any, demand: Any = None) -> None:
+    """A loss that is ``element(input, target, extra arguments)`` and then its reduction; ``demand``: of elements of both."""
+
+    @lowering(names, FLOATS, family, SUMS)
+    def lower(b: Any, self: Any, target: Any, reduction: int, weight: Any = None, **extra: Any) -> Any:
+        dtype = compute_dtype(self.dtype)
+        shape = b.result.shape if reduction == NONE else _broadcast(self.shape, target.shape)
+        values = [self.expand(shape), target.expand(shape), *([] if weight is None else [weight.expand(shape)])]
+        checks = [checked(b, value, demand) for value in (self, target)] if demand is not None else []
+
+        def loss(x: Any, t: Any, *w: Any) -> Any:
+            value = element(x.to(dtype), t.to(dtype), **extra)
+            return value * w[0].to(dtype) if w else value
+
+        def with_checks(value: Any, zeros: Any) -> Any:
+            return sum((zero.to(dtype) for zero in zeros), start=value)
+
+        if reduction == NONE:
+            operands = [*values, *(check.expand(shape) for check in checks)]
+            return b.pointwise(lambda *v: with_checks(loss(*v[: len(values)]), v[len(values) :]).to(b.result.dtype), operands, b.result)
+        total = b.reshape(reduce(b, "sum", values, range(len(shape)), dtype, loss), ())
+        count = self.type.numel if shape == self.shape else TensorType(dtype, shape).numel
+        if reduction == SUM and not checks:
+            return b.cast(total, b.result.dtype)
+        divisor = count if reduction == MEAN else 1
+        return b.pointwise(lambda s, *zeros: (with_checks(s, zeros) / divisor).to(b.result.dtype), [total, *checks], b.result)
+
+
+def _loss_backward(names: str, family: str, element: Any) -> None:
+    """The gradient ``element(input, target, extra)`` of such a loss, scaled."""
+
+    @lowering(names, FLOATS, family, SUMS)
+    def lower(b: Any, grad_output: Any, self: Any, target: Any, reduction: int, weight: Any = None, **extra: Any) -> Any:
+        dtype = compute_dtype(self.dtype)
+        count = self.type.numel
+        values = [self, target, grad_output, *([] if weight is None else [weight])]
+
+        def body(x: Any, t: Any, g: Any, *w: Any) -> Any:
+            value = element(x.to(dtype), t.to(dtype), **extra) * g.to(dtype)
+            if w:
+                value = value * w[0].to(dtype)
+            if reduction == MEAN:
+                value = value / count
+            return value.to(b.result.dtype)
+
+        return b.pointwise(body, [v.expand(b.result.shape) for v in values], b.result)
+
+
+def _broadcast(a: tuple[int, ...], c: tuple[int, ...]) -> tuple[int, ...]:
+    rank = max(len(a), len(c))
+    a, c = (1,) * (rank - len(a)) + a, (1,) * (rank - len(c)) + c
+    return tuple(m if n == 1 else n for n, m in zip(a, c, strict=True))
+
+
+def _smooth_l1(x: Any, t: Any, beta: float) -> Any:
+    distance = abs(x - t)
+    return distance if beta == 0 else e.where(distance < beta, distance * distance * 0.5 / beta, distance - 0.5 * beta)
+
+
+def _smooth_l1_backward(x: Any, t: Any, beta: float) -> Any:
+    d = x - t
+    sign = (d > 0).to(d.dtype) - (d < 0).to(d.dtype)
+    return sign if beta == 0 else e.where(abs(d) < beta, d / beta, sign)
+
+
+def _huber(x: Any, t: Any, delta: float) -> Any:
+    distance = abs(x - t)
+    return e.where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
+
+
+def _huber_backward(x: Any, t: Any, delta: float) -> Any:
+    d = x - t
+    return e.minimum(e.maximum(d, -delta), delta)
+
+
+def _bce(x: Any, t: Any) -> Any:
+    no = e.maximum(e.log1p(-x), -100)
+    yes = e.maximum(e.log(x), -100)
+    return (t - 1) * no - t * yes
+
+
+def _bce_backward(x: Any, t: Any) -> Any:
+    return (x - t) / e.maximum((x.const(1) - x) * x, 1e-12)
+
+
+_loss("aten::mse_loss", "loss", lambda x, t: (x - t) * (x - t))
+_loss_backward("aten::mse_loss_backward", "loss_backward", lambda x, t: (x - t) * 2)
+_loss("aten::smooth_l1_loss", "loss", _smooth_l1)
+_loss_backward("aten::smooth_l1_loss_backward", "loss_backward", _smooth_l1_backward)
+_loss("aten::huber_loss", "loss", _huber)
+_loss_backward("aten::huber_loss_backward", "loss_backward", _huber_backward)
+_loss("aten::binary_cross_entropy", "probability_loss", _bce, demand=lambda p: (p >= 0) & (p <= 1))
+_loss_backward("aten::binary_cross_entropy_backward", "probability_loss_backward", _bce_backward)
+
+
+@lowering("aten::binary_cross_entropy_with_logits", FLOATS, "logits_loss", SUMS)
+def _bce_with_logits(b: Any, self: Any, target: Any, weight: Any, pos_weight: Any, reduction: int) -> Any:
+    dtype = compute_dtype(self.dtype)
+    values = [self, target, *(v.expand(self.shape) for v in (weight, pos_weight) if v is not None)]
+
+    def loss(x: Any, t: Any, *rest: Any) -> Any:
+        x, t = x.to(dtype), t.to(dtype)
+        log_sigmoid = e.minimum(x, 0) - e.log1p(e.exp(-abs(x)))
+        factor = b.constant(1, dtype) if pos_weight is None else (rest[-1].to(dtype) - 1) * t + 1
+        value = (x.const(1) - t) * x - log_sigmoid * factor
+        return value if weight is None else value * rest[0].to(dtype)
+
+    if reduction == NONE:
+        return b.pointwise(lambda *v: loss(*v).to(b.result.dtype), values, b.result)
+    total = b.reshape(reduce(b, "sum", values, range(self.rank), dtype, loss), ())
+    count = self.type.numel if reduction == MEAN else 1
+    return b.pointwise(lambda s: (s / count).to(b.result.dtype), [total], b.result)

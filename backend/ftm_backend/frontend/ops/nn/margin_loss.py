@@ -1,0 +1,182 @@
+"""Losses that compare scores of classes with those of the right classes: one right class, or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ftm_backend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.places import inside
+from ftm_backend.frontend.building.record import SUMS, lowering
+from ftm_backend.frontend.building.recording import recorded
+from ftm_backend.frontend.building.reduce import reduce
+from ftm_backend.frontend.ops.nn.loss import MEAN, NONE
+from ftm_backend.frontend.trace import TensorType
+
+recorded("aten::multi_margin_loss aten::multilabel_margin_loss_forward", may_fail=True, asks_cpu="one_sample")
+recorded("aten::multi_margin_loss_backward aten::multilabel_margin_loss_backward", may_fail=True)
+
+
+def _rows(b: Any, x: Any) -> Any:
+    """Scores as [N, C]."""
+    classes = x.shape[-1] if x.rank else 1
+    return b.reshape(x, (x.type.numel // max(1, classes), classes))
+
+
+def _finished(b: Any, losses: Any, reduction: int) -> Any:
+    """[N, 1] losses as the op returns them."""
+    if reduction == NONE:
+        return b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
+    total = b.reshape(reduce(b, "sum", [losses], [0], losses.dtype), b.result.shape)
+    count = losses.shape[0] if reduction == MEAN else 1
+    return b.pointwise(lambda s: (s / count).to(b.result.dtype), [total], b.result)
+
+
+def _incoming(b: Any, grad: Any, rows: int, reduction: int) -> Any:
+    """The gradient of each row as [N, 1] or [1, 1]."""
+    return b.reshape(grad, (rows, 1) if reduction == NONE else (1, 1))
+
+
+# --- one right class --------------------------------------------------------------------------------------
+
+
+def _margins(b: Any, x: Any, target: Any, weight: Any, margin: Any, dtype: str) -> tuple[list[Any], Callable[..., Any]]:
+    """(operands, from their Elems to (distance to the margin, row's weight, whether this is the right class))."""
+    scores = x
+    labels = b.reshape(target, (x.shape[0], 1))
+    weights = None if weight is None else weight
+    limit = b.inline(margin, dtype)
+
+    def place(label: Any) -> Any:
+        return inside(label, x.shape[1])
+
+    right = b.pointwise(lambda t: b.extract(scores, [b.index(0), place(t)]).to(dtype), [labels], TensorType(dtype, labels.shape))
+    operands = [x, labels, right]
+    if weights is not None:
+        operands.append(b.pointwise(lambda t: b.extract(weights, [place(t)]).to(dtype), [labels], right.type))
+
+    def split(v: Any, label: Any, best: Any, *scale: Any) -> tuple[Any, Any, Any]:
+        distance = limit - best + v.to(dtype)
+        factor = scale[0] if scale else None
+        return distance, factor, label.to("i64").eq(b.index(1))
+
+    return operands, split
+
+
+@lowering("aten::multi_margin_loss", FLOATS + ("i64",), "margin_loss", SUMS)
+def _multi_margin(b: Any, self: Any, target: Any, p: Any = 1, margin: Any = 1, weight: Any = None, reduction: int = 1) -> Any:
+    x, dtype = _rows(b, self), compute_dtype(self.dtype)
+    power = b.inline(p, dtype)
+    operands, split = _margins(b, x, target, weight, margin, dtype)
+
+    def loss(*values: Any) -> Any:
+        distance, factor, is_right = split(*values)
+        value = e.where(power.eq(1), distance, distance * distance)
+        value = value if factor is None else value * factor
+        return e.where((distance > 0) & ~is_right, value, 0)
+
+    total = reduce(b, "sum", [v.expand(x.shape) for v in operands], [1], dtype, loss)
+    return _finished(b, b.pointwise(lambda s: s / x.shape[1], [total], total.type), reduction)
+
+
+@lowering("aten::multi_margin_loss_backward", FLOATS + ("i64",), "margin_loss_backward", SUMS)
+def _multi_margin_backward(
+    b: Any, grad_output: Any, self: Any, target: Any, p: Any, margin: Any, weight: Any = None, reduction: int = 1
+) -> Any:
+    x, dtype = _rows(b, self), compute_dtype(self.dtype)
+    rows, classes = x.shape
+    power = b.inline(p, dtype)
+    operands, split = _margins(b, x, target, weight, margin, dtype)
+    count = classes * (rows if reduction == MEAN else 1)
+
+    def slope(*values: Any) -> Any:
+        distance, factor, is_right = split(*values)
+        value = e.where(power.eq(1), distance.const(1), distance * 2)
+        value = value if factor is None else value * factor
+        return e.where((distance > 0) & ~is_right, value / count, 0)
+
+    whole = [v.expand(x.shape) for v in operands]
+    slopes = b.pointwise(slope, whole, TensorType(dtype, x.shape))
+    total = reduce(b, "sum", [slopes], [1], dtype)
+
+    def body(s: Any, t: Any, label: Any, g: Any) -> Any:
+        return (e.where(label.to("i64").eq(b.index(1)), -t, s) * g.to(dtype)).to(self.dtype)
+
+    made = b.pointwise(
+        body, [slopes, total, b.reshape(target, (rows, 1)), _incoming(b, grad_output, rows, reduction)], TensorType(self.dtype, x.shape)
+    )
+    return b.reshape(made, self.shape)
+
+
+# --- several right classes --------------------------------------------------------------------------------
+
+
+def _right_classes(b: Any, target: Any) -> tuple[Any, Any]:
+    """(targets [N, T] with those behind the first negative one as -1, [N, C] of bool: whether a class is named)."""
+    rows, count = target.shape
+    negative = reduce(b, "min", [target], [1], "i64", lambda t: e.where(t < 0, b.index(1), count))
+    named = b.pointwise(lambda t, end: e.where(b.index(1) < end, inside(e.where(t < 0, 0, t), count), -1), [target, negative], target.type)
+    is_right = reduce(b, "or", [b.reshape(named, (rows, 1, count)).expand((rows, count, count))], [2], "i1", lambda t: t.eq(b.index(1)))
+    return named, b.reshape(is_right, (rows, count))
+
+
+@lowering("aten::multilabel_margin_loss_forward", FLOATS + ("i64",), "multilabel_margin_loss", SUMS)
+def _multilabel_margin(b: Any, self: Any, target: Any, reduction: int) -> Any:
+    x, dtype = _rows(b, self), compute_dtype(self.dtype)
+    rows, classes = x.shape
+    if not x.type.numel:
+        total = b.full(0, dtype, (rows, 1))
+        return _finished(b, total, reduction), b.full(0, b.results[1].dtype, b.results[1].shape)
+    named, is_right = _right_classes(b, _rows(b, target))
+    scores = x
+    cube = (rows, classes, classes)  # row, named class, other class
+
+    def loss(t: Any, v: Any, right: Any) -> Any:
+        best = b.extract(scores, [b.index(0), e.maximum(t, 0)]).to(dtype)
+        distance = v.to(dtype) - best + 1
+        return e.where((t >= 0) & ~right & (distance > 0), distance, 0)
+
+    operands = [b.reshape(named, (rows, classes, 1)), b.reshape(x, (rows, 1, classes)), b.reshape(is_right, (rows, 1, classes))]
+    total = reduce(b, "sum", [v.expand(cube) for v in operands], [1, 2], dtype, loss)
+    losses = b.pointwise(lambda s: s / classes, [b.reshape(total, (rows, 1))], TensorType(dtype, (rows, 1)))
+    mask = b.results[1]
+    assert mask is not None
+    return _finished(b, losses, reduction), b.cast(b.reshape(is_right, mask.shape), mask.dtype)
+
+
+@lowering("aten::multilabel_margin_loss_backward", FLOATS + ("i64",), "multilabel_margin_loss_backward", SUMS)
+def _multilabel_margin_backward(b: Any, grad_output: Any, self: Any, target: Any, reduction: int, is_target: Any) -> Any:
+    x, dtype = _rows(b, self), compute_dtype(self.dtype)
+    rows, classes = x.shape
+    if not x.type.numel:
+        return b.full(0, self.dtype, self.shape)
+    named, is_right = _right_classes(b, _rows(b, target))
+    scores = x
+    count = classes * (rows if reduction == MEAN else 1)
+
+    def active(t: Any, v: Any, right: Any) -> Any:
+        best = b.extract(scores, [b.index(0), e.maximum(t, 0)]).to(dtype)
+        return e.where((t >= 0) & ~right & (v.to(dtype) - best + 1 > 0), best.const(1), 0)
+
+    cube = (rows, classes, classes)  # row, named class, other class
+    wide = [b.reshape(named, (rows, classes, 1)), b.reshape(x, (rows, 1, classes)), b.reshape(is_right, (rows, 1, classes))]
+    hits = b.pointwise(active, [v.expand(cube) for v in wide], TensorType(dtype, cube))
+    above = b.reshape(reduce(b, "sum", [hits], [1], dtype), (rows, classes))  # by the other class
+    below = b.reshape(reduce(b, "sum", [hits], [2], dtype), (rows, 1, classes))  # by the place of the named class
+    lost = reduce(
+        b,
+        "sum",
+        [below.expand(cube), b.reshape(named, (rows, 1, classes)).expand(cube)],
+        [2],
+        dtype,
+        lambda n, t: e.where(t.eq(b.index(1)), n, 0),
+    )
+
+    def body(up: Any, down: Any, g: Any) -> Any:
+        return ((up - down) * (g.to(dtype) / count)).to(self.dtype)
+
+    made = b.pointwise(
+        body, [above, b.reshape(lost, (rows, classes)), _incoming(b, grad_output, rows, reduction)], TensorType(self.dtype, x.shape)
+    )
+    return b.reshape(made, self.shape)

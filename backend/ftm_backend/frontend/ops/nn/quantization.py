@@ -1,0 +1,144 @@
+"""Numbers as small integers: products of them, products with weights that are stored as them, and rounding to what they
+can hold in training (fake quantization), as `torchao` and quantization-aware training write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.product import product
+from ftm_backend.frontend.building.record import EXACT, PRODUCTS, lowering
+from ftm_backend.frontend.building.reduce import reduce
+from ftm_backend.frontend.trace import TensorType
+
+_TENSORS = ("f32", "f16", "bf16", "i32", "i64", "u8", "i1")
+"""Values, and what tells how they are quantized: scales, zero points, whether at all."""
+
+
+@lowering("aten::_int_mm", ("i8", "u8"), "int_mm", EXACT)
+def _int_mm(b: Any, self: Any, mat2: Any) -> Any:
+    return product(b, b.cast(self, "i32"), b.cast(mat2, "i32"))
+
+
+@lowering("aten::_weight_int8pack_mm", (*FLOATS, "i8"), "weight_int8", PRODUCTS)
+def _weight_int8pack_mm(b: Any, self: Any, mat2: Any, scales: Any) -> Any:
+    """self[M, K] . mat2[N, K] transposed, each column scaled."""
+    dtype = compute_dtype(self.dtype)
+    made = product(b, b.cast(self, dtype), b.cast(mat2, dtype).transpose(0, 1))
+    return b.pointwise(lambda p, s: (p * s.to(dtype)).to(b.result.dtype), [made, scales], b.result)
+
+
+def _rounded(b: Any, x: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int, enabled: Any = None) -> Any:
+    """(x rounded to the numbers that the integers in range stand for, whether it was in their range)"""
+    from ftm_backend.frontend.builder import Value
+
+    parameters = {k: v for k, v in (("scale", scale), ("zero", zero_point), ("on", enabled)) if isinstance(v, Value)}
+
+    def body(value: Any, *given: Any) -> Any:
+        found = {"scale": scale, "zero": zero_point, "on": enabled} | dict(zip(parameters, given, strict=True))
+        wide = value.to("f32")
+        step, zero = (found[k].to("f32") if isinstance(found[k], e.Elem) else wide.const(found[k]) for k in ("scale", "zero"))
+        place = e.round_even(wide * (wide.const(1) / step)) + zero
+        made = (e.minimum(e.maximum(place, quant_min), quant_max) - zero) * step
+        inside = (place >= quant_min) & (place <= quant_max)
+        if found["on"] is not None:
+            on = found["on"].ne(0)
+            made, inside = e.where(on, made, wide), inside | ~on
+        return made.to(value.dtype), inside
+
+    tensors = [v if v.shape == x.shape or v.type.numel != 1 else b.reshape(v, ()) for v in parameters.values()]
+    return b.pointwise(body, [x, *tensors], TensorType(x.dtype, x.shape), TensorType("i1", x.shape))
+
+
+@lowering("aten::fake_quantize_per_tensor_affine_cachemask", _TENSORS, "fake_quantize", EXACT)
+def _per_tensor(b: Any, self: Any, scale: float, zero_point: int, quant_min: int, quant_max: int) -> Any:
+    return _rounded(b, self, scale, zero_point, quant_min, quant_max)
+
+
+@lowering("aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", _TENSORS, "fake_quantize", EXACT)
+def _by_tensors(b: Any, self: Any, scale: Any, zero_point: Any, fake_quant_enabled: Any, quant_min: int, quant_max: int) -> Any:
+    return _rounded(b, self, scale, zero_point, quant_min, quant_max, fake_quant_enabled)
+
+
+@lowering("aten::fake_quantize_per_channel_affine_cachemask", _TENSORS, "fake_quantize", EXACT)
+def _per_channel(b: Any, self: Any, scale: Any, zero_point: Any, axis: int, quant_min: int, quant_max: int) -> Any:
+    shape = [1] * self.rank
+    shape[axis % self.rank] = self.shape[axis % self.rank]
+    return _rounded(b, self, b.reshape(scale, shape), b.reshape(zero_point, shape), quant_min, quant_max)
+
+
+_LEAST_SCALE = 6.1e-5
+"""Of those that an observer chooses: above what f16 stores with fewer bits."""
+
+
+def _chosen(low: Any, high: Any, quant_min: int, quant_max: int, symmetric: bool) -> tuple[Any, Any]:
+    """(scale f32, zero point i32) of the integers in range for values between two f32: in f64 where PyTorch's CPU does."""
+    steps = quant_max - quant_min
+    if symmetric:
+        most, least = steps // 2, -(steps // 2 + 1)
+        wide = e.maximum(abs(low / low.const(least)), abs(high / high.const(most))).to("f64")
+        both = (low < 0) & (high > 0)
+        low, high = (e.where(both, (wide * wide.const(bound)).to("f32"), x) for bound, x in ((least, low), (most, high)))
+    low, high = e.minimum(low, 0), e.maximum(high, 0)  # 0 is one of the values
+    scale = ((high.to("f64") - low.to("f64")) / steps).to("f32")
+    scale = e.where(scale.eq(0) | (scale.const(1) / scale).eq(float("inf")), 0.1, scale)
+    small = scale < _LEAST_SCALE
+    larger = scale.const(_LEAST_SCALE) / scale
+    reach = scale.const(_LEAST_SCALE) * steps
+    low, high = (
+        e.where(small, e.where(other.eq(0), edge, e.where(x.eq(0), x, x * larger)), x)
+        for x, other, edge in ((low, high, -reach), (high, low, reach))
+    )
+    scale = e.where(small, _LEAST_SCALE, scale)
+    from_low, from_high = (x.to("f64") / scale.to("f64") for x in (low, high))
+    by_low = abs(quant_min) - abs(from_low) < abs(quant_max) - abs(from_high)
+    zero = e.where(by_low, quant_min - from_low, quant_max - from_high)
+    if symmetric:
+        zero = e.where((low < 0) & (high > 0), (quant_min + quant_max) / 2, zero)
+    return scale, e.round_even(e.minimum(e.maximum(zero, quant_min), quant_max)).to("i32")
+
+
+@lowering("aten::_fused_moving_avg_obs_fq_helper_functional", ("f32", "i32", "i64", "u8", "i1"), "observed", EXACT)
+def _observed(
+    b: Any,
+    self: Any,
+    observer_on: Any,
+    fake_quant_on: Any,
+    running_min: Any,
+    running_max: Any,
+    scale: Any,
+    zero_point: Any,
+    averaging_const: Any,
+    quant_min: int,
+    quant_max: int,
+    ch_axis: int,
+    per_row_fake_quant: bool = False,
+    symmetric_quant: bool = False,
+) -> Any:
+    """(rounded, whether in range, least and greatest value as they move, scale, zero point), of all or of each row."""
+    axis = ch_axis % self.rank
+    dims = [k for k in range(self.rank) if not (per_row_fake_quant and k == axis)]
+    kept, shape = [self.shape[k] if k not in dims else 1 for k in range(self.rank)], running_min.shape
+    low, high = (b.reshape(reduce(b, kind, [self], dims, "f32"), shape) for kind in ("min", "max"))
+    on, rounds = (b.reshape(x, ()) for x in (observer_on, fake_quant_on))
+    share = b.inline(averaging_const, "f32")
+
+    def moved(current: Any, running: Any, observed: Any) -> Any:
+        first = abs(running).eq(float("inf"))
+        return e.where(observed.ne(0), e.where(first, current, running + share * (current - running)), running)
+
+    def body(low: Any, high: Any, least: Any, greatest: Any, scale: Any, zero: Any, on: Any, rounds: Any) -> Any:
+        least, greatest = moved(low, least, on), moved(high, greatest, on)
+        new_scale, new_zero = _chosen(least, greatest, quant_min, quant_max, symmetric_quant)
+        chosen = rounds.ne(0)
+        return least, greatest, e.where(chosen, new_scale, scale), e.where(chosen, new_zero, zero)
+
+    least, greatest, scale, zero_point = b.pointwise(
+        body,
+        [low, high, running_min, running_max, b.reshape(scale, shape), b.reshape(zero_point, shape), on, rounds],
+        *(TensorType(dtype, shape) for dtype in ("f32", "f32", "f32", "i32")),
+    )
+    by_row = kept if per_row_fake_quant else ()
+    made, inside = _rounded(b, self, b.reshape(scale, by_row), b.reshape(zero_point, by_row), quant_min, quant_max, rounds)
+    return made, inside, least, greatest, b.reshape(scale, b.results[4].shape), b.reshape(zero_point, b.results[5].shape)

@@ -1,0 +1,229 @@
+"""Recurrent layers over time: what one direction of LSTM, GRU and plain recurrent layers computes, and its gradient.
+
+``gates`` has what the inputs contribute, for all steps; what depends on the step before is a loop (`frontend/repeat.py`).  States
+are kept for each step and the one before the first: of T steps there are T + 1 rows, in the order of the steps' inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ftm_backend.dtypes import FLOATS
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.product import product
+from ftm_backend.frontend.building.record import lowering
+from ftm_backend.frontend.repeat import Iteration, repeat
+from ftm_backend.frontend.trace import TensorType
+from ftm_backend.linalg.strided import Strided, contiguous_strides
+
+_TOLERANCE = {"f64": (1e-9, 1e-9), "f32": (1e-4, 1e-5), "f16": (2e-2, 8e-3), "bf16": (8e-2, 5e-2)}
+
+
+class _Steps:
+    """Rows of the steps in the order in which they run: ``x`` of inputs, ``before`` and ``after`` of states."""
+
+    def __init__(self, count: int, backwards: bool) -> None:
+        self.count = count
+        self.x = (count - 1, -1) if backwards else (0, 1)
+        self.before = (count, -1) if backwards else (0, 1)
+        self.after = (count - 1, -1) if backwards else (1, 1)
+
+
+def _states(b: Any, start: Any, steps: _Steps) -> Any:
+    """Rows for the states, of which the first to be read is ``start``."""
+    rows = b.empty(start.dtype, (steps.count + 1, *start.shape))
+    return _with_row(b, rows, steps.before[0], start)
+
+
+def _with_row(b: Any, rows: Any, row: int, value: Any) -> Any:
+    strides = contiguous_strides(rows.shape)
+    return b.update(rows, value, Strided(value.shape, strides[1:], row * strides[0]))
+
+
+def _parts(x: Any, count: int) -> list[Any]:
+    """The columns of ``x`` in equal parts."""
+    width = x.shape[1] // count
+    return [x.slice(1, k * width, width) for k in range(count)]
+
+
+def _joined(b: Any, parts: list[Any]) -> Any:
+    """The reverse."""
+    rows, width = parts[0].shape
+    made = b.empty(parts[0].dtype, (rows, len(parts) * width))
+    strides = contiguous_strides(made.shape)
+    return b.placed(made, [(part, Strided(part.shape, strides, k * width)) for k, part in enumerate(parts)])
+
+
+def _cell(b: Any, inputs: list[Any], count: int, body: Callable[..., Any]) -> list[Any]:
+    """``count`` results of an elementwise function, of the shape and type of the first input."""
+    type_ = TensorType(inputs[0].dtype, inputs[0].shape)
+    compute = b.compute(type_.dtype)
+
+    def computed(*elements: Any) -> Any:
+        made = body(*(x.to(compute) for x in elements))
+        return tuple(x.to(type_.dtype) for x in made) if count > 1 else made.to(type_.dtype)
+
+    made = b.pointwise(computed, inputs, *[type_] * count)
+    return list(made) if count > 1 else [made]
+
+
+# --- LSTM -------------------------------------------------------------------------------------------------
+
+
+@lowering("ftm::lstm_forward", FLOATS, "recurrent", _TOLERANCE)
+def _lstm_forward(b: Any, gates: Any, hidden: Any, cell: Any, weight: Any, backwards: bool) -> Any:
+    """(hidden states, cell states, gates after their activations: input, forget, candidate, output)"""
+    steps = _Steps(gates.shape[0], backwards)
+
+    def step(at: Iteration) -> None:
+        own = _parts(at.row(gates, *steps.x), 4)
+        recurrent = _parts(product(b, at.made(0, *steps.before), weight.transpose()), 4)
+
+        def body(c: Any, *x: Any) -> Any:
+            i, f, g, o = (x[k] + x[4 + k] for k in range(4))
+            i, f, g, o = e.sigmoid(i), e.sigmoid(f), e.tanh(g), e.sigmoid(o)
+            c = f * c + i * g
+            return o * e.tanh(c), c, i, f, g, o
+
+        h, c, *kept = _cell(b, [at.made(1, *steps.before), *own, *recurrent], 6, body)
+        at.store(0, *steps.after, h)
+        at.store(1, *steps.after, c)
+        at.store(2, *steps.x, _joined(b, kept))
+
+    bases = [_states(b, hidden, steps), _states(b, cell, steps), b.empty(gates.dtype, gates.shape)]
+    return repeat(b, steps.count, bases, step)
+
+
+@lowering("ftm::lstm_backward", FLOATS, "recurrent", _TOLERANCE)
+def _lstm_backward(b: Any, grad: Any, grad_hidden: Any, grad_cell: Any, cells: Any, kept: Any, weight: Any, backwards: bool) -> Any:
+    """Gradients of (gates, first hidden state, first cell state); ``grad`` of the hidden states of all steps."""
+    forward = _Steps(grad.shape[0], backwards)
+    steps = _Steps(grad.shape[0], not backwards)
+
+    def step(at: Iteration) -> None:
+        activated = _parts(at.row(kept, *steps.x), 4)
+        c, before = at.row(cells, *_row(forward.after, steps)), at.row(cells, *_row(forward.before, steps))
+
+        def body(dy: Any, dh: Any, dc: Any, c: Any, before: Any, i: Any, f: Any, g: Any, o: Any) -> Any:
+            dh = dy + dh
+            squashed = e.tanh(c)
+            dc = dc + dh * o * (1 - squashed * squashed)
+            return (dc * g * i * (1 - i), dc * before * f * (1 - f), dc * i * (1 - g * g), dh * squashed * o * (1 - o), dc * f)
+
+        states = [at.row(grad, *steps.x), at.made(1, *steps.before), at.made(2, *steps.before), c, before]
+        *parts, dc = _cell(b, [*states, *activated], 5, body)
+        joined = _joined(b, parts)
+        at.store(0, *steps.x, joined)
+        at.store(1, *steps.after, b.cast(product(b, joined, weight), grad.dtype))
+        at.store(2, *steps.after, dc)
+
+    bases = [b.empty(kept.dtype, kept.shape), _states(b, grad_hidden, steps), _states(b, grad_cell, steps)]
+    return _first(b, repeat(b, steps.count, bases, step), steps)
+
+
+def _row(rows: tuple[int, int], steps: _Steps) -> tuple[int, int]:
+    """The rows of the steps of the other direction, from the last on."""
+    first, step = rows
+    return first + (steps.count - 1) * step, -step
+
+
+def _first(b: Any, made: Any, steps: _Steps) -> tuple[Any, ...]:
+    """Gradients of all steps as they are, those of states before the first step."""
+    last = steps.after[0] + (steps.count - 1) * steps.after[1]
+    gradients, *states = made
+    return gradients, *(b.reshape(rows.slice(0, last, 1), rows.shape[1:]) for rows in states)
+
+
+# --- GRU --------------------------------------------------------------------------------------------------
+
+
+@lowering("ftm::gru_forward", FLOATS, "recurrent", _TOLERANCE)
+def _gru_forward(b: Any, gates: Any, hidden: Any, weight: Any, bias: Any, backwards: bool) -> Any:
+    """(hidden states, what the gradient needs: reset, update, candidate, and the recurrent part of the candidate)"""
+    steps = _Steps(gates.shape[0], backwards)
+    width = hidden.shape[1]
+
+    def step(at: Iteration) -> None:
+        before = at.made(0, *steps.before)
+        own, recurrent = _parts(at.row(gates, *steps.x), 3), _parts(product(b, before, weight.transpose()), 3)
+        biases = [] if bias is None else [bias.slice(0, k * width, width) for k in range(3)]
+
+        def body(h: Any, *x: Any) -> Any:
+            hr, hz, hn = (x[3 + k] + x[6 + k] if biases else x[3 + k] for k in range(3))
+            r, z = e.sigmoid(x[0] + hr), e.sigmoid(x[1] + hz)
+            n = e.tanh(x[2] + r * hn)
+            return n + z * (h - n), r, z, n, hn
+
+        h, *kept = _cell(b, [before, *own, *recurrent, *biases], 5, body)
+        at.store(0, *steps.after, h)
+        at.store(1, *steps.x, _joined(b, kept))
+
+    shape = (*gates.shape[:2], 4 * width)
+    return repeat(b, steps.count, [_states(b, hidden, steps), b.empty(gates.dtype, shape)], step)
+
+
+@lowering("ftm::gru_backward", FLOATS, "recurrent", _TOLERANCE)
+def _gru_backward(b: Any, grad: Any, grad_hidden: Any, states: Any, kept: Any, weight: Any, backwards: bool) -> Any:
+    """Gradients of (gates, recurrent gates, first hidden state)."""
+    forward = _Steps(grad.shape[0], backwards)
+    steps = _Steps(grad.shape[0], not backwards)
+
+    def step(at: Iteration) -> None:
+        before = at.row(states, *_row(forward.before, steps))
+
+        def body(dy: Any, dh: Any, h: Any, r: Any, z: Any, n: Any, hn: Any) -> Any:
+            dh = dy + dh
+            dn = dh * (1 - z) * (1 - n * n)
+            dr = dn * hn * r * (1 - r)
+            return dr, dh * (h - n) * z * (1 - z), dn, dn * r, dh * z
+
+        inputs = [at.row(grad, *steps.x), at.made(2, *steps.before), before, *_parts(at.row(kept, *steps.x), 4)]
+        dr, dz, dn, dhn, rest = _cell(b, inputs, 5, body)
+        recurrent = _joined(b, [dr, dz, dhn])
+        at.store(0, *steps.x, _joined(b, [dr, dz, dn]))
+        at.store(1, *steps.x, recurrent)
+        (dh,) = _cell(b, [rest, product(b, recurrent, weight)], 1, lambda x, y: x + y)
+        at.store(2, *steps.after, dh)
+
+    shape = (*grad.shape[:2], 3 * grad.shape[2])
+    made = repeat(b, steps.count, [b.empty(grad.dtype, shape), b.empty(grad.dtype, shape), _states(b, grad_hidden, steps)], step)
+    gates, *others = made
+    return gates, *_first(b, others, steps)
+
+
+# --- plain ------------------------------------------------------------------------------------------------
+
+
+@lowering("ftm::rnn_forward", FLOATS, "recurrent", _TOLERANCE)
+def _rnn_forward(b: Any, gates: Any, hidden: Any, weight: Any, relu: bool, backwards: bool) -> Any:
+    """Hidden states."""
+    steps = _Steps(gates.shape[0], backwards)
+
+    def step(at: Iteration) -> None:
+        recurrent = product(b, at.made(0, *steps.before), weight.transpose())
+        made = _cell(b, [at.row(gates, *steps.x), recurrent], 1, lambda x, y: _activated(x + y, relu))
+        at.store(0, *steps.after, made[0])
+
+    return repeat(b, steps.count, [_states(b, hidden, steps)], step)[0]
+
+
+@lowering("ftm::rnn_backward", FLOATS, "recurrent", _TOLERANCE)
+def _rnn_backward(b: Any, grad: Any, grad_hidden: Any, states: Any, weight: Any, relu: bool, backwards: bool) -> Any:
+    """Gradients of (gates, first hidden state)."""
+    forward = _Steps(grad.shape[0], backwards)
+    steps = _Steps(grad.shape[0], not backwards)
+
+    def step(at: Iteration) -> None:
+        def body(dy: Any, dh: Any, h: Any) -> Any:
+            return e.where(h <= 0, 0, dy + dh) if relu else (dy + dh) * (1 - h * h)
+
+        (made,) = _cell(b, [at.row(grad, *steps.x), at.made(1, *steps.before), at.row(states, *_row(forward.after, steps))], 1, body)
+        at.store(0, *steps.x, made)
+        at.store(1, *steps.after, b.cast(product(b, made, weight), grad.dtype))
+
+    return _first(b, repeat(b, steps.count, [b.empty(grad.dtype, grad.shape), _states(b, grad_hidden, steps)], step), steps)
+
+
+def _activated(x: Any, relu: bool) -> Any:
+    return e.maximum(x, 0) if relu else e.tanh(x)

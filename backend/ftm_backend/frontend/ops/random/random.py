@@ -1,0 +1,194 @@
+"""Random ops: a distribution each, and dropout; `building/philox.py` makes the bits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ftm_backend.dtypes import ALL, BOOL, FLOATS, NUMBERS, compute_dtype, info
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.demands import checked
+from ftm_backend.frontend.building.philox import element_number, open_unit, unit, word
+from ftm_backend.frontend.building.record import EXACT, TOLERANCE, lowering
+from ftm_backend.frontend.building.recording import Domain, recorded
+
+# The device may compute what they are drawn with.
+recorded("aten::bernoulli", domain=Domain(0, "p", 1), may_fail=True, converts_to_out=True, draws="bernoulli")
+recorded("aten::normal", tried=("out",), may_fail=True, converts_to_out=True, draws="normal")
+recorded("aten::native_dropout", runtime=("p",), domain=Domain(0, "p", 1, where="train"), draws="dropout")
+recorded("aten::uniform", draws="uniform")
+recorded("aten::normal_functional", draws="normal")
+recorded("aten::log_normal", draws="log_normal")
+recorded("aten::exponential", draws="exponential")
+recorded("aten::cauchy", draws="cauchy")
+recorded("aten::geometric", draws="geometric")
+recorded("aten::random", draws="integers")
+recorded("aten::native_dropout_backward", runtime=("scale",), layout="product")
+
+
+def _random(
+    names: str,
+    family: str,
+    element: Any,
+    dtypes: Any = FLOATS,
+    inputs: tuple[str, ...] = (),
+    tolerance: Any = TOLERANCE,
+    demands: dict[str, Any] | None = None,
+) -> None:
+    """A record whose element is ``element(b, number, seed, offset, **arguments)``.
+
+    Args:
+        inputs: arguments that may be tensors, and then are elements.
+        demands: what the elements of a tensor must be like, by argument.
+    """
+
+    @lowering(names, dtypes, family, tolerance)
+    def lower(b: Any, seed: Any, offset: Any, **arguments: Any) -> Any:
+        from ftm_backend.frontend.builder import Input, Output, Value
+
+        result = b.result
+        values = {k: v for k, v in arguments.items() if k in inputs and isinstance(v, Value)}
+        rest = {k: v for k, v in arguments.items() if k not in values}
+        rank = len(result.shape)
+        checks = [checked(b, values[name], demand) for name, demand in (demands or {}).items() if name in values]
+
+        def body(*elems: Any) -> Any:
+            number = element_number(b, result.shape)
+            for check in elems[len(values) :]:
+                number = number + check
+            made = element(b, number, seed, offset, **dict(zip(values, elems, strict=False)), **rest)
+            return made.to(result.dtype)
+
+        reading = [Input(v, range(rank - v.rank, rank)) for v in [*values.values(), *checks]]
+        return b.generic(result.shape, reading, [Output(result.dtype, result.shape, range(rank))], body)[0]
+
+
+def _uniform(b: Any, number: Any, seed: Any, offset: Any, from_: Any = 0.0, to: Any = 1.0, **_: Any) -> Any:
+    dtype = compute_dtype(b.result.dtype)
+    low, high = b.inline(from_, dtype), b.inline(to, dtype)
+    return low + unit(b, number, seed, offset, dtype) * (high - low)
+
+
+def _normal(b: Any, number: Any, seed: Any, offset: Any, mean: Any = 0.0, std: Any = 1.0, **_: Any) -> Any:
+    """Box-Muller, from the element's own two numbers."""
+    dtype = compute_dtype(b.result.dtype)
+    first, second = (open_unit(b, number * 2 + k, seed, offset, dtype) for k in (0, 1))
+    z = e.sqrt(e.log(first) * -2) * e.cos(second * (2 * math.pi))
+    return z * _parameter(b, std, dtype) + _parameter(b, mean, dtype)
+
+
+def _log_normal(b: Any, number: Any, seed: Any, offset: Any, mean: Any = 1.0, std: Any = 2.0, **_: Any) -> Any:
+    return e.exp(_normal(b, number, seed, offset, mean, std))
+
+
+def _cauchy(b: Any, number: Any, seed: Any, offset: Any, median: Any = 0.0, sigma: Any = 1.0, **_: Any) -> Any:
+    """tan(pi (u - 1/2)), as the cotangent of an angle that is exact where the tangent is steep."""
+    dtype = compute_dtype(b.result.dtype)
+    centred = open_unit(b, number, seed, offset, dtype) - 0.5
+    angle = (0.5 - abs(centred)) * math.pi
+    tangent = e.copysign(e.cos(angle) / e.sin(angle), centred)
+    return tangent * _parameter(b, sigma, dtype) + _parameter(b, median, dtype)
+
+
+def _geometric(b: Any, number: Any, seed: Any, offset: Any, p: Any, **_: Any) -> Any:
+    """The number of trials until the first success; whole numbers are made from f64, as they may be large."""
+    dtype = compute_dtype(b.result.dtype) if info(b.result.dtype).kind == "float" else "f64"
+    trials = e.log(open_unit(b, number, seed, offset, dtype)) / e.log1p(-_parameter(b, p, dtype))
+    return e.ceil(trials)
+
+
+def _parameter(b: Any, value: Any, dtype: str) -> Any:
+    return value.to(dtype) if isinstance(value, e.Elem) else b.constant(value, dtype)
+
+
+def _is_probability(p: Any) -> Any:
+    return (p >= 0) & (p <= 1)
+
+
+def _bernoulli(b: Any, number: Any, seed: Any, offset: Any, p: Any = None, self: Any = None, **_: Any) -> Any:
+    probability = _parameter(b, self if p is None else p, "f64")
+    return (unit(b, number, seed, offset, "f32").to("f64") < probability).to(b.result.dtype)
+
+
+def _exponential(b: Any, number: Any, seed: Any, offset: Any, lambd: Any = 1.0, **_: Any) -> Any:
+    dtype = compute_dtype(b.result.dtype)
+    return -e.log1p(-unit(b, number, seed, offset, dtype)) / _parameter(b, lambd, dtype)
+
+
+def _integers(
+    b: Any, number: Any, seed: Any, offset: Any, low: Any = 0, high: Any = None, from_: Any = None, to: Any = None, **_: Any
+) -> Any:
+    """Uniform integers in [low, high); random without bounds takes all that the dtype counts exactly."""
+    low = low if from_ is None else from_
+    high = high if to is None else to
+    if high is None:
+        facts = info(b.result.dtype)
+        high = 2**facts.digits + (facts.kind == "float")
+    first = b.inline(low, "i64")
+    span = b.inline(high, "i64") - first
+    low_word = word(b, number * 2, seed, offset)
+    high_word = word(b, number * 2 + 1, seed, offset)
+    bits = b.emitter.emit("arith.extui", "i64", low_word) | (b.emitter.emit("arith.extsi", "i64", high_word) << 32)
+    whole = span.eq(0)  # all of i64
+    return e.where(whole, bits, e.apply("arith.remui", bits, e.where(whole, 1, span))) + first
+
+
+_random("aten::uniform aten::rand aten::rand_like", "random_uniform", _uniform)
+_random("aten::normal_functional aten::randn aten::randn_like aten::normal.float_float", "random_normal", _normal)
+_random(
+    "aten::normal.Tensor_float aten::normal.float_Tensor aten::normal.Tensor_Tensor",
+    "random_normal_tensor",
+    _normal,
+    inputs=("mean", "std"),
+    demands={"std": lambda std: std >= 0},
+)
+_random("aten::bernoulli.p", "random_bernoulli_p", _bernoulli, ALL, tolerance=EXACT)
+_random("aten::bernoulli", "random_bernoulli", _bernoulli, FLOATS, inputs=("self",), tolerance=EXACT, demands={"self": _is_probability})
+_random(
+    "aten::bernoulli.Tensor",
+    "random_bernoulli_tensor",
+    _bernoulli,
+    NUMBERS + BOOL,
+    inputs=("p",),
+    tolerance=EXACT,
+    demands={"p": _is_probability},
+)
+_random("aten::exponential", "random_exponential", _exponential)
+_random("aten::log_normal", "random_log_normal", _log_normal)
+_random("aten::cauchy", "random_cauchy", _cauchy)
+_random("aten::geometric", "random_geometric", _geometric, NUMBERS)
+_random(
+    "aten::random aten::random.to aten::random.from aten::randint aten::randint.low aten::randint_like aten::randint_like.low_dtype",
+    "random_integers",
+    _integers,
+    ALL,
+    tolerance=EXACT,
+)
+
+
+@lowering("aten::native_dropout", FLOATS, "random_dropout", EXACT)
+def _native_dropout(b: Any, input: Any, p: Any, train: bool | None, seed: Any, offset: Any) -> Any:
+    """(input scaled where kept, mask of what is kept)."""
+    mask_type = b.results[1]
+    if train is False:
+        return input, b.full(1, mask_type.dtype, mask_type.shape)
+    dtype = compute_dtype(input.dtype)
+
+    def body(x: Any) -> Any:
+        keep = b.constant(1.0, "f64") - b.inline(p, "f64")
+        scale = e.where(keep.eq(0.0), 0.0, 1.0 / keep).to(dtype)
+        draw = unit(b, element_number(b, input.shape), seed, offset, "f32").to("f64")
+        kept = draw < keep
+        return (x.to(dtype) * kept.to(dtype) * scale).to(input.dtype), kept
+
+    return b.pointwise(body, [input], b.result, mask_type)
+
+
+@lowering("aten::native_dropout_backward", FLOATS + BOOL, "dropout_backward")
+def _native_dropout_backward(b: Any, grad_output: Any, mask: Any, scale: Any) -> Any:
+    dtype = compute_dtype(b.result.dtype)
+
+    def body(g: Any, m: Any) -> Any:
+        return (g.to(dtype) * m.to(dtype) * b.inline(scale, dtype)).to(b.result.dtype)
+
+    return b.pointwise(body, [grad_output, mask], b.result)

@@ -1,0 +1,169 @@
+"""Histograms: counts of elements, or of rows of coordinates, between edges."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.places import NOWHERE, scatter_rows, typed
+from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
+from ftm_backend.frontend.building.recording import Domain, recorded
+from ftm_backend.frontend.building.reduce import reduce
+from ftm_backend.frontend.building.search import count_before
+from ftm_backend.linalg.strided import contiguous_strides
+
+recorded("aten::histc", constants=("min", "max"), domain=Domain("min", "max"), may_fail=True)
+recorded("aten::histogram aten::_histogramdd_from_bin_cts aten::_histogramdd_from_bin_tensors", may_fail=True)
+
+
+@lowering("aten::histc", FLOATS + INTS, "histc", EXACT)
+def _histc(b: Any, self: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
+    dtype, count = compute_dtype(self.dtype), self.type.numel
+    wide = dtype if e.info(dtype).kind == "float" else "f64"
+    flat = b.cast(b.reshape(self, (count,)), wide)
+    if not count:
+        return b.full(0, self.dtype, (bins,))
+    low, high = (b.inline(x, wide) for x in (min, max))
+    bounds = [reduce(b, kind, [flat], (0,), wide) for kind in ("min", "max")]
+
+    def edges(least: Any, most: Any) -> tuple[Any, Any]:
+        """Equal bounds mean those of the data; where these are equal too, one more to each side."""
+        left, right = e.where(low.eq(high), least, low), e.where(low.eq(high), most, high)
+        same = left.eq(right)
+        return e.where(same, left - 1, left), e.where(same, right + 1, right)
+
+    def place(x: Any, least: Any, most: Any) -> Any:
+        left, right = edges(least, most)
+        hit = (x >= left) & (x <= right)
+        spot = (e.where(hit, x, left) - left) * bins / (right - left)
+        bin_ = e.where(hit, e.minimum(spot.to("i64"), bins - 1), bins)  # the others go behind the last bin
+        return e.where((left - left).eq(0) & (right - right).eq(0), bin_, NOWHERE)  # bounds must be finite
+
+    rows = b.pointwise(place, [flat, *bounds], typed("i64", (count,)))
+    ones = b.full(1, dtype, (count, 1))
+    made = scatter_rows(b, b.full(0, dtype, (bins + 1, 1)), rows, ones, "add")
+    return b.cast(b.reshape(made.slice(0, 0, bins), (bins,)), self.dtype)
+
+
+# --- with edges -----------------------------------------------------------------------------------------------
+
+
+class _Edges:
+    """The edges of the bins of one dimension: ``at`` gives one in a body, from its number and the bounds."""
+
+    def __init__(self, count: int, at: Callable[..., Any], bounds: Sequence[Any] = ()) -> None:
+        self.count, self.at, self.bounds = count, at, bounds
+
+
+def _given(b: Any, edges: Any) -> _Edges:
+    table = edges
+    return _Edges(edges.shape[0], lambda place: b.extract(table, [place]))
+
+
+def _spaced(b: Any, column: Any, count: int, bounds: tuple[float, float] | None) -> _Edges:
+    """``count`` edges evenly between ``bounds``, or between the extremes of ``column``."""
+    dtype = column.dtype
+    if bounds is None and column.type.numel:
+        extremes = [b.reshape(reduce(b, kind, [column], (0,), dtype), (1, 1)) for kind in ("min", "max")]
+    else:
+        extremes = [b.full(x, dtype, (1, 1)) for x in bounds or (0.0, 1.0)]
+
+    def at(place: Any, least: Any, most: Any) -> Any:
+        same = least.eq(most)  # one element wide then, around the number
+        left, right = e.where(same, least - 0.5, least), e.where(same, most + 0.5, most)
+        step = (right - left) / (count - 1)
+        ahead = (place.const(count - 1) - place).to(dtype)
+        edge = e.where(place < count // 2, left + step * place.to(dtype), right - step * ahead)
+        return e.where((left - left).eq(0) & (right - right).eq(0), edge, math.nan)
+
+    return _Edges(count, at, extremes)
+
+
+def _tensor_of(b: Any, edges: _Edges, dtype: str) -> Any:
+    """The edges as a tensor."""
+    from ftm_backend.frontend.builder import Input, Output
+
+    reading = [Input(x, (None, None)) for x in edges.bounds]
+    return b.generic((edges.count,), reading, [Output(dtype, (edges.count,), [0])], lambda *ends: edges.at(b.index(0), *ends))[0]
+
+
+def _histogram(b: Any, x: Any, dims: Sequence[_Edges], weight: Any, density: bool) -> Any:
+    """How many rows of ``x`` [n, d] (or how much of ``weight``) are in each bin; the last edge is inside."""
+    dtype, count = x.dtype, x.shape[0]
+    shape = [edges.count - 1 for edges in dims]
+    bins, strides = math.prod(shape), contiguous_strides(shape)
+    bounds = [x for edges in dims for x in edges.bounds]
+
+    def at(edges: _Edges, own: list[Any], number: Any) -> Any:
+        return edges.at(number, *own)
+
+    def place(*values: Any) -> Any:
+        columns, ends = values[: len(dims)], iter(values[len(dims) :])
+        row, hit = b.constant(0, "i64"), b.constant(1, "i1")
+        for value, edges, stride in zip(columns, dims, strides, strict=True):
+            own = [next(ends) for _ in edges.bounds]
+            last = b.constant(edges.count - 1, "i64")
+            first_edge, last_edge = edges.at(b.constant(0, "i64"), *own), edges.at(last, *own)
+            found = count_before(b, edges.count, partial(at, edges, own), value, right=True) - 1
+            row = row + e.minimum(e.maximum(found, 0), edges.count - 2) * stride
+            hit = hit & (value >= first_edge) & (value <= last_edge)
+            if own:  # bounds that the data gives must be finite
+                row = e.where(e.isnan(first_edge), NOWHERE, row)
+                hit = hit | e.isnan(first_edge)
+        return e.where(hit, row, bins)
+
+    hist = b.full(0, dtype, (bins + 1, 1))
+    if count:
+        rows = b.pointwise(place, [*(x.slice(1, d, 1) for d in range(len(dims))), *bounds], typed("i64", (count, 1)))
+        updates = b.full(1, dtype, (count, 1)) if weight is None else b.reshape(b.cast(weight, dtype), (count, 1))
+        hist = scatter_rows(b, hist, b.reshape(rows, (count,)), updates, "add")
+    hist = b.reshape(hist.slice(0, 0, bins), shape)
+    if not density:
+        return hist
+    total = reduce(b, "sum", [hist], range(len(shape)), dtype)
+
+    def share(h: Any, whole: Any, *ends: Any) -> Any:
+        left, h = iter(ends), h / whole
+        for d, edges in enumerate(dims):
+            own = [next(left) for _ in edges.bounds]
+            h = h / (edges.at(b.index(d) + 1, *own) - edges.at(b.index(d), *own))
+        return h
+
+    return b.pointwise(share, [hist, total, *(b.reshape(x, (1,) * len(shape)) for x in bounds)], hist.type)
+
+
+def _ranges(range: Any, dims: int) -> list[tuple[float, float] | None]:
+    return [None] * dims if range is None else [(range[2 * d], range[2 * d + 1]) for d in builtins.range(dims)]
+
+
+@lowering("aten::histogram.bin_ct aten::histogram.bins_tensor", ("f32", "f64"), "histogram", SUMS)
+def _one_histogram(b: Any, self: Any, bins: Any = 100, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    x = b.reshape(self, (self.type.numel, 1))
+    if isinstance(bins, int):
+        edges = _spaced(b, x, bins + 1, _ranges(range, 1)[0])
+        return _histogram(b, x, [edges], weight, density), _tensor_of(b, edges, self.dtype)
+    return _histogram(b, x, [_given(b, bins)], weight, density), bins
+
+
+def _rows_of(b: Any, x: Any) -> Any:
+    return b.reshape(x, (x.type.numel // max(1, x.shape[-1]), x.shape[-1]))
+
+
+@lowering("aten::_histogramdd_bin_edges", ("f32", "f64"), "histogramdd", SUMS)
+def _bin_edges(b: Any, self: Any, bins: list[int], range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    x = _rows_of(b, self)
+    bounds = _ranges(range, len(bins))
+    return tuple(_tensor_of(b, _spaced(b, x.slice(1, d, 1), n + 1, bounds[d]), self.dtype) for d, n in enumerate(bins))
+
+
+@lowering("aten::_histogramdd_from_bin_cts aten::_histogramdd_from_bin_tensors", ("f32", "f64"), "histogramdd", SUMS)
+def _many_histogram(b: Any, self: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    x = _rows_of(b, self)
+    bounds = _ranges(range, len(bins))
+    dims = [_spaced(b, x.slice(1, d, 1), n + 1, bounds[d]) if isinstance(n, int) else _given(b, n) for d, n in enumerate(bins)]
+    return _histogram(b, x, dims, weight, density)

@@ -1,0 +1,163 @@
+"""Reductions: sums, means, extremes, tests, variances, norms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ftm_backend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.norms import moments, vector_norm
+from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
+from ftm_backend.frontend.building.recording import Domain, recorded
+from ftm_backend.frontend.building.reduce import extreme_index, mean_of, normal_dims, reduce, sum_of
+
+recorded("aten::linalg_vector_norm", constants=("ord",))
+recorded("aten::max aten::min aten::aminmax", tried=("out",))
+recorded("aten::norm aten::dist", constants=("p",))
+recorded("aten::renorm", constants=("p",), domain=Domain(0, "maxnorm"))
+recorded("aten::all aten::any", composite="whole")
+recorded("aten::logsumexp", tried=("no_dims",))
+recorded("aten::nansum", asks_cpu="no_dims")
+
+
+def _finish(b: Any, x: Any) -> Any:
+    return b.cast(b.reshape(x, b.result.shape), b.result.dtype)
+
+
+@lowering("aten::sum aten::sum.dim_IntList", ALL, "reduction", SUMS)
+def _sum(b: Any, self: Any, dim: Any = None, keepdim: bool = False, dtype: str | None = None) -> Any:
+    return _finish(b, sum_of(b, self, normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
+
+
+@lowering("aten::nansum", ALL, "reduction", SUMS)
+def _nansum(b: Any, self: Any, dim: Any = None, keepdim: bool = False, dtype: str | None = None) -> Any:
+    dims = normal_dims(dim, self.rank)
+    number = (lambda x: e.where(e.isnan(x), 0, x)) if e.info(self.dtype).kind == "float" else None
+    return _finish(b, sum_of(b, self, dims, compute_dtype(b.result.dtype), number))
+
+
+@lowering("aten::count_nonzero.dim_IntList", ALL, "reduction", EXACT)
+def _count_nonzero(b: Any, self: Any, dim: Any = None) -> Any:
+    return _finish(b, sum_of(b, self, normal_dims(dim, self.rank), "i64", lambda x: x.ne(0)))
+
+
+@lowering("aten::mean aten::mean.dim", ALL, "reduction", SUMS)
+def _mean(b: Any, self: Any, dim: Any = None, keepdim: bool = False, dtype: str | None = None) -> Any:
+    return _finish(b, mean_of(b, self, normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
+
+
+@lowering("aten::prod aten::prod.dim_int", ALL, "reduction", SUMS)
+def _prod(b: Any, self: Any, dim: Any = None, keepdim: bool = False, dtype: str | None = None) -> Any:
+    return _finish(b, reduce(b, "prod", [self], normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
+
+
+def _extreme(kind: str) -> Any:
+    def lower(b: Any, self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        return _finish(b, reduce(b, kind, [self], normal_dims(dim, self.rank), self.dtype))
+
+    return lower
+
+
+def _extreme_dim(kind: str) -> Any:
+    def lower(b: Any, self: Any, dim: int, keepdim: bool = False) -> Any:
+        if not self.rank:
+            return self, b.full(0, "i64", ())
+        values, indices = extreme_index(b, kind, self, dim % self.rank)
+        shape = b.result.shape
+        return b.reshape(values, shape), b.reshape(indices, shape)
+
+    return lower
+
+
+def _extreme_place(kind: str) -> Any:
+    def lower(b: Any, self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+        if not self.rank:
+            return b.full(0, "i64", b.result.shape)
+        x = self if dim is not None else b.reshape(self, (self.type.numel,))
+        _, indices = extreme_index(b, kind, x, (dim or 0) % x.rank)
+        return b.reshape(indices, b.result.shape)
+
+    return lower
+
+
+for _name, _kind in (("max", "max"), ("min", "min")):
+    lowering(f"aten::a{_name} aten::{_name}", ALL, "extreme", EXACT)(_extreme(_kind))
+    lowering(f"aten::{_name}.dim", ALL, "extreme_dim", EXACT)(_extreme_dim(_kind))
+    lowering(f"aten::arg{_name}", NUMBERS, "extreme_place", EXACT)(_extreme_place(_kind))
+
+
+@lowering("aten::aminmax", ALL, "aminmax", EXACT)
+def _aminmax(b: Any, self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    dims = normal_dims(dim, self.rank)
+    low, high = (reduce(b, kind, [self], dims, self.dtype) for kind in ("min", "max"))
+    return b.reshape(low, b.result.shape), b.reshape(high, b.result.shape)
+
+
+def _test(kind: str) -> Any:
+    def lower(b: Any, self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        return _finish(b, reduce(b, kind, [self], normal_dims(dim, self.rank), "i1"))
+
+    return lower
+
+
+lowering("aten::any aten::any.dim aten::any.dims", ALL, "reduction", EXACT)(_test("or"))
+lowering("aten::all aten::all.dim aten::all.dims", ALL, "reduction", EXACT)(_test("and"))
+
+
+def _variance(root: bool, with_mean: bool) -> Any:
+    def lower(b: Any, self: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
+        variance, mean = moments(b, self, normal_dims(dim, self.rank), 1 if correction is None else correction)
+        if root:
+            variance = b.pointwise(e.sqrt, [variance], variance.type)
+        first = _finish(b, variance)
+        return (first, _finish(b, mean)) if with_mean else first
+
+    return lower
+
+
+lowering("aten::var.correction", FLOATS, "variance", SUMS)(_variance(False, False))
+lowering("aten::std.correction", FLOATS, "variance", SUMS)(_variance(True, False))
+lowering("aten::var_mean.correction", FLOATS, "variance", SUMS)(_variance(False, True))
+lowering("aten::std_mean.correction", FLOATS, "variance", SUMS)(_variance(True, True))
+
+
+@lowering("aten::linalg_vector_norm", FLOATS, "norm", SUMS)
+def _vector_norm(b: Any, self: Any, ord: Any, dim: Any = None, keepdim: bool = False, dtype: str | None = None) -> Any:
+    return _finish(b, vector_norm(b, self, ord, normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
+
+
+@lowering("aten::norm.Scalar aten::norm.ScalarOpt_dim aten::norm.ScalarOpt_dtype aten::norm.ScalarOpt_dim_dtype", FLOATS, "norm", SUMS)
+def _norm(b: Any, self: Any, p: Any, dim: Any = None, keepdim: bool = False, dtype: str | None = None) -> Any:
+    return _vector_norm(b, self, 2 if p is None else p, dim)
+
+
+@lowering("aten::renorm", FLOATS, "renorm", SUMS)
+def _renorm(b: Any, self: Any, p: float, dim: int, maxnorm: Any) -> Any:
+    """Slices along ``dim`` whose p-norm is over ``maxnorm``, scaled down to it."""
+    dims = [k for k in range(self.rank) if k != dim % self.rank]
+    dtype = compute_dtype(self.dtype)
+    if p == 2:
+        total = reduce(b, "sum", [self], dims, dtype, lambda x: x.to(dtype) * x.to(dtype))
+    elif math.isinf(p):
+        total = reduce(b, "max", [self], dims, dtype, lambda x: abs(x.to(dtype)))
+    else:
+        total = reduce(b, "sum", [self], dims, dtype, lambda x: e.pow_(abs(x.to(dtype)), b.constant(p, dtype)))
+    most = b.inline(maxnorm, dtype)
+
+    def scaled(x: Any, s: Any) -> Any:
+        norm = s if math.isinf(p) else e.sqrt(s) if p == 2 else e.pow_(s, b.constant(1 / p, dtype))
+        return (x.to(dtype) * e.where(norm > most, most / (norm + 1e-7), 1)).to(x.dtype)
+
+    return b.pointwise(scaled, [self, total], b.result)
+
+
+@lowering("aten::logsumexp", ALL, "reduction", SUMS)
+def _logsumexp(b: Any, self: Any, dim: Any, keepdim: bool = False) -> Any:
+    dims = normal_dims(dim, self.rank)
+    dtype = compute_dtype(b.result.dtype)
+    largest = reduce(b, "max", [self], dims, dtype)
+    # An infinite maximum would make inf - inf; its exponentials are taken as they are.
+    shift = b.pointwise(lambda m: e.where(abs(m).eq(math.inf), 0, m), [largest], largest.type)
+    total = reduce(b, "sum", [self, shift], dims, dtype, lambda x, m: e.exp(x.to(dtype) - m))
+    return _finish(b, b.pointwise(lambda s, m: e.log(s) + m, [total, shift], total.type))

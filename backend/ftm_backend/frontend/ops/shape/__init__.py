@@ -1,0 +1,7 @@
+"""Shape: views, tensors made of numbers alone, and what moves elements without looking at them."""
+
+from ftm_backend.frontend.ops.shape import (  # noqa: F401  (registers the records)
+    creation,
+    layout,
+    views,
+)

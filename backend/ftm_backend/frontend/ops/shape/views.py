@@ -1,0 +1,185 @@
+"""Views: PyTorch's words for them, and the recorder's ``ftm.view`` and ``ftm.update``.
+
+A view lowers to another access of the same buffer, so it costs nothing; see `frontend/builder.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ftm_backend.dtypes import STORED, info
+from ftm_backend.frontend.building.record import EXACT, lowering
+from ftm_backend.frontend.trace import TensorType
+from ftm_backend.linalg.strided import Strided, contiguous_strides
+
+
+@lowering(
+    "aten::view aten::_unsafe_view aten::reshape aten::_reshape_alias aten::unsqueeze aten::squeeze "
+    "aten::squeeze.dim aten::squeeze.dims aten::flatten.using_ints aten::unflatten.int aten::view_copy",
+    STORED,
+    "view",
+    EXACT,
+)
+def _reshape(b: Any, self: Any, **_: Any) -> Any:
+    return b.reshape(self, b.result.shape)
+
+
+@lowering("aten::expand aten::broadcast_to aten::expand_copy", STORED, "view", EXACT)
+def _expand(b: Any, self: Any, size: list[int], implicit: bool = False) -> Any:
+    return self.expand(b.result.shape)
+
+
+@lowering("aten::transpose.int", STORED, "view", EXACT)
+def _transpose(b: Any, self: Any, dim0: int, dim1: int) -> Any:
+    return self.transpose(dim0, dim1) if self.rank else self
+
+
+@lowering("aten::t aten::t_copy", STORED, "view", EXACT)
+def _t(b: Any, self: Any) -> Any:
+    return self.transpose(0, 1) if self.rank == 2 else self
+
+
+@lowering("aten::permute aten::permute_copy", STORED, "view", EXACT)
+def _permute(b: Any, self: Any, dims: list[int]) -> Any:
+    return self.permute([d % self.rank for d in dims])
+
+
+@lowering("aten::slice.Tensor aten::slice_copy.Tensor", STORED, "view", EXACT)
+def _slice(b: Any, self: Any, dim: int, start: int | None, end: int | None, step: int) -> Any:
+    dim %= self.rank
+    size = self.shape[dim]
+    start = 0 if start is None else max(0, min(size, start + size if start < 0 else start))
+    return self.slice(dim, start, b.result.shape[dim], step)
+
+
+@lowering("aten::narrow", STORED, "view", EXACT)
+def _narrow(b: Any, self: Any, dim: int, start: int, length: int) -> Any:
+    dim %= self.rank
+    return self.slice(dim, start % self.shape[dim] if self.shape[dim] else 0, length)
+
+
+@lowering("aten::select.int aten::select_copy.int", STORED, "view", EXACT)
+def _select(b: Any, self: Any, dim: int, index: int) -> Any:
+    dim %= self.rank
+    return self.at(self.access.select(dim, index % self.shape[dim]))
+
+
+@lowering("aten::diagonal aten::diagonal_copy", STORED, "view", EXACT)
+def _diagonal(b: Any, self: Any, offset: int, dim1: int, dim2: int) -> Any:
+    dim1, dim2 = dim1 % self.rank, dim2 % self.rank
+    rest = [k for k in range(self.rank) if k not in (dim1, dim2)]
+    strides = self.access.strides
+    start = self.access.offset + (offset * strides[dim2] if offset >= 0 else -offset * strides[dim1])
+    length = b.result.shape[-1]
+    return self.at(
+        Strided(
+            (*(self.shape[k] for k in rest), length),
+            (*(strides[k] for k in rest), strides[dim1] + strides[dim2]),
+            start if length else self.access.offset,
+        )
+    )
+
+
+@lowering("aten::unfold", STORED, "view", EXACT)
+def _unfold(b: Any, self: Any, dimension: int, size: int, step: int) -> Any:
+    a = self.access
+    if not self.rank:
+        return b.reshape(self, b.result.shape)
+    dimension %= self.rank
+    strides = list(a.strides)
+    strides[dimension] *= step
+    return self.at(Strided(b.result.shape, (*strides, a.strides[dimension]), a.offset))
+
+
+@lowering("aten::split.Tensor aten::split_with_sizes aten::chunk aten::unbind.int", STORED, "split", EXACT)
+def _split(b: Any, self: Any, dim: int, **_: Any) -> Any:
+    dim %= self.rank
+    start, parts = 0, []
+    for result in b.results:
+        assert result is not None, "a part is undefined"
+        unbound = len(result.shape) < self.rank
+        length = 1 if unbound else result.shape[dim]
+        part = self.slice(dim, start, length)
+        parts.append(b.reshape(part, result.shape) if unbound else part)
+        start += length
+    return tuple(parts)
+
+
+@lowering("aten::as_strided aten::as_strided_copy", STORED, "as_strided", EXACT)
+def _as_strided(b: Any, self: Any, size: list[int], stride: list[int], storage_offset: int | None) -> Any:
+    return b.strided(self, Strided(tuple(size), tuple(stride), storage_offset or 0))
+
+
+@lowering("ftm.view", STORED, "view", EXACT)
+def _view(b: Any, base: Any, sizes: list[int], strides: list[int], offset: int) -> Any:
+    return b.strided(base, Strided(tuple(sizes), tuple(strides), offset))
+
+
+@lowering("ftm.update", STORED, "view", EXACT)
+def _update(b: Any, base: Any, value: Any, sizes: list[int], strides: list[int], offset: int) -> Any:
+    access = Strided(tuple(sizes), tuple(strides), offset)
+    order = sorted(range(len(sizes)), key=lambda k: -strides[k])
+    sorted_access = access.permute(order)
+    whole = sorted_access.numel == len_flat(base) and offset == 0 and sorted_access.is_contiguous()
+    if whole and sorted_access.strides == contiguous_strides(sorted_access.sizes):
+        return b.reshape(value.permute(order), base.shape)  # every element is written: base does not matter
+    return b.update(base, value, access)
+
+
+def len_flat(x: Any) -> int:
+    """Number of elements of ``x``."""
+    return x.type.numel
+
+
+@lowering("ftm.bitcast", STORED, "view", EXACT)
+def _bitcast(b: Any, base: Any, dtype: str) -> Any:
+    old, new = (_width(token) for token in (base.dtype, dtype))
+    base = b.reshape(base, (base.type.numel,))
+    if old == new:
+        made = _reread(b, base, dtype)
+    elif old > new:
+        made = _reread(b, _split_words(b, _reread(b, base, f"i{old}"), new), dtype)
+    else:
+        made = _reread(b, _join_words(b, _reread(b, base, f"u{old}"), new), dtype)
+    return b.reshape(made, b.result.shape)
+
+
+def _width(token: str) -> int:
+    """Bits in memory, where a bool has a byte."""
+    return max(8, info(token).bits)
+
+
+def _reread(b: Any, x: Any, dtype: str) -> Any:
+    """``x``'s bits as a dtype of the same width; a byte that is no bool's counts as true unless it is 0."""
+    if x.dtype == dtype or "i1" in (x.dtype, dtype):
+        return b.cast(x, dtype)
+    if info(x.dtype).builtin == info(dtype).builtin:
+        return b.relabel(x, dtype)
+    return b.pointwise(lambda e: e.bitcast(dtype), [x], TensorType(dtype, x.shape))
+
+
+def _split_words(b: Any, x: Any, width: int) -> Any:
+    """Integers in pieces of ``width`` bits, the low ones first."""
+    from ftm_backend.frontend.builder import Input, Output
+
+    pieces = _width(x.dtype) // width
+    shape = (*x.shape, pieces)
+
+    def body(word: Any) -> Any:
+        return (word >> (b.index(1) * width).to(x.dtype)).to(f"i{width}")
+
+    return b.generic(shape, [Input(x, [0])], [Output(f"i{width}", shape, [0, 1])], body)[0]
+
+
+def _join_words(b: Any, x: Any, width: int) -> Any:
+    """The reverse: each integer of ``width`` bits is the sum of its pieces, each in its place."""
+    from ftm_backend.frontend.builder import Input, Output
+
+    pieces = width // _width(x.dtype)
+    count = x.type.numel // pieces
+    x = b.reshape(x, (count, pieces))
+
+    def body(piece: Any, sum_: Any) -> Any:
+        return sum_ + (piece.to(f"i{width}") << (b.index(1) * _width(x.dtype)).to(f"i{width}"))
+
+    return b.generic((count, pieces), [Input(x, [0, 1])], [Output(f"i{width}", (count,), [0], 0)], body, reduced=[1])[0]
