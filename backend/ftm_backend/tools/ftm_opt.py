@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,10 @@ examples:
   ftm-opt --pass-pipeline='builtin.module(canonicalize)' a.mlir
   ftm-opt --verify a.mlir                                 parse, verify and print
 """
+
+
+_STAGE_OF_TILES = re.compile(r"^@stage ", re.MULTILINE)
+"""What a text of the tile level says first, after comments."""
 
 
 class _Append(argparse.Action):
@@ -90,7 +95,7 @@ class _Program:
         if self._text is None:
             assert self._last is not None
             self._text = self._last.form.write(self._value, self._last.stage)
-        is_mlir = self._last.form.suffix == ".mlir" if self._last else not self._text.startswith("@stage")
+        is_mlir = self._last.form.suffix == ".mlir" if self._last else not _STAGE_OF_TILES.search(self._text)
         if self._verify and is_mlir:
             self._upstream("")
         return self._text
