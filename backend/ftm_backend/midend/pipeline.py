@@ -12,6 +12,7 @@ from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import text
 from ftm_backend.midend.fetch_strips import fetch_strips
 from ftm_backend.midend.group import group_kernels
+from ftm_backend.midend.inline_operands import inline_operands
 from ftm_backend.midend.join_attention import join_attention
 from ftm_backend.midend.join_phases import join_phases
 from ftm_backend.midend.lower_kernels import lower_kernels
@@ -61,6 +62,7 @@ PASSES: tuple[Pass, ...] = (
         "join-phases", join_phases, FUNCTION, "products whose results a copy interleaves become one, interleaved on chip, where that pays"
     ),
     Pass("set-apart", set_apart, FUNCTION, "write elements with gaps of one number together with these, where DMA works beside the core"),
+    Pass("inline-operands", inline_operands, FUNCTION, "let what follows a product compute operands that need none where it reads them"),
     Pass("own-buffers", own_buffers, FUNCTION, "give what is written in place memory that nobody else needs; drop what no result needs"),
     Pass("turn-factors", turn_factors, FUNCTION, "copy factors of products whose short dimensions lie innermost, where that pays"),
     Pass("split-sums", split_sums, FUNCTION, "cut products with long sums and small results along the sum, where that pays"),
