@@ -108,15 +108,14 @@ std::vector<Value> RecordedLaunch::record(c10::ArrayRef<uint64_t> scalars, const
   const auto value_of = [&](int64_t operand) {
     return operand % 2 == 0 ? parameters[operand / 2] : results[operand / 2];
   };
-  c10::SmallVector<Value, 8> values;
   for (size_t i = 0; i < trace.calls.size(); ++i) {
     const auto& call = trace.calls[i];
-    values.clear();
+    Operands values;
     for (const int64_t operand : call.operands) {
       values.push_back(value_of(operand));
     }
     const size_t count = call.form->scalars;
-    const auto node = add_call(captured_.calls_[i].kind, call.form, values, scalars.slice(0, count)).node;
+    const auto node = add_call(captured_.calls_[i].kind, call.form, std::move(values), scalars.slice(0, count)).node;
     scalars = scalars.slice(count);
     if (captured_.calls_[i].may_fail) {
       static_cast<CallNode&>(*node).line = line;

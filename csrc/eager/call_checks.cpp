@@ -10,7 +10,9 @@
 #include <c10/util/overflows.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 
 namespace ftm {
 namespace {
@@ -162,11 +164,22 @@ void check_results(
   }
 }
 
+namespace {
+
+// Of most numbers that is seen at once.
+bool surely_fits(const c10::IValue& number, at::ScalarType dtype) {
+  return dtype == at::kDouble ||
+         (dtype == at::kFloat && (number.isInt() || std::abs(number.toDouble()) <= std::numeric_limits<float>::max()));
+}
+
+} // namespace
+
 void check_numbers(const Op& op, c10::ArrayRef<c10::IValue> arguments, at::ScalarType dtype) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto kind = op.arguments[i].kind;
     const bool number = kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant;
-    if (number && (arguments[i].isInt() || arguments[i].isDouble()) && !fits(arguments[i].toScalar(), dtype)) {
+    if (number && (arguments[i].isInt() || arguments[i].isDouble()) && !surely_fits(arguments[i], dtype) &&
+        !fits(arguments[i].toScalar(), dtype)) {
       throw_as_eager(op, arguments); // which may compute in a wider one
     }
   }

@@ -48,6 +48,8 @@ class DataNode final : public TraceNode {
   int64_t offset_;
 };
 
+using Operands = c10::SmallVector<Value, 3>; // slots of kind value, in order
+
 // One recorded call. The graph may be thousands of nodes deep: destruction does not recurse.
 class CallNode final : public TraceNode {
  public:
@@ -61,7 +63,7 @@ class CallNode final : public TraceNode {
   std::string ToString() const override;
 
   const uint64_t sequence; // grows with every call recorded
-  c10::SmallVector<Value, 3> values; // operands: slots of kind value, in order
+  Operands values;
   c10::SmallVector<uint64_t, 2> scalars; // the other slots, in order: bits of f64 or i64
   PythonLine line; // that recorded the call, if it was noted
 

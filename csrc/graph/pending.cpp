@@ -92,8 +92,7 @@ void leave_trace(PendingTrace& trace) {
 }
 
 Value add_call(
-    torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values, c10::ArrayRef<uint64_t> scalars,
-    PendingTrace& trace) {
+    torch::lazy::OpKind kind, FormPtr form, Operands values, c10::ArrayRef<uint64_t> scalars, PendingTrace& trace) {
   auto node = std::make_shared<CallNode>(kind, std::move(form), ++next_sequence);
   if (!capturing) {
     trace.calls.store(trace.calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -102,7 +101,7 @@ Value add_call(
   if (notes_all_locations()) {
     node->line = noted_location();
   }
-  node->values.append(values.begin(), values.end());
+  node->values = std::move(values);
   node->scalars.append(scalars.begin(), scalars.end());
   return Value(NodePtr(std::move(node)), 0);
 }

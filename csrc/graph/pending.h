@@ -53,7 +53,7 @@ void leave_trace(PendingTrace& trace);
 
 // A node for one call of `form`, in the thread's trace, under the recorder's lock.
 Value add_call(
-    torch::lazy::OpKind kind, FormPtr form, c10::ArrayRef<Value> values, c10::ArrayRef<uint64_t> scalars,
+    torch::lazy::OpKind kind, FormPtr form, Operands values, c10::ArrayRef<uint64_t> scalars,
     PendingTrace& trace = pending_trace());
 
 } // namespace ftm

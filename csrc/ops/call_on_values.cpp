@@ -69,7 +69,7 @@ Value call_on_values(
     form = make_form(op, arguments, {dense_result(std::move(result))}, {-1});
     op.keep_form(key, hash, form);
   }
-  return add_call(op.kind, std::move(form), values, {});
+  return add_call(op.kind, std::move(form), Operands(values), {});
 }
 
 Value call_with_scalar(

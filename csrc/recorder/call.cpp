@@ -68,59 +68,44 @@ at::Tensor resolved(const at::Tensor& tensor) {
   return tensor.resolve_conj().resolve_neg();
 }
 
-void add_tensor_argument(Call& call, const Op& op, size_t index, c10::IValue& value) {
+bool add_tensor_argument(Call& call, const OpArgument& argument, const c10::IValue& value) {
   if (value.isNone() || !value.toTensor().defined()) {
     call.key.push_back(tagged(Tag::none, 0));
-    return;
+    return true;
   }
-  if (!value.toTensor().is_privateuseone()) {
-    if (is_wrapped_number(value.toTensor())) {
-      add_wrapped_number(call, value.toTensor());
-      return;
+  const at::Tensor& tensor = value.toTensor();
+  if (!tensor.is_privateuseone()) {
+    if (!is_wrapped_number(tensor)) {
+      return false;
     }
-    value = brought_over(op, index, value.toTensor());
-  } else if (is_lazy(value.toTensor()) && !op.arguments[index].written) {
-    value = resolved(value.toTensor());
+    add_wrapped_number(call, tensor);
+    return true;
   }
-  add_tensor(call, *value.toTensor().unsafeGetTensorImpl(), !op.arguments[index].out);
+  if (is_lazy(tensor) && !argument.written) {
+    return false;
+  }
+  add_tensor(call, *tensor.unsafeGetTensorImpl(), !argument.out);
+  return true;
 }
 
-// TorchScript's lists of optional tensors are lists of a type of their own.
-void make_tensor_list(c10::IValue& value) {
-  if (value.isTensorList() || value.isOptionalTensorList()) {
-    return;
+bool add_tensor_list(Call& call, const c10::IValue& value) {
+  if (!value.isTensorList() && !value.isOptionalTensorList()) {
+    return false;
   }
-  c10::List<std::optional<at::Tensor>> list;
-  for (const auto& element : value.toListRef()) {
-    list.push_back(element.toOptional<at::Tensor>());
-  }
-  value = list;
-}
-
-void add_tensor_list(Call& call, const Op& op, size_t index, c10::IValue& value) {
-  make_tensor_list(value);
   const auto list = value.toListRef();
   call.key.push_back(tagged(Tag::list, list.size()));
-  for (size_t i = 0; i < list.size(); ++i) {
-    if (list[i].isNone() || !list[i].toTensor().defined()) {
+  for (const auto& element : list) {
+    if (element.isNone() || !element.toTensor().defined()) {
       call.key.push_back(tagged(Tag::none, 0));
       continue;
     }
-    if (!list[i].toTensor().is_privateuseone()) {
-      if (value.isTensorList()) {
-        device_mismatch(op, index, list[i].toTensor().device());
-      }
-      // An index on the CPU: the list is ours to change, the caller's copy stays as it is.
-      auto copied = value.toOptionalTensorList().copy();
-      copied.set(i, brought_over(op, index, list[i].toTensor()));
-      value = copied;
-    } else if (is_lazy(list[i].toTensor()) && value.isTensorList()) {
-      auto copied = value.toTensorList().copy();
-      copied.set(i, resolved(list[i].toTensor()));
-      value = copied;
+    const at::Tensor& tensor = element.toTensor();
+    if (!tensor.is_privateuseone() || (is_lazy(tensor) && value.isTensorList())) {
+      return false;
     }
-    add_tensor(call, *value.toListRef()[i].toTensor().unsafeGetTensorImpl(), true);
+    add_tensor(call, *tensor.unsafeGetTensorImpl(), true);
   }
+  return true;
 }
 
 void add_scalar(Call& call, bool constant, const c10::IValue& value) {
@@ -165,24 +150,101 @@ void add_text(Call& call, const std::string& text) {
   }
 }
 
+bool replace_tensor(const Op& op, size_t index, c10::IValue& value) {
+  if (value.isNone() || !value.toTensor().defined()) {
+    return false;
+  }
+  const at::Tensor& tensor = value.toTensor();
+  if (!tensor.is_privateuseone()) {
+    if (is_wrapped_number(tensor)) {
+      return false;
+    }
+    value = brought_over(op, index, tensor);
+    return true;
+  }
+  if (!is_lazy(tensor) || op.arguments[index].written) {
+    return false;
+  }
+  value = resolved(tensor);
+  return true;
+}
+
+// TorchScript's lists of optional tensors are lists of a type of their own.
+bool replace_list_type(c10::IValue& value) {
+  if (value.isTensorList() || value.isOptionalTensorList()) {
+    return false;
+  }
+  c10::List<std::optional<at::Tensor>> list;
+  for (const auto& element : value.toListRef()) {
+    list.push_back(element.toOptional<at::Tensor>());
+  }
+  value = list;
+  return true;
+}
+
+// The list is ours to change, the caller's copy stays as it is.
+bool replace_elements(const Op& op, size_t index, c10::IValue& value) {
+  bool changed = false;
+  const auto list = value.toListRef().vec();
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].isNone() || !list[i].toTensor().defined()) {
+      continue;
+    }
+    const at::Tensor& tensor = list[i].toTensor();
+    if (!tensor.is_privateuseone()) {
+      if (value.isTensorList()) {
+        device_mismatch(op, index, tensor.device());
+      }
+      auto copied = value.toOptionalTensorList().copy(); // an index on the CPU
+      copied.set(i, brought_over(op, index, tensor));
+      value = copied;
+      changed = true;
+    } else if (is_lazy(tensor) && value.isTensorList()) {
+      auto copied = value.toTensorList().copy();
+      copied.set(i, resolved(tensor));
+      value = copied;
+      changed = true;
+    }
+  }
+  return changed;
+}
+
 } // namespace
 
-void read_call(Call& call, const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+bool replace_arguments(const Op& op, std::span<c10::IValue> arguments) {
+  bool changed = false;
+  for (size_t i = 0; i < op.arguments.size(); ++i) {
+    auto& value = arguments[i];
+    if (op.arguments[i].kind == ArgumentKind::tensor) {
+      changed = replace_tensor(op, i, value) || changed;
+    } else if (op.arguments[i].kind == ArgumentKind::tensor_list && !value.isNone()) {
+      changed = replace_list_type(value) || changed;
+      changed = replace_elements(op, i, value) || changed;
+    }
+  }
+  return changed;
+}
+
+bool read_call(Call& call, const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   call.key.push_back(static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()));
   for (size_t i = 0; i < op.arguments.size(); ++i) {
-    auto& value = const_cast<c10::IValue&>(arguments[i]);
+    const auto& value = arguments[i];
     const auto kind = op.arguments[i].kind;
     if (kind == ArgumentKind::ignored) {
       continue;
     }
     if (kind == ArgumentKind::tensor) {
-      add_tensor_argument(call, op, i, value);
+      if (!add_tensor_argument(call, op.arguments[i], value)) {
+        return false;
+      }
     } else if (value.isNone()) {
       call.key.push_back(tagged(Tag::none, 0));
     } else if (kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant) {
       add_scalar(call, kind == ArgumentKind::scalar_constant, value);
     } else if (kind == ArgumentKind::tensor_list) {
-      add_tensor_list(call, op, i, value);
+      if (!add_tensor_list(call, value)) {
+        return false;
+      }
     } else if (kind == ArgumentKind::integer) {
       call.key.push_back(tagged(Tag::attribute, 0));
       call.key.push_back(static_cast<uint64_t>(value.toInt()));
@@ -197,6 +259,7 @@ void read_call(Call& call, const Op& op, c10::ArrayRef<c10::IValue> arguments) {
       add_list(call, kind, value);
     }
   }
+  return true;
 }
 
 } // namespace ftm

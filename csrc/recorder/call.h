@@ -6,6 +6,8 @@
 #include <ATen/core/stack.h>
 #include <c10/util/SmallVector.h>
 
+#include <span>
+
 namespace ftm {
 
 struct Call {
@@ -14,8 +16,11 @@ struct Call {
   c10::SmallVector<uint64_t, 64> scalars; // the other slots
 };
 
-// Tensors that eager lets be mixed in from the CPU are replaced on the stack. Throws where eager would say
-// that devices differ.
-void read_call(Call& call, const Op& op, c10::ArrayRef<c10::IValue> arguments);
+// False: an argument is one that calls are not recorded with; `replace_arguments` has another for it.
+bool read_call(Call& call, const Op& op, c10::ArrayRef<c10::IValue> arguments);
+
+// Tensors that eager lets be mixed in from the CPU, or that are conjugated or negated lazily, are replaced, and so are
+// TorchScript's lists. Throws where eager would say that devices differ. False if there was nothing to replace.
+bool replace_arguments(const Op& op, std::span<c10::IValue> arguments);
 
 } // namespace ftm

@@ -28,9 +28,9 @@ namespace ftm {
 namespace {
 
 // Throws where eager refuses to write to memory that the call uses more than once.
-void check_overlaps(const Op& op, const torch::jit::Stack& stack, size_t base) {
+void check_overlaps(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   for (size_t i = 0; i < op.written.size(); ++i) {
-    const auto& tensor = stack[base + op.written[i]].toTensor();
+    const auto& tensor = arguments[op.written[i]].toTensor();
     at::assert_no_internal_overlap(tensor);
     const auto* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
     const auto check = [&](const at::Tensor& other) {
@@ -39,9 +39,9 @@ void check_overlaps(const Op& op, const torch::jit::Stack& stack, size_t base) {
       }
     };
     for (size_t j = 0; j < op.arguments.size(); ++j) {
-      const auto& other = stack[base + j];
+      const auto& other = arguments[j];
       const bool differs = static_cast<int32_t>(j) != op.written[i] && static_cast<int32_t>(j) != op.number &&
-                           (op.forbids_overlap || !other.isSameIdentity(stack[base + op.written[i]]));
+                           (op.forbids_overlap || !other.isSameIdentity(arguments[op.written[i]]));
       if (other.isTensor() && differs) {
         check(other.toTensor());
       } else if ((other.isTensorList() || other.isOptionalTensorList()) && op.forbids_overlap) {
@@ -53,14 +53,13 @@ void check_overlaps(const Op& op, const torch::jit::Stack& stack, size_t base) {
   }
 }
 
-void resize_written(const Op& op, const Form& form, const torch::jit::Stack& stack, size_t base) {
+void resize_written(const Op& op, const Form& form, c10::ArrayRef<c10::IValue> arguments) {
   for (size_t i = 0; i < form.written_sizes.size(); ++i) {
-    const auto& tensor = stack[base + op.written[i]].toTensor();
+    const auto& tensor = arguments[op.written[i]].toTensor();
     if (tensor.sizes() != form.written_sizes[i]) {
       for (size_t other = 0; other < op.arguments.size(); ++other) {
         TORCH_CHECK(
-            op.arguments[other].out || !stack[base + other].isTensor() ||
-                !stack[base + other].toTensor().is_same(tensor),
+            op.arguments[other].out || !arguments[other].isTensor() || !arguments[other].toTensor().is_same(tensor),
             "output with shape ", tensor.sizes(), " doesn't match the broadcast shape ",
             c10::IntArrayRef(form.written_sizes[i])); // what a call reads is not resized by it
       }
@@ -78,62 +77,64 @@ std::atomic<int64_t>& ops_traced() {
 
 // Whether a trace trains: gradients are recorded for a call, or it is one of a backward pass or of an optimizer's step, which
 // reads what requires gradients, too, but writes it.
-void note_training(
-    const Op& op, const Call& call, const torch::jit::Stack& stack, size_t base, std::atomic<bool>& trains) {
+void note_training(const Op& op, const Call& call, c10::ArrayRef<c10::IValue> arguments, std::atomic<bool>& trains) {
   if (trains.load(std::memory_order_relaxed)) {
     return;
   }
   const auto requires_grad = [](const at::TensorImpl* tensor) { return tensor->requires_grad(); };
-  const auto is_written = [&](int32_t argument) { return stack[base + argument].toTensor().requires_grad(); };
-  if ((at::GradMode::is_enabled() && std::any_of(call.operands.begin(), call.operands.end(), requires_grad)) ||
-      std::any_of(op.written.begin(), op.written.end(), is_written) || torch::autograd::get_current_node()) {
+  const auto is_written = [&](int32_t argument) { return arguments[argument].toTensor().requires_grad(); };
+  // A backward pass records no gradients, but for those of its own calls.
+  const bool found = at::GradMode::is_enabled() ? std::any_of(call.operands.begin(), call.operands.end(), requires_grad)
+                                                : torch::autograd::get_current_node() != nullptr;
+  if (found || std::any_of(op.written.begin(), op.written.end(), is_written)) {
     trains.store(true, std::memory_order_relaxed);
   }
 }
 
-// line: where it was recorded, if that is to be noted.
+// `line`: where it was recorded, if that is to be noted. `results`: new tensors.
 void finish_call(
-    Op& op, const FormPtr& form, Call& call, const PythonLine& line, PendingTrace& trace, torch::jit::Stack* stack,
-    size_t base) {
-  c10::SmallVector<at::Tensor, 4> results;
-  c10::SmallVector<c10::IValue, 4> returned;
-  {
-    const RecorderLock lock = lock_to_read(call.operands, trace);
-    NodePtr node;
-    if (!form->empty) {
-      c10::SmallVector<Value, 8> values;
-      for (const auto* operand : call.operands) {
-        values.push_back(read(*operand));
-      }
-      note_training(op, call, *stack, base, trace.trains);
-      node = add_call(op.kind, form, values, call.scalars, trace).node;
-      if (line) {
-        static_cast<CallNode&>(*node).line = line;
-      }
-      for (size_t i = 0; i < op.written.size(); ++i) {
-        if (form->results[i].type.dtype != at::ScalarType::Undefined) {
-          const auto& tensor = *(*stack)[base + op.written[i]].toTensor().unsafeGetTensorImpl();
-          write(tensor, converted(Value(node, i), c10::typeMetaToScalarType(tensor.dtype())), trace);
-        }
-      }
+    Op& op, const FormPtr& form, Call& call, c10::ArrayRef<c10::IValue> arguments, const PythonLine& line,
+    PendingTrace& trace, Results& results) {
+  const RecorderLock lock = lock_to_read(call.operands, trace);
+  NodePtr node;
+  if (!form->empty) {
+    Operands values;
+    for (const auto* operand : call.operands) {
+      values.push_back(read(*operand));
     }
-    if (op.written.empty()) {
-      for (size_t i = 0; i < form->results.size(); ++i) {
-        const auto& result = form->results[i];
-        if (result.type.dtype == at::ScalarType::Undefined) {
-          results.emplace_back();
-          continue;
-        }
-        const bool has_value = node && result.type.numel() != 0;
-        results.push_back(
-            make_tensor(result.type, result.strides, result.contiguous, has_value ? Value(node, i) : Value(), trace));
+    note_training(op, call, arguments, trace.trains);
+    node = add_call(op.kind, form, std::move(values), call.scalars, trace).node;
+    if (line) {
+      static_cast<CallNode&>(*node).line = line;
+    }
+    for (size_t i = 0; i < op.written.size(); ++i) {
+      if (form->results[i].type.dtype != at::ScalarType::Undefined) {
+        const auto& tensor = *arguments[op.written[i]].toTensor().unsafeGetTensorImpl();
+        write(tensor, converted(Value(node, i), c10::typeMetaToScalarType(tensor.dtype())), trace);
       }
     }
   }
-  ops_traced().fetch_add(1, std::memory_order_relaxed);
+  if (!op.written.empty()) {
+    return;
+  }
+  for (size_t i = 0; i < form->results.size(); ++i) {
+    const auto& result = form->results[i];
+    if (result.type.dtype == at::ScalarType::Undefined) {
+      results.emplace_back();
+      continue;
+    }
+    const bool has_value = node && result.type.numel() != 0;
+    results.push_back(
+        make_tensor(result.type, result.strides, result.contiguous, has_value ? Value(node, i) : Value(), trace));
+  }
+}
+
+// In place of the arguments.
+void push_returned(const Op& op, const Form& form, Results& results, torch::jit::Stack* stack) {
+  c10::SmallVector<c10::IValue, 4> returned;
   if (op.written.empty()) {
     size_t next = 0;
-    for (const int32_t length : form->list_lengths) {
+    for (const int32_t length : form.list_lengths) {
       if (length < 0) {
         returned.emplace_back(std::move(results[next++]));
         continue;
@@ -145,6 +146,7 @@ void finish_call(
       returned.emplace_back(std::move(list));
     }
   } else {
+    const size_t base = stack->size() - op.arguments.size();
     for (const auto& source : op.returns) {
       returned.push_back((*stack)[base + source.argument]);
     }
@@ -166,12 +168,12 @@ PendingTrace& begin_recording() {
   return trace;
 }
 
-void record(Op& op, torch::jit::Stack* stack) {
+FormPtr record_as_it_is(Op& op, c10::ArrayRef<c10::IValue> arguments, Results& results) {
   auto& trace = begin_recording();
-  const size_t base = stack->size() - op.arguments.size();
-  const c10::ArrayRef<c10::IValue> arguments(stack->data() + base, op.arguments.size());
   Call call;
-  read_call(call, op, arguments);
+  if (!read_call(call, op, arguments)) {
+    return {};
+  }
   if (op.has_domain && !call.scalars.empty()) {
     check_domain(op, arguments);
   }
@@ -185,15 +187,10 @@ void record(Op& op, torch::jit::Stack* stack) {
     op.keep_form(call.key, hash, form);
   }
   if (op.forbids_overlap) {
-    check_overlaps(op, *stack, base);
-  }
-  if (form->fallback && op.cpu_indices && replace_masks(op, *stack)) {
-    record(op, stack);
-    return;
+    check_overlaps(op, arguments);
   }
   if (form->fallback) {
-    op.composite ? op.handle.callBoxedForDispatchKey(*op.composite, *stack) : run_fallback(op, stack);
-    return;
+    return {};
   }
   if (form->fitted != at::ScalarType::Undefined) {
     check_numbers(op, arguments, form->fitted);
@@ -210,19 +207,41 @@ void record(Op& op, torch::jit::Stack* stack) {
     call.scalars.push_back(draw.offset);
   }
   if (!op.written.empty()) {
-    resize_written(op, *form, *stack, base);
-    check_overlaps(op, *stack, base);
+    resize_written(op, *form, arguments);
+    check_overlaps(op, arguments);
   }
-  finish_call(op, form, call, op.may_fail ? python_line(trace.owner) : nullptr, trace, stack, base);
+  finish_call(op, form, call, arguments, op.may_fail ? python_line(trace.owner) : nullptr, trace, results);
+  ops_traced().fetch_add(1, std::memory_order_relaxed);
+  return form;
 }
 
-void RecordKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+void record(Op& op, torch::jit::Stack* stack) {
+  Results results;
+  const auto arguments = torch::jit::last(*stack, op.arguments.size());
+  if (const auto form = record_as_it_is(op, arguments, results)) {
+    push_returned(op, *form, results, stack);
+  } else if (replace_arguments(op, std::span(*stack).last(op.arguments.size()))) {
+    record(op, stack);
+  } else if (op.cpu_indices && replace_masks(op, *stack)) {
+    record(op, stack);
+  } else if (op.composite) {
+    op.handle.callBoxedForDispatchKey(*op.composite, *stack);
+  } else {
+    run_fallback(op, stack);
+  }
+}
+
+Op& CalledOp::get() {
   Op* op = op_.load(std::memory_order_acquire);
   if (op == nullptr) {
     op = &op_named(name_);
     op_.store(op, std::memory_order_release);
   }
-  record(*op, stack);
+  return *op;
+}
+
+void RecordKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  record(op_.get(), stack);
 }
 
 } // namespace ftm

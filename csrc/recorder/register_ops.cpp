@@ -3,6 +3,7 @@
 #include "ops/composite_kernel.h"
 #include "ops/recording_table.h"
 #include "recorder/record.h"
+#include "recorder/typed_kernels.h"
 
 #include <ATen/core/enum_tag.h>
 #include <torch/library.h>
@@ -54,7 +55,10 @@ torch::Library& library() {
 void record_calls_of(const c10::OperatorHandle& op) {
   if (!op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) {
     const auto full = full_name(op.operator_name());
-    library().impl(full.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(full)));
+    auto typed = typed_kernel(op);
+    library().impl(
+        full.c_str(),
+        typed ? std::move(*typed) : torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(full)));
   }
 }
 

@@ -46,43 +46,41 @@ void delete_variable(void* context) {
 
 } // namespace
 
-Variable::Variable(int64_t nbytes) : LazyTensor(std::make_shared<VariableData>(nbytes)) {
+Variable::Variable(int64_t nbytes)
+    : VariableState{VariableData(nbytes)}, LazyTensor(std::shared_ptr<Data>(std::shared_ptr<void>(), &state)) {
   address_ = nbytes != 0 ? take_addresses(*this, nbytes) : nullptr; // as on other devices
   count_storage(nbytes);
 }
 
 Variable::~Variable() {
-  auto& own = state();
-  count_storage(-own.nbytes);
+  count_storage(-state.nbytes);
   if (address_ != nullptr) {
     give_addresses(address_);
   }
   Value old;
   const RecorderLock lock(recorder_mutex());
-  if (own.trace != nullptr) {
-    unlink(own);
+  if (state.trace != nullptr) {
+    unlink(state);
   }
-  std::swap(old, own.ir_value); // freed after the lock, which was made later
+  std::swap(old, state.ir_value); // freed after the lock, which was made later
 }
 
 void Variable::set_value(Value value, PendingTrace& own) {
-  auto& held = state();
-  held.rewritten = held.rewritten || held.ir_value.node;
+  state.rewritten = state.rewritten || state.ir_value.node;
   const bool pending = value.node && !trace_node(value).is_data;
   if (pending && !capturing) { // what is captured is nobody's to run
-    hold_in(held, own);
-  } else if (!pending && held.trace != nullptr) {
-    unlink(held);
-    held.before.reset();
+    hold_in(state, own);
+  } else if (!pending && state.trace != nullptr) {
+    unlink(state);
+    state.before.reset();
   }
-  held.ir_value = std::move(value);
+  state.ir_value = std::move(value);
 }
 
 void Variable::set_nbytes(int64_t nbytes) {
-  auto& own = state();
-  count_storage(-own.nbytes);
+  count_storage(-state.nbytes);
   count_storage(nbytes);
-  own.nbytes = nbytes;
+  state.nbytes = nbytes;
 }
 
 void Variable::ApplyPendingGraph() {
@@ -93,8 +91,8 @@ at::Tensor Variable::ToTensor(bool) {
   BufferPtr buffer;
   at::ScalarType dtype{};
   do { // more than once only if another thread records a newer value meanwhile
-    if (RecorderLock lock(recorder_mutex()); state().trace != nullptr) {
-      hold_in(state(), pending_trace());
+    if (RecorderLock lock(recorder_mutex()); state.trace != nullptr) {
+      hold_in(state, pending_trace());
     }
     ApplyPendingGraph();
     const RecorderLock lock(recorder_mutex());

@@ -26,7 +26,10 @@ struct VariableData final : torch::lazy::LazyTensor::Data {
   VariableData* next = nullptr;
 };
 
-class Variable final : public torch::lazy::LazyTensor {
+// Lies in the variable: a base, so that it is there before torch::lazy's part, which points to it.
+struct VariableState { VariableData state; };
+
+class Variable final : private VariableState, public torch::lazy::LazyTensor {
  public:
   explicit Variable(int64_t nbytes);
   ~Variable() override;
@@ -34,25 +37,23 @@ class Variable final : public torch::lazy::LazyTensor {
   // All below: under the recorder's lock.
 
   // Empty: never written.
-  const Value& value() const { return state().ir_value; }
+  const Value& value() const { return state.ir_value; }
   // `value`'s bytes must be the storage's. `own`: the thread's trace, which holds it while it is pending.
   void set_value(Value value, PendingTrace& own = pending_trace());
-  int64_t nbytes() const { return state().nbytes; }
+  int64_t nbytes() const { return state.nbytes; }
   void set_nbytes(int64_t nbytes);
   // Of the storage's first byte; null if it has none.
   void* address() const { return address_; }
-  uint64_t step() const { return state().step; }
-  bool rewritten() const { return state().rewritten; }
+  uint64_t step() const { return state.step; }
+  bool rewritten() const { return state.rewritten; }
   // The trace that computes the value; null if it is in memory, or was never written.
-  PendingTrace* trace() const { return state().trace; }
+  PendingTrace* trace() const { return state.trace; }
 
   // torch::lazy's own entries.
   void ApplyPendingGraph() override;
   at::Tensor ToTensor(bool detached) override;
 
  private:
-  VariableData& state() const { return static_cast<VariableData&>(*data()); }
-
   void* address_ = nullptr;
 };
 

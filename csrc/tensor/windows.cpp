@@ -44,7 +44,7 @@ Value add_window(const Key& key, c10::ArrayRef<Value> values, Make make) {
   const uint64_t hash = hash_words(key.data(), key.size());
   const FormPtr* found = window_forms().find(key, hash);
   const FormPtr& form = found != nullptr ? *found : window_forms().keep(key, hash, make());
-  return add_call(kind_of(*form), form, values, {});
+  return add_call(kind_of(*form), form, Operands(values), {});
 }
 
 } // namespace
