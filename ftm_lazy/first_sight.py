@@ -9,7 +9,7 @@ recorder knows them (``csrc/graph/trace.h``). Which of the other numbers follow 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ftm_backend.families import Places, Relation
 
@@ -26,14 +26,15 @@ _LEAST = 2
 _MOST = 32
 
 
-def seeded(text: str, varies: Sequence[int], places: Places, others: Sequence[Sequence[int]] = ()) -> str:
+def seeded(text: str, varies: Sequence[int], places: Places, others: Sequence[Sequence[int]] = (), asked: Iterable[int] = ()) -> str:
     """A trace's text with a symbol for each size that is likely to vary; empty where none is.
 
     Args:
         text: the trace.
         varies: of each parameter the dimensions that are, one bit each.
         places: of the numbers in the text that may vary.
-        others: the numbers of traces like it; where they have another one, it varies.
+        others: the numbers of traces like it; where they have another one, a parameter's size varies.
+        asked: which of the numbers vary besides, as those that were not found to follow from the others.
     """
     differs = {begin for k, (begin, end, _) in enumerate(places) if any(other[k] != int(text[begin:end]) for other in others)}
     symbols: dict[tuple[object, ...], str] = {}
@@ -57,14 +58,17 @@ def seeded(text: str, varies: Sequence[int], places: Places, others: Sequence[Se
             if mask >> dimension & 1 or extent.start() in differs:
                 symbol(*extent.span(), dtype, rank, dimension)
     given = set(values)
+    for place in asked:
+        symbol(*places[place][:2], "asked", *(other[place] for other in others))
+    begun = {begin for begin, _, _ in spelled}
     for line in _FACTORY.finditer(text):
         for begin, end, is_extent in places:
-            if line.start() <= begin < line.end() and not is_extent and int(text[begin:end]) not in given:
+            if line.start() <= begin < line.end() and not is_extent and int(text[begin:end]) not in given and begin not in begun:
                 symbol(begin, end, "made")
     if not values or len(values) > _MOST:
         return ""
     pieces, at = [], 0
-    for begin, end, name in spelled:
+    for begin, end, name in sorted(spelled):
         pieces += [text[at:begin], "{" + name + "}"]
         at = end
     head, _, body = "".join([*pieces, text[at:]]).partition("\n")

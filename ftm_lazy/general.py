@@ -27,6 +27,7 @@ from ftm_backend.families import Places, Relation, relate
 from ftm_backend.isa.template import Template, TemplateError
 from ftm_backend.recent import Recent
 from ftm_lazy import _C
+from ftm_lazy.chosen_sizes import larger_sizes
 from ftm_lazy.first_sight import relation_of, seeded, varying_results
 
 __all__ = ["Families", "Infer", "Instance", "Proposal"]
@@ -36,9 +37,8 @@ _KEPT_BYTES = 1 << 28  # of images and texts in memory
 _MEMBERS = 3  # that relations are found from
 _PROGRAMS = 16  # general programs of one family
 _MOST_BYTES = 1 << 30
+_ROUNDS = 3  # of asking which numbers of a member follow from others
 _ATTEMPTS = 2  # that may come to nothing before a family is left alone
-_AHEAD = 2  # times the largest size that came is what a program is chosen for
-_FAR_AHEAD, _SMALL = 4, 128  # or so many times, up to this size: small tiles cost nothing
 _SIZE = 2  # the least value of a symbol that is a size; others are places
 _NEAR = 8  # times larger or smaller than that, a size is near
 _FAR_MEMBERS = 8  # that are far from all programs, until there is one for them
@@ -113,14 +113,20 @@ class _Family:
         self, text: str, others: Sequence[tuple[int, ...]], places: Places, varies: Sequence[int], infer: Infer
     ) -> Relation | None:
         """How the numbers of a member follow from the sizes that are likely to vary; None if none is, or that was expected before."""
-        seeds = seeded(text, varies, places, others)
-        general = infer(seeds) if seeds else ""
-        if not general:
-            return None
-        try:
-            relation = relation_of(general, text, places)
-        except ValueError:  # a floating number that the compiler spells in another way
-            return None
+        asked: set[int] = set()
+        for _ in range(_ROUNDS):
+            seeds = seeded(text, varies, places, others, asked)
+            general = infer(seeds) if seeds else ""
+            if not general:
+                return None
+            try:
+                relation = relation_of(general, text, places)
+            except ValueError:  # a floating number that the compiler spells in another way
+                return None
+            wrong = {place for other in others for place in relation.wrong(other)} - asked
+            if not wrong:
+                break
+            asked |= wrong
         known = relation.fixed, relation.texts
         if not relation.symbols or known in self.expectations or any(not _may_be(relation, other) for other in others):
             return None
@@ -166,11 +172,6 @@ def _may_be(relation: Relation, member: Sequence[int]) -> bool:
     return any(member[place] < least for _, place, least in relation.symbols)
 
 
-def _ahead(largest: int) -> int:
-    """The size that a program is chosen for, of members up to the largest."""
-    return max(_AHEAD * largest, min(_FAR_AHEAD * largest, _SMALL))
-
-
 def _is_special(guard: tuple[str, str, str]) -> bool:
     """Whether a guard leaves a symbol one value: an equality of one symbol; those of several are relations."""
     text, relation, _ = guard
@@ -202,7 +203,7 @@ class Families:
         if far is None:
             return None
         family.far.add(numbers)
-        if len(family.far) >= _FAR_MEMBERS:  # others like it will come
+        if len(family.far) >= _FAR_MEMBERS and family.failures < _ATTEMPTS:  # others like it will come
             family.far.clear()
             return None
         return self._made(family, numbers, *far)
@@ -241,10 +242,8 @@ class Families:
             family.specialized.append(numbers)
             return []
         like = [numbers] if family.admits(numbers) else family.members  # its own program where one for others serves it as well
-        ahead = tuple(
-            _ahead(max(member[place] for member in like)) if least >= _SIZE else value
-            for value, (_, place, least) in zip(values, relation.symbols, strict=True)
-        )
+        largest = [max(member[place] for member in like) if least >= _SIZE else 0 for _, place, least in relation.symbols]
+        ahead = larger_sizes(relation.general(text, places, values), values, largest)
         return [
             Proposal(relation.general(text, places, chosen), relation, family, values, chosen, first_sight=expected is not None)
             for chosen in dict.fromkeys((ahead, values))

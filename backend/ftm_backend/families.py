@@ -66,6 +66,18 @@ class Relation:
             return None
         return values if varying(numbers, found) else None
 
+    def wrong(self, numbers: Sequence[int]) -> list[int]:
+        """The places of a member's numbers that are related otherwise; none where a symbol would be less than it may."""
+        values = tuple(numbers[place] for _, place, _ in self.symbols)
+        if any(value < least for value, (_, _, least) in zip(values, self.symbols, strict=True)):
+            return []
+        places = [place for place, number in self.fixed if numbers[place] != number]
+        try:
+            found = self._numbers(*values)
+        except ZeroDivisionError:
+            return places
+        return places + [place for (place, _), number in zip(self.texts, found, strict=True) if numbers[place] != number]
+
     @functools.cached_property
     def _checks(self) -> tuple[Callable[[Sequence[int]], bool], Callable[[Sequence[int], tuple[int, ...]], bool]]:
         """Of a member's numbers: whether those that do not vary are those of all, and whether the others are what was found for them."""

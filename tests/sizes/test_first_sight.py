@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from ftm_backend.driver import infer_sizes
 from ftm_backend.families import Relation
 from ftm_lazy import _C
+from ftm_lazy.chosen_sizes import larger_sizes
 from ftm_lazy.first_sight import relation_of, seeded, varying_results
+from ftm_lazy.general import Families
 
 # One layer's attention of the last of ``t`` new tokens over a cache of ``c``, with 4 heads of 16.
 _STEP = """trace
@@ -116,3 +118,67 @@ def test_numbers_that_a_trace_makes() -> None:
         "  %1 = aten::cumsum(self=%0, dim=-1, dtype=none) : i64[1,12]\n  return %1\n"
     )
     assert "aten::cumsum(self=%0, dim=-1, dtype=none) : i64[1,{s0}]" in _general(text, ())
+
+
+_BEAMS = """trace
+  %0 = param f32[6]
+  %1 = param i64[3,{t}]
+  %2 = param i64[1,{n}]
+  $0 = scalar f64
+  $1 = scalar i64
+  %3 = aten::full(size=[6], fill_value=$0, dtype=f32) : f32[6]
+  %4 = aten::mul.Tensor(self=%3, other=%0) : f32[6]
+  %5 = ftm.view(base=%1, sizes=[3,1], strides=[{t},1], offset={last}) : i64[3,1]
+  %6 = aten::add.Tensor(self=%5, other=$1, alpha=1) : i64[3,1]
+  %7 = aten::cat(tensors=[%1,%6], dim=-1) : i64[3,{more}]
+  %8 = ftm.view(base=%2, sizes=[1], strides=[1], offset={place}) : i64[1]
+  return %4, %7, %8
+"""
+
+
+def _beams(t: int, n: int, place: int) -> str:
+    return (
+        _BEAMS.replace("other=$1, alpha=1", "other=$1, alpha=$2")
+        .replace("  $1 = scalar i64\n", "  $1 = scalar i64\n  $2 = scalar i64\n")
+        .format(t=t, n=n, place=place, last=t - 1, more=t + 1)
+    )
+
+
+def test_numbers_that_are_the_same_by_chance_are_told_apart() -> None:
+    """Six tokens, and six candidates of which the other operand knows that they are six."""
+    text = _general(_beams(6, 40, 1), (0, 0, 0))
+    assert "%1 = param i64[{s0},{s1}]" in text
+    assert "aten::full(size=[6], fill_value=$0, dtype=f32) : f32[6]" in text
+    assert "strides=[{s1},1], offset={s1-1}" in text
+    assert "aten::cat(tensors=[%1,%6], dim=-1) : i64[{s0},{s1+1}]" in text
+
+
+def test_what_a_second_member_has_otherwise_is_a_symbol_and_the_rest_follows() -> None:
+    families = Families((lambda text: None, lambda text, data: None, lambda text, reason: None))
+
+    def proposed(text: str) -> Relation:
+        (best, *_) = families.propose(text, (0, 0, 0), lambda seeds: infer_sizes(seeds) or "")
+        assert best.first_sight
+        return best.relation
+
+    first = proposed(_beams(6, 40, 1))
+    assert first.values(_C._family(_beams(7, 48, 1))[1]) is not None
+    assert first.values(_C._family(_beams(7, 48, 2))[1]) is None
+    other = _beams(7, 48, 2)
+    wrong = [other[begin - 7 : begin] for begin, _, _ in map(_C._family_numbers(other).__getitem__, first.wrong(_C._family(other)[1]))]
+    assert wrong == ["offset="]
+    second = proposed(_beams(7, 40, 2))
+    for t, n, place in ((7, 40, 2), (9, 48, 5), (30, 31, 22)):
+        assert second.values(_C._family(_beams(t, n, place))[1]) is not None
+
+
+def test_what_a_program_is_chosen_for_is_a_trace() -> None:
+    """Sizes grow as far as the views' memory does."""
+    text = (
+        "trace\n  size s0 = 91, 2\n  size s1 = 45, 2\n  size s2 = 5, 2\n  size s3 = 0, 0\n  %0 = param i64[{s0}]\n  %1 = param f32[{s2}]\n"
+        "  %2 = ftm.view(base=%0, sizes=[3,1], strides=[{s1},1], offset={s3}) : i64[3,1]\n"
+        "  %3 = aten::relu(self=%1) : f32[{s2}]\n  return %2, %3\n"
+    )
+    chosen = larger_sizes(text, (91, 45, 5, 0), (91, 45, 5, 0))
+    assert chosen == (182, 90, 20, 0)
+    assert larger_sizes(text, (91, 45, 5, 0), (91, 45, 300, 0)) == (182, 90, 600, 0)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from ftm_backend.codegen import scratchpad
 from ftm_backend.machine import presets
 from ftm_backend.midend.arena import Arena, region
-from ftm_backend.midend.plan_buffers import Buffer, _Owners
+from ftm_backend.midend.owners import Owners
+from ftm_backend.midend.plan_buffers import Buffer
 from ftm_backend.sizes import Size, Symbols, evaluator, read
 from ftm_backend.tile.tree import Tile
 
@@ -67,7 +68,7 @@ def test_tiles_that_live_together_are_apart(given: list[tuple[Any, int, int]]) -
 @given(st.lists(st.tuples(amounts, st.integers(0, 5)), min_size=2, max_size=14))
 def test_regions_in_use_are_apart_and_know_who_was_there(given: list[tuple[Any, int]]) -> None:
     with _symbols() as symbols:
-        arena, owners = Arena(), _Owners()
+        arena, owners = Arena(), Owners()
         taken: list[tuple[Buffer, int]] = []  # and until when it is in use
         for now, (count, length) in enumerate(given):
             for buffer, until in taken:
@@ -75,7 +76,7 @@ def test_regions_in_use_are_apart_and_know_who_was_there(given: list[tuple[Any, 
                     arena.give(buffer.offset, buffer.count)
             buffer = Buffer(dtype="f32", shape=(read(str(count)),))
             buffer.offset = arena.take(buffer.count)
-            buffer.before += owners.take(buffer)
+            buffer.before += owners.take(buffer.offset, buffer.offset + region(buffer.count), buffer)
             taken.append((buffer, now + 1 + length))
         places = [n for b, _ in taken for n in (b.offset, b.offset + region(b.count))]
     for at in (_HAND, *_OTHERS):

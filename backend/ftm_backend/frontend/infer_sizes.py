@@ -2,8 +2,10 @@
 
 What a parameter's sizes are decides what nearly all other numbers of a trace are: the lowerings know how results come
 from operands. Only integers among the arguments were computed by somebody's Python and have lost where they come from. They are
-guessed, `view_arguments` from the operand's memory, others by what is known to be of that size. A guess
-cannot do harm: a trace is served by a program only where the trace's numbers are the program's (`ftm_backend.families`).
+guessed, `view_arguments` from the operand's memory, others by what is known to be of that size. Two sizes may be the same number by
+chance, so each guess is a symbol of its own while the operations say what has to be equal; it is what was guessed only where they
+leave that open. A wrong guess cannot do harm: a trace is served by a program only where the trace's numbers are the program's
+(`ftm_backend.families`).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 from ftm_backend.frontend.infer_views import view_arguments
 from ftm_backend.frontend.lowering import Lowering, LoweringError
 from ftm_backend.frontend.trace import Node, Ref, TensorType, Trace, argument_refs
-from ftm_backend.sizes import SPELLED, Size, at_hand, declared, read, solved, substituted
+from ftm_backend.sizes import SPELLED, Size, Symbols, at_hand, declared, new_symbol, read, solved, substituted
 
 __all__ = ["infer_sizes"]
 
@@ -42,10 +44,10 @@ def infer_sizes(text: str) -> str | None:
     if symbols is None:
         return None
     with symbols:
-        inference = _Inference(Trace.parse(text), symbols.values)
+        inference = _Inference(Trace.parse(text), symbols)
         found = str(inference.run())
+        inference.decide()
         equalities = solved(symbols)
-        equalities |= {name: substituted(size, equalities) for name, size in inference.same.items() if name not in equalities}
         declarations = [line for line in text.splitlines() if line.startswith("  size ") and line.split()[1] not in equalities]
         if not declarations:
             return None
@@ -57,12 +59,12 @@ def infer_sizes(text: str) -> str | None:
 class _Inference(Lowering):
     """A lowering that takes its own results' types for those of the trace."""
 
-    def __init__(self, trace: Trace, symbols: Iterable[str]) -> None:
+    def __init__(self, trace: Trace, symbols: Symbols) -> None:
         super().__init__(trace)
-        self.symbols = frozenset(symbols)
-        self._known: dict[int, Any] = {}  # by the number at hand, the size that came first
-        self.same: dict[str, str] = {}
-        """Symbols of arguments that are what others are."""
+        self._symbols = symbols
+        self._declared = frozenset(symbols.values)
+        self._known: dict[int, Size] = {}  # by the number at hand, the size that came first
+        self._guesses: dict[str, tuple[Size, Size]] = {}  # by its name, a symbol and what it is where nothing says otherwise
         for type_ in trace.params:
             self._learn(type_.shape)
 
@@ -70,6 +72,13 @@ class _Inference(Lowering):
         """The trace with the sizes that were found."""
         nodes = [self._inferred(node) for node in self.trace.nodes]
         return Trace(self.trace.params, self.trace.scalars, nodes, self.trace.results)
+
+    def decide(self) -> None:
+        """Writes down as equalities the guesses that the operations have left open."""
+        decided = solved(self._symbols)
+        for name, (symbol, size) in self._guesses.items():
+            if name not in decided and symbol != size:  # never: the comparison writes the guard
+                raise LoweringError(f"{symbol} is not {size}")
 
     def _inferred(self, node: Node) -> Node:
         operands = [self._type(ref.index) for _, value in node.args for ref in argument_refs(value) if isinstance(ref, Ref)]
@@ -104,7 +113,7 @@ class _Inference(Lowering):
         given = {name: node.argument(name) for name in ("sizes", "strides", "offset")}
         if node.op == "ftm.update":
             given["sizes"] = self._type(node.argument("value").index).shape
-        sizes, strides, offset = view_arguments(base.shape, given["sizes"], given["strides"], given["offset"], self._known)
+        sizes, strides, offset = view_arguments(base.shape, given["sizes"], given["strides"], given["offset"], self._guess)
         if node.op == "ftm.update":
             sizes = given["sizes"]
         made = {"sizes": sizes, "strides": strides, "offset": offset}
@@ -122,10 +131,19 @@ class _Inference(Lowering):
             return tuple(map(self._count, value))
         if isinstance(value, Size):
             known = self._known.setdefault(value.value, value)
-            if known.text != value.text and value.text in self.symbols and value.text not in known.text:
-                self.same[value.text] = known.text
-            return known
-        return self._known.get(value, value) if type(value) is int else value
+            if known.text != value.text and value.text in self._declared and value.text not in known.text:
+                self._guesses.setdefault(value.text, (value, known))
+            return value
+        return self._guess(value) if type(value) is int else value
+
+    def _guess(self, number: int) -> int:
+        """A symbol for a number that may be a size that is known; itself where there is none."""
+        known = self._known.get(number) if type(number) is int and number > 1 else None
+        if known is None:
+            return number
+        symbol: Any = new_symbol(self._symbols, number)
+        self._guesses[symbol.text] = symbol, known
+        return symbol
 
     def _result(self, type_: TensorType, operands: Sequence[TensorType], node: Node) -> TensorType:
         """A result's type as its operands suggest: their extents at the same place, else anywhere, else among the arguments."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ftm_backend.sizes import Size, at_hand, divides
 
@@ -12,21 +12,21 @@ __all__ = ["view_arguments"]
 
 
 def view_arguments(
-    base: Sequence[int], sizes: Sequence[int], strides: Sequence[int], offset: int, known: Mapping[int, int]
+    base: Sequence[int], sizes: Sequence[int], strides: Sequence[int], offset: int, guess: Callable[[int], int]
 ) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Sizes, strides and offset of a view, as numbers that come from the shape of its base where they seem to.
 
     Args:
         base: extents of the tensor whose elements, in row-major order, the view looks at.
-        known: sizes by their numbers at hand, for what does not come from the base.
+        guess: from a number that does not come from the base to the size that it may be, or to itself.
     """
     memory = _Memory(base)
     if not memory.varies and memory.is_whole(sizes, strides):
-        repeated = (known.get(size, size) if size > 1 and not stride else size for size, stride in zip(sizes, strides, strict=True))
+        repeated = (size if stride else guess(size) for size, stride in zip(sizes, strides, strict=True))
         return tuple(repeated), tuple(strides), offset
-    found = tuple(memory.stride(stride) for stride in strides)
-    extents = tuple(memory.size(size, stride, known) for size, stride in zip(sizes, found, strict=True))
-    return extents, found, memory.offset(offset, extents, found, known)
+    found = tuple(memory.stride(stride, guess) for stride in strides)
+    extents = tuple(memory.size(size, stride, guess) for size, stride in zip(sizes, found, strict=True))
+    return extents, found, memory.offset(offset, extents, found, guess)
 
 
 class _Memory:
@@ -43,7 +43,7 @@ class _Memory:
         seen = math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride)
         return at_hand(seen) == at_hand(self.count)
 
-    def stride(self, stride: int) -> int:
+    def stride(self, stride: int, guess: Callable[[int], int]) -> int:
         """A stride that is one of a dimension's, or of a part of a dimension."""
         if isinstance(stride, Size) or stride <= 1:
             return stride
@@ -53,21 +53,22 @@ class _Memory:
         for step, extent in zip(reversed(self.steps), reversed(self.shape), strict=True):
             times, rest = divmod(stride, at_hand(step))
             if not rest and times <= at_hand(extent):
-                return next((step * part for part in _parts(extent) if at_hand(part) == times), step * times)
-        return stride
+                part = next((part for part in _parts(extent) if at_hand(part) == times), 0)
+                return step * (part or (times if divides(times, extent) else guess(times)))
+        return guess(stride)
 
-    def size(self, size: int, stride: int, known: Mapping[int, int]) -> int:
+    def size(self, size: int, stride: int, guess: Callable[[int], int]) -> int:
         """The extent of a view along elements of this distance."""
         if isinstance(size, Size) or size <= 1:
             return size
         if not at_hand(stride):
-            return known.get(size, size)
+            return guess(size)
         for number, candidate in enumerate(self._along(stride)):
             if at_hand(candidate) == size:
                 return candidate
             if not number and not isinstance(candidate, Size) and candidate % size == 0:
                 return size  # as heads of a fixed width
-        return known.get(size, size)
+        return guess(size)
 
     def _along(self, stride: int) -> Iterator[int]:
         """How many elements there may be at this distance: what is left of its dimension, with those before it, and parts of these."""
@@ -84,7 +85,7 @@ class _Memory:
                     yield from _parts(math.prod(self.shape[first:d]) * left)
                 return
 
-    def offset(self, offset: int, sizes: Sequence[int], strides: Sequence[int], known: Mapping[int, int]) -> int:
+    def offset(self, offset: int, sizes: Sequence[int], strides: Sequence[int], guess: Callable[[int], int]) -> int:
         """The first element, dimension by dimension: from the start, or so many before the end."""
         if isinstance(offset, Size) or not offset:
             return offset
@@ -97,7 +98,7 @@ class _Memory:
             if isinstance(extent, Size) and digit + at_hand(shown) == extent.value:
                 place += (extent - shown) * step
             else:
-                place += known.get(digit, digit) * step if digit > 1 else digit * step
+                place += guess(digit) * step
         return place + left
 
 

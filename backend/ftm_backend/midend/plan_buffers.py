@@ -6,7 +6,6 @@ it to the last one that reads it.  An output takes over an input only after the 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -19,8 +18,9 @@ from ftm_backend.midend.group import home_of
 from ftm_backend.midend.hazards import Barriers, Storage
 from ftm_backend.midend.kernel import Grouped, Kernel, runs
 from ftm_backend.midend.lowerings import LOWERINGS
+from ftm_backend.midend.owners import Owners
 from ftm_backend.midend.program import Program
-from ftm_backend.sizes import Size, always_equal, never_less
+from ftm_backend.sizes import always_equal
 
 __all__ = ["plan_buffers"]
 
@@ -173,7 +173,8 @@ class _Planner:
 
     def _place(self) -> None:
         """Gives each arena buffer its offset, best fit in order of time."""
-        arena, owners = Arena(), _Owners()
+        arena = Arena()
+        owners: Owners[Buffer] = Owners()
         placed = [b for b in dict.fromkeys(b for s in self._steps for b in (*s.outputs, *s.workspaces)) if not b.symbol]
         born: dict[int, list[Buffer]] = {}
         ended: dict[int, list[Buffer]] = {}
@@ -198,10 +199,12 @@ class _Planner:
                 if heir is not None:
                     dying.remove(heir)
                     gone.remove(heir)
-                    buffer.offset = heir.offset
+                    offset = heir.offset
                 else:
-                    buffer.offset = arena.take(buffer.count)
-                buffer.before += owners.take(buffer)
+                    offset = arena.take(buffer.count)
+                assert offset is not None
+                buffer.offset = offset
+                buffer.before += owners.take(offset, offset + region(buffer.count), buffer)
             for buffer in gone:
                 assert buffer.offset is not None
                 arena.give(buffer.offset, buffer.count)
@@ -255,49 +258,3 @@ class _Planner:
                 return str(symbol)
         self._program.windows.append([f"w{len(self._program.windows)}", *facts])
         return f"w{len(self._program.windows) - 1}"
-
-
-class _Owners:
-    """Who held each byte of the arena last."""
-
-    def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._spans: list[tuple[int, Buffer]] = []  # end, owner; parallel to _starts
-        self._general = False
-
-    def take(self, buffer: Buffer) -> list[Buffer]:
-        """Notes the new owner of its region; gives those who held parts of it before."""
-        assert buffer.offset is not None
-        start, end = buffer.offset, buffer.offset + region(buffer.count)
-        if isinstance(start, Size) or isinstance(end, Size) or self._general:
-            return self._take_general(start, end, buffer)
-        low = bisect_left(self._starts, start)
-        if low and self._spans[low - 1][0] > start:
-            low -= 1
-        high = low
-        kept: list[tuple[int, tuple[int, Buffer]]] = []
-        before = []
-        while high < len(self._starts) and self._starts[high] < end:
-            begin, (stop, owner) = self._starts[high], self._spans[high]
-            before.append(owner)
-            if begin < start:
-                kept.append((begin, (start, owner)))
-            if stop > end:
-                kept.append((end, (stop, owner)))
-            high += 1
-        pieces = sorted([*kept, (start, (end, buffer))], key=lambda piece: piece[0])
-        self._starts[low:high] = [piece[0] for piece in pieces]
-        self._spans[low:high] = [piece[1] for piece in pieces]
-        return before
-
-    def _take_general(self, start: int, end: int, buffer: Buffer) -> list[Buffer]:
-        """The same where offsets are sizes, which have no order: whoever may have held a part is among those before."""
-        self._general = True
-        met, kept = [], []
-        for begin, (stop, owner) in zip(self._starts, self._spans, strict=True):
-            if not (never_less(start, stop) or never_less(begin, end)):
-                met.append(owner)
-            if not (never_less(begin, start) and never_less(end, stop)):
-                kept.append((begin, (stop, owner)))
-        self._starts, self._spans = [start, *(begin for begin, _ in kept)], [(end, buffer), *(span for _, span in kept)]
-        return met

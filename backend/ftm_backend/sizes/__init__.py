@@ -30,7 +30,7 @@ from ftm_backend.sizes.choices import (
 )
 from ftm_backend.sizes.expressions import SPELLED, SizeError, evaluator
 from ftm_backend.sizes.real import Bits, Real, read_real, real, rounded
-from ftm_backend.sizes.size import Size, declared, read, solved, substituted
+from ftm_backend.sizes.size import Size, declared, new_symbol, read, solved, substituted
 from ftm_backend.sizes.symbols import PLACEHOLDER, Guard, Symbols, current
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "narrow",
     "never_less",
     "never_negative",
+    "new_symbol",
     "read",
     "read_real",
     "real",

@@ -12,7 +12,7 @@ from ftm_backend.sizes.expressions import OPERATIONS, SizeError, parse
 from ftm_backend.sizes.polynomial import Polynomial, add, exact, grouped, leads_negative, parts, spell
 from ftm_backend.sizes.symbols import Symbols, current
 
-__all__ = ["Size", "declared", "read", "solved", "substituted"]
+__all__ = ["Size", "declared", "new_symbol", "read", "solved", "substituted"]
 
 
 _MOST_TERMS = 48
@@ -331,6 +331,13 @@ def declared(text: str) -> Symbols | None:
     """The symbols that the lines ``size s0 = 37, 2`` of a trace declare: name, number at hand, least number; None without."""
     found = {name: (int(value), int(least)) for name, value, least in _DECLARED.findall(text)}
     return Symbols(found) if found else None
+
+
+def new_symbol(symbols: Symbols, value: int) -> Size:
+    """One more symbol, a size of at least 2: ``value`` at hand."""
+    name = f"s{1 + max((int(name[1:]) for name in symbols.values), default=-1)}"
+    symbols.declare(name, value, 2)
+    return Size({(name,): 1}, value, symbols)
 
 
 def read(text: str) -> int:

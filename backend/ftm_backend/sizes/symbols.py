@@ -46,9 +46,9 @@ class Symbols:
     """
 
     def __init__(self, values: Mapping[str, tuple[int, int]]) -> None:
-        self.values = {name: value for name, (value, _) in values.items()}
+        self.values: dict[str, int] = {}
         self.guards: dict[tuple[str, str], Guard] = {}
-        self.atoms = dict(self.values)
+        self.atoms: dict[str, int] = {}
         """For the symbols and the quotients and remainders of sizes that were met, their number at hand."""
         self.read: dict[str, Any] = {}
         """Sizes by the texts that they were read from."""
@@ -57,12 +57,8 @@ class Symbols:
         self._spans: dict[tuple[str, ...], tuple[float, float]] = {}
         self._bounds: dict[str, tuple[float, float]] = {}
         self._placed: list[str] | None = None
-        for name, (_, least) in values.items():
-            high = _LARGEST if least > 1 else math.inf
-            self._bounds[name] = least, high
-            self.guards[name, ">="] = Guard(f"{name}{-least:+d}", ">=", "the symbol's least value")
-            if high != math.inf:
-                self.guards[f"-{name}", ">="] = Guard(f"-{name}+{high}", ">=", "the symbol's greatest value")
+        for name, (value, least) in values.items():
+            self.declare(name, value, least)
 
     def __enter__(self) -> Symbols:
         _CURRENT.append(self)
@@ -70,6 +66,15 @@ class Symbols:
 
     def __exit__(self, *error: object) -> None:
         _CURRENT.pop()
+
+    def declare(self, name: str, value: int, least: int) -> None:
+        """One symbol more: its number at hand, and the least that it may be."""
+        high = _LARGEST if least > 1 else math.inf
+        self.values[name] = self.atoms[name] = value
+        self._bounds[name] = least, high
+        self.guards[name, ">="] = Guard(f"{name}{-least:+d}", ">=", "the symbol's least value")
+        if high != math.inf:
+            self.guards[f"-{name}", ">="] = Guard(f"-{name}+{high}", ">=", "the symbol's greatest value")
 
     @property
     def pinned(self) -> list[Guard]:

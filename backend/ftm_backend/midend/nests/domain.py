@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ftm_backend.linalg.affine import Affine, digits, volume
 from ftm_backend.linalg.ir import Operand, Statement, Value
 from ftm_backend.midend.kernel import Kernel
-from ftm_backend.sizes import always_equal, at_hand
+from ftm_backend.sizes import always_equal, at_hand, divides
 
 _SHORT = 16  # fewer columns than this leave vector code idle
 
@@ -135,7 +135,7 @@ class Domain:
         read = digits(statement.loops, operand.index)
         if written is None or read is None:
             return False
-        if volume([producer.loops[k] for k in written]) != volume([statement.loops[k] for k in read]):
+        if not always_equal(volume([producer.loops[k] for k in written]), volume([statement.loops[k] for k in read])):
             return False
         target = leaves_of([d for k in written for d in self.loops[producer][k]])
         matched = _align([statement.loops[k] for k in read], target)
@@ -170,7 +170,7 @@ class Domain:
         missing = [k for k, dims in enumerate(bound) if dims is None]
         if unused:
             matched = None
-            if volume([d.extent for d in unused]) == volume([statement.loops[k] for k in missing]):
+            if always_equal(volume([d.extent for d in unused]), volume([statement.loops[k] for k in missing])):
                 matched = _align([statement.loops[k] for k in missing], unused)
             if matched is None:
                 return False
@@ -257,10 +257,10 @@ def _align(extents: Sequence[int], leaves: Sequence[Dim]) -> list[list[Dim]] | N
             if not remaining:
                 return None
             leaf = remaining.pop()
-            if need % leaf.extent == 0:
+            if divides(leaf.extent, need):
                 need //= leaf.extent
                 group.insert(0, leaf)
-            elif leaf.extent % need == 0:
+            elif divides(need, leaf.extent):
                 outer, inner = leaf.split(need)
                 remaining.append(outer)
                 group.insert(0, inner)

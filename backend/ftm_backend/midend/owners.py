@@ -1,0 +1,133 @@
+"""Who held which bytes of the arena before: the buffers that a new one has to wait for.
+
+Offsets of programs for many sizes are polynomials.  Which of two is less for all values of the symbols costs arithmetic to prove, and
+an arena has hundreds of regions, so proofs are kept, and follow from one another: what lies above a region lies above
+all that this one lies above.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Generic, TypeVar
+
+from ftm_backend.sizes import Size, at_hand, never_less
+
+__all__ = ["Owners"]
+
+Owner = TypeVar("Owner")
+
+
+class Owners(Generic[Owner]):
+    """Who held each byte of the arena last."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._spans: list[tuple[int, Owner]] = []  # end, owner; parallel to _starts
+        self._general: _General[Owner] | None = None
+
+    def take(self, start: int, end: int, owner: Owner) -> list[Owner]:
+        """Notes the owner of the bytes from start to end; gives those who held parts of them before."""
+        if self._general is None and not isinstance(start, Size) and not isinstance(end, Size):
+            return self._take(start, end, owner)
+        if self._general is None:
+            self._general = _General()
+            for begin, (stop, earlier) in zip(self._starts, self._spans, strict=True):
+                self._general.take(begin, stop, earlier)
+        return self._general.take(start, end, owner)
+
+    def _take(self, start: int, end: int, owner: Owner) -> list[Owner]:
+        low = bisect_left(self._starts, start)
+        if low and self._spans[low - 1][0] > start:
+            low -= 1
+        high = low
+        kept: list[tuple[int, tuple[int, Owner]]] = []
+        before = []
+        while high < len(self._starts) and self._starts[high] < end:
+            begin, (stop, earlier) = self._starts[high], self._spans[high]
+            before.append(earlier)
+            if begin < start:
+                kept.append((begin, (start, earlier)))
+            if stop > end:
+                kept.append((end, (stop, earlier)))
+            high += 1
+        pieces = sorted([*kept, (start, (end, owner))], key=lambda piece: piece[0])
+        self._starts[low:high] = [piece[0] for piece in pieces]
+        self._spans[low:high] = [piece[1] for piece in pieces]
+        return before
+
+
+@dataclass(eq=False, slots=True)
+class _Region(Generic[Owner]):
+    """``begin`` and ``end`` as numbers of the order, and at hand."""
+
+    begin: int
+    end: int
+    first: int
+    last: int
+    owner: Owner
+
+
+class _General(Generic[Owner]):
+    """The same where offsets are sizes: whoever may have held a part is among those before."""
+
+    def __init__(self) -> None:
+        self._order = _Order()
+        self._regions: list[_Region[Owner]] = []
+
+    def take(self, start: int, end: int, owner: Owner) -> list[Owner]:
+        order = self._order
+        new = _Region(order.number(start), order.number(end), at_hand(start), at_hand(end), owner)
+        order.note(new.end, new.begin)
+        met: list[_Region[Owner]] = []
+        # The nearest first: what is beyond it follows.
+        for region in sorted(self._regions, key=attrgetter("last"), reverse=True):
+            if region.last > new.first or not order.never_less(new.begin, region.end):
+                met.append(region)
+        for region in sorted(met, key=attrgetter("first")):
+            if region.first >= new.last and order.never_less(region.begin, new.end):
+                met.remove(region)
+        gone = {id(r) for r in met if self._covers(new, r)}
+        self._regions = [new, *(region for region in self._regions if id(region) not in gone)]
+        return [region.owner for region in met]
+
+    def _covers(self, new: _Region[Owner], old: _Region[Owner]) -> bool:
+        """Whether nothing of an old region is left."""
+        if old.first < new.first or old.last > new.last:
+            return False
+        return self._order.never_less(old.begin, new.begin) and self._order.never_less(new.end, old.end)
+
+
+class _Order:
+    """Which of some sizes are never less than which, as far as that can be proved."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._sizes: list[int] = []
+        self._lower: list[int] = []  # of each size, those that it is never less than, one bit each
+        self._unproved: set[tuple[int, int]] = set()
+
+    def number(self, size: int) -> int:
+        """The number of a size here."""
+        number = self._numbers.setdefault(str(size), len(self._sizes))
+        if number == len(self._sizes):
+            self._sizes.append(size)
+            self._lower.append(1 << number)
+        return number
+
+    def note(self, high: int, low: int) -> None:
+        """``high`` is never less than ``low``, nor than what that is never less than."""
+        self._lower[high] |= self._lower[low]
+
+    def never_less(self, high: int, low: int) -> bool:
+        """Whether that is so."""
+        if self._lower[high] >> low & 1:
+            return True
+        if (high, low) in self._unproved:
+            return False
+        if not never_less(self._sizes[high], self._sizes[low]):
+            self._unproved.add((high, low))
+            return False
+        self.note(high, low)
+        return True

@@ -1,0 +1,61 @@
+"""The sizes that a general program is chosen for: what only decides how well it runs, such as its tiles.
+
+Tiles for large sizes serve small ones well, and sizes often grow, so these are larger than those that came so far; but sizes
+are bound to one another, as a view is to its memory, and where all grew alike some traces would be none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ftm_backend.frontend.trace import Trace
+from ftm_backend.frontend.trace_verifier import verify
+from ftm_backend.sizes import SizeError, declared, evaluator
+
+__all__ = ["larger_sizes"]
+
+_AHEAD = 2  # times the largest size that came
+_FAR_AHEAD, _SMALL = 4, 128  # or so many times, up to this size: small tiles cost nothing
+
+
+def larger_sizes(general: str, values: Sequence[int], largest: Sequence[int]) -> tuple[int, ...]:
+    """For each symbol of a general trace a number to choose its program for.
+
+    All grow by turns, as far as what the trace itself asks of them allows.
+
+    Args:
+        general: the trace; the symbols' numbers at hand are ``values``.
+        values: those of a member, for which the trace is one.
+        largest: of each symbol the largest number that came; 0 of those that are no sizes, which stay.
+    """
+    symbols = declared(general)
+    if symbols is None:
+        return tuple(values)
+    with symbols:
+        verify(Trace.parse(general))
+    guards = list(symbols.guards.values())
+    numbers = evaluator([guard.size for guard in guards], tuple(symbols.values))
+
+    def holds(chosen: Sequence[int]) -> bool:
+        try:
+            found = numbers(*chosen)
+        except (ZeroDivisionError, SizeError):
+            return False
+        return all(_HOLDS[guard.relation](number) for guard, number in zip(guards, found, strict=True))
+
+    chosen = list(values)
+    goals = [max(_AHEAD * size, min(_FAR_AHEAD * size, _SMALL)) for size in largest]
+    grows = True
+    while grows:
+        grows = False
+        for k, goal in enumerate(goals):
+            before = chosen[k]
+            chosen[k] = max(before, min(2 * before, goal))
+            if chosen[k] > before and holds(chosen):
+                grows = True
+            else:
+                chosen[k] = before
+    return tuple(chosen)
+
+
+_HOLDS = {"==": (0).__eq__, "!=": (0).__ne__, ">=": (0).__le__}
