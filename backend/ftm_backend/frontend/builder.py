@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ftm_backend.dtypes import compute_dtype, info, memory, promote_operands
-from ftm_backend.frontend.elements import Elem, Emitter
+from ftm_backend.frontend.elements import Elem, Emitter, Number
 from ftm_backend.frontend.loop_operands import Index, Input, Output, Place, affine
 from ftm_backend.frontend.trace import TensorType
 from ftm_backend.frontend.value import Value
@@ -14,8 +14,13 @@ from ftm_backend.linalg import ir
 from ftm_backend.linalg.affine import Affine, dot
 from ftm_backend.linalg.nodes import gather_place, recognise_reduction
 from ftm_backend.linalg.strided import Strided, compose, contiguous_strides
+from ftm_backend.sizes import Real, Size
 
-__all__ = ["Builder", "Input", "LoweringError", "Output", "Place", "Value"]
+__all__ = ["Body", "Builder", "Input", "LoweringError", "Output", "Place", "Value"]
+
+
+Body = Callable[..., Elem | tuple[Elem, ...]]
+"""What a loop nest computes: from the elements that it reads to those that it writes."""
 
 
 class LoweringError(ValueError):
@@ -37,8 +42,13 @@ class Builder:
     @property
     def result(self) -> TensorType:
         """Type of the op's first result."""
-        assert self.results[0] is not None, "the first result is an undefined tensor"
-        return self.results[0]
+        return self.wanted(0)
+
+    def wanted(self, number: int) -> TensorType:
+        """Type of one of the op's results, which is defined."""
+        found = self.results[number]
+        assert found is not None, f"result {number} is an undefined tensor"
+        return found
 
     # --- values ---------------------------------------------------------------------------------------
 
@@ -59,7 +69,7 @@ class Builder:
         """The counter of a loop, for places."""
         return Place(0, {loop: 1})
 
-    def constant(self, value: Any, dtype: str) -> Elem:
+    def constant(self, value: float | Size | Real, dtype: str) -> Elem:
         """A scalar constant."""
         return self.emitter.constant(value, dtype)
 
@@ -67,12 +77,12 @@ class Builder:
         """A tensor whose elements will all be written."""
         return Value(ir.Value(info(dtype).builtin, tuple(shape)), dtype)
 
-    def full(self, fill: Any, dtype: str, shape: Sequence[int]) -> Value:
+    def full(self, fill: Number, dtype: str, shape: Sequence[int]) -> Value:
         """A tensor of one number; ``fill`` is an Elem or a Python number."""
         elem = fill.to(dtype) if isinstance(fill, Elem) else self.constant(fill, dtype)
         return Value(ir.Value(info(dtype).builtin, tuple(shape), splat=elem.node), dtype)
 
-    def numbers(self, values: Sequence[Any], dtype: str) -> Value:
+    def numbers(self, values: Sequence[float], dtype: str) -> Value:
         """A one-dimensional constant tensor."""
         elems = [self.constant(v, dtype).node.payload for v in values]
         if values and all(repr(v) == repr(elems[0]) for v in elems):
@@ -143,7 +153,7 @@ class Builder:
         loops: Sequence[int],
         inputs: Sequence[Input],
         outputs: Sequence[Output],
-        body: Callable[..., Any],
+        body: Body,
         reduced: Sequence[int] = (),
     ) -> tuple[Value, ...]:
         """One loop nest, or a view where it only moves elements.
@@ -168,7 +178,7 @@ class Builder:
         return (Value(moved.value, outputs[0].dtype, moved.view),)
 
     def _nest(
-        self, loops: tuple[int, ...], inputs: Sequence[Input], outputs: Sequence[Output], body: Callable[..., Any], reduced: Sequence[int]
+        self, loops: tuple[int, ...], inputs: Sequence[Input], outputs: Sequence[Output], body: Body, reduced: Sequence[int]
     ) -> tuple[Value, ...]:
         rank = len(loops)
         before = self._rank, self._gathers
@@ -189,7 +199,7 @@ class Builder:
                 elems.append(self.constant(output.init, output.dtype))
         yielded = body(*elems)
         yields = yielded if isinstance(yielded, tuple) else (yielded,)
-        results: list[Any] = []
+        results: list[ir.Result] = []
         for elem, output in zip(yields, outputs, strict=True):
             if elem.dtype != output.dtype:
                 raise TypeError(f"the body yields {elem.dtype}, the output is {output.dtype}")
@@ -212,6 +222,7 @@ class Builder:
 
     def _start(self, output: Output, indices: tuple[Affine, ...], rank: int) -> ir.Node | ir.Operand:
         if not isinstance(output.init, Value):
+            assert output.init is not None, "a reduction starts from something"
             return self.constant(output.init, output.dtype).node
         base, access = output.init.base, output.init.access
         return base.splat or ir.Operand(base, dot(indices, access.strides, access.offset, rank))
@@ -234,17 +245,17 @@ class Builder:
         operands.append(operand)
         return Elem(self.emitter, ir.Node("in", x.base.dtype, payload=operand), x.dtype)
 
-    def pointwise(self, body: Callable[..., Any], inputs: Sequence[Value], *outputs: TensorType) -> Any:
-        """An elementwise nest over the first output's shape; inputs broadcast to it from the right.
+    def pointwise(self, body: Body, inputs: Sequence[Value], output: TensorType) -> Value:
+        """An elementwise nest over the output's shape; inputs broadcast to it from the right."""
+        return self.pointwise_all(body, inputs, [output])[0]
 
-        Returns one Value, or a tuple for several outputs.
-        """
+    def pointwise_all(self, body: Body, inputs: Sequence[Value], outputs: Sequence[TensorType]) -> tuple[Value, ...]:
+        """The same with several outputs, of one shape."""
         shape = outputs[0].shape
         rank = len(shape)
         reading = [Input(x, range(rank - x.rank, rank)) for x in inputs]
         writing = [Output(o.dtype, o.shape, range(rank)) for o in outputs]
-        values = self.generic(shape, reading, writing, body)
-        return values if len(outputs) > 1 else values[0]
+        return self.generic(shape, reading, writing, body)
 
     def cast(self, x: Value, dtype: str) -> Value:
         """``x`` converted to ``dtype``."""
@@ -274,7 +285,7 @@ class Builder:
         self._gathers.append(x.base)
         return Elem(self.emitter, ir.Node("gather", x.base.dtype, (flat,), x.base), x.dtype)
 
-    def pad(self, x: Value, low: Sequence[int], high: Sequence[int], fill: Any) -> Value:
+    def pad(self, x: Value, low: Sequence[int], high: Sequence[int], fill: Number) -> Value:
         """``x`` with a border; see `builder_ops.pad`."""
         from ftm_backend.frontend.builder_ops import pad
 
@@ -282,13 +293,13 @@ class Builder:
 
     # --- dtypes ---------------------------------------------------------------------------------------
 
-    def promoted(self, operands: Sequence[Any]) -> str:
+    def promoted(self, operands: Sequence[Value | Number]) -> str:
         """PyTorch's result dtype of Values and scalars (Elems, Python numbers or bools)."""
-        numbers = {bool: "i1", int: "i64", float: "f64"}
+        numbers: dict[type, str] = {bool: "i1", int: "i64", float: "f64"}
         return promote_operands(
-            (numbers[type(o)], "number")
-            if type(o) in numbers
-            else (o.dtype, "number" if isinstance(o, Elem) else "tensor" if o.rank else "scalar")
+            (o.dtype, "number" if isinstance(o, Elem) else "tensor" if o.rank else "scalar")
+            if isinstance(o, (Elem, Value))
+            else (numbers[type(o)], "number")
             for o in operands
         )
 
@@ -296,7 +307,7 @@ class Builder:
         """The dtype of arithmetic for values of ``dtype``."""
         return compute_dtype(dtype)
 
-    def inline(self, x: Any, dtype: str) -> Any:
+    def inline(self, x: Number, dtype: str) -> Elem:
         """A scalar argument (Elem, Python number or bool) as an Elem of ``dtype``."""
         return x.to(dtype) if isinstance(x, Elem) else self.constant(x, dtype)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ftm_backend.dtypes import info
 from ftm_backend.frontend.builder import Builder, Value
+from ftm_backend.frontend.elements import Number
 from ftm_backend.linalg import ir
 from ftm_backend.linalg.named import named_statement
 from ftm_backend.linalg.strided import Strided, contiguous_strides
@@ -28,7 +28,7 @@ def contraction(
     return Value(result, accumulator)
 
 
-def pad(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], fill: Any) -> Value:
+def pad(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], fill: Number) -> Value:
     """``x`` with ``low`` and ``high`` elements of ``fill`` (number or Elem) around each dimension; a
     negative amount cuts off."""
     for dim, (before, after) in enumerate(zip(low, high, strict=True)):

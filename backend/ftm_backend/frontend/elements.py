@@ -8,6 +8,7 @@ scalars alone (``uniform``) is converted once for the whole program.  Python num
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, cast
 
 from ftm_backend.dtypes import DTYPES, info, promote
@@ -19,6 +20,7 @@ from ftm_backend.sizes import Real, Size, rounded
 __all__ = [
     "Elem",
     "Emitter",
+    "Number",
     "apply",
     "ceil",
     "copysign",
@@ -48,7 +50,9 @@ __all__ = [
     "where",
 ]
 
-_BINARY = {  # float, integer, bool
+_Names = dict[str, tuple[str | None, str, str]]
+
+_BINARY: _Names = {  # float, integer, bool
     "add": ("arith.addf", "arith.addi", "arith.ori"),
     "sub": ("arith.subf", "arith.subi", "arith.xori"),
     "mul": ("arith.mulf", "arith.muli", "arith.andi"),
@@ -56,7 +60,7 @@ _BINARY = {  # float, integer, bool
     "or": (None, "arith.ori", "arith.ori"),
     "xor": (None, "arith.xori", "arith.xori"),
 }
-_SIGNED = {  # float, signed, unsigned
+_SIGNED: _Names = {  # float, signed, unsigned
     "div": ("arith.divf", "arith.divsi", "arith.divui"),
     "rem": ("arith.remf", "arith.remsi", "arith.remui"),
     "max": ("arith.maximumf", "arith.maxsi", "arith.maxui"),
@@ -92,7 +96,7 @@ class Emitter:
         node = operation(name, _BUILTIN[token], tuple(o.node for o in operands), payload)
         return Elem(self, node, token, all(o.uniform for o in operands))
 
-    def constant(self, value: Any, token: str) -> Elem:
+    def constant(self, value: float | Size | Real, token: str) -> Elem:
         """``value`` as a constant of dtype ``token``; integers wrap, bools are ``value != 0``."""
         key = (repr(value), token)
         found = self._constants.get(key)
@@ -101,8 +105,9 @@ class Emitter:
             if facts.kind == "float8":
                 found = self._constants[key] = self.constant(value, "f32").to(token)
                 return found
+            number: float | Size | Real
             if facts.kind == "float":
-                number: Any = value if isinstance(value, (Size, Real)) else rounded(float(value), token)
+                number = value if isinstance(value, (Size, Real)) else rounded(float(value), token)
             else:
                 number = _wrapped(value, facts.kind, facts.bits)
                 if facts.kind == "int" and number >= 1 << (facts.bits - 1):
@@ -119,12 +124,12 @@ class Emitter:
         return found[1]
 
 
-def _wrapped(value: Any, kind: str, bits: int) -> int:
+def _wrapped(value: float | Size | Real, kind: str, bits: int) -> int:
     if kind == "bool":
         return int(bool(value))
     if isinstance(value, Size) and bits == _WIDEST:
         return cast(int, value)
-    return int(value) & ((1 << bits) - 1)
+    return int(cast(float, value)) & ((1 << bits) - 1)
 
 
 class Elem:
@@ -153,7 +158,7 @@ class Elem:
             return self.emitter.converted(self, token)
         return _convert(self, token)
 
-    def const(self, value: Any) -> Elem:
+    def const(self, value: float) -> Elem:
         """A constant of this Elem's dtype."""
         return self.emitter.constant(value, self.dtype)
 
@@ -161,7 +166,7 @@ class Elem:
         """The same bits as ``token``."""
         return self.emitter.emit("arith.bitcast", token, self)
 
-    def _pair(self, other: Any) -> tuple[Elem, Elem]:
+    def _pair(self, other: Number) -> tuple[Elem, Elem]:
         if not isinstance(other, Elem):
             return self, self.const(other)
         if other.dtype == self.dtype:
@@ -169,7 +174,7 @@ class Elem:
         token = promote(self.dtype, other.dtype)
         return self.to(token), other.to(token)
 
-    def _binary(self, table: dict[str, Any], name: str, other: Any, swap: bool = False) -> Elem:
+    def _binary(self, table: _Names, name: str, other: Number, swap: bool = False) -> Elem:
         a, b = self._pair(other)
         if swap:
             a, b = b, a
@@ -183,36 +188,36 @@ class Elem:
             raise TypeError(f"{name} is not defined for {a.dtype}")
         return a.emitter.emit(op, a.dtype, a, b)
 
-    def _compare(self, name: str, other: Any) -> Elem:
+    def _compare(self, name: str, other: Number) -> Elem:
         a, b = self._pair(other)
         facts = info(a.dtype)
         column = 0 if facts.kind == "float" else 1 if facts.signed else 2
         op = "arith.cmpf" if facts.kind == "float" else "arith.cmpi"
         return a.emitter.emit(op, "i1", a, b, payload=_COMPARE[name][column])
 
-    def __add__(self, other: Any) -> Elem:
+    def __add__(self, other: Number) -> Elem:
         return self._binary(_BINARY, "add", other)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Elem:
+    def __sub__(self, other: Number) -> Elem:
         return self._binary(_BINARY, "sub", other)
 
-    def __rsub__(self, other: Any) -> Elem:
+    def __rsub__(self, other: Number) -> Elem:
         return self._binary(_BINARY, "sub", other, swap=True)
 
-    def __mul__(self, other: Any) -> Elem:
+    def __mul__(self, other: Number) -> Elem:
         return self._binary(_BINARY, "mul", other)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Elem:
+    def __truediv__(self, other: Number) -> Elem:
         return self._binary(_SIGNED, "div", other)
 
-    def __rtruediv__(self, other: Any) -> Elem:
+    def __rtruediv__(self, other: Number) -> Elem:
         return self._binary(_SIGNED, "div", other, swap=True)
 
-    def __mod__(self, other: Any) -> Elem:
+    def __mod__(self, other: Number) -> Elem:
         """C's remainder: the sign of the dividend."""
         return self._binary(_SIGNED, "rem", other)
 
@@ -221,42 +226,42 @@ class Elem:
             return self.emitter.emit("arith.negf", self.dtype, self)
         return self.const(0) - self
 
-    def __and__(self, other: Any) -> Elem:
+    def __and__(self, other: Number) -> Elem:
         return self._binary(_BINARY, "and", other)
 
-    def __or__(self, other: Any) -> Elem:
+    def __or__(self, other: Number) -> Elem:
         return self._binary(_BINARY, "or", other)
 
-    def __xor__(self, other: Any) -> Elem:
+    def __xor__(self, other: Number) -> Elem:
         return self._binary(_BINARY, "xor", other)
 
     def __invert__(self) -> Elem:
         return self ^ (1 if self.is_bool else -1)
 
-    def __lshift__(self, other: Any) -> Elem:
+    def __lshift__(self, other: Number) -> Elem:
         return self._binary(_SIGNED, "shl", other)
 
-    def __rshift__(self, other: Any) -> Elem:
+    def __rshift__(self, other: Number) -> Elem:
         return self._binary(_SIGNED, "shr", other)
 
-    def eq(self, other: Any) -> Elem:
+    def eq(self, other: Number) -> Elem:
         """``==`` as i1; False beside NaN."""
         return self._compare("eq", other)
 
-    def ne(self, other: Any) -> Elem:
+    def ne(self, other: Number) -> Elem:
         """``!=`` as i1; True beside NaN."""
         return self._compare("ne", other)
 
-    def __lt__(self, other: Any) -> Elem:
+    def __lt__(self, other: Number) -> Elem:
         return self._compare("lt", other)
 
-    def __le__(self, other: Any) -> Elem:
+    def __le__(self, other: Number) -> Elem:
         return self._compare("le", other)
 
-    def __gt__(self, other: Any) -> Elem:
+    def __gt__(self, other: Number) -> Elem:
         return self._compare("gt", other)
 
-    def __ge__(self, other: Any) -> Elem:
+    def __ge__(self, other: Number) -> Elem:
         return self._compare("ge", other)
 
     def __abs__(self) -> Elem:
@@ -264,13 +269,17 @@ class Elem:
             return self.emitter.emit("math.absf", self.dtype, self)
         return self if not info(self.dtype).signed or self.is_bool else where(self < 0, -self, self)
 
-    def maxnum(self, other: Any) -> Elem:
+    def maxnum(self, other: Number) -> Elem:
         """The larger; the number where one is NaN."""
         return self._binary(_SIGNED, "maxnum", other)
 
-    def minnum(self, other: Any) -> Elem:
+    def minnum(self, other: Number) -> Elem:
         """The smaller; the number where one is NaN."""
         return self._binary(_SIGNED, "minnum", other)
+
+
+Number = Elem | float
+"""A number of the program: one that is computed or comes at run time, or a Python number."""
 
 
 def _convert(x: Elem, token: str) -> Elem:
@@ -311,7 +320,7 @@ def _convert(x: Elem, token: str) -> Elem:
     return Elem(x.emitter, x.node, token, x.uniform)  # signed and unsigned are the same bits
 
 
-def _unary(op: str) -> Any:
+def _unary(op: str) -> Callable[[Elem], Elem]:
     def function(x: Elem) -> Elem:
         return x.emitter.emit(op, x.dtype, x)
 
@@ -355,26 +364,28 @@ def isnan(x: Elem) -> Elem:
     return x.ne(x)
 
 
-def maximum(a: Elem, b: Any) -> Elem:
+def maximum(a: Elem, b: Number) -> Elem:
     """The larger; NaN where either is NaN."""
     return a._binary(_SIGNED, "max", b)
 
 
-def minimum(a: Elem, b: Any) -> Elem:
+def minimum(a: Elem, b: Number) -> Elem:
     """The smaller; NaN where either is NaN."""
     return a._binary(_SIGNED, "min", b)
 
 
-def where(condition: Elem, a: Any, b: Any) -> Elem:
+def where(condition: Elem, a: Number, b: Number) -> Elem:
     """``a`` where ``condition`` (i1) holds, else ``b``; at least one of the two is an Elem."""
     if isinstance(a, Elem):
         a, b = a._pair(b)
-    else:
+    elif isinstance(b, Elem):
         b, a = b._pair(a)
+    else:
+        raise TypeError(f"neither {a} nor {b} says of which dtype the result is")
     return a.emitter.emit("arith.select", a.dtype, condition, a, b)
 
 
-def lowest(token: str) -> Any:
+def lowest(token: str) -> float:
     """The identity of max: -inf, or the smallest integer."""
     facts = info(token)
     if facts.kind == "float":
@@ -382,7 +393,7 @@ def lowest(token: str) -> Any:
     return -(1 << (facts.bits - 1)) if facts.kind == "int" and facts.signed else 0
 
 
-def highest(token: str) -> Any:
+def highest(token: str) -> float:
     """The identity of min: inf, or the largest integer."""
     facts = info(token)
     if facts.kind == "float":

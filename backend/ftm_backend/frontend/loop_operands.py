@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ftm_backend.frontend.value import Value
 from ftm_backend.linalg.affine import Affine
@@ -53,7 +52,7 @@ class Output:
     dtype: str
     shape: tuple[int, ...]
     index: Index
-    init: Any = None
+    init: Value | float | None = None
 
 
 def affine(place: int | Place | None, rank: int) -> Affine:

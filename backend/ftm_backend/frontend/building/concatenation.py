@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
+from ftm_backend.frontend.builder import Builder, Value
 from ftm_backend.linalg.strided import Strided, contiguous_strides
 
 __all__ = ["joined", "placed"]
 
 
-def joined(b: Any, parts: list[Any], dim: int) -> Any:
+def joined(b: Builder, parts: Sequence[Value], dim: int) -> Value:
     """``parts`` of one dtype, one after the other along ``dim``."""
     shape = (*parts[0].shape[:dim], sum(part.shape[dim] for part in parts), *parts[0].shape[dim + 1 :])
     return placed(b, parts, dim, shape, parts[0].dtype)
 
 
-def placed(b: Any, parts: Any, dim: int, shape: tuple[int, ...], dtype: str) -> Any:
+def placed(b: Builder, parts: Sequence[Value], dim: int, shape: tuple[int, ...], dtype: str) -> Value:
     """The same into a tensor of ``shape`` and ``dtype``."""
     strides, start, places = contiguous_strides(shape), 0, []
     for part in parts:

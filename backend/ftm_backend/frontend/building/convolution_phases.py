@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import gcd
-from typing import Any
 
+from ftm_backend.frontend.builder import Builder, Input, Output, Value
 from ftm_backend.linalg.strided import Strided, contiguous_strides
 from ftm_backend.sizes import ceildiv
 
 __all__ = ["interleaved_phases"]
 
-Correlate = Callable[[Any, Any, Sequence[int]], Any]
+Correlate = Callable[[Value, Value, Sequence[int]], Value]
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,15 @@ def _phase(r: int, stride: int, padding: int, dilation: int, taps: int) -> _Phas
 
 
 def interleaved_phases(
-    b: Any,
-    x: Any,
-    weight: Any,
+    b: Builder,
+    x: Value,
+    weight: Value,
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
     size: Sequence[int],
     correlate: Correlate,
-) -> Any:
+) -> Value:
     """The transposed convolution of x[N,F,...] with ``weight`` [C,F/groups,...]; gives [N,C,*size] in the compute dtype.
 
     Args:
@@ -71,7 +71,7 @@ def interleaved_phases(
     high = [max(phase.end for phase in phases) + i - n for phases, i, n in zip(known, steps, x.shape[2:], strict=True)]
     bordered = b.pad(x, [0, 0, *low], [0, 0, *high], 0)
 
-    def dense(phases: Sequence[_Phase]) -> Any:
+    def dense(phases: Sequence[_Phase]) -> Value:
         """All elements of one phase in each dimension, [N,C,*steps]."""
         part = bordered
         for dim, (phase, before, count) in enumerate(zip(phases, low, steps, strict=True), start=2):
@@ -81,10 +81,8 @@ def interleaved_phases(
     return _interleaved(b, every, (x.shape[0], weight.shape[0], *size), dense)
 
 
-def _some_taps(b: Any, weight: Any, phases: Sequence[_Phase]) -> Any:
+def _some_taps(b: Builder, weight: Value, phases: Sequence[_Phase]) -> Value:
     """The phases' taps, the last one first, as a tensor of its own."""
-    from ftm_backend.frontend.builder import Input, Output
-
     shape = (*weight.shape[:2], *(phase.count for phase in phases))
     index = [
         b.dim(0),
@@ -95,7 +93,9 @@ def _some_taps(b: Any, weight: Any, phases: Sequence[_Phase]) -> Any:
     return made
 
 
-def _interleaved(b: Any, every: Sequence[Sequence[_Phase | None]], shape: Sequence[int], dense: Callable[..., Any]) -> Any:
+def _interleaved(
+    b: Builder, every: Sequence[Sequence[_Phase | None]], shape: Sequence[int], dense: Callable[[Sequence[_Phase]], Value]
+) -> Value:
     """Phases ``dense(...)`` in their places of a tensor of ``shape``; zeros where there are none.
 
     The phases of a row are put together first, one after the other, and then turned: so that whole rows are written.
@@ -104,11 +104,11 @@ def _interleaved(b: Any, every: Sequence[Sequence[_Phase | None]], shape: Sequen
     stride, width = len(inner), shape[-1]
     strides = contiguous_strides(shape)
     whole = width // stride
-    parts: list[tuple[Any, Strided]] = []
+    parts: list[tuple[Value, Strided]] = []
     dtype = ""
     for residues in product(*(range(len(phases)) for phases in outer)):
-        rows = [phases[r] for phases, r in zip(outer, residues, strict=True)]
-        if None in rows:
+        rows = [phase for phases, r in zip(outer, residues, strict=True) if (phase := phases[r]) is not None]
+        if len(rows) < len(outer):
             continue
         counts = [(n - r + len(phases) - 1) // len(phases) for n, r, phases in zip(shape[2:-1], residues, outer, strict=True)]
         made = [None if phase is None else dense((*rows, phase)) for phase in inner]
@@ -129,7 +129,7 @@ def _interleaved(b: Any, every: Sequence[Sequence[_Phase | None]], shape: Sequen
     return b.placed(b.empty(dtype, shape) if complete else b.full(0, dtype, shape), parts)
 
 
-def _stacked(b: Any, made: Sequence[Any], shape: Sequence[int], dtype: str) -> Any:
+def _stacked(b: Builder, made: Sequence[Value | None], shape: Sequence[int], dtype: str) -> Value:
     """Tensors of ``shape`` as one, along a new first dimension; zeros for those that are None."""
     whole = (len(made), *shape)
     strides = contiguous_strides(whole)

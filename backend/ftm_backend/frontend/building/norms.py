@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 from ftm_backend.dtypes import compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Value
 from ftm_backend.frontend.building.reduce import count_of, mean_of, reduce
+from ftm_backend.frontend.elements import Elem, Number
 from ftm_backend.frontend.trace import TensorType
 
 __all__ = ["moments", "vector_norm"]
 
 
-def moments(b: Any, x: Any, dims: Any, correction: Any) -> tuple[Any, Any]:
+def moments(b: Builder, x: Value, dims: Sequence[int], correction: Number) -> tuple[Value, Value]:
     """(variance, mean) over ``dims`` in x's compute dtype, extents 1 kept, in two passes; ``correction`` is a
     number or a runtime scalar."""
     dtype = compute_dtype(x.dtype)
@@ -24,7 +26,7 @@ def moments(b: Any, x: Any, dims: Any, correction: Any) -> tuple[Any, Any]:
     return b.pointwise(lambda s: s / count, [squares], TensorType(dtype, squares.shape)), mean
 
 
-def vector_norm(b: Any, x: Any, p: Any, dims: Any, dtype: str) -> Any:
+def vector_norm(b: Builder, x: Value, p: Number, dims: Sequence[int], dtype: str) -> Value:
     """The p-norm over ``dims``, computed and returned in ``dtype``, extents 1 kept; ``p`` as a constant gets the code of
     its own, as a runtime scalar the general one."""
     if isinstance(p, e.Elem):
@@ -44,10 +46,10 @@ def vector_norm(b: Any, x: Any, p: Any, dims: Any, dtype: str) -> Any:
     return b.pointwise(lambda s: e.pow_(s, b.constant(1 / p, dtype)), [total], total.type)
 
 
-def _general_norm(b: Any, x: Any, order: Any, dims: Any, dtype: str) -> Any:
+def _general_norm(b: Builder, x: Value, order: Elem, dims: Sequence[int], dtype: str) -> Value:
     p = order.to(dtype)
 
-    def element(v: Any) -> Any:
+    def element(v: Elem) -> Elem:
         magnitude = abs(v.to(dtype))
         return e.where(p.eq(0), v.to(dtype).ne(0).to(dtype), e.pow_(magnitude, p))
 
@@ -55,7 +57,7 @@ def _general_norm(b: Any, x: Any, order: Any, dims: Any, dtype: str) -> Any:
     largest = reduce(b, "max", [x], dims, dtype, lambda v: abs(v.to(dtype)))
     smallest = reduce(b, "min", [x], dims, dtype, lambda v: abs(v.to(dtype)))
 
-    def finish(s: Any, high: Any, low: Any) -> Any:
+    def finish(s: Elem, high: Elem, low: Elem) -> Elem:
         finite = e.where(p.eq(0), s, e.pow_(s, p.const(1) / p))
         return e.where(p.eq(math.inf), e.maximum(high, 0), e.where(p.eq(-math.inf), low, finite))
 

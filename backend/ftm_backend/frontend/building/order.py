@@ -9,11 +9,13 @@ keys and then, stably, by the upper one; their elements are gathered.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ftm_backend.dtypes import info
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Input, Output, Value
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.trace import TensorType
 
 __all__ = ["Ordered", "order", "sort", "sort_indices"]
@@ -30,51 +32,52 @@ class Ordered:
     Of a type of 64 bits, ``packed`` has the places and ``source`` the tensor that was sorted.
     """
 
-    packed: Any
+    packed: Value
     dtype: str
     dim: int
     descending: bool
-    source: Any = None
+    source: Value | None = None
 
     def part(self, start: int, length: int) -> Ordered:
         """Ranks ``start`` to ``start + length``."""
         return replace(self, packed=self.packed.slice(self.dim, start, length))
 
-    def at(self, b: Any, ranks: Any) -> Ordered:
+    def at(self, b: Builder, ranks: Value) -> Ordered:
         """The element whose rank ``ranks``, an i64 Value with extent 1 along ``dim``, says."""
         packed = self.packed
 
-        def body(rank: Any) -> Any:
+        def body(rank: Elem) -> Elem:
             return b.extract(packed, [rank if k == self.dim else b.index(k) for k in range(packed.rank)])
 
         return replace(self, packed=b.pointwise(body, [ranks], TensorType("i64", ranks.shape)))
 
-    def indices(self, b: Any) -> Any:
+    def indices(self, b: Builder) -> Value:
         """Places along ``dim`` in the tensor that was sorted, i64."""
         if self.source is not None:
             return self.packed
         return b.pointwise(_place, [self.packed], TensorType("i64", self.packed.shape))
 
-    def values(self, b: Any) -> Any:
+    def values(self, b: Builder) -> Value:
         """The elements."""
         return b.pointwise(self._element(b), [self.packed], TensorType(self.dtype, self.packed.shape))
 
-    def both(self, b: Any) -> tuple[Any, Any]:
+    def both(self, b: Builder) -> tuple[Value, Value]:
         """(values, indices)."""
         if self.source is not None:
             return self.values(b), self.packed
         element, shape = self._element(b), self.packed.shape
         results = TensorType(self.dtype, shape), TensorType("i64", shape)
-        return b.pointwise(lambda p: (element(p), _place(p)), [self.packed], *results)
+        values, places = b.pointwise_all(lambda p: (element(p), _place(p)), [self.packed], results)
+        return values, places
 
-    def _element(self, b: Any) -> Any:
+    def _element(self, b: Builder) -> Callable[[Elem], Elem]:
         if self.source is not None:
             source = self.source
             return lambda p: b.extract(source, [p if k == self.dim else b.index(k) for k in range(source.rank)])
         return lambda p: _from_key(p, self.dtype, self.descending)
 
 
-def order(b: Any, x: Any, dim: int, descending: bool = False, most: int | None = None) -> Ordered:
+def order(b: Builder, x: Value, dim: int, descending: bool = False, most: int | None = None) -> Ordered:
     """Sorts ``x``, which has elements, stably along ``dim``; ``most``: only so many first ranks are wanted."""
     dim %= x.rank
     most = x.shape[dim] if most is None else most
@@ -83,31 +86,29 @@ def order(b: Any, x: Any, dim: int, descending: bool = False, most: int | None =
     if info(x.dtype).bits == 64:
         return _order_wide(b, x, dim, descending, most)
 
-    def pack(value: Any) -> Any:
+    def pack(value: Elem) -> Elem:
         key, flag = _to_key(value)
         return _packed(b, ~key if descending else key, dim) | flag
 
     return Ordered(_sorted(b, pack, x, dim, most), x.dtype, dim, descending)
 
 
-def sort(b: Any, x: Any, dim: int, descending: bool = False) -> tuple[Any, Any]:
+def sort(b: Builder, x: Value, dim: int, descending: bool = False) -> tuple[Value, Value]:
     """(values, indices) of a stable sort of ``x`` along ``dim``; NaN is greatest."""
     if not x.rank or not x.type.numel:
         return x, b.full(0, "i64", x.shape)
     return order(b, x, dim, descending).both(b)
 
 
-def sort_indices(b: Any, x: Any, dim: int, descending: bool = False) -> Any:
+def sort_indices(b: Builder, x: Value, dim: int, descending: bool = False) -> Value:
     """The permutation that sorts ``x`` stably along ``dim``."""
     if not x.rank or not x.type.numel:
         return b.full(0, "i64", x.shape)
     return order(b, x, dim, descending).indices(b)
 
 
-def _sorted(b: Any, pack: Any, x: Any, dim: int, most: int) -> Any:
+def _sorted(b: Builder, pack: Callable[[Elem], Elem], x: Value, dim: int, most: int) -> Value:
     """The ``most`` least of ``pack(element)`` along ``dim``, in x's layout; ``pack`` may ask for b.index(k) of it."""
-    from ftm_backend.frontend.builder import Input, Output
-
     moved = [*(k for k in range(x.rank) if k != dim), dim]  # what is sorted lies last in memory
     *outer, length = (x.shape[k] for k in moved)
     (numbers,) = b.generic(x.shape, [Input(x, range(x.rank))], [Output("i64", (*outer, length), moved)], pack)
@@ -116,16 +117,16 @@ def _sorted(b: Any, pack: Any, x: Any, dim: int, most: int) -> Any:
     return b.reshape(made, (*outer, most)).permute([moved.index(k) for k in range(x.rank)])
 
 
-def _packed(b: Any, key: Any, dim: int) -> Any:
+def _packed(b: Builder, key: Elem, dim: int) -> Elem:
     """A key of 32 bits, as i64, above the place along ``dim``."""
     return (key << 32) | (b.index(dim) << 1)
 
 
-def _place(packed: Any) -> Any:
+def _place(packed: Elem) -> Elem:
     return (packed & 0xFFFFFFFF) >> 1
 
 
-def _to_key(value: Any) -> tuple[Any, Any]:
+def _to_key(value: Elem) -> tuple[Elem, Elem]:
     """(a number of 32 bits as i64 that is ordered as the elements are, 1 for -0.0 else 0)."""
     if not value.is_float:
         key = value.to("i64")
@@ -137,7 +138,7 @@ def _to_key(value: Any) -> tuple[Any, Any]:
     return key.to("i64"), (number.eq(0) & (bits < 0)).to("i64")
 
 
-def _from_key(packed: Any, dtype: str, descending: bool) -> Any:
+def _from_key(packed: Elem, dtype: str, descending: bool) -> Elem:
     key = packed >> 32
     if descending:
         key = ~key
@@ -148,8 +149,8 @@ def _from_key(packed: Any, dtype: str, descending: bool) -> Any:
     return e.where((packed & 1).ne(0), -0.0, number).to(dtype)
 
 
-def _order_wide(b: Any, x: Any, dim: int, descending: bool, most: int) -> Ordered:
-    def key_of(value: Any) -> Any:
+def _order_wide(b: Builder, x: Value, dim: int, descending: bool, most: int) -> Ordered:
+    def key_of(value: Elem) -> Elem:
         key = value
         if value.is_float:
             bits = value.bitcast("i64")
@@ -159,13 +160,13 @@ def _order_wide(b: Any, x: Any, dim: int, descending: bool, most: int) -> Ordere
 
     source = x
 
-    def lower(value: Any) -> Any:
+    def lower(value: Elem) -> Elem:
         return _packed(b, (key_of(value) & 0xFFFFFFFF) - (1 << 31), dim)
 
-    def extract(tensor: Any, place: Any) -> Any:
+    def extract(tensor: Value, place: Elem) -> Elem:
         return b.extract(tensor, [place if k == dim else b.index(k) for k in range(x.rank)])
 
-    def upper(packed: Any) -> Any:
+    def upper(packed: Elem) -> Elem:
         return _packed(b, key_of(extract(source, _place(packed))) >> 32, dim)
 
     first = _sorted(b, lower, x, dim, x.shape[dim])

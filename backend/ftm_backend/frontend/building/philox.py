@@ -6,15 +6,15 @@ the op as runtime scalars.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.linalg.strided import contiguous_strides
 
 __all__ = ["element_number", "open_unit", "unit", "word"]
 
 
-def element_number(b: Any, shape: tuple[int, ...]) -> Any:
+def element_number(b: Builder, shape: tuple[int, ...]) -> Elem:
     """In a body: the row-major number of the element being computed.
 
     Also where there is one element only: what is computed from its number stays in the body.
@@ -26,17 +26,17 @@ def element_number(b: Any, shape: tuple[int, ...]) -> Any:
     return number
 
 
-def word(b: Any, number: Any, seed: Any, offset: Any) -> Any:
+def word(b: Builder, number: Elem, seed: Elem, offset: Elem) -> Elem:
     """The 32-bit word of Philox that has this number in the stream of (seed, offset)."""
     return b.emitter.emit("ftm.philox", "i32", number, seed, offset)
 
 
-def _shifted(word: Any, bits: int) -> Any:
+def _shifted(word: Elem, bits: int) -> Elem:
     """Unsigned ``word >> bits``; bits of at least 1 make it non-negative."""
     return e.apply("arith.shrui", word, word.const(bits))
 
 
-def unit(b: Any, number: Any, seed: Any, offset: Any, dtype: str) -> Any:
+def unit(b: Builder, number: Elem, seed: Elem, offset: Elem, dtype: str) -> Elem:
     """Uniform in [0, 1): 24 bits for f32, 53 for f64."""
     if dtype != "f64":
         return _shifted(word(b, number, seed, offset), 8).to("f32") * 2.0**-24
@@ -45,7 +45,7 @@ def unit(b: Any, number: Any, seed: Any, offset: Any, dtype: str) -> Any:
     return (high * 2.0**26 + low) * 2.0**-53
 
 
-def open_unit(b: Any, number: Any, seed: Any, offset: Any, dtype: str) -> Any:
+def open_unit(b: Builder, number: Elem, seed: Elem, offset: Elem, dtype: str) -> Elem:
     """Uniform in (0, 1), symmetric: the midpoints of 2^23 (f64: 2^52) intervals."""
     if dtype != "f64":
         return (_shifted(word(b, number, seed, offset), 9).to("f32") + 0.5) * 2.0**-23

@@ -7,10 +7,11 @@ reading or writing what the index does not mean.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ftm_backend.dtypes import compute_dtype, info
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Value
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.trace import TensorType
 
 __all__ = ["NOWHERE", "averaged", "combining", "from_rows", "inside", "scatter_rows", "to_rows", "typed", "wrapped"]
@@ -24,32 +25,32 @@ def typed(dtype: str, shape: Sequence[int]) -> TensorType:
     return TensorType(dtype, tuple(shape))
 
 
-def inside(index: Any, size: int) -> Any:
+def inside(index: Elem, size: int) -> Elem:
     """An index Elem as i64; one that is not in [0, size) makes the machine fault, whatever else is addressed."""
     index = index.to("i64")
     return e.where((index >= 0) & (index < size), index, NOWHERE)
 
 
-def wrapped(index: Any, size: int) -> Any:
+def wrapped(index: Elem, size: int) -> Elem:
     """As `inside`, with negative indices counted from the end."""
     index = index.to("i64")
     return inside(e.where(index < 0, index + size, index), size)
 
 
-def scatter_rows(b: Any, dest: Any, rows: Any, updates: Any, kind: str) -> Any:
+def scatter_rows(b: Builder, dest: Value, rows: Value, updates: Value, kind: str) -> Value:
     """``ftm.scatter``: dest[N, D], rows[M] of i64 in [0, N), updates[M, D]."""
     if not rows.type.numel or not dest.type.numel:
         return dest
     return b.create("ftm.scatter", dest.dtype, dest.shape, [b.tensor(dest), b.tensor(rows), b.tensor(updates)], {"reduce": kind})
 
 
-def to_rows(b: Any, x: Any, dim: int) -> Any:
+def to_rows(b: Builder, x: Value, dim: int) -> Value:
     """``x`` as rows along ``dim``: [extent of dim, everything else]."""
     order = [dim, *(k for k in range(x.rank) if k != dim)]
     return b.reshape(x.permute(order), (x.shape[dim], x.type.numel // max(1, x.shape[dim])))
 
 
-def from_rows(b: Any, rows: Any, shape: Sequence[int], dim: int) -> Any:
+def from_rows(b: Builder, rows: Value, shape: Sequence[int], dim: int) -> Value:
     """The reverse of `to_rows`, for a tensor of ``shape``."""
     order = [dim, *(k for k in range(len(shape)) if k != dim)]
     moved = b.reshape(rows, [shape[k] for k in order])
@@ -57,7 +58,7 @@ def from_rows(b: Any, rows: Any, shape: Sequence[int], dim: int) -> Any:
 
 
 # PyTorch's word -> (reduction of ftm.scatter, the same for bools, identity)
-_COMBINING: dict[str, tuple[str, str, Callable[[str], Any]]] = {
+_COMBINING: dict[str, tuple[str, str, Callable[[str], float]]] = {
     "sum": ("add", "max", lambda t: 0),
     "add": ("add", "max", lambda t: 0),
     "mean": ("add", "max", lambda t: 0),
@@ -68,7 +69,7 @@ _COMBINING: dict[str, tuple[str, str, Callable[[str], Any]]] = {
 }
 
 
-def combining(reduce: str, dtype: str) -> tuple[str, str, Any]:
+def combining(reduce: str, dtype: str) -> tuple[str, str, float]:
     """How values of ``dtype`` combine at equal places.
 
     Returns:
@@ -82,10 +83,10 @@ def combining(reduce: str, dtype: str) -> tuple[str, str, Any]:
     return number, wide, identity(dtype)
 
 
-def averaged(b: Any, total: Any, counts: Any) -> Any:
+def averaged(b: Builder, total: Value, counts: Value) -> Value:
     """``total`` over ``counts`` (0 counts as 1), for integers rounded down as PyTorch does."""
 
-    def body(t: Any, n: Any) -> Any:
+    def body(t: Elem, n: Elem) -> Elem:
         n = e.where(n.eq(0), 1, n).to(t.dtype)
         if t.is_float:
             return t / n

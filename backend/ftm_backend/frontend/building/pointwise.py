@@ -7,11 +7,13 @@ The function takes the op's arguments by name.  Tensors and runtime scalars arri
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from ftm_backend.dtypes import HALVES, compute_dtype
+from ftm_backend.frontend.builder import Body, Builder, Value
 from ftm_backend.frontend.building.record import TOLERANCE, OpRecord, register
+from ftm_backend.frontend.elements import Elem
 
 __all__ = ["OWN", "PROMOTED", "RESULT", "pointwise"]
 
@@ -30,7 +32,7 @@ _OPERANDS = frozenset({"self", "other"})  # a Python bool among these is a numbe
 
 def pointwise(
     names: str,
-    function: Callable[..., Any],
+    function: Body,
     dtypes: Iterable[str],
     family: str,
     *,
@@ -51,41 +53,34 @@ def pointwise(
     keep = frozenset(keep)
     accepted = frozenset(inspect.signature(function).parameters)
 
-    def lower(b: Any, **arguments: Any) -> Any:
-        from ftm_backend.frontend.builder import Value
-        from ftm_backend.frontend.elements import Elem
-
+    def lower(b: Builder, **arguments: Any) -> tuple[Value, ...]:
         outputs = tuple(t for t in b.results if t is not None)
         for name in _DECIDED_BY_RESULT - accepted:
             arguments.pop(name, None)
         if "result_dtype" in accepted:
             arguments["result_dtype"] = b.result.dtype
         numbers = [v for k, v in arguments.items() if isinstance(v, (Value, Elem)) and k not in keep]
-        common = dtype = None
-        if compute != OWN:
-            common = b.result.dtype if compute == RESULT else b.promoted(numbers)
-            dtype = compute_dtype(common)
+        common = "" if compute == OWN else b.result.dtype if compute == RESULT else b.promoted(numbers)
+        dtype = compute_dtype(common) if common else ""
         arguments = {k: b.constant(v, dtype or "i1") if isinstance(v, bool) and k in _OPERANDS else v for k, v in arguments.items()}
         tensors = {k: v for k, v in arguments.items() if isinstance(v, Value)}
         others = {
-            k: v.to(dtype) if isinstance(v, Elem) and dtype is not None and k not in keep else v
-            for k, v in arguments.items()
-            if k not in tensors
+            k: v.to(dtype) if isinstance(v, Elem) and dtype and k not in keep else v for k, v in arguments.items() if k not in tensors
         }
 
-        def operand(v: Any) -> Any:
+        def operand(v: Elem) -> Elem:
             """A tensor's element in the compute dtype, by way of the dtype that all are promoted to: an integer
             that f16 cannot hold is infinite."""
             return v.to(common).to(dtype) if common in HALVES else v.to(dtype)
 
-        def body(*elems: Any) -> Any:
+        def body(*elems: Elem) -> tuple[Elem, ...]:
             values = dict(zip(tensors, elems, strict=True))
-            if dtype is not None:
+            if dtype:
                 values = {k: v if k in keep else operand(v) for k, v in values.items()}
             made = function(**values, **others)
             made = made if isinstance(made, tuple) else (made,)
             return tuple(m.to(o.dtype) for m, o in zip(made, outputs, strict=True))
 
-        return b.pointwise(body, list(tensors.values()), *outputs)
+        return b.pointwise_all(body, list(tensors.values()), outputs)
 
     return register(OpRecord(tuple(names.split()), tuple(dtypes), lower, family, TOLERANCE if tolerance is None else tolerance, gap))

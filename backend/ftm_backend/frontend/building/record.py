@@ -11,11 +11,12 @@ import inspect
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 from ftm_backend.dtypes import DTYPES
+from ftm_backend.frontend.value import Value
 
-__all__ = ["EXACT", "PRODUCTS", "RECORDS", "SUMS", "TOLERANCE", "OpRecord", "lowering", "register"]
+__all__ = ["EXACT", "PRODUCTS", "RECORDS", "SUMS", "TOLERANCE", "Lower", "OpRecord", "lowering", "register"]
 
 TOLERANCE = {"f64": (1e-12, 1e-12), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
 """(relative, absolute) of an op that rounds; integers and bools are always exact."""
@@ -32,6 +33,12 @@ EXACT: dict[str, tuple[float, float]] = {}
 _NAME = re.compile(r"[A-Za-z_]\w*::\w+(\.\w+)?|ftm\.\w+")
 
 
+Lower = Callable[..., Value | tuple[Value | None, ...]]
+"""``lower(b, **arguments)``: the results of one call; None for what is undefined."""
+
+F = TypeVar("F", bound=Lower)
+
+
 @dataclass(frozen=True, slots=True)
 class OpRecord:
     """One op.
@@ -45,7 +52,7 @@ class OpRecord:
 
     names: tuple[str, ...]
     dtypes: tuple[str, ...]
-    lower: Callable[..., Any]
+    lower: Lower
     family: str
     tolerance: dict[str, tuple[float, float]] = field(default_factory=lambda: TOLERANCE)
     gap: str = ""
@@ -79,10 +86,10 @@ def register(record: OpRecord) -> OpRecord:
 
 def lowering(
     names: str, dtypes: Iterable[str], family: str, tolerance: dict[str, tuple[float, float]] | None = None, gap: str = ""
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[F], F]:
     """Decorator: registers the function as the lowering of ``names`` (separated by blanks)."""
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: F) -> F:
         register(OpRecord(tuple(names.split()), tuple(dtypes), function, family, TOLERANCE if tolerance is None else tolerance, gap))
         return function
 

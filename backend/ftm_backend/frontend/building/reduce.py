@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ftm_backend.dtypes import compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Input, Output, Value
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.trace import TensorType
 
 __all__ = ["COMBINE", "extreme_index", "keep_dims", "mean_of", "normal_dims", "reduce", "sum_of"]
 
-COMBINE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[str], Any]]] = {
+COMBINE: dict[str, tuple[Callable[[Elem, Elem], Elem], Callable[[str], float]]] = {
     "sum": (lambda x, a: a + x, lambda t: 0),
     "prod": (lambda x, a: a * x, lambda t: 1),
     "max": (lambda x, a: e.maximum(a, x), e.lowest),
@@ -22,7 +23,7 @@ COMBINE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[str], Any]]] = {
 """Reduction -> (element and carried value to carried value, identity of a dtype)."""
 
 
-def normal_dims(dims: Any, rank: int) -> tuple[int, ...]:
+def normal_dims(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """A dim argument (None, int or list; empty means all) as sorted non-negative dimensions."""
     if dims is None or dims == []:
         return tuple(range(rank))
@@ -35,7 +36,9 @@ def keep_dims(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(1 if k in dims else size for k, size in enumerate(shape))
 
 
-def reduce(b: Any, kind: str, inputs: Sequence[Any], dims: Sequence[int], dtype: str, element: Any = None) -> Any:
+def reduce(
+    b: Builder, kind: str, inputs: Sequence[Value], dims: Sequence[int], dtype: str, element: Callable[..., Elem] | None = None
+) -> Value:
     """Reduces ``element(*inputs)`` over ``dims``.
 
     Args:
@@ -46,8 +49,6 @@ def reduce(b: Any, kind: str, inputs: Sequence[Any], dims: Sequence[int], dtype:
     Returns:
         Value of the first input's shape with extent 1 in ``dims`` (a view: the result itself is without them).
     """
-    from ftm_backend.frontend.builder import Input, Output
-
     combine, identity = COMBINE[kind]
     shape = inputs[0].shape
     rank = len(shape)
@@ -59,7 +60,7 @@ def reduce(b: Any, kind: str, inputs: Sequence[Any], dims: Sequence[int], dtype:
         return b.pointwise(convert, inputs, TensorType(dtype, shape))
     kept = [k for k in range(rank) if k not in dims]
 
-    def body(*args: Any) -> Any:
+    def body(*args: Elem) -> Elem:
         *elems, carried = args
         x = element(*elems) if element is not None else elems[0]
         return combine(x.to(dtype), carried)
@@ -70,12 +71,12 @@ def reduce(b: Any, kind: str, inputs: Sequence[Any], dims: Sequence[int], dtype:
     return b.reshape(result, keep_dims(shape, dims))
 
 
-def sum_of(b: Any, x: Any, dims: Sequence[int], dtype: str | None = None, element: Any = None) -> Any:
+def sum_of(b: Builder, x: Value, dims: Sequence[int], dtype: str | None = None, element: Callable[..., Elem] | None = None) -> Value:
     """Sum over ``dims`` in the compute dtype of x (or ``dtype``), extents 1 kept."""
     return reduce(b, "sum", [x], dims, dtype or compute_dtype(x.dtype), element)
 
 
-def mean_of(b: Any, x: Any, dims: Sequence[int], dtype: str, element: Any = None) -> Any:
+def mean_of(b: Builder, x: Value, dims: Sequence[int], dtype: str, element: Callable[..., Elem] | None = None) -> Value:
     """Mean over ``dims`` in ``dtype``, extents 1 kept; NaN over nothing."""
     total = reduce(b, "sum", [x], dims, dtype, element)
     count = count_of(x.shape, dims)
@@ -90,7 +91,7 @@ def count_of(shape: Sequence[int], dims: Sequence[int]) -> int:
     return count
 
 
-def extreme_index(b: Any, kind: str, x: Any, dim: int) -> tuple[Any, Any]:
+def extreme_index(b: Builder, kind: str, x: Value, dim: int) -> tuple[Value, Value]:
     """(extreme, index of its first place) along ``dim``; NaN wins, and its first place is given.
 
     Two plain reductions, so that no reduction has to carry a pair.
@@ -98,7 +99,7 @@ def extreme_index(b: Any, kind: str, x: Any, dim: int) -> tuple[Any, Any]:
     best = reduce(b, kind, [x], [dim], x.dtype)
     far = max(x.shape[dim] - 1, 0)  # a bound that the compiler can see: the index needs no check where it is used
 
-    def place(value: Any, extreme: Any) -> Any:
+    def place(value: Elem, extreme: Elem) -> Elem:
         hit = value.eq(extreme)
         if value.is_float:
             hit = hit | e.isnan(value)

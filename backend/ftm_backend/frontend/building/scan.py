@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Value
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.trace import TensorType
 
 __all__ = ["extreme_scan", "scan"]
@@ -13,7 +14,7 @@ __all__ = ["extreme_scan", "scan"]
 _KINDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "lse": "lse"}
 
 
-def scan(b: Any, kind: str, x: Any, dim: int) -> Any:
+def scan(b: Builder, kind: str, x: Value, dim: int) -> Value:
     """Inclusive scan of ``x`` along ``dim`` in x's dtype: ``sum``, ``prod``, ``min``, ``max`` or ``lse``.
 
     Sums of floats are kept in f64 on the way; ``min`` and ``max`` propagate NaN.
@@ -28,11 +29,11 @@ def scan(b: Any, kind: str, x: Any, dim: int) -> Any:
     return b.reshape(made, x.shape)
 
 
-def extreme_scan(b: Any, kind: str, x: Any, dim: int) -> tuple[Any, Any]:
+def extreme_scan(b: Builder, kind: str, x: Value, dim: int) -> tuple[Value, Value]:
     """(running extreme, its place along ``dim``): the last place of equals, and of NaN the last NaN."""
     values = scan(b, kind, x, dim)
 
-    def place(element: Any, best: Any) -> Any:
+    def place(element: Elem, best: Elem) -> Elem:
         taken = element.eq(best)
         if element.is_float:
             taken = taken | e.isnan(element)

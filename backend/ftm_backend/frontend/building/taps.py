@@ -8,9 +8,10 @@ that an infinity or a NaN spreads no further than PyTorch spreads it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Input, Output, Value
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.trace import TensorType
 
 __all__ = ["Taps", "pick", "resample", "resample_dims", "transposed"]
@@ -28,7 +29,7 @@ def transposed(taps: Taps, size: int) -> Taps:
     return made
 
 
-def pick(b: Any, x: Any, places: Sequence[Sequence[int] | None]) -> Any:
+def pick(b: Builder, x: Value, places: Sequence[Sequence[int] | None]) -> Value:
     """Element (i, j, ...) of the result is x[places[0][i], places[1][j], ...]; None keeps a dimension."""
     shape = tuple(n if p is None else len(p) for n, p in zip(x.shape, places, strict=True))
     if 0 in shape:
@@ -36,17 +37,15 @@ def pick(b: Any, x: Any, places: Sequence[Sequence[int] | None]) -> Any:
     source, rank = x, x.rank
     tables = [b.reshape(b.numbers(p, "i64"), (len(p), *[1] * (rank - 1 - k))).expand(shape) for k, p in enumerate(places) if p is not None]
 
-    def body(*chosen: Any) -> Any:
+    def body(*chosen: Elem) -> Elem:
         rest = iter(chosen)
         return b.extract(source, [b.index(k) if p is None else next(rest) for k, p in enumerate(places)])
 
     return b.pointwise(body, tables, TensorType(x.dtype, shape))
 
 
-def resample(b: Any, x: Any, dim: int, taps: Taps, dtype: str) -> Any:
+def resample(b: Builder, x: Value, dim: int, taps: Taps, dtype: str) -> Value:
     """x with dimension ``dim`` combined by ``taps``, in ``dtype``."""
-    from ftm_backend.frontend.builder import Input, Output
-
     most = max(map(len, taps), default=0)
     shape = (*x.shape[:dim], len(taps), *x.shape[dim + 1 :])
     if not most or not x.type.numel:
@@ -61,7 +60,7 @@ def resample(b: Any, x: Any, dim: int, taps: Taps, dtype: str) -> Any:
     source, rank = x, x.rank
     table = [Input(b.reshape(b.numbers(v, t), (len(taps), most)), [dim, rank]) for v, t in ((places, "i64"), (weights, dtype))]
 
-    def body(place: Any, weight: Any, carried: Any) -> Any:
+    def body(place: Elem, weight: Elem, carried: Elem) -> Elem:
         inside = place if even else e.maximum(place, 0)
         value = b.extract(source, [inside if k == dim else b.index(k) for k in range(rank)]).to(dtype)
         total = carried + value * weight
@@ -71,7 +70,7 @@ def resample(b: Any, x: Any, dim: int, taps: Taps, dtype: str) -> Any:
     return made
 
 
-def resample_dims(b: Any, x: Any, tables: Sequence[Taps], dtype: str) -> Any:
+def resample_dims(b: Builder, x: Value, tables: Sequence[Taps], dtype: str) -> Value:
     """The last dimensions of x combined by ``tables``, the innermost first."""
     for k in reversed(range(len(tables))):
         x = resample(b, x, x.rank - len(tables) + k, tables[k], dtype)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Input, Output, Place, Value
+from ftm_backend.frontend.elements import Elem, Number
 from ftm_backend.linalg.strided import Strided, contiguous_strides
 
 __all__ = ["Window", "gather_chosen", "gather_windows", "positions", "windows"]
@@ -84,28 +85,26 @@ class Window:
         """The loops over the places in a window."""
         return range(1 + self.dims, 1 + 2 * self.dims)
 
-    def index(self, b: Any) -> list[Any]:
+    def index(self, b: Builder) -> list[int | Place]:
         """Where in the padded planes those loops read."""
         return [0, *(b.dim(1 + k) * self.stride[k] + b.dim(1 + self.dims + k) * self.dilation[k] for k in range(self.dims))]
 
 
-def windows(b: Any, x: Any, w: Window, fill: Any) -> Any:
+def windows(b: Builder, x: Value, w: Window, fill: Number) -> Value:
     """x as padded planes that `Window.index` reads."""
     return b.pad(b.reshape(x, (w.planes, *w.size)), [0, *w.padding], [0, *w.high], fill)
 
 
-def positions(b: Any, size: Sequence[int], covered: Sequence[int] | None = None) -> Any:
+def positions(b: Builder, size: Sequence[int], covered: Sequence[int] | None = None) -> Value:
     """i64 of shape ``size``: the number of each place in its plane.
 
     Read through the windows like the data, it spares every window the arithmetic on its coordinates.  covered: extents of the
     result where it goes on beyond the plane; what stands there is the number of no place in particular.
     """
-    from ftm_backend.frontend.builder import Output
-
     strides = contiguous_strides(size)
     size = size if covered is None else covered
 
-    def number() -> Any:
+    def number() -> Elem:
         terms = [b.index(k) * s for k, s in enumerate(strides)]
         return sum(terms[1:], terms[0])
 
@@ -113,16 +112,14 @@ def positions(b: Any, size: Sequence[int], covered: Sequence[int] | None = None)
 
 
 def gather_windows(
-    b: Any, w: Window, inputs: list[tuple[Any, Any]], dtype: str, element: Callable[..., Any], numbered: bool = False
-) -> Any:
+    b: Builder, w: Window, inputs: list[tuple[Value, float]], dtype: str, element: Callable[..., Elem], numbered: bool = False
+) -> Value:
     """Gradient of a pooling: for each input place the sum of ``element`` over the windows that see it.
 
     inputs: (value [planes, windows...], what to read where there is no window).  element: gets their Elems
     and, if ``numbered``, the number of the input place in its plane; gives an Elem of ``dtype``.
     Windows that tile the input give each place exactly one window, so nothing has to be summed.
     """
-    from ftm_backend.frontend.builder import Input, Output
-
     dims = w.dims
     if w.tiles:
         loops = (w.planes, *(n for pair in zip(w.out, w.kernel, strict=True) for n in pair))
@@ -132,7 +129,7 @@ def gather_windows(
         (made,) = b.generic(loops, reading, [Output(dtype, loops, range(1 + 2 * dims))], element)
         return b.reshape(made, (w.planes, *w.size))
     reading = []
-    index = [0, *(b.dim(1 + k) + b.dim(1 + dims + k) * w.dilation[k] for k in range(dims))]
+    index: list[int | Place] = [0, *(b.dim(1 + k) + b.dim(1 + dims + k) * w.dilation[k] for k in range(dims))]
     for x, missing in inputs:
         # Window o reaches input place i with kernel place k when o * stride = i + padding - k * dilation; with
         # k counted backwards that is a stride-1 window over the windows spread `stride` apart.
@@ -146,7 +143,7 @@ def gather_windows(
     if numbered:
         reading.append(Input(positions(b, w.size), range(1, 1 + dims)))
 
-    def body(*args: Any) -> Any:
+    def body(*args: Elem) -> Elem:
         *elems, carried = args
         return carried + element(*elems)
 
@@ -155,17 +152,15 @@ def gather_windows(
     return made
 
 
-def gather_chosen(b: Any, w: Window, grad: Any, places: Any, dtype: str) -> Any:
+def gather_chosen(b: Builder, w: Window, grad: Value, places: Value, dtype: str) -> Value:
     """Gradient of a pooling that chose one place in each window: for each input place the sum of the gradients of those windows.
 
     grad, places: [planes, windows...]; places: i64, the chosen place's number in its plane.  Each of ``stride`` neighbouring input
     places looks at all the windows that see one of them, by the numbers of which it finds its own.
     """
-    from ftm_backend.frontend.builder import Input, Output
-
     if w.tiles or any(d != 1 for d in w.dilation):
 
-        def element(g: Any, chosen: Any, position: Any) -> Any:
+        def element(g: Elem, chosen: Elem, position: Elem) -> Elem:
             return e.where(chosen.eq(position), g.to(dtype), 0)
 
         return gather_windows(b, w, [(grad, 0), (places, -1)], dtype, element, numbered=True)
@@ -176,14 +171,14 @@ def gather_chosen(b: Any, w: Window, grad: Any, places: Any, dtype: str) -> Any:
     blocks = [-(-n // s) for n, s in zip(w.size, w.stride, strict=True)]
     kept = (w.planes, *(n for pair in zip(blocks, w.stride, strict=True) for n in pair))
     loops = (*kept, *(high - low + 1 for low, high in zip(first, last, strict=True)))
-    index = [0, *(b.dim(1 + 2 * k) + b.dim(1 + 2 * dims + k) for k in range(dims))]
+    index: list[int | Place] = [0, *(b.dim(1 + 2 * k) + b.dim(1 + 2 * dims + k) for k in range(dims))]
     low = [0, *(-at for at in first)]
     high = [0, *(a - 1 + at - (o - 1) for a, at, o in zip(blocks, last, w.out, strict=True))]
     covered = [a * s for a, s in zip(blocks, w.stride, strict=True)]
     numbers = b.reshape(positions(b, w.size, covered), kept[1:])
     reading = [Input(b.pad(x, low, high, missing), index) for x, missing in ((grad, 0), (places, -1))]
 
-    def body(g: Any, chosen: Any, position: Any, carried: Any) -> Any:
+    def body(g: Elem, chosen: Elem, position: Elem, carried: Elem) -> Elem:
         return carried + e.where(chosen.eq(position), g.to(dtype), 0)
 
     (made,) = b.generic(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ftm_backend.dtypes import ALL
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Value
 from ftm_backend.frontend.building.places import NOWHERE, combining, inside, scatter_rows, typed, wrapped
 from ftm_backend.frontend.building.record import SUMS, lowering
 from ftm_backend.frontend.building.recording import Indices, recorded
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.ops.index.indexing import check_integers, common_shape, indexed
 from ftm_backend.frontend.ops.index.masks import flat_source, ranks_of
 from ftm_backend.linalg.strided import contiguous_strides
@@ -27,7 +28,7 @@ recorded("aten::put", indices=Indices(1, "all", wraps=True), reads_apart=True, t
     SUMS,
     gap="a mask beside other indices selects a number of elements that only the data knows",
 )
-def _index_put(b: Any, self: Any, indices: list[Any], values: Any, accumulate: bool = False) -> Any:
+def _index_put(b: Builder, self: Value, indices: list[Value], values: Value, accumulate: bool = False) -> Value:
     chosen = [i for i in indices if i is not None]
     if len(chosen) == 1 and chosen[0].dtype == "i1":
         return _put_where(b, self, indices, values, accumulate)
@@ -39,7 +40,7 @@ def _index_put(b: Any, self: Any, indices: list[Any], values: Any, accumulate: b
     count, width = math.prod(places), math.prod(inner)
     row_strides = contiguous_strides([self.shape[k] for k in dims])
 
-    def flat(*coordinates: Any) -> Any:
+    def flat(*coordinates: Elem) -> Elem:
         terms = [wrapped(c, self.shape[d]) * s for c, d, s in zip(coordinates, dims, row_strides, strict=True)]
         return sum(terms[1:], terms[0])
 
@@ -56,7 +57,7 @@ def _index_put(b: Any, self: Any, indices: list[Any], values: Any, accumulate: b
     return b.cast(made.permute([back.index(k) for k in range(self.rank)]), self.dtype)
 
 
-def _put_where(b: Any, self: Any, indices: list[Any], values: Any, accumulate: bool) -> Any:
+def _put_where(b: Builder, self: Value, indices: list[Value], values: Value, accumulate: bool) -> Value:
     """x[.., mask, ..] = values: element k of the selection is where the k-th True of the mask is."""
     front = next(k for k, i in enumerate(indices) if i is not None)
     mask = indices[front]
@@ -68,7 +69,7 @@ def _put_where(b: Any, self: Any, indices: list[Any], values: Any, accumulate: b
     count_dim = values.rank - 1 - behind  # of values, if it has one that counts the True elements
     counted = count_dim >= 0 and values.shape[count_dim] != 1
 
-    def combined(x: Any, v: Any) -> Any:
+    def combined(x: Elem, v: Elem) -> Elem:
         return (x.to(b.compute(self.dtype)) + v.to(b.compute(self.dtype))).to(self.dtype) if accumulate else v
 
     if not counted:  # the same values for all places
@@ -79,7 +80,7 @@ def _put_where(b: Any, self: Any, indices: list[Any], values: Any, accumulate: b
     ranks, total = ranks_of(b, mask)
     wanted, source, strides = values.shape[count_dim], flat_source(b, values), contiguous_strides(values.shape)
 
-    def body(x: Any, m: Any, rank: Any, ones: Any) -> Any:
+    def body(x: Elem, m: Elem, rank: Elem, ones: Elem) -> Elem:
         # Another count of values than the mask's is an error, also where there are too many.
         place = e.where(ones.eq(wanted), e.where(m, inside(rank, wanted), 0), NOWHERE) * strides[count_dim]
         for k, size in enumerate(values.shape):
@@ -93,7 +94,7 @@ def _put_where(b: Any, self: Any, indices: list[Any], values: Any, accumulate: b
 
 
 @lowering("aten::put", ALL, "put", SUMS)
-def _put(b: Any, self: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+def _put(b: Builder, self: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
     kind, dtype, _ = combining("sum", self.dtype) if accumulate else ("set", self.dtype, 0)
     size, count = self.type.numel, index.type.numel
     rows = b.pointwise(lambda place: wrapped(place, size), [b.reshape(index, (count,))], typed("i64", (count,)))

@@ -5,12 +5,14 @@ Gathers read with ``tensor.extract`` in an elementwise body.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from ftm_backend.dtypes import ALL, INTS, STORED
+from ftm_backend.frontend.builder import Builder, Value
 from ftm_backend.frontend.building.places import inside, typed, wrapped
 from ftm_backend.frontend.building.record import EXACT, lowering
 from ftm_backend.frontend.building.recording import Indices, recorded
+from ftm_backend.frontend.elements import Elem
 
 recorded("aten::_unsafe_index", may_fail=True)
 recorded("aten::gather", indices=Indices(2, "dim"), reads_apart=True)
@@ -20,7 +22,7 @@ recorded("aten::take", indices=Indices(1, "all", wraps=True), reads_apart=True, 
 
 
 @lowering("aten::index_select", ALL, "index_select", EXACT)
-def _index_select(b: Any, self: Any, dim: int, index: Any) -> Any:
+def _index_select(b: Builder, self: Value, dim: int, index: Value) -> Value:
     self = self if self.rank else b.reshape(self, (1,))
     shape = [1] * self.rank
     dim %= self.rank
@@ -30,32 +32,32 @@ def _index_select(b: Any, self: Any, dim: int, index: Any) -> Any:
 
 
 @lowering("aten::gather", ALL, "gather", EXACT)
-def _gather(b: Any, self: Any, dim: int, index: Any, sparse_grad: bool = False) -> Any:
+def _gather(b: Builder, self: Value, dim: int, index: Value, sparse_grad: bool = False) -> Value:
     self = self if self.rank else b.reshape(self, (1,))
     index = index if index.rank else b.reshape(index, (1,))
     return b.reshape(_along(b, self, dim % self.rank, index), b.result.shape)
 
 
-def _along(b: Any, self: Any, dim: int, index: Any) -> Any:
+def _along(b: Builder, self: Value, dim: int, index: Value) -> Value:
     """self[.., index[..], ..] at ``dim``."""
     if not index.type.numel:
         return b.full(0, self.dtype, index.shape)
     source = self
 
-    def body(place: Any) -> Any:
+    def body(place: Elem) -> Elem:
         return b.extract(source, [inside(place, self.shape[k]) if k == dim else b.index(k) for k in range(self.rank)])
 
     return b.pointwise(body, [index], typed(self.dtype, index.shape))
 
 
 @lowering("aten::take", ALL, "take", EXACT)
-def _take(b: Any, self: Any, index: Any) -> Any:
+def _take(b: Builder, self: Value, index: Value) -> Value:
     count = self.type.numel
     flat = b.reshape(self, (count,))
     return b.pointwise(lambda place: b.extract(flat, [wrapped(place, count)]), [index], b.result)
 
 
-def indexed(x: Any, indices: list[Any]) -> tuple[list[int], list[int], int]:
+def indexed(x: Value, indices: Sequence[Value | None]) -> tuple[list[int], list[int], int]:
     """(indexed dimensions, the others, where the index dimensions stand in the result of x[indices])."""
     indices = [*indices, *[None] * (x.rank - len(indices))]
     dims = [k for k, i in enumerate(indices) if i is not None]
@@ -64,7 +66,7 @@ def indexed(x: Any, indices: list[Any]) -> tuple[list[int], list[int], int]:
     return dims, rest, dims[0] if adjacent else 0
 
 
-def check_integers(indices: list[Any]) -> None:
+def check_integers(indices: Sequence[Value | None]) -> None:
     """TypeError unless every index is one of integers."""
     for index in indices:
         if index is not None and index.dtype not in INTS:
@@ -85,15 +87,15 @@ def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     EXACT,
     gap="a mask as index selects a number of elements that only the data knows",
 )
-def _index(b: Any, self: Any, indices: list[Any]) -> Any:
+def _index(b: Builder, self: Value, indices: list[Value]) -> Value:
     check_integers(indices)
     dims, rest, front = indexed(self, indices)
     source, chosen = self, [i for i in indices if i is not None]
     width = len(common_shape([i.shape for i in chosen]))
     places = [b.reshape(i, (*i.shape, *[1] * (len(rest) - front))) for i in chosen]
 
-    def body(*values: Any) -> Any:
-        coordinates: dict[int, Any] = {d: wrapped(v, self.shape[d]) for d, v in zip(dims, values, strict=True)}
+    def body(*values: Elem) -> Elem:
+        coordinates: dict[int, Elem] = {d: wrapped(v, self.shape[d]) for d, v in zip(dims, values, strict=True)}
         for position, k in enumerate(rest):
             coordinates[k] = b.index(position if position < front else position + width)
         return b.extract(source, [coordinates[k] for k in range(self.rank)])

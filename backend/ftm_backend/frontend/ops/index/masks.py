@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ftm_backend.dtypes import ALL
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Output, Value
 from ftm_backend.frontend.building.places import inside, scatter_rows, typed
 from ftm_backend.frontend.building.record import EXACT, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.building.reduce import reduce
 from ftm_backend.frontend.building.scan import scan
+from ftm_backend.frontend.elements import Elem
 
 recorded("aten::masked_select", reads_apart=True)
 recorded("aten::masked_scatter", tried=("always",), may_fail=True)
@@ -19,13 +19,13 @@ recorded("aten::masked_scatter_backward", may_fail=True, composite="whole")
 __all__ = ["flat_source", "ranks_of"]
 
 
-def flat_source(b: Any, x: Any) -> Any:
+def flat_source(b: Builder, x: Value) -> Value:
     """``x`` flat, to be read at places that are checked; one element in place of none, so that there is a buffer
     in which to be outside."""
     return b.reshape(x, (x.type.numel,)) if x.type.numel else b.full(0, x.dtype, (1,))
 
 
-def ranks_of(b: Any, mask: Any) -> tuple[Any, Any]:
+def ranks_of(b: Builder, mask: Value) -> tuple[Value, Value]:
     """(for each element of ``mask`` how many before it are True, how many are), as flat i32."""
     flat = b.cast(b.reshape(mask, (mask.type.numel,)), "i32")
     counts = scan(b, "sum", flat, 0)
@@ -34,21 +34,21 @@ def ranks_of(b: Any, mask: Any) -> tuple[Any, Any]:
 
 
 @lowering("aten::masked_scatter", ALL, "masked_scatter", EXACT)
-def _masked_scatter(b: Any, self: Any, mask: Any, source: Any) -> Any:
+def _masked_scatter(b: Builder, self: Value, mask: Value, source: Value) -> Value:
     shape, flat = b.result.shape, flat_source(b, source)
     mask = mask.expand(shape)
     if not b.result.numel:
         return self.expand(shape)
     ranks, _ = ranks_of(b, mask)
 
-    def body(x: Any, m: Any, rank: Any) -> Any:
+    def body(x: Elem, m: Elem, rank: Elem) -> Elem:
         return e.where(m, b.extract(flat, [e.where(m, inside(rank, source.type.numel), 0)]), x)
 
     return b.pointwise(body, [self.expand(shape), mask, b.reshape(ranks, shape)], b.result)
 
 
 @lowering("aten::masked_scatter_backward", ALL, "masked_scatter_backward", EXACT)
-def _masked_scatter_backward(b: Any, grad_output: Any, mask: Any, sizes: list[int]) -> Any:
+def _masked_scatter_backward(b: Builder, grad_output: Value, mask: Value, sizes: list[int]) -> Value:
     """The gradient where the mask is True, one after the other; zeros for elements that were not needed."""
     count, size = grad_output.type.numel, b.result.numel
     if not count or not size:
@@ -63,7 +63,7 @@ def _masked_scatter_backward(b: Any, grad_output: Any, mask: Any, sizes: list[in
 
 
 @lowering("aten::nonzero_static", ALL, "nonzero_static", EXACT)
-def _nonzero_static(b: Any, self: Any, size: int, fill_value: int = -1) -> Any:
+def _nonzero_static(b: Builder, self: Value, size: int, fill_value: int = -1) -> Value:
     """The coordinates of the first ``size`` elements that are not zero, a row for each."""
     count, rank = self.type.numel, self.rank
     if not count or not size or not rank:
@@ -72,9 +72,8 @@ def _nonzero_static(b: Any, self: Any, size: int, fill_value: int = -1) -> Any:
     ranks, _ = ranks_of(b, mask)
     # What is not listed goes to a row of its own behind the others, which is cut off.
     rows = b.pointwise(lambda m, r: e.where(m & (r < size), r, size).to("i64"), [b.reshape(mask, (count,)), ranks], typed("i64", (count,)))
-    from ftm_backend.frontend.builder import Output
 
-    def coordinate() -> Any:
+    def coordinate() -> Elem:
         found = b.index(0)
         for k in range(1, rank):
             found = e.where(b.index(rank).eq(k), b.index(k), found)

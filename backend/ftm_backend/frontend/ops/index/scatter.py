@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from ftm_backend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
-from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Output, Value
 from ftm_backend.frontend.building.places import averaged, combining, from_rows, inside, scatter_rows, to_rows, typed, wrapped
 from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
 from ftm_backend.frontend.building.recording import Indices, recorded
+from ftm_backend.frontend.elements import Elem, Number
 from ftm_backend.linalg.strided import contiguous_strides
 
 recorded("aten::index_add aten::index_copy aten::index_reduce", indices=Indices(2, "dim"), reads_apart=True, tried=("always",))
@@ -18,11 +19,11 @@ recorded("aten::scatter aten::scatter_add aten::scatter_reduce", indices=Indices
 # --- along a dimension, place by place -----------------------------------------------------------------------
 
 
-def element_rows(b: Any, shape: tuple[int, ...], dim: int, index: Any) -> Any:
+def element_rows(b: Builder, shape: tuple[int, ...], dim: int, index: Value) -> Value:
     """For ``index`` along ``dim`` the place of each element in the flattening of ``shape``, as i64 [count]."""
     strides = contiguous_strides(shape)
 
-    def body(place: Any) -> Any:
+    def body(place: Elem) -> Elem:
         flat = inside(place, shape[dim]) * strides[dim]
         for k in range(len(shape)):
             if k != dim:
@@ -33,9 +34,9 @@ def element_rows(b: Any, shape: tuple[int, ...], dim: int, index: Any) -> Any:
     return b.reshape(made, (index.type.numel,))
 
 
-def _column(b: Any, source: Any, index: Any, dtype: str) -> Any:
+def _column(b: Builder, source: Value | Number, index: Value, dtype: str) -> Value:
     """What is scattered, as [count, 1] of ``dtype``; ``source`` is a number or covers at least ``index``."""
-    if isinstance(source, e.Elem) or not hasattr(source, "rank"):
+    if not isinstance(source, Value):
         return b.full(source, dtype, (index.type.numel, 1))
     source = source if source.rank else b.reshape(source, (1,))
     for k, n in enumerate(index.shape):
@@ -43,7 +44,9 @@ def _column(b: Any, source: Any, index: Any, dtype: str) -> Any:
     return b.reshape(b.cast(source, dtype), (index.type.numel, 1))
 
 
-def _scatter(b: Any, self: Any, dim: int, index: Any, source: Any, reduce: str | None = None, include_self: bool = True) -> Any:
+def _scatter(
+    b: Builder, self: Value, dim: int, index: Value, source: Value | Number, reduce: str | None = None, include_self: bool = True
+) -> Value:
     """self with ``source`` set, or combined as ``reduce`` says, at ``index`` along ``dim``."""
     kind, dtype, identity = combining(reduce, self.dtype) if reduce is not None else ("set", self.dtype, 0)
     shape = self.shape or (1,)
@@ -55,7 +58,7 @@ def _scatter(b: Any, self: Any, dim: int, index: Any, source: Any, reduce: str |
     return b.cast(b.reshape(total, self.shape), self.dtype)
 
 
-def _combined(b: Any, dest: Any, rows: Any, updates: Any, kind: str, identity: Any, include_self: bool, mean: bool) -> Any:
+def _combined(b: Builder, dest: Value, rows: Value, updates: Value, kind: str, identity: float, include_self: bool, mean: bool) -> Value:
     """Rows of ``updates`` combined into those of ``dest``; without ``include_self`` those begin from the identity."""
     start = dest
     if not include_self:
@@ -69,44 +72,54 @@ def _combined(b: Any, dest: Any, rows: Any, updates: Any, kind: str, identity: A
 
 
 @lowering("aten::scatter_add", ALL, "scatter_add", SUMS)
-def _scatter_add(b: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
+def _scatter_add(b: Builder, self: Value, dim: int, index: Value, src: Value) -> Value:
     return _scatter(b, self, dim, index, src, "sum")
 
 
-@lowering("aten::scatter.src aten::scatter.value", ALL, "scatter", EXACT)
-def _scatter_set(b: Any, self: Any, dim: int, index: Any, src: Any = None, value: Any = None) -> Any:
-    return _scatter(b, self, dim, index, value if src is None else src)
+@lowering("aten::scatter.src", ALL, "scatter", EXACT)
+def _scatter_source(b: Builder, self: Value, dim: int, index: Value, src: Value) -> Value:
+    return _scatter(b, self, dim, index, src)
 
 
-@lowering("aten::scatter.reduce aten::scatter.value_reduce", ALL, "scatter_reduce", SUMS)
-def _scatter_combine(b: Any, self: Any, dim: int, index: Any, src: Any = None, value: Any = None, reduce: str = "") -> Any:
-    return _scatter(b, self, dim, index, value if src is None else src, reduce)
+@lowering("aten::scatter.value", ALL, "scatter", EXACT)
+def _scatter_value(b: Builder, self: Value, dim: int, index: Value, value: Number) -> Value:
+    return _scatter(b, self, dim, index, value)
+
+
+@lowering("aten::scatter.reduce", ALL, "scatter_reduce", SUMS)
+def _combine_source(b: Builder, self: Value, dim: int, index: Value, src: Value, reduce: str) -> Value:
+    return _scatter(b, self, dim, index, src, reduce)
+
+
+@lowering("aten::scatter.value_reduce", ALL, "scatter_reduce", SUMS)
+def _combine_value(b: Builder, self: Value, dim: int, index: Value, value: Number, reduce: str) -> Value:
+    return _scatter(b, self, dim, index, value, reduce)
 
 
 @lowering("aten::scatter_reduce.two", ALL, "scatter_reduce", SUMS)
-def _scatter_reduce(b: Any, self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Any:
+def _scatter_reduce(b: Builder, self: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool = True) -> Value:
     return _scatter(b, self, dim, index, src, reduce, include_self)
 
 
 # --- whole slices of a dimension ------------------------------------------------------------------------------
 
 
-def _slices(b: Any, self: Any, dim: int, index: Any) -> tuple[Any, int, Any]:
+def _slices(b: Builder, self: Value, dim: int, index: Value) -> tuple[Value, int, Value]:
     """(self with a dimension at least, dim counted from the front, the indices as i64 [count])."""
     self = self if self.rank else b.reshape(self, (1,))
     return self, dim % self.rank, b.reshape(index, (index.type.numel,))
 
 
-def _checked(b: Any, index: Any, size: int, check: Any = inside) -> Any:
+def _checked(b: Builder, index: Value, size: int, check: Callable[[Elem, int], Elem] = inside) -> Value:
     return b.pointwise(lambda place: check(place, size), [index], typed("i64", index.shape))
 
 
-def _put_slices(b: Any, self: Any, dim: int, index: Any, source: Any, check: Any) -> Any:
+def _put_slices(b: Builder, self: Value, dim: int, index: Value, source: Value | Number, check: Callable[[Elem, int], Elem]) -> Value:
     """self with slice k of ``source`` (a Value, or one number) at ``index[k]`` along ``dim``."""
     x, dim, index = _slices(b, self, dim, index)
     dest = to_rows(b, x, dim)
     rows = _checked(b, index, x.shape[dim], check)
-    if hasattr(source, "rank"):
+    if isinstance(source, Value):
         updates = to_rows(b, b.cast(source if source.rank else b.reshape(source, (1,)), x.dtype), dim)
     else:
         updates = b.full(source, x.dtype, (index.type.numel, dest.shape[1]))
@@ -115,13 +128,13 @@ def _put_slices(b: Any, self: Any, dim: int, index: Any, source: Any, check: Any
 
 
 @lowering("aten::index_copy", ALL, "index_copy", EXACT)
-def _index_copy(b: Any, self: Any, dim: int, index: Any, source: Any) -> Any:
+def _index_copy(b: Builder, self: Value, dim: int, index: Value, source: Value) -> Value:
     return _put_slices(b, self, dim, index, source, inside)
 
 
 @lowering("aten::index_fill.int_Scalar aten::index_fill.int_Tensor", ALL, "index_fill", EXACT)
-def _index_fill(b: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
-    if hasattr(value, "rank"):
+def _index_fill(b: Builder, self: Value, dim: int, index: Value, value: Value | Number) -> Value:
+    if isinstance(value, Value):
         x, dim, _ = _slices(b, self, dim, index)
         shape = [n if k != dim else index.type.numel for k, n in enumerate(x.shape)]
         value = b.cast(value, self.dtype).expand(shape)
@@ -129,7 +142,7 @@ def _index_fill(b: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
 
 
 @lowering("aten::index_add", ALL, "index_add", SUMS)
-def _index_add(b: Any, self: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
+def _index_add(b: Builder, self: Value, dim: int, index: Value, source: Value, alpha: Number = 1) -> Value:
     x, dim, index = _slices(b, self, dim, index)
     source = source if source.rank else b.reshape(source, (1,))
     kind, dtype, _ = combining("sum", self.dtype)
@@ -141,7 +154,7 @@ def _index_add(b: Any, self: Any, dim: int, index: Any, source: Any, alpha: Any 
 
 
 @lowering("aten::index_reduce", NUMBERS, "index_reduce", SUMS)
-def _index_reduce(b: Any, self: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
+def _index_reduce(b: Builder, self: Value, dim: int, index: Value, source: Value, reduce: str, include_self: bool = True) -> Value:
     x, dim, index = _slices(b, self, dim, index)
     source = source if source.rank else b.reshape(source, (1,))
     if not index.type.numel or not x.type.numel:
@@ -154,7 +167,7 @@ def _index_reduce(b: Any, self: Any, dim: int, index: Any, source: Any, reduce: 
 
 
 @lowering("aten::unfold_backward", FLOATS, "unfold_backward", SUMS)
-def _unfold_backward(b: Any, grad_in: Any, input_sizes: list[int], dim: int, size: int, step: int) -> Any:
+def _unfold_backward(b: Builder, grad_in: Value, input_sizes: list[int], dim: int, size: int, step: int) -> Value:
     """Adds each window of the gradient, [.., windows at dim, .., size], where it came from."""
     if not input_sizes:
         return b.reshape(grad_in, ())
@@ -165,10 +178,8 @@ def _unfold_backward(b: Any, grad_in: Any, input_sizes: list[int], dim: int, siz
     zeros = b.full(0, dtype, (input_sizes[dim], b.result.numel // max(1, input_sizes[dim])))
     updates = b.reshape(b.cast(grad_in, dtype).permute(order), (windows * size, zeros.shape[1]))
 
-    def row() -> Any:
+    def row() -> Elem:
         return b.index(0) * step + b.index(1)
-
-    from ftm_backend.frontend.builder import Output
 
     (places,) = b.generic((windows, size), [], [Output("i64", (windows, size), (0, 1))], row)
     made = scatter_rows(b, zeros, b.reshape(places, (windows * size,)), updates, "add")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ftm_backend.dtypes import ALL, NUMBERS, info
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.building.order import order, sort
-from ftm_backend.frontend.building.record import EXACT, lowering
+from ftm_backend.frontend.builder import Builder, Value
+from ftm_backend.frontend.building.order import Ordered, order, sort
+from ftm_backend.frontend.building.record import EXACT, Lower, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.building.reduce import reduce
 from ftm_backend.frontend.building.scan import scan
 from ftm_backend.frontend.building.search import count_before
+from ftm_backend.frontend.elements import Elem, Number
 from ftm_backend.frontend.trace import TensorType
 
 recorded("aten::kthvalue", reads_apart=True)
@@ -22,38 +23,38 @@ recorded("aten::isin", tried=("always",))
 
 
 @lowering("aten::sort aten::sort.stable", ALL, "sort", EXACT)
-def _sort(b: Any, self: Any, dim: int = -1, descending: bool = False, stable: bool | None = None) -> tuple[Any, Any]:
+def _sort(b: Builder, self: Value, dim: int = -1, descending: bool = False, stable: bool | None = None) -> tuple[Value, Value]:
     return sort(b, self, dim, descending)
 
 
 @lowering("aten::topk", NUMBERS, "topk", EXACT)
-def _topk(b: Any, self: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Any, Any]:
+def _topk(b: Builder, self: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Value, Value]:
     if not self.rank or not b.result.numel:
         return b.full(0, self.dtype, b.result.shape) if self.rank else self, b.full(0, "i64", b.result.shape)
     return order(b, self, dim, largest, k).both(b)
 
 
 @lowering("aten::kthvalue", NUMBERS, "kthvalue", EXACT)
-def _kthvalue(b: Any, self: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
+def _kthvalue(b: Builder, self: Value, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
     if not self.rank or not b.result.numel:
         return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
     return _finished(b, order(b, self, dim, most=k).part(k - 1, 1))
 
 
-def _finished(b: Any, ordered: Any) -> tuple[Any, Any]:
+def _finished(b: Builder, ordered: Ordered) -> tuple[Value, Value]:
     """Values and indices without the dimension, or with it, as the result has it."""
     values, indices = ordered.both(b)
     return b.reshape(values, b.result.shape), b.reshape(indices, b.result.shape)
 
 
-def _middle(b: Any, x: Any, dim: int, skip: bool) -> Any:
+def _middle(b: Builder, x: Value, dim: int, skip: bool) -> Ordered:
     """The lower median along ``dim`` as one sorted element; ``skip``: of what is not NaN, else NaN wins."""
     ordered, count = order(b, x, dim), x.shape[dim]
     if info(x.dtype).kind != "float":
         return ordered.part((count - 1) // 2, 1)
     missing = reduce(b, "sum", [x], [dim], "i64", lambda v: e.isnan(v).to("i64"))  # those are last in order
 
-    def rank(gone: Any) -> Any:
+    def rank(gone: Elem) -> Elem:
         if skip:
             return e.where(gone.eq(count), 0, (gone.const(count - 1) - gone) >> 1)
         return e.where(gone.eq(0), (count - 1) // 2, gone.const(count) - gone)
@@ -61,8 +62,8 @@ def _middle(b: Any, x: Any, dim: int, skip: bool) -> Any:
     return ordered.at(b, b.pointwise(rank, [missing], missing.type))
 
 
-def _median(skip: bool) -> Any:
-    def lower(b: Any, self: Any) -> Any:
+def _median(skip: bool) -> Lower:
+    def lower(b: Builder, self: Value) -> Value:
         if not self.type.numel:
             smallest = math.nan if info(self.dtype).kind == "float" else e.lowest(self.dtype)
             return b.full(smallest, self.dtype, ())
@@ -72,8 +73,8 @@ def _median(skip: bool) -> Any:
     return lower
 
 
-def _median_dim(skip: bool) -> Any:
-    def lower(b: Any, self: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
+def _median_dim(skip: bool) -> Lower:
+    def lower(b: Builder, self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
         if not self.rank or not b.result.numel:
             return b.reshape(self, b.result.shape) if not self.rank else b.full(0, self.dtype, b.result.shape), b.full(
                 0, "i64", b.result.shape
@@ -90,7 +91,7 @@ lowering("aten::nanmedian.dim", NUMBERS, "median_dim", EXACT)(_median_dim(True))
 
 
 @lowering("aten::mode", ALL, "median_dim", EXACT)
-def _mode(b: Any, self: Any, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
+def _mode(b: Builder, self: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
     """The least of the most frequent values: the first longest run of equals in a sorted row; NaN equals nothing."""
     if not self.rank or not b.result.numel:
         return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
@@ -99,7 +100,7 @@ def _mode(b: Any, self: Any, dim: int = -1, keepdim: bool = False) -> tuple[Any,
     values = ordered.values(b)
     counts = TensorType("i64", self.shape)
 
-    def start(value: Any) -> Any:
+    def start(value: Elem) -> Elem:
         here = b.index(dim)
         before = b.extract(values, [e.maximum(here - 1, 0) if k == dim else b.index(k) for k in range(self.rank)])
         return e.where(here.eq(0) | value.ne(before), here, b.constant(0, "i64"))
@@ -122,7 +123,7 @@ _FEW = 24
 """Elements to test against up to which comparing with each beats sorting them."""
 
 
-def _is_in(b: Any, elements: Any, tests: Any, invert: bool) -> Any:
+def _is_in(b: Builder, elements: Value, tests: Value, invert: bool) -> Value:
     """For each of ``elements`` whether it is among ``tests``, a Value of one dimension."""
     common, count = b.promoted([elements, tests]), tests.shape[0]
     if not count:
@@ -130,14 +131,14 @@ def _is_in(b: Any, elements: Any, tests: Any, invert: bool) -> Any:
     few = count <= _FEW
     table = tests if few else order(b, tests, 0).values(b)
 
-    def test(place: Any) -> Any:
+    def test(place: Elem) -> Elem:
         return b.extract(table, [place]).to(common)
 
-    def ranked(place: Any) -> Any:
+    def ranked(place: Elem) -> Elem:
         at = test(place)
         return e.where(e.isnan(at), math.inf, at) if at.is_float else at  # NaN stands last
 
-    def body(value: Any) -> Any:
+    def body(value: Elem) -> Elem:
         value = value.to(common)
         if few:
             hits = [value.eq(test(b.constant(k, "i64"))) for k in range(count)]
@@ -152,16 +153,16 @@ def _is_in(b: Any, elements: Any, tests: Any, invert: bool) -> Any:
 
 
 @lowering("aten::isin.Tensor_Tensor", NUMBERS, "isin", EXACT)
-def _isin(b: Any, elements: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+def _isin(b: Builder, elements: Value, test_elements: Value, assume_unique: bool = False, invert: bool = False) -> Value:
     return _is_in(b, elements, b.reshape(test_elements, (test_elements.type.numel,)), invert)
 
 
 @lowering("aten::isin.Tensor_Scalar", NUMBERS, "isin", EXACT)
-def _isin_scalar(b: Any, elements: Any, test_element: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+def _isin_scalar(b: Builder, elements: Value, test_element: Number, assume_unique: bool = False, invert: bool = False) -> Value:
     common = b.promoted([elements, test_element])
     test = b.inline(test_element, common)
 
-    def body(value: Any) -> Any:
+    def body(value: Elem) -> Elem:
         found = value.to(common).eq(test)
         return ~found if invert else found
 
@@ -169,7 +170,7 @@ def _isin_scalar(b: Any, elements: Any, test_element: Any, assume_unique: bool =
 
 
 @lowering("aten::isin.Scalar_Tensor", NUMBERS, "isin", EXACT)
-def _isin_of_scalar(b: Any, element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+def _isin_of_scalar(b: Builder, element: Number, test_elements: Value, assume_unique: bool = False, invert: bool = False) -> Value:
     common = b.promoted([element, test_elements])
     wanted = b.inline(element, common)
     found = reduce(b, "or", [test_elements], range(test_elements.rank), "i1", lambda v: v.to(common).eq(wanted))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ftm_backend.dtypes import ALL, FLOATS, NUMBERS, STORED, info
@@ -10,6 +11,7 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.building.pointwise import pointwise
 from ftm_backend.frontend.building.record import EXACT
 from ftm_backend.frontend.building.recording import recorded
+from ftm_backend.frontend.elements import Elem
 
 recorded("aten::div", refuses="zero_divisors_if_rounded", converts_to_out=True)
 recorded("aten::floor_divide aten::fmod aten::remainder", refuses="zero_divisors", converts_to_out=True)
@@ -20,7 +22,7 @@ recorded("aten::masked_fill", value_is_number=True)
 _INTEGER_ZERO = "division of an integer by zero gives 0 instead of an error: a compiled program cannot raise"
 
 
-def _binary(names: str, function: Any, dtypes: tuple[str, ...] = ALL, **options: Any) -> None:
+def _binary(names: str, function: Callable[..., Elem], dtypes: tuple[str, ...] = ALL, **options: Any) -> None:
     pointwise(" ".join(f"aten::{name}" for name in names.split()), function, dtypes, "binary", **options)
 
 
@@ -42,14 +44,14 @@ _binary("logaddexp", lambda self, other: _log_add(self, other, e.exp, 1.0), FLOA
 _binary("logaddexp2", lambda self, other: _log_add(self, other, lambda x: e.apply("math.exp2", x), 1 / math.log(2)), FLOATS)
 
 
-def _log_add(x: Any, y: Any, power: Any, unit: float) -> Any:
+def _log_add(x: Elem, y: Elem, power: Callable[[Elem], Elem], unit: float) -> Elem:
     """The logarithm of a sum of powers, without overflow; equal infinities stay."""
     large = e.maximum(x, y)
     value = large + e.log1p(power(-abs(x - y))) * unit
     return e.where(abs(x).eq(math.inf) & x.eq(y), x, value)
 
 
-def _hypot(x: Any, y: Any) -> Any:
+def _hypot(x: Elem, y: Elem) -> Elem:
     """Scaled by the larger side, so that no square overflows; infinite beside NaN."""
     x, y = abs(x), abs(y)
     large, small = e.maximum(x, y), e.minimum(x, y)
@@ -58,12 +60,12 @@ def _hypot(x: Any, y: Any) -> Any:
     return e.where(x.eq(math.inf) | y.eq(math.inf), math.inf, length)
 
 
-def _xlogy(x: Any, y: Any) -> Any:
+def _xlogy(x: Elem, y: Elem) -> Elem:
     product = e.where(x.eq(0), 0, x * e.log(y))
     return e.where(e.isnan(y), y, product)
 
 
-def floor_divide(a: Any, b: Any) -> Any:
+def floor_divide(a: Elem, b: Elem) -> Elem:
     """Division rounded down, with PyTorch's treatment of zeros and infinities."""
     if a.is_bool:
         return a
@@ -82,7 +84,7 @@ def floor_divide(a: Any, b: Any) -> Any:
     return e.where(b.eq(0), a / b, floored)
 
 
-def remainder(a: Any, b: Any) -> Any:
+def remainder(a: Elem, b: Elem) -> Elem:
     """Python's remainder: the sign of the divisor."""
     rest = a % b
     if not a.is_float and not info(a.dtype).signed:
@@ -90,7 +92,7 @@ def remainder(a: Any, b: Any) -> Any:
     return e.where(rest.ne(0) & ((b < 0) ^ (rest < 0)), rest + b, rest)
 
 
-def divide(self: Any, other: Any, rounding_mode: str | None, result_dtype: str) -> Any:
+def divide(self: Elem, other: Elem, rounding_mode: str | None, result_dtype: str) -> Elem:
     """aten::div in its three rounding modes; truncation is of the rounded quotient."""
     if rounding_mode == "floor":
         return floor_divide(self, other)
@@ -105,7 +107,7 @@ _binary("remainder.Tensor remainder.Scalar remainder.Scalar_Tensor", lambda self
 _binary("fmod.Tensor fmod.Scalar", lambda self, other: self % other, NUMBERS, gap=_INTEGER_ZERO)
 
 
-def _integer_power(base: Any, exponent: int) -> Any:
+def _integer_power(base: Elem, exponent: int) -> Elem:
     result = base.const(1)
     while exponent:
         if exponent & 1:
@@ -116,7 +118,7 @@ def _integer_power(base: Any, exponent: int) -> Any:
     return result
 
 
-def power(self: Any, exponent: Any) -> Any:
+def power(self: Elem, exponent: Elem) -> Elem:
     """x ** y; a small constant exponent becomes products and roots, as in PyTorch."""
     if not isinstance(exponent, e.Elem):
         if not self.is_float:
@@ -136,7 +138,7 @@ def power(self: Any, exponent: Any) -> Any:
     return _variable_integer_power(self, exponent)
 
 
-def _variable_integer_power(base: Any, exponent: Any) -> Any:
+def _variable_integer_power(base: Elem, exponent: Elem) -> Elem:
     """Square and multiply over all bits; a negative exponent leaves 1, -1 or 0."""
     result, square, bits = base.const(1), base, info(base.dtype).bits
     for bit in range(bits - 1 if info(base.dtype).signed else bits):
@@ -157,7 +159,7 @@ _binary("pow.Tensor_Tensor", power, NUMBERS)
 _binary("pow.Scalar", power, ALL)
 
 
-def _clamp(self: Any, min: Any = None, max: Any = None) -> Any:
+def _clamp(self: Elem, min: Elem | None = None, max: Elem | None = None) -> Elem:
     x = self if min is None else e.maximum(self, min)
     return x if max is None else e.minimum(x, max)
 
@@ -167,7 +169,7 @@ pointwise("aten::clamp_min aten::clamp_min.Tensor", lambda self, min: _clamp(sel
 pointwise("aten::clamp_max aten::clamp_max.Tensor", lambda self, max: _clamp(self, None, max), ALL, "clamp", tolerance=EXACT)
 
 
-def _where(condition: Any, self: Any, other: Any) -> Any:
+def _where(condition: Elem, self: Elem, other: Elem) -> Elem:
     if not isinstance(self, e.Elem) and not isinstance(other, e.Elem):  # two bools
         self = condition.emitter.constant(self, "i1")
     return e.where(condition.to("i1"), self, other)
@@ -193,7 +195,7 @@ pointwise("aten::addcmul", lambda self, tensor1, tensor2, value: self + tensor1 
 pointwise("aten::addcdiv", lambda self, tensor1, tensor2, value: self + tensor1 / tensor2 * value, FLOATS, "ternary")
 
 
-def _lerp(self: Any, end: Any, weight: Any) -> Any:
+def _lerp(self: Elem, end: Elem, weight: Elem) -> Elem:
     weight = weight if isinstance(weight, e.Elem) else self.const(weight)
     far = abs(weight) >= 0.5
     return e.where(far, end - (end - self) * (weight.const(1) - weight), self + weight * (end - self))
@@ -202,7 +204,7 @@ def _lerp(self: Any, end: Any, weight: Any) -> Any:
 pointwise("aten::lerp.Scalar aten::lerp.Tensor", _lerp, FLOATS, "ternary")
 
 
-def _nan_to_num(self: Any, nan: Any, posinf: Any, neginf: Any, result_dtype: str) -> Any:
+def _nan_to_num(self: Elem, nan: Elem, posinf: Elem, neginf: Elem, result_dtype: str) -> Elem:
     if not self.is_float:
         return self
     largest = _LARGEST[result_dtype]

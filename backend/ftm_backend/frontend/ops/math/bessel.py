@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Any
 
 from ftm_backend.dtypes import ALL
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.building.pointwise import pointwise
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.fit import Fit, integral
 
 _TOLERANCE = {"f64": (1e-8, 1e-8), "f32": (2e-5, 5e-5), "f16": (4e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
@@ -80,7 +80,7 @@ _K_NEAR = _orders(lambda n, y: _series(n, y, 1, True), 0, 4, 16)
 _K_FAR = _orders(lambda n, t: _far(n, 2 / t, 1).real, 1e-9, 1, 30)
 
 
-def scaled_i(order: int, x: Any) -> Any:
+def scaled_i(order: int, x: Elem) -> Elem:
     """exp(-|x|) * I(x)."""
     size = abs(x)
     near, far = e.minimum(size, _FAR), e.maximum(size, _FAR)
@@ -90,7 +90,7 @@ def scaled_i(order: int, x: Any) -> Any:
     return e.copysign(value, x) if order else value
 
 
-def first_kind(order: int, x: Any) -> Any:
+def first_kind(order: int, x: Elem) -> Elem:
     """J(x); NaN at infinity, as in PyTorch."""
     size = abs(x)
     near, far = e.minimum(size, _FAR), e.maximum(size, _FAR)
@@ -99,7 +99,7 @@ def first_kind(order: int, x: Any) -> Any:
     return e.where(x < 0, -value, value) if order else value
 
 
-def second_kind(order: int, x: Any) -> Any:
+def second_kind(order: int, x: Elem) -> Elem:
     """Y(x): -inf at 0, NaN left of it and at infinity."""
     near, far = e.minimum(x, _FAR), e.maximum(x, _FAR)
     square = near * near
@@ -112,7 +112,7 @@ def second_kind(order: int, x: Any) -> Any:
     return e.where(x < 0, math.nan, e.where(x.eq(0), -math.inf, value))
 
 
-def _wave(order: int, x: Any, turn: float) -> Any:
+def _wave(order: int, x: Elem, turn: float) -> Elem:
     """sqrt(2 / (pi x)) * (P cos(a) - Q sin(a)) at a = x - order * pi / 2 - pi / 4 + turn."""
     t = x.const(_FAR) / x
     angle = x + (turn - order * math.pi / 2 - math.pi / 4)
@@ -120,7 +120,7 @@ def _wave(order: int, x: Any, turn: float) -> Any:
     return (p * e.cos(angle) - q * e.sin(angle)) * e.sqrt(x.const(2 / math.pi) / x)
 
 
-def modified_second_kind(order: int, x: Any, scaled: bool) -> Any:
+def modified_second_kind(order: int, x: Elem, scaled: bool) -> Elem:
     """K(x), or exp(x) * K(x): infinite at 0, NaN left of it."""
     near, far = e.minimum(x, 2), e.maximum(x, 2)
     square = near * near
@@ -138,16 +138,16 @@ def modified_second_kind(order: int, x: Any, scaled: bool) -> Any:
     return e.where(x < 0, math.nan, e.where(x.eq(0), math.inf, value))
 
 
-def _spherical(x: Any) -> Any:
+def _spherical(x: Elem) -> Elem:
     """sin(x) / x."""
     return e.where(x.eq(0), 1, e.where(abs(x).eq(math.inf), 0, e.sin(x) / x))
 
 
-def _unary(names: str, function: Any) -> None:
+def _unary(names: str, function: Callable[..., Elem]) -> None:
     pointwise(names, function, ALL, "unary", tolerance=_TOLERANCE)
 
 
-def _grown(order: int) -> Any:
+def _grown(order: int) -> Callable[[Elem], Elem]:
     return lambda self: scaled_i(order, self) * e.exp(abs(self))
 
 

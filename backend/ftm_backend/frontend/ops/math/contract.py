@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Value
+from ftm_backend.frontend.building.arguments import given
 from ftm_backend.frontend.building.product import product
 from ftm_backend.frontend.building.record import PRODUCTS, lowering
 from ftm_backend.frontend.building.recording import recorded
+from ftm_backend.frontend.elements import Elem, Number
 
 recorded(
     "aten::mm aten::bmm aten::addmm aten::baddbmm aten::mv aten::addmv aten::addbmm aten::dot aten::vdot aten::linear aten::linalg_cross",
@@ -19,53 +20,53 @@ _DTYPES = FLOATS + INTS
 
 
 @lowering("aten::mm aten::bmm", _DTYPES, "matmul", PRODUCTS)
-def _mm(b: Any, self: Any, mat2: Any) -> Any:
+def _mm(b: Builder, self: Value, mat2: Value) -> Value:
     return b.cast(product(b, self, mat2), b.result.dtype)
 
 
-def _scaled_sum(b: Any, bias: Any, made: Any, beta: Any, alpha: Any) -> Any:
+def _scaled_sum(b: Builder, bias: Value, made: Value, beta: Number, alpha: Number) -> Value:
     """beta * bias + alpha * made; a beta of 0 ignores NaN in bias."""
     dtype = made.dtype
     beta, alpha = b.inline(beta, dtype), b.inline(alpha, dtype)
 
-    def body(x: Any, p: Any) -> Any:
+    def body(x: Elem, p: Elem) -> Elem:
         return (e.where(beta.eq(0), 0, x.to(dtype) * beta) + p * alpha).to(b.result.dtype)
 
     return b.pointwise(body, [bias.expand(b.result.shape), made], b.result)
 
 
 @lowering("aten::addmm", _DTYPES, "addmm", PRODUCTS)
-def _addmm(b: Any, self: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
+def _addmm(b: Builder, self: Value, mat1: Value, mat2: Value, beta: Number, alpha: Number) -> Value:
     return _scaled_sum(b, self, product(b, mat1, mat2), beta, alpha)
 
 
 @lowering("aten::baddbmm", _DTYPES, "addmm", PRODUCTS)
-def _baddbmm(b: Any, self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
+def _baddbmm(b: Builder, self: Value, batch1: Value, batch2: Value, beta: Number, alpha: Number) -> Value:
     return _scaled_sum(b, self, product(b, batch1, batch2), beta, alpha)
 
 
 @lowering("aten::mv", _DTYPES, "matmul", PRODUCTS)
-def _mv(b: Any, self: Any, vec: Any) -> Any:
+def _mv(b: Builder, self: Value, vec: Value) -> Value:
     return b.cast(b.reshape(product(b, self, vec.unsqueeze(1)), b.result.shape), b.result.dtype)
 
 
 @lowering("aten::addmv", _DTYPES, "addmm", PRODUCTS)
-def _addmv(b: Any, self: Any, mat: Any, vec: Any, beta: Any, alpha: Any) -> Any:
+def _addmv(b: Builder, self: Value, mat: Value, vec: Value, beta: Number, alpha: Number) -> Value:
     return _scaled_sum(b, self, b.reshape(product(b, mat, vec.unsqueeze(1)), b.result.shape), beta, alpha)
 
 
 @lowering("aten::dot aten::vdot", _DTYPES, "matmul", PRODUCTS)
-def _dot(b: Any, self: Any, tensor: Any = None, other: Any = None) -> Any:
+def _dot(b: Builder, self: Value, tensor: Value | None = None, other: Value | None = None) -> Value:
     from ftm_backend.frontend.building.reduce import reduce
 
-    y = other if tensor is None else tensor
+    y = given(tensor, other)
     dtype = compute_dtype(self.dtype)
     total = reduce(b, "sum", [self, y], [0], dtype, lambda p, q: p.to(dtype) * q.to(dtype))
     return b.cast(b.reshape(total, ()), b.result.dtype)
 
 
 @lowering("aten::addbmm", _DTYPES, "addmm", PRODUCTS)
-def _addbmm(b: Any, self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
+def _addbmm(b: Builder, self: Value, batch1: Value, batch2: Value, beta: Number, alpha: Number) -> Value:
     """The sum over the batch is one product along batch and inner dimension together."""
     count, rows, inner = batch1.shape
     left = b.reshape(batch1.permute([1, 0, 2]), (rows, count * inner))
@@ -74,7 +75,7 @@ def _addbmm(b: Any, self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) 
 
 
 @lowering("aten::linalg_cross", FLOATS + INTS, "cross", PRODUCTS)
-def _cross(b: Any, self: Any, other: Any, dim: int) -> Any:
+def _cross(b: Builder, self: Value, other: Value, dim: int) -> Value:
     from ftm_backend.frontend.trace import TensorType
 
     shape = b.result.shape
@@ -93,7 +94,7 @@ def _cross(b: Any, self: Any, other: Any, dim: int) -> Any:
 
 
 @lowering("aten::trace", FLOATS + INTS, "trace", PRODUCTS)
-def _trace(b: Any, self: Any) -> Any:
+def _trace(b: Builder, self: Value) -> Value:
     from ftm_backend.frontend.building.reduce import sum_of
     from ftm_backend.linalg.strided import Strided
 

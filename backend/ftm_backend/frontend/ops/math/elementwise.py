@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ftm_backend.dtypes import ALL, BOOL, FLOATS, INTS, NUMBERS, STORED
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Value
 from ftm_backend.frontend.building.pointwise import OWN, PROMOTED, pointwise
 from ftm_backend.frontend.building.record import EXACT, TOLERANCE
 from ftm_backend.frontend.building.recording import recorded
+from ftm_backend.frontend.elements import Elem
 
 recorded("aten::heaviside", tried=("mixed",))
 recorded("aten::pow aten::pow_", constants=("exponent",), tried=("negative_exponent",))
 
 
-def _unary(name: str, function: Any, dtypes: tuple[str, ...] = ALL, **options: Any) -> None:
+def _unary(name: str, function: Callable[..., Elem], dtypes: tuple[str, ...] = ALL, **options: Any) -> None:
     pointwise(f"aten::{name}", function, dtypes, "unary", **options)
 
 
-def _sign(self: Any) -> Any:
+def _sign(self: Elem) -> Elem:
     return self if self.is_bool else (self > 0).to(self.dtype) - (self < 0).to(self.dtype)
 
 
-def _integral(function: Any) -> Any:
+def _integral(function: Callable[[Elem], Elem]) -> Callable[[Elem], Elem]:
     """Rounding: the identity on integers."""
     return lambda self: function(self) if self.is_float else self
 
 
-def _reciprocal(self: Any) -> Any:
+def _reciprocal(self: Elem) -> Elem:
     return self.const(1) / self
 
 
-def _logit(self: Any, eps: float | None) -> Any:
+def _logit(self: Elem, eps: float | None) -> Elem:
     x = self if eps is None else e.minimum(e.maximum(self, eps), 1 - eps)
     return e.log(x / (x.const(1) - x))
 
@@ -91,7 +94,7 @@ _unary(
 _COPIES = "aten::_to_copy aten::clone aten::alias aten::detach aten::contiguous aten::lift_fresh aten::positive aten::copy"
 
 
-def _copy(b: Any, self: Any, src: Any = None, **_: Any) -> Any:
+def _copy(b: Builder, self: Value, src: Value | None = None, **_: object) -> Value:
     """A copy is the value itself: values never change."""
     if src is not None:  # aten::copy(self, src): src in self's shape and dtype
         return b.cast(src.expand(b.result.shape), b.result.dtype)
@@ -107,7 +110,7 @@ def _register_copies() -> None:
 _register_copies()
 
 # Comparisons, in the dtype that both sides promote to.
-_COMPARISONS = {
+_COMPARISONS: dict[str, Callable[[Elem, Elem], Elem]] = {
     "eq": lambda self, other: self.eq(other),
     "ne": lambda self, other: self.ne(other),
     "lt": lambda self, other: self < other,
@@ -115,39 +118,39 @@ _COMPARISONS = {
     "gt": lambda self, other: self > other,
     "ge": lambda self, other: self >= other,
 }
-for _name, _f in _COMPARISONS.items():
-    pointwise(f"aten::{_name}.Tensor aten::{_name}.Scalar", _f, ALL, "binary", compute=PROMOTED, tolerance=EXACT)
+for _name, _compare in _COMPARISONS.items():
+    pointwise(f"aten::{_name}.Tensor aten::{_name}.Scalar", _compare, ALL, "binary", compute=PROMOTED, tolerance=EXACT)
 
-_LOGIC = {
+_LOGIC: dict[str, Callable[[Elem, Elem], Elem]] = {
     "logical_and": lambda self, other: self.to("i1") & other.to("i1"),
     "logical_or": lambda self, other: self.to("i1") | other.to("i1"),
     "logical_xor": lambda self, other: self.to("i1") ^ other.to("i1"),
 }
-for _name, _f in _LOGIC.items():
-    pointwise(f"aten::{_name}", _f, ALL, "binary", compute=OWN, tolerance=EXACT)
+for _name, _logical in _LOGIC.items():
+    pointwise(f"aten::{_name}", _logical, ALL, "binary", compute=OWN, tolerance=EXACT)
 
-_BITS = {
+_BITS: dict[str, Callable[[Elem, Elem], Elem]] = {
     "and": lambda self, other: self & other,
     "or": lambda self, other: self | other,
     "xor": lambda self, other: self ^ other,
 }
-for _name, _f in _BITS.items():
+for _name, _bits in _BITS.items():
     pointwise(
         f"aten::bitwise_{_name}.Tensor aten::bitwise_{_name}.Scalar aten::bitwise_{_name}.Scalar_Tensor",
-        _f,
+        _bits,
         INTS + BOOL,
         "binary",
         tolerance=EXACT,
     )
 
 
-def _shift_left(self: Any, other: Any) -> Any:
+def _shift_left(self: Elem, other: Elem) -> Elem:
     bits = e.info(self.dtype).bits
     inside = (other >= 0) & (other < bits) if e.info(self.dtype).signed else other < bits
     return e.where(inside, self << e.where(inside, other, 0), 0)
 
 
-def _shift_right(self: Any, other: Any) -> Any:
+def _shift_right(self: Elem, other: Elem) -> Elem:
     bits = e.info(self.dtype).bits
     top = bits - 1 if e.info(self.dtype).signed else bits
     inside = (other >= 0) & (other < bits) if e.info(self.dtype).signed else other < bits

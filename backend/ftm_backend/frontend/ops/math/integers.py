@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ftm_backend.dtypes import ALL, FLOATS, INTS, info
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.building.pointwise import OWN, PROMOTED, pointwise
 from ftm_backend.frontend.building.record import EXACT
+from ftm_backend.frontend.elements import Elem
 
 _LAYOUT = {"f32": ("i32", 23), "f64": ("i64", 52), "f16": ("i16", 10), "bf16": ("i16", 7)}
 """Of a floating dtype: the integer of its width, the bits of its fraction."""
 
 
-def _gcd(a: Any, b: Any) -> Any:
+def _gcd(a: Elem, b: Elem) -> Elem:
     """Euclid's algorithm, in as many steps as neighbouring Fibonacci numbers of the dtype need."""
     steps = math.ceil(info(a.dtype).bits / math.log2((1 + math.sqrt(5)) / 2)) + 1
     a, b = abs(a), abs(b)
@@ -25,7 +25,7 @@ def _gcd(a: Any, b: Any) -> Any:
     return b
 
 
-def _lcm(a: Any, b: Any) -> Any:
+def _lcm(a: Elem, b: Elem) -> Elem:
     divisor = _gcd(a, b)
     if info(a.dtype).bits < 32:  # C++ computes on the small types in its int
         a, b, divisor = a.to("i32"), b.to("i32"), divisor.to("i32")
@@ -33,7 +33,7 @@ def _lcm(a: Any, b: Any) -> Any:
     return e.where(zero, 0, abs(a / e.where(zero, 1, divisor) * b))
 
 
-def _nextafter(x: Any, y: Any) -> Any:
+def _nextafter(x: Elem, y: Elem) -> Elem:
     """One step in the order of bits: away from zero is up."""
     integer, _ = _LAYOUT[x.dtype]
     bits = x.bitcast(integer)
@@ -45,11 +45,11 @@ def _nextafter(x: Any, y: Any) -> Any:
     return e.where(e.isnan(x), x, e.where(e.isnan(y), y, value))
 
 
-def _own_nextafter(self: Any, other: Any, result_dtype: str) -> Any:
+def _own_nextafter(self: Elem, other: Elem, result_dtype: str) -> Elem:
     return _nextafter(self.to(result_dtype), other.to(result_dtype))
 
 
-def _frexp(self: Any) -> tuple[Any, Any]:
+def _frexp(self: Elem) -> tuple[Elem, Elem]:
     integer, fraction = _LAYOUT[self.dtype]
     width = info(self.dtype).bits - 1 - fraction
     bias = (1 << (width - 1)) - 2  # the exponent of numbers in [1/2, 1)
@@ -63,14 +63,14 @@ def _frexp(self: Any) -> tuple[Any, Any]:
     return e.where(plain, self, mantissa), e.where(plain, 0, exponent)
 
 
-def _round_decimals(self: Any, decimals: int) -> Any:
+def _round_decimals(self: Elem, decimals: int) -> Elem:
     if decimals == 0:
         return e.round_even(self)
     power = self.const(10.0 ** abs(decimals))
     return e.round_even(self * power) / power if decimals > 0 else e.round_even(self / power) * power
 
 
-def _angle(self: Any) -> Any:
+def _angle(self: Elem) -> Elem:
     if not self.is_float:
         return self.const(0) if self.is_bool or not info(self.dtype).signed else (self < 0).to("f32") * math.pi
     return e.where(e.isnan(self), self, e.where(self < 0, math.pi, self.const(0)))

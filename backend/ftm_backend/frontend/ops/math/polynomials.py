@@ -8,29 +8,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from ftm_backend.dtypes import ALL
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.building.pointwise import pointwise
+from ftm_backend.frontend.elements import Elem
 
 _TOLERANCE = {"f64": (1e-9, 1e-9), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
 
 
-def _angles(size: Any) -> tuple[Any, Any]:
+def _angles(size: Elem) -> tuple[Elem, Elem]:
     """(arc cosine inside [0, 1], arc hyperbolic cosine outside)."""
     inside = e.apply("math.acos", e.minimum(size, 1))
     outside = e.maximum(size, 1)
     return inside, e.log(outside + e.sqrt((outside - 1) * (outside + 1)))
 
 
-def _hyperbolic(x: Any, sign: float) -> Any:
+def _hyperbolic(x: Elem, sign: float) -> Elem:
     """cosh or sinh, from exponentials."""
     grown = e.exp(x)
     return (grown + (grown.const(1) / grown) * sign) * 0.5
 
 
-def _ratio(x: Any, factor: Any, divisor: float, kind: str) -> Any:
+def _ratio(x: Elem, factor: Elem, divisor: float, kind: str) -> Elem:
     """f(factor * angle) / f(divisor * angle) for x >= 0, f sine or cosine; its limit where the angle is 0."""
     inside, outside = _angles(x)
     if kind == "cos":
@@ -43,25 +43,25 @@ def _ratio(x: Any, factor: Any, divisor: float, kind: str) -> Any:
     return e.where(x.eq(1), limit, e.where(x < 1, near / below, far / beyond))
 
 
-def _first(size: Any, n: Any, left: Any) -> Any:
+def _first(size: Elem, n: Elem, left: Elem) -> Elem:
     return _ratio(size, n, 0.0, "cos")
 
 
-def _second(size: Any, n: Any, left: Any) -> Any:
+def _second(size: Elem, n: Elem, left: Elem) -> Elem:
     return _ratio(size, n + 1, 1.0, "sin")
 
 
-def _third(size: Any, n: Any, left: Any) -> Any:
+def _third(size: Elem, n: Elem, left: Elem) -> Elem:
     """To the left of 0 the third kind is the mirrored fourth."""
     return e.where(left, _ratio(size, n + 0.5, 0.5, "sin"), _ratio(size, n + 0.5, 0.5, "cos"))
 
 
-def _fourth(size: Any, n: Any, left: Any) -> Any:
+def _fourth(size: Elem, n: Elem, left: Elem) -> Elem:
     return e.where(left, _ratio(size, n + 0.5, 0.5, "cos"), _ratio(size, n + 0.5, 0.5, "sin"))
 
 
-def _register(kind: str, function: Callable[[Any, Any, Any], Any]) -> None:
-    def polynomial(x: Any, n: Any, shifted: bool) -> Any:
+def _register(kind: str, function: Callable[[Elem, Elem, Elem], Elem]) -> None:
+    def polynomial(x: Elem, n: Elem, shifted: bool) -> Elem:
         x, n = x.to("f64"), e.trunc(n.to("f64"))
         if shifted:
             x = x * 2 - 1

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ftm_backend.dtypes import ALL
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.building.pointwise import pointwise
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.fit import Fit, polynomial
 
 _TOLERANCE = {"f64": (1e-10, 1e-12), "f32": (2e-5, 1e-6), "f16": (2e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
 
 
-def _inverse(x: Any, rest: Any) -> Any:
+def _inverse(x: Elem, rest: Elem) -> Elem:
     """y >= 0 with erf(y) = x and erfc(y) = rest, for x in [0, 1] and rest = 1 - x, which is exact near 1."""
     centre = x < 0.5
     a = 0.147
@@ -27,14 +27,14 @@ def _inverse(x: Any, rest: Any) -> Any:
     return e.where(rest.eq(0), math.inf, e.where(x.eq(0), 0, y))
 
 
-def erfinv(self: Any) -> Any:
+def erfinv(self: Elem) -> Elem:
     """The inverse of erf; infinite at -1 and 1, NaN beyond."""
     size = abs(self)
     value = e.copysign(_inverse(size, size.const(1) - size), self)
     return e.where(size <= 1, value, math.nan)
 
 
-def ndtri(self: Any) -> Any:
+def ndtri(self: Elem) -> Elem:
     """The quantile of the normal distribution."""
     lower = self < 0.5
     tail = e.where(lower, self, self.const(1) - self)
@@ -56,14 +56,14 @@ def _scaled_tail(x: float) -> float:
 _ERFCX = Fit(lambda t: _scaled_tail(4 / t - 4) * (4 / t - 3) if t else 1 / math.sqrt(math.pi), 0, 1, 40)
 
 
-def erfcx(self: Any) -> Any:
+def erfcx(self: Elem) -> Elem:
     """exp(x * x) * erfc(x)."""
     x = abs(self)
     right = e.where(x.eq(math.inf), 0, _ERFCX(x.const(4) / (x + 4)) / (x + 1))
     return e.where(self < 0, e.exp(self * self) * 2 - right, right)
 
 
-def log_ndtr(self: Any) -> Any:
+def log_ndtr(self: Elem) -> Elem:
     """log of the normal distribution function, without underflow on the left."""
     x = self * math.sqrt(0.5)
     left = e.log(erfcx(-x) * 0.5) - x * x
@@ -71,12 +71,12 @@ def log_ndtr(self: Any) -> Any:
     return e.where(self < -1, e.where(self.eq(-math.inf), -math.inf, left), right)
 
 
-def _entropy(self: Any) -> Any:
+def _entropy(self: Elem) -> Elem:
     value = e.where(self > 0, -self * e.log(self), e.where(self.eq(0), 0, -math.inf * self.const(1)))
     return e.where(e.isnan(self), self, value)
 
 
-def _xlog1py(self: Any, other: Any) -> Any:
+def _xlog1py(self: Elem, other: Elem) -> Elem:
     product = e.where(self.eq(0), 0, self * e.log1p(other))
     return e.where(e.isnan(other), other, product)
 

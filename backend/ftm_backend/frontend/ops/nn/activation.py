@@ -7,10 +7,12 @@ from typing import Any
 
 from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Body, Builder, Value
 from ftm_backend.frontend.building.concatenation import joined
 from ftm_backend.frontend.building.pointwise import pointwise
 from ftm_backend.frontend.building.record import EXACT, TOLERANCE, lowering
 from ftm_backend.frontend.building.recording import Domain, recorded
+from ftm_backend.frontend.elements import Elem, Number
 
 # An in-place call's gradient is computed from the result, which does not tell the input where the slope is negative.
 recorded("aten::elu_backward", domain=Domain(0, "alpha", where="is_result"))
@@ -25,7 +27,7 @@ _CUBIC = 0.044715
 _SIXTH = 0.1666666716337204  # 1 / 6 in f32, which PyTorch uses for every dtype
 
 
-def _activation(name: str, function: Any, dtypes: tuple[str, ...] = FLOATS, **options: Any) -> None:
+def _activation(name: str, function: Body, dtypes: tuple[str, ...] = FLOATS, **options: Any) -> None:
     pointwise(" ".join(f"aten::{n}" for n in name.split()), function, dtypes, "activation", **options)
 
 
@@ -46,7 +48,7 @@ _activation(
 _activation("silu", lambda self: self * e.sigmoid(self))
 
 
-def _silu_backward(grad_output: Any, self: Any) -> Any:
+def _silu_backward(grad_output: Elem, self: Elem) -> Elem:
     s = e.sigmoid(self)
     return grad_output * s * (self * (s.const(1) - s) + 1)
 
@@ -56,13 +58,13 @@ _activation("sigmoid_backward", lambda grad_output, output: grad_output * ((outp
 _activation("tanh_backward", lambda grad_output, output: grad_output * (output.const(1) - output * output))
 
 
-def _gelu(self: Any, approximate: str) -> Any:
+def _gelu(self: Elem, approximate: str) -> Elem:
     if approximate == "tanh":
         return self * 0.5 * (e.tanh((self + self * self * self * _CUBIC) * _SQRT_2_OVER_PI) + 1)
     return self * 0.5 * (e.erf(self * _SQRT_HALF) + 1)
 
 
-def _gelu_backward(grad_output: Any, self: Any, approximate: str) -> Any:
+def _gelu_backward(grad_output: Elem, self: Elem, approximate: str) -> Elem:
     if approximate == "tanh":
         square = self * self
         t = e.tanh((self + square * self * _CUBIC) * _SQRT_2_OVER_PI)
@@ -77,12 +79,12 @@ _activation("gelu", _gelu)
 _activation("gelu_backward", _gelu_backward)
 
 
-def _elu(self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+def _elu(self: Elem, alpha: Elem, scale: Number, input_scale: Elem) -> Elem:
     negative = self.const(1) * alpha * scale
     return e.where(self <= 0, e.expm1(self * input_scale) * negative, self * scale)
 
 
-def _elu_backward(grad_output: Any, alpha: Any, scale: Any, input_scale: Any, is_result: bool, self_or_result: Any) -> Any:
+def _elu_backward(grad_output: Elem, alpha: Elem, scale: Elem, input_scale: Elem, is_result: bool, self_or_result: Elem) -> Elem:
     x = self_or_result
     negative = x.const(1) * alpha * scale
     inside = (x + negative) * input_scale if is_result else e.exp(x * input_scale) * input_scale * negative
@@ -117,12 +119,12 @@ _activation(
 )
 
 
-def _softplus(self: Any, beta: Any, threshold: Any) -> Any:
+def _softplus(self: Elem, beta: Elem, threshold: Elem) -> Elem:
     scaled = self * beta
     return e.where(scaled > threshold, self, e.log1p(e.exp(scaled)) / beta)
 
 
-def _softplus_backward(grad_output: Any, self: Any, beta: Any, threshold: Any) -> Any:
+def _softplus_backward(grad_output: Elem, self: Elem, beta: Elem, threshold: Elem) -> Elem:
     z = e.exp(self * beta)
     return e.where(self * beta > threshold, grad_output, grad_output * z / (z + 1))
 
@@ -131,12 +133,12 @@ _activation("softplus", _softplus)
 _activation("softplus_backward", _softplus_backward)
 
 
-def _log_sigmoid(x: Any) -> Any:
+def _log_sigmoid(x: Elem) -> Elem:
     return e.minimum(x, 0) - e.log1p(e.exp(-abs(x)))
 
 
 @lowering("aten::log_sigmoid_forward", FLOATS, "log_sigmoid")
-def _log_sigmoid_forward(b: Any, self: Any) -> Any:
+def _log_sigmoid_forward(b: Builder, self: Value) -> tuple[Value, Value]:
     """(log(sigmoid(x)), a buffer for the backward op, which may be empty and is not read by ours)."""
     dtype = compute_dtype(self.dtype)
     out = b.pointwise(lambda x: _log_sigmoid(x.to(dtype)).to(self.dtype), [self], self.type)
@@ -147,21 +149,21 @@ def _log_sigmoid_forward(b: Any, self: Any) -> Any:
 
 
 @lowering("aten::log_sigmoid_backward", FLOATS, "log_sigmoid")
-def _log_sigmoid_backward(b: Any, grad_output: Any, self: Any, buffer: Any) -> Any:
+def _log_sigmoid_backward(b: Builder, grad_output: Value, self: Value, buffer: Value) -> Value:
     dtype = compute_dtype(self.dtype)
 
-    def body(g: Any, x: Any) -> Any:
+    def body(g: Elem, x: Elem) -> Elem:
         x = x.to(dtype)
         return (g.to(dtype) * (x.const(1) - e.sigmoid(x))).to(self.dtype)
 
     return b.pointwise(body, [grad_output, self], self.type)
 
 
-def _mish(x: Any) -> Any:
+def _mish(x: Elem) -> Elem:
     return x * e.tanh(e.where(x > 20, x, e.log1p(e.exp(e.minimum(x, 20)))))
 
 
-def _mish_backward(grad_output: Any, self: Any) -> Any:
+def _mish_backward(grad_output: Elem, self: Elem) -> Elem:
     t = e.tanh(e.where(self > 20, self, e.log1p(e.exp(e.minimum(self, 20)))))
     return grad_output * (t + self * e.sigmoid(self) * (t.const(1) - t * t))
 
@@ -170,7 +172,7 @@ _activation("mish", lambda self: _mish(self))
 _activation("mish_backward", _mish_backward)
 
 
-def _logit_backward(grad_output: Any, self: Any, eps: float | None) -> Any:
+def _logit_backward(grad_output: Elem, self: Elem, eps: float | None) -> Elem:
     slope = grad_output / (self * (self.const(1) - self))
     if eps is None:
         return e.where((self < 0) | (self > 1), math.nan, slope)
@@ -187,7 +189,7 @@ _GATED = {**TOLERANCE, "f16": (2e-2, 5e-3), "bf16": (1e-1, 5e-2)}
 """PyTorch's CPU rounds each step of these gradients to the half types."""
 
 
-def _halves(x: Any, dim: int) -> tuple[int, Any, Any]:
+def _halves(x: Value, dim: int) -> tuple[int, Value, Value]:
     """(dim, values, gates)"""
     dim %= x.rank
     half = x.shape[dim] // 2
@@ -195,31 +197,31 @@ def _halves(x: Any, dim: int) -> tuple[int, Any, Any]:
 
 
 @lowering("aten::glu", FLOATS, "glu", _GATED)
-def _glu(b: Any, self: Any, dim: int) -> Any:
+def _glu(b: Builder, self: Value, dim: int) -> Value:
     dtype = compute_dtype(self.dtype)
     _, values, gates = _halves(self, dim)
     return b.pointwise(lambda v, g: (v.to(dtype) * e.sigmoid(g.to(dtype))).to(self.dtype), [values, gates], b.result)
 
 
 @lowering("aten::glu_backward", FLOATS, "glu", _GATED)
-def _glu_backward(b: Any, grad_output: Any, self: Any, dim: int) -> Any:
+def _glu_backward(b: Builder, grad_output: Value, self: Value, dim: int) -> Value:
     dtype = compute_dtype(self.dtype)
     dim, values, gates = _halves(self, dim)
 
-    def body(y: Any, v: Any, g: Any) -> Any:
+    def body(y: Elem, v: Elem, g: Elem) -> tuple[Elem, Elem]:
         y, s = y.to(dtype), e.sigmoid(g.to(dtype))
         return (y * s).to(self.dtype), (y * v.to(dtype) * s * (s.const(1) - s)).to(self.dtype)
 
-    return joined(b, list(b.pointwise(body, [grad_output, values, gates], grad_output.type, grad_output.type)), dim)
+    return joined(b, list(b.pointwise_all(body, [grad_output, values, gates], [grad_output.type] * 2)), dim)
 
 
 @lowering("aten::glu_jvp", FLOATS, "glu", _GATED)
-def _glu_jvp(b: Any, glu: Any, x: Any, dx: Any, dim: int) -> Any:
+def _glu_jvp(b: Builder, glu: Value, x: Value, dx: Value, dim: int) -> Value:
     dtype = compute_dtype(x.dtype)
     _, _, gates = _halves(x, dim)
     _, d_values, d_gates = _halves(dx, dim)
 
-    def body(y: Any, g: Any, dv: Any, dg: Any) -> Any:
+    def body(y: Elem, g: Elem, dv: Elem, dg: Elem) -> Elem:
         s = e.sigmoid(g.to(dtype))
         return (s * dv.to(dtype) + y.to(dtype) * (s.const(1) - s) * dg.to(dtype)).to(x.dtype)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Input, Output, Value
 from ftm_backend.frontend.building.places import inside, scatter_rows
-from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
+from ftm_backend.frontend.building.record import EXACT, SUMS, Lower, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.building.taps import Taps, resample_dims, transposed
 from ftm_backend.frontend.building.windows import Window
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.ops.nn.pooling import average, average_backward, first_place, maximum_of_windows, place_found
 from ftm_backend.frontend.trace import TensorType
 from ftm_backend.linalg.strided import contiguous_strides
@@ -40,7 +41,7 @@ def _averages(size: int, out: int) -> Taps:
     return [[(place, 1.0 / len(_range(o, size, out))) for place in _range(o, size, out)] for o in range(out)]
 
 
-def _in_planes(b: Any, x: Any, indices: Any, planes: int, count: int, dtype: str) -> Any:
+def _in_planes(b: Builder, x: Value, indices: Value, planes: int, count: int, dtype: str) -> Value:
     """[planes, count]: zeros, with ``x`` added at ``indices`` of each plane."""
     shape = (planes, x.type.numel // max(1, planes))
     flat = b.reshape(indices, shape)
@@ -49,10 +50,17 @@ def _in_planes(b: Any, x: Any, indices: Any, planes: int, count: int, dtype: str
     return scatter_rows(b, b.full(0, dtype, (planes * count, 1)), b.reshape(rows, (x.type.numel,)), updates, "add")
 
 
-def _places_backward(dims: int) -> Callable[..., Any]:
+def _places_backward(dims: int) -> Lower:
     """A gradient that goes to the places that a maximum came from."""
 
-    def lower(b: Any, grad_output: Any, self: Any, indices: Any, kernel_size: Any = None, output_size: Any = None) -> Any:
+    def lower(
+        b: Builder,
+        grad_output: Value,
+        self: Value,
+        indices: Value,
+        kernel_size: list[int] | None = None,
+        output_size: list[int] | None = None,
+    ) -> Value:
         count = math.prod(self.shape[-dims:])
         made = _in_planes(b, grad_output, indices, self.type.numel // max(1, count), count, compute_dtype(self.dtype))
         return b.cast(b.reshape(made, self.shape), self.dtype)
@@ -61,25 +69,23 @@ def _places_backward(dims: int) -> Callable[..., Any]:
 
 
 def _maximum(
-    b: Any,
-    planes: Any,
+    b: Builder,
+    planes: Value,
     out: Sequence[int],
     kernel: Sequence[int],
-    tables: Sequence[Any],
-    place: Callable[[Sequence[Any], Sequence[Any]], list[Any]],
-) -> tuple[Any, Any]:
+    tables: Sequence[tuple[Value, list[int]]],
+    place: Callable[[Sequence[Elem], Sequence[Elem]], list[Elem]],
+) -> tuple[Value, Value]:
     """(maxima, places) of windows that ``place(table Elems, kernel coordinates)`` addresses; planes [P, size...].
 
     tables: (Value, its index over the loops plane, window, kernel place).
     """
-    from ftm_backend.frontend.builder import Input, Output
-
     dims, source = len(out), planes
     strides, shape = contiguous_strides(planes.shape[1:]), (planes.shape[0], *out)
     loops, kept, inner = (*shape, *kernel), range(1 + dims), range(1 + dims, 1 + 2 * dims)
     reading = [Input(value, index) for value, index in tables]
 
-    def where(args: Sequence[Any]) -> list[Any]:
+    def where(args: Sequence[Elem]) -> list[Elem]:
         return place(args[: len(reading)], [b.index(k) for k in inner])
 
     (values,) = b.generic(
@@ -90,7 +96,7 @@ def _maximum(
         reduced=inner,
     )
 
-    def find(*args: Any) -> Any:
+    def find(*args: Elem) -> Elem:
         at = where(args)
         terms = [i * s for i, s in zip(at, strides, strict=True)]
         number = sum(terms[1:], terms[0])
@@ -100,7 +106,7 @@ def _maximum(
     return values, first_place(b, found)
 
 
-def _adaptive_max(b: Any, x: Any, dims: int) -> tuple[Any, Any]:
+def _adaptive_max(b: Builder, x: Value, dims: int) -> tuple[Value, Value]:
     out = b.result.shape
     even = _even(dims, x.shape, out)
     if even is not None:
@@ -120,7 +126,7 @@ def _adaptive_max(b: Any, x: Any, dims: int) -> tuple[Any, Any]:
     return _maximum(b, planes, out[-dims:], kernel, tables, lambda found, inner: list(found))
 
 
-def _fractional(b: Any, x: Any, dims: int, kernel: list[int], output_size: list[int], samples: Any) -> tuple[Any, Any]:
+def _fractional(b: Builder, x: Value, dims: int, kernel: list[int], output_size: list[int], samples: Value) -> tuple[Value, Value]:
     """Windows that start where the random samples [N, C, dims] say, one set for each plane."""
     size = x.shape[-dims:]
     count = math.prod(x.shape[:-dims])
@@ -133,7 +139,7 @@ def _fractional(b: Any, x: Any, dims: int, kernel: list[int], output_size: list[
         # PyTorch takes the samples in the order width, height, but depth, height, width.
         column = drawn.slice(1, 1 - k if dims == 2 else k, 1).expand((count, m))
 
-        def start(sample: Any, n: int = n, m: int = m, extent: int = extent) -> Any:
+        def start(sample: Elem, n: int = n, m: int = m, extent: int = extent) -> Elem:
             if m == 1:
                 return sample.to("i64") * 0 + (n - extent)
             alpha = sample.to(dtype).const(n - extent) / (m - 1)
@@ -145,13 +151,13 @@ def _fractional(b: Any, x: Any, dims: int, kernel: list[int], output_size: list[
     return _maximum(b, planes, output_size, kernel, tables, lambda starts, inner: [s + k for s, k in zip(starts, inner, strict=True)])
 
 
-def _shaped(b: Any, made: tuple[Any, Any]) -> tuple[Any, Any]:
+def _shaped(b: Builder, made: tuple[Value, Value]) -> tuple[Value, Value]:
     return b.reshape(made[0], b.result.shape), b.reshape(made[1], b.result.shape)
 
 
 def _records(dims: int) -> None:
     @lowering(f"aten::_adaptive_avg_pool{dims}d", FLOATS, "adaptive_pool", SUMS)
-    def avg(b: Any, self: Any, output_size: list[int]) -> Any:
+    def avg(b: Builder, self: Value, output_size: list[int]) -> Value:
         even = _even(dims, self.shape, b.result.shape)
         if even is not None:
             return average(b, self, even, True, None)
@@ -159,7 +165,7 @@ def _records(dims: int) -> None:
         return b.cast(resample_dims(b, self, tables, compute_dtype(self.dtype)), self.dtype)
 
     @lowering(f"aten::_adaptive_avg_pool{dims}d_backward", FLOATS, "adaptive_pool_backward", SUMS)
-    def avg_backward(b: Any, grad_output: Any, self: Any) -> Any:
+    def avg_backward(b: Builder, grad_output: Value, self: Value) -> Value:
         even = _even(dims, self.shape, grad_output.shape)
         if even is not None:
             return average_backward(b, grad_output, self, even, True, None)
@@ -167,18 +173,20 @@ def _records(dims: int) -> None:
         return b.cast(resample_dims(b, grad_output, tables, compute_dtype(self.dtype)), self.dtype)
 
     @lowering(f"aten::adaptive_max_pool{dims}d", FLOATS, "adaptive_pool", EXACT)
-    def maximum(b: Any, self: Any, output_size: list[int]) -> Any:
+    def maximum(b: Builder, self: Value, output_size: list[int]) -> tuple[Value, Value]:
         return _shaped(b, _adaptive_max(b, self, dims))
 
     @lowering(f"aten::fractional_max_pool{dims}d", FLOATS, "fractional_pool", EXACT)
-    def fractional(b: Any, self: Any, kernel_size: list[int], output_size: list[int], random_samples: Any) -> Any:
+    def fractional(b: Builder, self: Value, kernel_size: list[int], output_size: list[int], random_samples: Value) -> tuple[Value, Value]:
         return _shaped(b, _fractional(b, self, dims, kernel_size, output_size, random_samples))
 
     lowering(f"aten::adaptive_max_pool{dims}d_backward", (*FLOATS, "i64"), "adaptive_pool_backward", SUMS)(_places_backward(dims))
     lowering(f"aten::fractional_max_pool{dims}d_backward", (*FLOATS, "i64"), "fractional_pool_backward", SUMS)(_places_backward(dims))
 
     @lowering(f"aten::max_unpool{dims}d", NUMBERS, "max_unpool", EXACT)
-    def unpool(b: Any, self: Any, indices: Any, output_size: list[int], stride: Any = None, padding: Any = None) -> Any:
+    def unpool(
+        b: Builder, self: Value, indices: Value, output_size: list[int], stride: Value | None = None, padding: Value | None = None
+    ) -> Value:
         count = math.prod(output_size)
         planes = math.prod(self.shape[:-dims])
         flat = b.reshape(indices, (planes, self.type.numel // max(1, planes)))

@@ -7,9 +7,9 @@ whose maps walk windows (``o * stride + k * dilation``).  One-dimensional ones g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
+from ftm_backend.frontend.builder import Builder, Input, Output, Value
 from ftm_backend.frontend.building.convolution_phases import interleaved_phases
 from ftm_backend.frontend.building.record import lowering
 from ftm_backend.frontend.building.recording import recorded
@@ -39,15 +39,13 @@ class _Geometry:
             for values, default in ((stride, 1), (padding, 0), (dilation, 1), (output_padding, 0))
         )
 
-    def lift(self, x: Any) -> Any:
+    def lift(self, x: Value) -> Value:
         """A 1-D activation or weight as a 2-D one."""
         return x.unsqueeze(2) if self.widened else x
 
 
-def _flip(b: Any, weight: Any, dims: int) -> Any:
+def _flip(b: Builder, weight: Value, dims: int) -> Value:
     """The weight reversed in its spatial dimensions, as a tensor of its own."""
-    from ftm_backend.frontend.builder import Input, Output
-
     if all(n == 1 for n in weight.shape[-dims:]):
         return weight
     rank = weight.rank
@@ -56,29 +54,26 @@ def _flip(b: Any, weight: Any, dims: int) -> Any:
     return flipped
 
 
-def correlate(b: Any, x: Any, weight: Any, stride: Sequence[int], dilation: Sequence[int], groups: int) -> Any:
+def correlate(b: Builder, x: Value, weight: Value, stride: Sequence[int], dilation: Sequence[int], groups: int) -> Value:
     """Valid correlation of x[N,C,...] with weight[F,C/groups,...]; gives [N,F,...] in the compute dtype."""
     dims = x.rank - 2
-    dtype = compute_dtype(x.dtype)
-    batch, channels, filters = x.shape[0], x.shape[1] // groups, weight.shape[0] // groups
-    kernel = weight.shape[2:]
-    out = tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True))
+    out = tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], weight.shape[2:], stride, dilation, strict=True))
     if dims == 2 and groups == 1:
         from ftm_backend.frontend.builder_ops import contraction
 
         attributes = {"strides": tuple(stride), "dilations": tuple(dilation)}
-        return contraction(b, "linalg.conv_2d_nchw_fchw", x, weight, (batch, filters, *out), dtype, attributes)
-    return _window_correlation(b, x, weight, stride, dilation, groups, (batch, channels, filters, kernel, out, dtype))
+        return contraction(
+            b, "linalg.conv_2d_nchw_fchw", x, weight, (x.shape[0], weight.shape[0], *out), compute_dtype(x.dtype), attributes
+        )
+    return _window_correlation(b, x, weight, stride, dilation, groups, out)
 
 
 def _window_correlation(
-    b: Any, x: Any, weight: Any, stride: Sequence[int], dilation: Sequence[int], groups: int, facts: tuple[Any, ...]
-) -> Any:
+    b: Builder, x: Value, weight: Value, stride: Sequence[int], dilation: Sequence[int], groups: int, out: tuple[int, ...]
+) -> Value:
     """The same as a generic over (n, g, f, out..., c, kernel...)."""
-    from ftm_backend.frontend.builder import Input, Output
-
-    batch, channels, filters, kernel, out, dtype = facts
-    dims = len(out)
+    batch, channels, filters, kernel = x.shape[0], x.shape[1] // groups, weight.shape[0] // groups, weight.shape[2:]
+    dims, dtype = len(out), compute_dtype(x.dtype)
     data = b.reshape(x, (batch, groups, channels, *x.shape[2:]))
     parameters = b.reshape(weight, (groups, filters, channels, *kernel))
     c = 3 + dims
@@ -94,7 +89,7 @@ def _window_correlation(
     return b.reshape(made, (batch, groups * filters, *out))
 
 
-def _transposed_weight(b: Any, weight: Any, groups: int) -> Any:
+def _transposed_weight(b: Builder, weight: Value, groups: int) -> Value:
     """[F, C/g, ...] -> [C, F/g, ...]: the weight of the backward convolution, before flipping."""
     filters = weight.shape[0] // groups
     split = b.reshape(weight, (groups, filters, *weight.shape[1:]))
@@ -102,13 +97,13 @@ def _transposed_weight(b: Any, weight: Any, groups: int) -> Any:
     return b.reshape(swapped, (groups * weight.shape[1], filters, *weight.shape[2:]))
 
 
-def _tap_by_tap(b: Any, weight: Any) -> Any:
+def _tap_by_tap(b: Builder, weight: Value) -> Value:
     """The weight in memory such that one tap of all filters and channels lies together."""
     last = weight.rank - 2
     return b.copy(weight.permute((*range(2, weight.rank), 0, 1))).permute((last, last + 1, *range(last)))
 
 
-def _set_apart(b: Any, x: Any, g: _Geometry, size: Sequence[int]) -> Any:
+def _set_apart(b: Builder, x: Value, g: _Geometry, size: Sequence[int]) -> Value:
     """Element o of each spatial dimension at ``o * stride - padding`` of ``size`` places, zeros elsewhere.
 
     Windows of one tap are multiplied before that: there is nothing to multiply between the elements.
@@ -127,7 +122,7 @@ def _set_apart(b: Any, x: Any, g: _Geometry, size: Sequence[int]) -> Any:
     return b.update(b.full(0, x.dtype, shape), x, Strided(x.shape, tuple(steps), offset))
 
 
-def _scatter_windows(b: Any, x: Any, weight: Any, g: _Geometry, size: Sequence[int]) -> Any:
+def _scatter_windows(b: Builder, x: Value, weight: Value, g: _Geometry, size: Sequence[int]) -> Value:
     """The transpose of ``correlate``: x[N,F,...] back to spatial extents ``size`` (a transposed convolution)."""
     ones = [1] * g.dims
     if all(n == 1 for n in weight.shape[2:]):
@@ -152,7 +147,7 @@ def _scatter_windows(b: Any, x: Any, weight: Any, g: _Geometry, size: Sequence[i
     return correlate(b, padded, flipped, ones, g.dilation, g.groups)
 
 
-def _forward(b: Any, x: Any, weight: Any, g: _Geometry, transposed: bool, size: Sequence[int]) -> Any:
+def _forward(b: Builder, x: Value, weight: Value, g: _Geometry, transposed: bool, size: Sequence[int]) -> Value:
     if transposed:
         return _scatter_windows(b, x, weight, g, size)
     # Exactly what the windows of ``size`` see: a transposed convolution's gradient may have places that no
@@ -167,17 +162,17 @@ def _forward(b: Any, x: Any, weight: Any, g: _Geometry, transposed: bool, size: 
 
 @lowering("aten::convolution", FLOATS + INTS, "convolution", _CONV)
 def _convolution(
-    b: Any,
-    input: Any,
-    weight: Any,
-    bias: Any,
+    b: Builder,
+    input: Value,
+    weight: Value,
+    bias: Value | None,
     stride: list[int],
     padding: list[int],
     dilation: list[int],
     transposed: bool,
     output_padding: list[int],
     groups: int,
-) -> Any:
+) -> Value:
     g = _Geometry(len(b.result.shape) - 2, stride, padding, dilation, output_padding, groups)
     size = [1] * g.widened + list(b.result.shape[2:])
     made = b.reshape(_forward(b, g.lift(input), g.lift(weight), g, transposed, size), b.result.shape)
@@ -189,10 +184,10 @@ def _convolution(
 
 @lowering("aten::convolution_backward", FLOATS, "convolution_backward", _CONV)
 def _convolution_backward(
-    b: Any,
-    grad_output: Any,
-    input: Any,
-    weight: Any,
+    b: Builder,
+    grad_output: Value,
+    input: Value,
+    weight: Value,
     stride: list[int],
     padding: list[int],
     dilation: list[int],
@@ -200,12 +195,12 @@ def _convolution_backward(
     output_padding: list[int],
     groups: int,
     output_mask: list[bool],
-    bias_sizes: Any = None,
-) -> Any:
+    bias_sizes: list[int] | None = None,
+) -> tuple[Value | None, ...]:
     if not input.type.numel or not weight.type.numel or not grad_output.type.numel:
         return tuple(None if r is None else b.full(0, r.dtype, r.shape) for r in b.results)
     g = _Geometry(input.rank - 2, stride, padding, dilation, output_padding, groups)
-    grads: list[Any] = [None, None, None]
+    grads: list[Value | None] = [None, None, None]
     x, w, grad = g.lift(input), g.lift(weight), g.lift(grad_output)
     if b.results[0] is not None:
         if transposed:
@@ -224,10 +219,8 @@ def _convolution_backward(
     return tuple(grads)
 
 
-def _weight_gradient(b: Any, x: Any, grad: Any, weight: Any, g: _Geometry) -> Any:
+def _weight_gradient(b: Builder, x: Value, grad: Value, weight: Value, g: _Geometry) -> Value:
     """[F, C/g, kernel...]: sum over batch and output positions of grad times the window of x."""
-    from ftm_backend.frontend.builder import Input, Output
-
     dtype, dims, groups = compute_dtype(x.dtype), g.dims, g.groups
     border = [0, 0, *g.padding]
     padded = b.pad(x, border, border, 0)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Output, Value
 from ftm_backend.frontend.building.places import NOWHERE, inside, scatter_rows, typed
 from ftm_backend.frontend.building.record import SUMS, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.building.reduce import sum_of
 from ftm_backend.frontend.building.search import count_before
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.ops.nn.embedding import frequencies
 
 recorded("aten::_embedding_bag aten::_embedding_bag_forward_only", may_fail=True, ranks=(2, 1, 1), asks_cpu="always")
@@ -20,16 +20,14 @@ _BAGS = ("f32", "f64", "f16", "bf16", "i64", "i32")
 _SUM, _MEAN, _MAX = 0, 1, 2
 
 
-def _bag_of(b: Any, count: int, offsets: Any, bags: int) -> Any:
+def _bag_of(b: Builder, count: int, offsets: Value, bags: int) -> Value:
     """The bag of each of ``count`` indices, as i64 [count]: the last one that begins before or at it."""
-    from ftm_backend.frontend.builder import Output
-
     begins = offsets
 
-    def body() -> Any:
+    def body() -> Elem:
         position = b.index(0)
 
-        def begin(place: Any) -> Any:
+        def begin(place: Elem) -> Elem:
             return b.extract(begins, [place]).to("i64")
 
         bag = count_before(b, bags, begin, position, right=True) - 1
@@ -41,7 +39,7 @@ def _bag_of(b: Any, count: int, offsets: Any, bags: int) -> Any:
     return b.generic((count,), [], [Output("i64", (count,), [0])], body)[0]
 
 
-def _bag_sizes(b: Any, bag: Any, indices: Any, bags: int, padding_idx: int) -> Any:
+def _bag_sizes(b: Builder, bag: Value, indices: Value, bags: int, padding_idx: int) -> Value:
     """How many indices each bag has beside the padding: i64 [bags, 1]."""
     count = indices.type.numel
     ones = b.full(1, "i64", (count, 1))
@@ -52,17 +50,17 @@ def _bag_sizes(b: Any, bag: Any, indices: Any, bags: int, padding_idx: int) -> A
 
 @lowering("aten::_embedding_bag aten::_embedding_bag_forward_only", _BAGS, "embedding_bag", SUMS)
 def _embedding_bag(
-    b: Any,
-    weight: Any,
-    indices: Any,
-    offsets: Any,
+    b: Builder,
+    weight: Value,
+    indices: Value,
+    offsets: Value,
     scale_grad_by_freq: bool = False,
     mode: int = 0,
     sparse: bool = False,
-    per_sample_weights: Any = None,
+    per_sample_weights: Value | None = None,
     include_last_offset: bool = False,
     padding_idx: int = -1,
-) -> Any:
+) -> tuple[Value, ...]:
     """(result, bag of each index, size of each bag, for a maximum the row that it is from)."""
     count, (entries, width), (bags, _) = indices.type.numel, weight.shape, b.result.shape
     dtype, table = compute_dtype(weight.dtype), weight
@@ -70,7 +68,7 @@ def _embedding_bag(
     column = b.reshape(indices, (count, 1))
     nothing = e.lowest(dtype) if mode == _MAX else 0
 
-    def row(index: Any, *scale: Any) -> Any:
+    def row(index: Elem, *scale: Elem) -> Elem:
         value = b.extract(table, [inside(index, entries), b.index(1)]).to(dtype)
         value = value * scale[0].to(dtype) if scale else value
         return e.where(index.eq(padding_idx), nothing, value) if padding_idx >= 0 else value
@@ -93,9 +91,9 @@ def _embedding_bag(
     )
 
 
-def _like(b: Any, x: Any, number: int) -> Any:
+def _like(b: Builder, x: Value, number: int) -> Value:
     """``x`` as result ``number``, in whose place kernels give what they have use for: it may be longer or empty."""
-    wanted = b.results[number]
+    wanted = b.wanted(number)
     x = b.cast(x, wanted.dtype)
     if x.shape == wanted.shape:
         return x
@@ -105,11 +103,11 @@ def _like(b: Any, x: Any, number: int) -> Any:
     return b.pad(x, [0], [wanted.shape[0] - x.shape[0]], 0)
 
 
-def _max_rows(b: Any, rows: Any, total: Any, bag: Any, column: Any) -> Any:
+def _max_rows(b: Builder, rows: Value, total: Value, bag: Value, column: Value) -> Value:
     """The row of the table that each maximum is from: that of the first index that has it; 0 for an empty bag."""
     count, best = rows.shape[0], total
 
-    def place(value: Any, home: Any) -> Any:
+    def place(value: Elem, home: Elem) -> Elem:
         most = b.extract(best, [inside(home, total.shape[0]), b.index(1)])
         return e.where(value.eq(most) | e.isnan(value) if value.is_float else value.eq(most), b.index(0), count)
 
@@ -117,28 +115,28 @@ def _max_rows(b: Any, rows: Any, total: Any, bag: Any, column: Any) -> Any:
     first = scatter_rows(b, b.full(count, "i64", total.shape), bag, places, "min")
     flat = b.reshape(column, (count,))
 
-    def index(at: Any) -> Any:
+    def index(at: Elem) -> Elem:
         return e.where(at.eq(count), 0, b.extract(flat, [e.where(at.eq(count), 0, at)]).to("i64"))
 
     found = b.pointwise(index, [first], first.type)
-    wanted = b.results[3]
+    wanted = b.wanted(3)
     return b.cast(found, wanted.dtype) if wanted.shape == found.shape else b.full(0, wanted.dtype, wanted.shape)
 
 
 @lowering("aten::_embedding_bag_dense_backward", _BAGS, "embedding_bag_backward", SUMS)
 def _dense_backward(
-    b: Any,
-    grad: Any,
-    indices: Any,
-    offset2bag: Any,
-    bag_size: Any,
-    maximum_indices: Any,
+    b: Builder,
+    grad: Value,
+    indices: Value,
+    offset2bag: Value,
+    bag_size: Value,
+    maximum_indices: Value,
     num_weights: int,
     scale_grad_by_freq: bool,
     mode: int,
-    per_sample_weights: Any,
+    per_sample_weights: Value | None,
     padding_idx: int = -1,
-) -> Any:
+) -> Value:
     dtype, count, (bags, width) = compute_dtype(grad.dtype), indices.type.numel, grad.shape
     zeros = b.full(0, dtype, (num_weights, width))
     if mode == _MAX:
@@ -151,7 +149,7 @@ def _dense_backward(
     often = frequencies(b, rows, num_weights) if scale_grad_by_freq else None
     scales = [] if per_sample_weights is None else [b.reshape(per_sample_weights, (count, 1))]
 
-    def update(index: Any, home: Any, *scale: Any) -> Any:
+    def update(index: Elem, home: Elem, *scale: Elem) -> Elem:
         home = inside(home, bags)
         value = b.extract(source, [home, b.index(1)]).to(dtype)
         if mode == _MEAN:
@@ -165,7 +163,7 @@ def _dense_backward(
     return b.cast(scatter_rows(b, zeros, rows, updates, "add"), grad.dtype)
 
 
-def _max_backward(b: Any, zeros: Any, grad: Any, maximum_indices: Any, bag_size: Any) -> Any:
+def _max_backward(b: Builder, zeros: Value, grad: Value, maximum_indices: Value, bag_size: Value) -> Value:
     """Each element of the gradient belongs to the row that its maximum is from."""
     (bags, width), entries = grad.shape, zeros.shape[0]
     if not bags or not width:
@@ -180,7 +178,9 @@ def _max_backward(b: Any, zeros: Any, grad: Any, maximum_indices: Any, bag_size:
 
 
 @lowering("aten::_embedding_bag_per_sample_weights_backward", FLOATS + ("i64", "i32"), "embedding_bag_weights", SUMS)
-def _weights_backward(b: Any, grad: Any, weight: Any, indices: Any, offsets: Any, offset2bag: Any, mode: int, padding_idx: int = -1) -> Any:
+def _weights_backward(
+    b: Builder, grad: Value, weight: Value, indices: Value, offsets: Value, offset2bag: Value, mode: int, padding_idx: int = -1
+) -> Value:
     """What each index scaled: the product of its row of the table with the gradient of its bag."""
     dtype, count, (bags, width) = compute_dtype(grad.dtype), indices.type.numel, grad.shape
     if not count:

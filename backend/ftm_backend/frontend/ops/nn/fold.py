@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ftm_backend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend.builder import Builder, Input, Output, Place, Value
 from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
 from ftm_backend.frontend.building.windows import Window, windows
 from ftm_backend.linalg.strided import Strided, contiguous_strides
@@ -16,14 +15,12 @@ def _places(size: list[int], kernel: list[int], dilation: list[int], padding: li
 
 
 @lowering("aten::im2col", (*FLOATS, "i1"), "fold", EXACT)
-def _im2col(b: Any, self: Any, kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]) -> Any:
-    from ftm_backend.frontend.builder import Input, Output
-
+def _im2col(b: Builder, self: Value, kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]) -> Value:
     size = list(self.shape[-2:])
     out = _places(size, kernel_size, dilation, padding, stride)
     w = Window(2, self.shape, out, kernel_size, stride, padding, dilation)
     # Loops as in the result: plane, kernel place, window.
-    index = [0, *(b.dim(3 + k) * stride[k] + b.dim(1 + k) * dilation[k] for k in range(2))]
+    index: list[int | Place] = [0, *(b.dim(3 + k) * stride[k] + b.dim(1 + k) * dilation[k] for k in range(2))]
     loops = (w.planes, *kernel_size, *out)
     (made,) = b.generic(loops, [Input(windows(b, self, w, 0), index)], [Output(self.dtype, loops, range(5))], lambda v: v)
     return b.reshape(made, b.result.shape)
@@ -31,10 +28,8 @@ def _im2col(b: Any, self: Any, kernel_size: list[int], dilation: list[int], padd
 
 @lowering("aten::col2im", (*FLOATS, "i1"), "fold", SUMS)
 def _col2im(
-    b: Any, self: Any, output_size: list[int], kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
-) -> Any:
-    from ftm_backend.frontend.builder import Input, Output
-
+    b: Builder, self: Value, output_size: list[int], kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
+) -> Value:
     out = _places(output_size, kernel_size, dilation, padding, stride)
     batch = self.shape[0] if self.rank == 3 else 1
     planes = batch * (self.shape[-2] // (kernel_size[0] * kernel_size[1]))
@@ -49,7 +44,12 @@ def _col2im(
     high = [n + p - m for n, p, m in zip(output_size, padding, shape[3:], strict=True)]
     padded = b.pad(spread, [0, 0, 0, *low], [0, 0, 0, *high], 0)
     dtype = "i1" if self.dtype == "i1" else compute_dtype(self.dtype)
-    index = [0, 3, 4, *(b.dim(1 + k) + b.dim(3 + k) * -dilation[k] + dilation[k] * (kernel_size[k] - 1) for k in range(2))]
+    index: list[int | Place] = [
+        0,
+        3,
+        4,
+        *(b.dim(1 + k) + b.dim(3 + k) * -dilation[k] + dilation[k] * (kernel_size[k] - 1) for k in range(2)),
+    ]
     (made,) = b.generic(
         (planes, *output_size, *kernel_size),
         [Input(padded, index)],

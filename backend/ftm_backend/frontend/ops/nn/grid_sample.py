@@ -8,13 +8,14 @@ how fast the weight changes with it), and everything else is a sum over corners.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Input, Output, Value
 from ftm_backend.frontend.building.concatenation import joined
 from ftm_backend.frontend.building.places import scatter_rows
 from ftm_backend.frontend.building.record import lowering
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.trace import TensorType
 from ftm_backend.linalg.strided import contiguous_strides
 
@@ -28,7 +29,7 @@ _ZEROS, _BORDER, _REFLECTION = 0, 1, 2
 class _Grid:
     """Shapes and modes of one call; coordinates are in the order width, height, depth, dimensions reversed."""
 
-    def __init__(self, b: Any, x: Any, grid: Any, mode: int, padding: int, align: bool) -> None:
+    def __init__(self, b: Builder, x: Value, grid: Value, mode: int, padding: int, align: bool) -> None:
         self.b, self.x, self.mode, self.padding, self.align = b, x, mode, padding, align
         self.dims = x.rank - 2
         self.dtype = compute_dtype(x.dtype)
@@ -38,7 +39,7 @@ class _Grid:
         self.reach = {_LINEAR: 2, _NEAREST: 1, _CUBIC: 4}[mode]
         self.corners = self.reach**self.dims
 
-    def unnormalized(self, place: Any, size: int) -> Any:
+    def unnormalized(self, place: Elem, size: int) -> Elem:
         """[-1, 1] -> places of the input."""
         return (place + 1) * ((size - 1) / 2) if self.align else ((place + 1) * size - 1) / 2
 
@@ -47,7 +48,7 @@ class _Grid:
         """How fast that changes, in the order of the grid's coordinates."""
         return [(n - 1) / 2 if self.align else n / 2 for n in reversed(self.size)]
 
-    def bounded(self, place: Any, size: int) -> tuple[Any, Any]:
+    def bounded(self, place: Elem, size: int) -> tuple[Elem, Elem]:
         """(place moved inside by the padding mode, its slope); as they are for padding with zeros."""
         one = place.const(1)
         if self.padding == _ZEROS:
@@ -70,7 +71,7 @@ class _Grid:
         slope = e.where(inside, slope, 0)
         return e.minimum(e.where(place > 0, place, 0), limit), slope  # NaN goes to 0
 
-    def corner(self, place: Any, number: Any, size: int) -> tuple[Any, Any, Any]:
+    def corner(self, place: Elem, number: Elem, size: int) -> tuple[Elem, Elem, Elem]:
         """In one dimension, for corner ``number`` (i64 Elem): (place as a float, weight, slope of the weight)."""
         coordinate = self.unnormalized(place, size)
         step = number.to(self.dtype)
@@ -86,17 +87,17 @@ class _Grid:
         upper = coordinate - base
         return base + step, e.where(number.eq(0), base + 1 - coordinate, upper), e.where(number.eq(0), -slope, slope)
 
-    def table(self, slopes: bool) -> list[Any]:
+    def table(self, slopes: bool) -> list[Value]:
         """[places [N, P, K] of i64, -1 outside; weights [N, P, K]; with ``slopes`` the weight's for each coordinate]."""
         b, dims = self.b, self.dims
         shape = (self.batch, self.places, self.corners)
         coordinates = [b.reshape(self.grid.slice(2, k, 1), (self.batch, self.places, 1)).expand(shape) for k in range(dims)]
         strides = contiguous_strides(self.size)
 
-        def body(*values: Any) -> tuple[Any, ...]:
+        def body(*values: Elem) -> tuple[Elem, ...]:
             number = b.index(2)
-            flat: Any = None
-            inside: Any = None
+            flat: list[Elem] = []
+            inside: list[Elem] = []
             weights, rates = [], []
             for k, value in enumerate(values):
                 size, divisor = self.size[dims - 1 - k], self.reach**k
@@ -104,25 +105,25 @@ class _Grid:
                 place, weight, slope = self.corner(value.to(self.dtype), digit, size)
                 within = (place >= 0) & (place < size)
                 term = e.where(within, place, 0).to("i64") * strides[dims - 1 - k]
-                flat = term if flat is None else flat + term
-                inside = within if inside is None else inside & within
+                flat.append(flat[-1] + term if flat else term)
+                inside.append(inside[-1] & within if inside else within)
                 weights.append(weight)
                 rates.append(slope)
-            made = [e.where(inside, flat, -1), _product(weights)]
+            made = [e.where(inside[-1], flat[-1], -1), _product(weights)]
             if slopes:
                 made += [_product([rates[j] if j == k else w for j, w in enumerate(weights)]) for k in range(dims)]
             return tuple(made)
 
         types = [TensorType("i64", shape)] + [TensorType(self.dtype, shape)] * (1 + dims * slopes)
-        return list(b.pointwise(body, coordinates, *types))
+        return list(b.pointwise_all(body, coordinates, types))
 
-    def read(self, source: Any, place: Any, channel: Any) -> Any:
+    def read(self, source: Value, place: Elem, channel: Elem) -> Elem:
         """In a body over (batch, ...): the input at ``place``, 0 outside."""
         value = self.b.extract(source, [self.b.index(0), channel, e.maximum(place, 0)]).to(self.dtype)
         return e.where(place < 0, 0, value)
 
     @property
-    def flat(self) -> Any:
+    def flat(self) -> Value:
         """The input as [N, C, places]."""
         count = 1
         for n in self.size:
@@ -130,32 +131,32 @@ class _Grid:
         return self.b.reshape(self.x, (self.batch, self.channels, count))
 
 
-def _digit(number: Any, divisor: int, base: int, last: bool) -> Any:
+def _digit(number: Elem, divisor: int, base: int, last: bool) -> Elem:
     number = number if divisor == 1 else number.emitter.emit("arith.divsi", "i64", number, number.const(divisor))
     return number if last else number % base
 
 
-def _product(factors: Sequence[Any]) -> Any:
+def _product(factors: Sequence[Elem]) -> Elem:
     made = factors[0]
     for factor in factors[1:]:
         made = made * factor
     return made
 
 
-def _cubic(share: Any, number: Any) -> tuple[Any, Any]:
+def _cubic(share: Elem, number: Elem) -> tuple[Elem, Elem]:
     """(weight, its slope) of the neighbour ``number`` of four around ``share`` beyond the second."""
     a = -0.75
 
-    def inner(x: Any) -> Any:
+    def inner(x: Elem) -> Elem:
         return (x * (a + 2) - (a + 3)) * x * x + 1
 
-    def inner_slope(x: Any) -> Any:
+    def inner_slope(x: Elem) -> Elem:
         return (x * (3 * (a + 2)) - 2 * (a + 3)) * x
 
-    def outer(x: Any) -> Any:
+    def outer(x: Elem) -> Elem:
         return ((x * a - 5 * a) * x + 8 * a) * x - 4 * a
 
-    def outer_slope(x: Any) -> Any:
+    def outer_slope(x: Elem) -> Elem:
         return (x * (3 * a) - 10 * a) * x + 8 * a
 
     left = number < 2
@@ -167,9 +168,7 @@ def _cubic(share: Any, number: Any) -> tuple[Any, Any]:
 
 
 @lowering("aten::grid_sampler_2d aten::grid_sampler_3d", FLOATS, "grid_sampler", _SAMPLED)
-def _grid_sampler(b: Any, input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
-    from ftm_backend.frontend.builder import Input, Output
-
+def _grid_sampler(b: Builder, input: Value, grid: Value, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Value:
     if not b.result.numel:
         return b.full(0, input.dtype, b.result.shape)
     g = _Grid(b, input, grid, interpolation_mode, padding_mode, align_corners)
@@ -187,17 +186,17 @@ def _grid_sampler(b: Any, input: Any, grid: Any, interpolation_mode: int, paddin
 
 @lowering("aten::grid_sampler_2d_backward aten::grid_sampler_3d_backward", FLOATS, "grid_sampler_backward", _SAMPLED)
 def _grid_sampler_backward(
-    b: Any,
-    grad_output: Any,
-    input: Any,
-    grid: Any,
+    b: Builder,
+    grad_output: Value,
+    input: Value,
+    grid: Value,
     interpolation_mode: int,
     padding_mode: int,
     align_corners: bool,
     output_mask: list[bool],
-) -> Any:
+) -> tuple[Value | None, ...]:
     g = _Grid(b, input, grid, interpolation_mode, padding_mode, align_corners)
-    results: list[Any] = [None, None]
+    results: list[Value | None] = [None, None]
     if not grad_output.type.numel or not input.type.numel:
         return tuple(None if t is None else b.full(0, t.dtype, t.shape) for t in b.results)
     places, weights, *slopes = g.table(slopes=True)
@@ -212,12 +211,12 @@ def _grid_sampler_backward(
     return tuple(results)
 
 
-def _input_gradient(b: Any, g: _Grid, grad: Any, places: Any, weights: Any) -> Any:
+def _input_gradient(b: Builder, g: _Grid, grad: Value, places: Value, weights: Value) -> Value:
     """Adds grad * weight at each corner; a row of the sum has all channels of an input place."""
     count = g.flat.shape[2]
     shape = (g.batch, g.places, g.corners, g.channels)
 
-    def update(place: Any, w: Any, v: Any) -> Any:
+    def update(place: Elem, w: Elem, v: Elem) -> Elem:
         return e.where(place < 0, 0, v.to(g.dtype) * w)
 
     spread = (g.batch, g.places, g.corners, 1)
@@ -233,13 +232,11 @@ def _input_gradient(b: Any, g: _Grid, grad: Any, places: Any, weights: Any) -> A
     return b.reshape(b.reshape(made, (g.batch, count, g.channels)).permute((0, 2, 1)), g.x.shape)
 
 
-def _grid_gradient(b: Any, g: _Grid, grad: Any, places: Any, slope: Any) -> Any:
+def _grid_gradient(b: Builder, g: _Grid, grad: Value, places: Value, slope: Value) -> Value:
     """[N, P]: sum over channels and corners of grad * input * slope."""
-    from ftm_backend.frontend.builder import Input, Output
-
     source, shape = g.flat, (g.batch, g.places)
 
-    def body(v: Any, place: Any, s: Any, carried: Any) -> Any:
+    def body(v: Elem, place: Elem, s: Elem, carried: Elem) -> Elem:
         return carried + e.where(place < 0, 0, g.read(source, place, b.index(2)) * v.to(g.dtype) * s)
 
     (made,) = b.generic(

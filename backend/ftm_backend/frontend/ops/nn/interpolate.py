@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend.builder import Builder, Value
 from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
 from ftm_backend.frontend.building.taps import Taps, pick, resample_dims, transposed
 
@@ -127,7 +127,7 @@ def _smoothed(width: int, filter_: Callable[[float], float]) -> Callable[..., Ta
     return taps
 
 
-def _scales(dims: int, given: dict[str, Any]) -> list[float | None]:
+def _scales(dims: int, given: dict[str, float | None]) -> list[float | None]:
     """The scale arguments in the order of dimensions; absent ones are None."""
     names = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}[dims]
     return [given.get(name) for name in names]
@@ -149,7 +149,7 @@ def _nearest(dims: int, exact: bool) -> None:
     name = f"aten::{'_upsample_nearest_exact' if exact else 'upsample_nearest'}{dims}d"
 
     @lowering(name, (*FLOATS, "u8"), "interpolate", EXACT)
-    def forward(b: Any, self: Any, output_size: list[int], **given: Any) -> Any:
+    def forward(b: Builder, self: Value, output_size: list[int], **given: float | None) -> Value:
         outer, size, scales = self.shape[:-dims], self.shape[-dims:], _scales(dims, given)
         if _whole_multiples(size, output_size, scales, exact):
             split = b.reshape(self, _split(outer, size, size)).expand(_split(outer, size, output_size))
@@ -158,7 +158,7 @@ def _nearest(dims: int, exact: bool) -> None:
         return pick(b, self, [None, None, *places])
 
     @lowering(f"{name}_backward", (*FLOATS, "u8"), "interpolate_backward", SUMS)
-    def backward(b: Any, grad_output: Any, output_size: list[int], input_size: list[int], **given: Any) -> Any:
+    def backward(b: Builder, grad_output: Value, output_size: list[int], input_size: list[int], **given: float | None) -> Value:
         from ftm_backend.frontend.building.reduce import reduce
 
         outer, size, scales = input_size[:-dims], input_size[-dims:], _scales(dims, given)
@@ -174,16 +174,18 @@ def _nearest(dims: int, exact: bool) -> None:
 
 
 def _weighted(name: str, dims: int, table: Callable[..., Taps]) -> None:
-    def tables(size: Sequence[int], out: Sequence[int], align: bool, given: dict[str, Any], dtype: str) -> list[Taps]:
+    def tables(size: Sequence[int], out: Sequence[int], align: bool, given: dict[str, float | None], dtype: str) -> list[Taps]:
         return [table(n, m, align, s, _rounding(dtype)) for n, m, s in zip(size, out, _scales(dims, given), strict=True)]
 
     @lowering(f"aten::{name}", FLOATS, "interpolate", _LINEAR)
-    def forward(b: Any, self: Any, output_size: list[int], align_corners: bool, **given: Any) -> Any:
+    def forward(b: Builder, self: Value, output_size: list[int], align_corners: bool, **given: float | None) -> Value:
         made = tables(self.shape[-dims:], output_size, align_corners, given, self.dtype)
         return b.cast(resample_dims(b, self, made, compute_dtype(self.dtype)), self.dtype)
 
     @lowering(f"aten::{name}_backward", FLOATS, "interpolate_backward", _LINEAR)
-    def backward(b: Any, grad_output: Any, output_size: list[int], input_size: list[int], align_corners: bool, **given: Any) -> Any:
+    def backward(
+        b: Builder, grad_output: Value, output_size: list[int], input_size: list[int], align_corners: bool, **given: float | None
+    ) -> Value:
         size, dtype = input_size[-dims:], grad_output.dtype
         made = tables(size, output_size, align_corners, given, dtype)
         turned = [transposed(t, n) for t, n in zip(made, size, strict=True)]

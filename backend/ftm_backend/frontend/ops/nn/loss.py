@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Value
 from ftm_backend.frontend.building.demands import checked
 from ftm_backend.frontend.building.places import inside
 from ftm_backend.frontend.building.record import SUMS, lowering
 from ftm_backend.frontend.building.recording import Indices, recorded
 from ftm_backend.frontend.building.reduce import reduce
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.trace import TensorType
 
 recorded("aten::binary_cross_entropy", may_fail=True, tried=("mixed",))
@@ -20,7 +23,7 @@ NONE, MEAN, SUM = 0, 1, 2
 """PyTorch's numbers of the reductions of a loss."""
 
 
-def _rows(b: Any, x: Any, target: Any) -> tuple[Any, Any, int]:
+def _rows(b: Builder, x: Value, target: Value) -> tuple[Value, Value, int]:
     """Class scores as [N, C, P], targets as [N, 1, P], and C; P counts the places of a spatial loss."""
     batch = 1 if x.rank == 1 else x.shape[0]
     classes = x.shape[0 if x.rank == 1 else 1]
@@ -28,55 +31,55 @@ def _rows(b: Any, x: Any, target: Any) -> tuple[Any, Any, int]:
     return b.reshape(x, (batch, classes, places)), b.reshape(target, (batch, 1, places)), classes
 
 
-def _weights(b: Any, weight: Any, classes: int) -> list[Any]:
+def _weights(b: Builder, weight: Value | None, classes: int) -> list[Value]:
     return [] if weight is None else [b.reshape(weight, (1, classes, 1))]
 
 
 @lowering("aten::nll_loss_forward aten::nll_loss2d_forward", FLOATS + ("i64",), "nll_loss", SUMS)
-def _nll_loss(b: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+def _nll_loss(b: Builder, self: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int) -> tuple[Value, Value]:
     """Gathers the target's scores, so that a target that is no class is a fault, as it is an error on the CPU."""
     x, t, classes = _rows(b, self, target)
     dtype = compute_dtype(self.dtype)
     scores, per_row = x, TensorType(dtype, t.shape)
     weights = None if weight is None else weight
 
-    def counted(label: Any, value: Any) -> Any:
+    def counted(label: Elem, value: Elem) -> Elem:
         return e.where(label.ne(ignore_index), value, 0)
 
-    def place(label: Any) -> Any:
+    def place(label: Elem) -> Elem:
         return inside(counted(label, label), classes)
 
-    def share(label: Any) -> Any:
+    def share(label: Elem) -> Elem:
         return b.constant(1, dtype) if weights is None else b.extract(weights, [place(label)]).to(dtype)
 
-    def score(label: Any) -> Any:
+    def score(label: Elem) -> Elem:
         value = -b.extract(scores, [b.index(0), place(label), b.index(2)]).to(dtype)
         return counted(label, value if weights is None else value * share(label))
 
     losses = b.pointwise(score, [t], per_row)
     if reduction == NONE and self.rank != 1:
         made = b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
-        return made, b.full(0, b.results[1].dtype, b.results[1].shape)
+        return made, b.full(0, b.wanted(1).dtype, b.wanted(1).shape)
     # One sample without a batch is its own sum, whose weight is known whatever the reduction.
     total = reduce(b, "sum", [losses], [0, 1, 2], dtype)
     shares = b.pointwise(lambda label: counted(label, share(label)), [t], per_row)
     weight_sum = reduce(b, "sum", [shares], [0, 1, 2], dtype)
     if reduction == MEAN:
         total = b.pointwise(lambda s, n: s / n, [total, weight_sum], total.type)
-    return (b.cast(b.reshape(total, b.result.shape), b.result.dtype), b.cast(b.reshape(weight_sum, b.results[1].shape), b.results[1].dtype))
+    return (b.cast(b.reshape(total, b.result.shape), b.result.dtype), b.cast(b.reshape(weight_sum, b.wanted(1).shape), b.wanted(1).dtype))
 
 
 @lowering("aten::nll_loss_backward aten::nll_loss2d_backward", FLOATS + ("i64",), "nll_loss_backward", SUMS)
 def _nll_loss_backward(
-    b: Any, grad_output: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, total_weight: Any
-) -> Any:
+    b: Builder, grad_output: Value, self: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int, total_weight: Value
+) -> Value:
     x, t, classes = _rows(b, self, target)
     dtype = compute_dtype(self.dtype)
     scale = _weights(b, weight, classes)
     grad = b.reshape(grad_output, t.shape if reduction == NONE else (1, 1, 1))
     total = [b.reshape(total_weight, (1, 1, 1))] if reduction == MEAN else []
 
-    def body(label: Any, g: Any, *rest: Any) -> Any:
+    def body(label: Elem, g: Elem, *rest: Elem) -> Elem:
         value = -g.to(dtype)
         if total:
             value = value / rest[0].to(dtype)
@@ -89,21 +92,21 @@ def _nll_loss_backward(
     return b.reshape(made, self.shape)
 
 
-def _loss(names: str, family: str, element: Any, demand: Any = None) -> None:
+def _loss(names: str, family: str, element: Callable[..., Elem], demand: Callable[[Elem], Elem] | None = None) -> None:
     """A loss that is ``element(input, target, extra arguments)`` and then its reduction; ``demand``: of elements of both."""
 
     @lowering(names, FLOATS, family, SUMS)
-    def lower(b: Any, self: Any, target: Any, reduction: int, weight: Any = None, **extra: Any) -> Any:
+    def lower(b: Builder, self: Value, target: Value, reduction: int, weight: Value | None = None, **extra: Any) -> Value:
         dtype = compute_dtype(self.dtype)
         shape = b.result.shape if reduction == NONE else _broadcast(self.shape, target.shape)
         values = [self.expand(shape), target.expand(shape), *([] if weight is None else [weight.expand(shape)])]
         checks = [checked(b, value, demand) for value in (self, target)] if demand is not None else []
 
-        def loss(x: Any, t: Any, *w: Any) -> Any:
+        def loss(x: Elem, t: Elem, *w: Elem) -> Elem:
             value = element(x.to(dtype), t.to(dtype), **extra)
             return value * w[0].to(dtype) if w else value
 
-        def with_checks(value: Any, zeros: Any) -> Any:
+        def with_checks(value: Elem, zeros: Sequence[Elem]) -> Elem:
             return sum((zero.to(dtype) for zero in zeros), start=value)
 
         if reduction == NONE:
@@ -117,16 +120,18 @@ def _loss(names: str, family: str, element: Any, demand: Any = None) -> None:
         return b.pointwise(lambda s, *zeros: (with_checks(s, zeros) / divisor).to(b.result.dtype), [total, *checks], b.result)
 
 
-def _loss_backward(names: str, family: str, element: Any) -> None:
+def _loss_backward(names: str, family: str, element: Callable[..., Elem]) -> None:
     """The gradient ``element(input, target, extra)`` of such a loss, scaled."""
 
     @lowering(names, FLOATS, family, SUMS)
-    def lower(b: Any, grad_output: Any, self: Any, target: Any, reduction: int, weight: Any = None, **extra: Any) -> Any:
+    def lower(
+        b: Builder, grad_output: Value, self: Value, target: Value, reduction: int, weight: Value | None = None, **extra: Any
+    ) -> Value:
         dtype = compute_dtype(self.dtype)
         count = self.type.numel
         values = [self, target, grad_output, *([] if weight is None else [weight])]
 
-        def body(x: Any, t: Any, g: Any, *w: Any) -> Any:
+        def body(x: Elem, t: Elem, g: Elem, *w: Elem) -> Elem:
             value = element(x.to(dtype), t.to(dtype), **extra) * g.to(dtype)
             if w:
                 value = value * w[0].to(dtype)
@@ -143,34 +148,34 @@ def _broadcast(a: tuple[int, ...], c: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(m if n == 1 else n for n, m in zip(a, c, strict=True))
 
 
-def _smooth_l1(x: Any, t: Any, beta: float) -> Any:
+def _smooth_l1(x: Elem, t: Elem, beta: float) -> Elem:
     distance = abs(x - t)
     return distance if beta == 0 else e.where(distance < beta, distance * distance * 0.5 / beta, distance - 0.5 * beta)
 
 
-def _smooth_l1_backward(x: Any, t: Any, beta: float) -> Any:
+def _smooth_l1_backward(x: Elem, t: Elem, beta: float) -> Elem:
     d = x - t
     sign = (d > 0).to(d.dtype) - (d < 0).to(d.dtype)
     return sign if beta == 0 else e.where(abs(d) < beta, d / beta, sign)
 
 
-def _huber(x: Any, t: Any, delta: float) -> Any:
+def _huber(x: Elem, t: Elem, delta: float) -> Elem:
     distance = abs(x - t)
     return e.where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
 
 
-def _huber_backward(x: Any, t: Any, delta: float) -> Any:
+def _huber_backward(x: Elem, t: Elem, delta: float) -> Elem:
     d = x - t
     return e.minimum(e.maximum(d, -delta), delta)
 
 
-def _bce(x: Any, t: Any) -> Any:
+def _bce(x: Elem, t: Elem) -> Elem:
     no = e.maximum(e.log1p(-x), -100)
     yes = e.maximum(e.log(x), -100)
     return (t - 1) * no - t * yes
 
 
-def _bce_backward(x: Any, t: Any) -> Any:
+def _bce_backward(x: Elem, t: Elem) -> Elem:
     return (x - t) / e.maximum((x.const(1) - x) * x, 1e-12)
 
 
@@ -185,11 +190,11 @@ _loss_backward("aten::binary_cross_entropy_backward", "probability_loss_backward
 
 
 @lowering("aten::binary_cross_entropy_with_logits", FLOATS, "logits_loss", SUMS)
-def _bce_with_logits(b: Any, self: Any, target: Any, weight: Any, pos_weight: Any, reduction: int) -> Any:
+def _bce_with_logits(b: Builder, self: Value, target: Value, weight: Value | None, pos_weight: Value | None, reduction: int) -> Value:
     dtype = compute_dtype(self.dtype)
     values = [self, target, *(v.expand(self.shape) for v in (weight, pos_weight) if v is not None)]
 
-    def loss(x: Any, t: Any, *rest: Any) -> Any:
+    def loss(x: Elem, t: Elem, *rest: Elem) -> Elem:
         x, t = x.to(dtype), t.to(dtype)
         log_sigmoid = e.minimum(x, 0) - e.log1p(e.exp(-abs(x)))
         factor = b.constant(1, dtype) if pos_weight is None else (rest[-1].to(dtype) - 1) * t + 1

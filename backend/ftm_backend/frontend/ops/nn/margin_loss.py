@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Value
 from ftm_backend.frontend.building.places import inside
 from ftm_backend.frontend.building.record import SUMS, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.building.reduce import reduce
+from ftm_backend.frontend.elements import Elem, Number
 from ftm_backend.frontend.ops.nn.loss import MEAN, NONE
 from ftm_backend.frontend.trace import TensorType
 
@@ -18,13 +19,13 @@ recorded("aten::multi_margin_loss aten::multilabel_margin_loss_forward", may_fai
 recorded("aten::multi_margin_loss_backward aten::multilabel_margin_loss_backward", may_fail=True)
 
 
-def _rows(b: Any, x: Any) -> Any:
+def _rows(b: Builder, x: Value) -> Value:
     """Scores as [N, C]."""
     classes = x.shape[-1] if x.rank else 1
     return b.reshape(x, (x.type.numel // max(1, classes), classes))
 
 
-def _finished(b: Any, losses: Any, reduction: int) -> Any:
+def _finished(b: Builder, losses: Value, reduction: int) -> Value:
     """[N, 1] losses as the op returns them."""
     if reduction == NONE:
         return b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
@@ -33,7 +34,7 @@ def _finished(b: Any, losses: Any, reduction: int) -> Any:
     return b.pointwise(lambda s: (s / count).to(b.result.dtype), [total], b.result)
 
 
-def _incoming(b: Any, grad: Any, rows: int, reduction: int) -> Any:
+def _incoming(b: Builder, grad: Value, rows: int, reduction: int) -> Value:
     """The gradient of each row as [N, 1] or [1, 1]."""
     return b.reshape(grad, (rows, 1) if reduction == NONE else (1, 1))
 
@@ -41,22 +42,23 @@ def _incoming(b: Any, grad: Any, rows: int, reduction: int) -> Any:
 # --- one right class --------------------------------------------------------------------------------------
 
 
-def _margins(b: Any, x: Any, target: Any, weight: Any, margin: Any, dtype: str) -> tuple[list[Any], Callable[..., Any]]:
+def _margins(
+    b: Builder, x: Value, target: Value, weight: Value | None, margin: Number, dtype: str
+) -> tuple[list[Value], Callable[..., tuple[Elem, Elem | None, Elem]]]:
     """(operands, from their Elems to (distance to the margin, row's weight, whether this is the right class))."""
     scores = x
     labels = b.reshape(target, (x.shape[0], 1))
-    weights = None if weight is None else weight
     limit = b.inline(margin, dtype)
 
-    def place(label: Any) -> Any:
+    def place(label: Elem) -> Elem:
         return inside(label, x.shape[1])
 
     right = b.pointwise(lambda t: b.extract(scores, [b.index(0), place(t)]).to(dtype), [labels], TensorType(dtype, labels.shape))
     operands = [x, labels, right]
-    if weights is not None:
-        operands.append(b.pointwise(lambda t: b.extract(weights, [place(t)]).to(dtype), [labels], right.type))
+    if weight is not None:
+        operands.append(b.pointwise(lambda t: b.extract(weight, [place(t)]).to(dtype), [labels], right.type))
 
-    def split(v: Any, label: Any, best: Any, *scale: Any) -> tuple[Any, Any, Any]:
+    def split(v: Elem, label: Elem, best: Elem, *scale: Elem) -> tuple[Elem, Elem | None, Elem]:
         distance = limit - best + v.to(dtype)
         factor = scale[0] if scale else None
         return distance, factor, label.to("i64").eq(b.index(1))
@@ -65,12 +67,14 @@ def _margins(b: Any, x: Any, target: Any, weight: Any, margin: Any, dtype: str) 
 
 
 @lowering("aten::multi_margin_loss", FLOATS + ("i64",), "margin_loss", SUMS)
-def _multi_margin(b: Any, self: Any, target: Any, p: Any = 1, margin: Any = 1, weight: Any = None, reduction: int = 1) -> Any:
+def _multi_margin(
+    b: Builder, self: Value, target: Value, p: Number = 1, margin: Number = 1, weight: Value | None = None, reduction: int = 1
+) -> Value:
     x, dtype = _rows(b, self), compute_dtype(self.dtype)
     power = b.inline(p, dtype)
     operands, split = _margins(b, x, target, weight, margin, dtype)
 
-    def loss(*values: Any) -> Any:
+    def loss(*values: Elem) -> Elem:
         distance, factor, is_right = split(*values)
         value = e.where(power.eq(1), distance, distance * distance)
         value = value if factor is None else value * factor
@@ -82,15 +86,15 @@ def _multi_margin(b: Any, self: Any, target: Any, p: Any = 1, margin: Any = 1, w
 
 @lowering("aten::multi_margin_loss_backward", FLOATS + ("i64",), "margin_loss_backward", SUMS)
 def _multi_margin_backward(
-    b: Any, grad_output: Any, self: Any, target: Any, p: Any, margin: Any, weight: Any = None, reduction: int = 1
-) -> Any:
+    b: Builder, grad_output: Value, self: Value, target: Value, p: Number, margin: Number, weight: Value | None = None, reduction: int = 1
+) -> Value:
     x, dtype = _rows(b, self), compute_dtype(self.dtype)
     rows, classes = x.shape
     power = b.inline(p, dtype)
     operands, split = _margins(b, x, target, weight, margin, dtype)
     count = classes * (rows if reduction == MEAN else 1)
 
-    def slope(*values: Any) -> Any:
+    def slope(*values: Elem) -> Elem:
         distance, factor, is_right = split(*values)
         value = e.where(power.eq(1), distance.const(1), distance * 2)
         value = value if factor is None else value * factor
@@ -100,7 +104,7 @@ def _multi_margin_backward(
     slopes = b.pointwise(slope, whole, TensorType(dtype, x.shape))
     total = reduce(b, "sum", [slopes], [1], dtype)
 
-    def body(s: Any, t: Any, label: Any, g: Any) -> Any:
+    def body(s: Elem, t: Elem, label: Elem, g: Elem) -> Elem:
         return (e.where(label.to("i64").eq(b.index(1)), -t, s) * g.to(dtype)).to(self.dtype)
 
     made = b.pointwise(
@@ -112,7 +116,7 @@ def _multi_margin_backward(
 # --- several right classes --------------------------------------------------------------------------------
 
 
-def _right_classes(b: Any, target: Any) -> tuple[Any, Any]:
+def _right_classes(b: Builder, target: Value) -> tuple[Value, Value]:
     """(targets [N, T] with those behind the first negative one as -1, [N, C] of bool: whether a class is named)."""
     rows, count = target.shape
     negative = reduce(b, "min", [target], [1], "i64", lambda t: e.where(t < 0, b.index(1), count))
@@ -122,17 +126,17 @@ def _right_classes(b: Any, target: Any) -> tuple[Any, Any]:
 
 
 @lowering("aten::multilabel_margin_loss_forward", FLOATS + ("i64",), "multilabel_margin_loss", SUMS)
-def _multilabel_margin(b: Any, self: Any, target: Any, reduction: int) -> Any:
+def _multilabel_margin(b: Builder, self: Value, target: Value, reduction: int) -> tuple[Value, Value]:
     x, dtype = _rows(b, self), compute_dtype(self.dtype)
     rows, classes = x.shape
     if not x.type.numel:
         total = b.full(0, dtype, (rows, 1))
-        return _finished(b, total, reduction), b.full(0, b.results[1].dtype, b.results[1].shape)
+        return _finished(b, total, reduction), b.full(0, b.wanted(1).dtype, b.wanted(1).shape)
     named, is_right = _right_classes(b, _rows(b, target))
     scores = x
     cube = (rows, classes, classes)  # row, named class, other class
 
-    def loss(t: Any, v: Any, right: Any) -> Any:
+    def loss(t: Elem, v: Elem, right: Elem) -> Elem:
         best = b.extract(scores, [b.index(0), e.maximum(t, 0)]).to(dtype)
         distance = v.to(dtype) - best + 1
         return e.where((t >= 0) & ~right & (distance > 0), distance, 0)
@@ -146,7 +150,7 @@ def _multilabel_margin(b: Any, self: Any, target: Any, reduction: int) -> Any:
 
 
 @lowering("aten::multilabel_margin_loss_backward", FLOATS + ("i64",), "multilabel_margin_loss_backward", SUMS)
-def _multilabel_margin_backward(b: Any, grad_output: Any, self: Any, target: Any, reduction: int, is_target: Any) -> Any:
+def _multilabel_margin_backward(b: Builder, grad_output: Value, self: Value, target: Value, reduction: int, is_target: Value) -> Value:
     x, dtype = _rows(b, self), compute_dtype(self.dtype)
     rows, classes = x.shape
     if not x.type.numel:
@@ -155,7 +159,7 @@ def _multilabel_margin_backward(b: Any, grad_output: Any, self: Any, target: Any
     scores = x
     count = classes * (rows if reduction == MEAN else 1)
 
-    def active(t: Any, v: Any, right: Any) -> Any:
+    def active(t: Elem, v: Elem, right: Elem) -> Elem:
         best = b.extract(scores, [b.index(0), e.maximum(t, 0)]).to(dtype)
         return e.where((t >= 0) & ~right & (v.to(dtype) - best + 1 > 0), best.const(1), 0)
 
@@ -173,7 +177,7 @@ def _multilabel_margin_backward(b: Any, grad_output: Any, self: Any, target: Any
         lambda n, t: e.where(t.eq(b.index(1)), n, 0),
     )
 
-    def body(up: Any, down: Any, g: Any) -> Any:
+    def body(up: Elem, down: Elem, g: Elem) -> Elem:
         return ((up - down) * (g.to(dtype) / count)).to(self.dtype)
 
     made = b.pointwise(

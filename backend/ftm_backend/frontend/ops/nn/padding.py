@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
+from ftm_backend.frontend.builder import Builder, Value
 from ftm_backend.frontend.building.record import EXACT, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.building.taps import pick, resample_dims, transposed
@@ -39,12 +39,12 @@ def _places(shape: tuple[int, ...], padding: list[int], source: Callable[[int, i
 
 def _border(kind: str, source: Callable[[int, int], int], dims: int) -> None:
     @lowering(f"aten::{kind}_pad{dims}d", (*NUMBERS, "i1"), "border", EXACT)
-    def forward(b: Any, self: Any, padding: list[int]) -> Any:
+    def forward(b: Builder, self: Value, padding: list[int]) -> Value:
         places = _places(self.shape, padding, source)
         return pick(b, self, [*[None] * (self.rank - dims), *places])
 
     @lowering(f"aten::{kind}_pad{dims}d_backward", FLOATS, "border_backward", _CORNERS)
-    def backward(b: Any, grad_output: Any, self: Any, padding: list[int]) -> Any:
+    def backward(b: Builder, grad_output: Value, self: Value, padding: list[int]) -> Value:
         sizes = self.shape[self.rank - dims :]
         tables = [transposed([[(p, 1.0)] for p in row], n) for row, n in zip(_places(self.shape, padding, source), sizes, strict=True)]
         return b.cast(resample_dims(b, grad_output, tables, compute_dtype(self.dtype)), self.dtype)

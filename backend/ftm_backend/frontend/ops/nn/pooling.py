@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Input, Output, Value
 from ftm_backend.frontend.building.places import inside, scatter_rows, typed
 from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.building.windows import Window, gather_chosen, gather_windows, positions, windows
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.trace import TensorType
 
 recorded("aten::fractional_max_pool3d", tried=("always",))
@@ -20,21 +21,19 @@ recorded("aten::max_pool2d_with_indices_backward aten::max_pool3d_with_indices_b
 __all__ = ["average", "average_backward", "first_place", "place_found"]
 
 
-def place_found(value: Any, best: Any, place: Any) -> Any:
+def place_found(value: Elem, best: Elem, place: Elem) -> Elem:
     """What to take the minimum of to find the place of ``best`` as PyTorch does: the first, but the last NaN."""
     hit = e.where(value.eq(best), place, e.highest("i64"))
     return e.where(e.isnan(value), place * -1 - 1, hit) if value.is_float else hit
 
 
-def first_place(b: Any, found: Any) -> Any:
+def first_place(b: Builder, found: Value) -> Value:
     """The place that such a minimum means."""
     return b.pointwise(lambda p: e.where(p < 0, p * -1 - 1, p), [found], found.type)
 
 
-def maximum_of_windows(b: Any, x: Any, w: Window) -> tuple[Any, Any]:
+def maximum_of_windows(b: Builder, x: Value, w: Window) -> tuple[Value, Value]:
     """(maxima, their places) of shape [planes, windows...]"""
-    from ftm_backend.frontend.builder import Input, Output
-
     w = w.trimmed()
     padded, index, shape = windows(b, x, w, e.lowest(x.dtype)), w.index(b), (w.planes, *w.out)
     (values,) = b.generic(
@@ -56,10 +55,8 @@ def maximum_of_windows(b: Any, x: Any, w: Window) -> tuple[Any, Any]:
     return values, first_place(b, found) if x.dtype in FLOATS else found
 
 
-def average(b: Any, x: Any, w: Window, include_pad: bool, override: int | None) -> Any:
+def average(b: Builder, x: Value, w: Window, include_pad: bool, override: int | None) -> Value:
     """Means of windows, of the op's result type."""
-    from ftm_backend.frontend.builder import Input, Output
-
     dtype, read = compute_dtype(x.dtype), w.trimmed()
     (total,) = b.generic(
         read.loops,
@@ -72,7 +69,7 @@ def average(b: Any, x: Any, w: Window, include_pad: bool, override: int | None) 
     return b.cast(b.reshape(mean, b.result.shape), b.result.dtype)
 
 
-def average_backward(b: Any, grad_output: Any, x: Any, w: Window, include_pad: bool, override: int | None) -> Any:
+def average_backward(b: Builder, grad_output: Value, x: Value, w: Window, include_pad: bool, override: int | None) -> Value:
     """Its gradient."""
     dtype = compute_dtype(x.dtype)
     grad = b.reshape(grad_output, (w.planes, *w.out))
@@ -101,14 +98,14 @@ def _divisors(w: Window, include_pad: bool, override: int | None) -> list[list[i
     return extents
 
 
-def _divided(b: Any, x: Any, divisors: list[list[int]] | int, dtype: str) -> Any:
+def _divided(b: Builder, x: Value, divisors: list[list[int]] | int, dtype: str) -> Value:
     """x[planes, windows...] divided by the extents of its windows."""
     type_ = TensorType(dtype, x.shape)
     if isinstance(divisors, int):
         return b.pointwise(lambda v: v.to(dtype) / divisors, [x], type_)
     rows = [b.reshape(b.numbers(row, dtype), (len(row), *[1] * (len(divisors) - 1 - k))) for k, row in enumerate(divisors)]
 
-    def body(v: Any, count: Any, *rest: Any) -> Any:
+    def body(v: Elem, count: Elem, *rest: Elem) -> Elem:
         for extent in rest:
             count = count * extent
         return v.to(dtype) / count
@@ -116,7 +113,7 @@ def _divided(b: Any, x: Any, divisors: list[list[int]] | int, dtype: str) -> Any
     return b.pointwise(body, [x, *rows], type_)
 
 
-def _scattered(b: Any, grad: Any, places: Any, w: Window, dtype: str) -> Any:
+def _scattered(b: Builder, grad: Value, places: Value, w: Window, dtype: str) -> Value:
     """Each gradient at its place of the plane: for places of which nobody knows that they lie in their windows."""
     extent = math.prod(w.size)
     count = grad.type.numel
@@ -130,8 +127,8 @@ def _scattered(b: Any, grad: Any, places: Any, w: Window, dtype: str) -> Any:
 def _records(dims: int) -> None:
     @lowering(f"aten::max_pool{dims}d_with_indices", FLOATS + INTS, "max_pool", EXACT)
     def max_pool(
-        b: Any, self: Any, kernel_size: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool
-    ) -> Any:
+        b: Builder, self: Value, kernel_size: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool
+    ) -> tuple[Value, Value]:
         w = Window(dims, self.shape, b.result.shape, kernel_size, stride, padding, dilation)
         values, places = maximum_of_windows(b, self, w)
         b.pooled[places.base] = w
@@ -139,16 +136,16 @@ def _records(dims: int) -> None:
 
     @lowering(f"aten::max_pool{dims}d_with_indices_backward", (*FLOATS, "i64"), "max_pool_backward", SUMS)
     def max_pool_backward(
-        b: Any,
-        grad_output: Any,
-        self: Any,
+        b: Builder,
+        grad_output: Value,
+        self: Value,
         kernel_size: list[int],
         stride: list[int],
         padding: list[int],
         dilation: list[int],
         ceil_mode: bool,
-        indices: Any,
-    ) -> Any:
+        indices: Value,
+    ) -> Value:
         w = Window(dims, self.shape, grad_output.shape, kernel_size, stride, padding, dilation)
         dtype, shape = compute_dtype(self.dtype), (w.planes, *w.out)
         grad, places = b.reshape(grad_output, shape), b.reshape(indices, shape)
@@ -160,30 +157,30 @@ def _records(dims: int) -> None:
 
     @lowering(f"aten::avg_pool{dims}d", FLOATS + ("i64",), "avg_pool", SUMS)
     def avg_pool(
-        b: Any,
-        self: Any,
+        b: Builder,
+        self: Value,
         kernel_size: list[int],
         stride: list[int],
         padding: list[int],
         ceil_mode: bool,
         count_include_pad: bool,
         divisor_override: int | None,
-    ) -> Any:
+    ) -> Value:
         w = Window(dims, self.shape, b.result.shape, kernel_size, stride, padding, [1])
         return average(b, self, w, count_include_pad, divisor_override)
 
     @lowering(f"aten::avg_pool{dims}d_backward", FLOATS, "avg_pool_backward", SUMS)
     def avg_pool_backward(
-        b: Any,
-        grad_output: Any,
-        self: Any,
+        b: Builder,
+        grad_output: Value,
+        self: Value,
         kernel_size: list[int],
         stride: list[int],
         padding: list[int],
         ceil_mode: bool,
         count_include_pad: bool,
         divisor_override: int | None,
-    ) -> Any:
+    ) -> Value:
         w = Window(dims, self.shape, grad_output.shape, kernel_size, stride, padding, [1])
         return average_backward(b, grad_output, self, w, count_include_pad, divisor_override)
 

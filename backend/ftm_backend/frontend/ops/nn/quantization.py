@@ -3,13 +3,13 @@ can hold in training (fake quantization), as `torchao` and quantization-aware tr
 
 from __future__ import annotations
 
-from typing import Any
-
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Value
 from ftm_backend.frontend.building.product import product
 from ftm_backend.frontend.building.record import EXACT, PRODUCTS, lowering
 from ftm_backend.frontend.building.reduce import reduce
+from ftm_backend.frontend.elements import Elem, Number
 from ftm_backend.frontend.trace import TensorType
 
 _TENSORS = ("f32", "f16", "bf16", "i32", "i64", "u8", "i1")
@@ -17,52 +17,59 @@ _TENSORS = ("f32", "f16", "bf16", "i32", "i64", "u8", "i1")
 
 
 @lowering("aten::_int_mm", ("i8", "u8"), "int_mm", EXACT)
-def _int_mm(b: Any, self: Any, mat2: Any) -> Any:
+def _int_mm(b: Builder, self: Value, mat2: Value) -> Value:
     return product(b, b.cast(self, "i32"), b.cast(mat2, "i32"))
 
 
 @lowering("aten::_weight_int8pack_mm", (*FLOATS, "i8"), "weight_int8", PRODUCTS)
-def _weight_int8pack_mm(b: Any, self: Any, mat2: Any, scales: Any) -> Any:
+def _weight_int8pack_mm(b: Builder, self: Value, mat2: Value, scales: Value) -> Value:
     """self[M, K] . mat2[N, K] transposed, each column scaled."""
     dtype = compute_dtype(self.dtype)
     made = product(b, b.cast(self, dtype), b.cast(mat2, dtype).transpose(0, 1))
     return b.pointwise(lambda p, s: (p * s.to(dtype)).to(b.result.dtype), [made, scales], b.result)
 
 
-def _rounded(b: Any, x: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int, enabled: Any = None) -> Any:
+def _rounded(
+    b: Builder, x: Value, scale: Value | Number, zero_point: Value | Number, quant_min: int, quant_max: int, enabled: Value | None = None
+) -> tuple[Value, Value]:
     """(x rounded to the numbers that the integers in range stand for, whether it was in their range)"""
-    from ftm_backend.frontend.builder import Value
-
     parameters = {k: v for k, v in (("scale", scale), ("zero", zero_point), ("on", enabled)) if isinstance(v, Value)}
 
-    def body(value: Any, *given: Any) -> Any:
-        found = {"scale": scale, "zero": zero_point, "on": enabled} | dict(zip(parameters, given, strict=True))
+    numbers = {k: b.inline(v, "f32") for k, v in (("scale", scale), ("zero", zero_point)) if not isinstance(v, Value)}
+
+    def body(value: Elem, *given: Elem) -> tuple[Elem, Elem]:
+        found = dict(zip(parameters, given, strict=True))
         wide = value.to("f32")
-        step, zero = (found[k].to("f32") if isinstance(found[k], e.Elem) else wide.const(found[k]) for k in ("scale", "zero"))
+        step, zero = (found[k].to("f32") if k in found else numbers[k] for k in ("scale", "zero"))
         place = e.round_even(wide * (wide.const(1) / step)) + zero
         made = (e.minimum(e.maximum(place, quant_min), quant_max) - zero) * step
         inside = (place >= quant_min) & (place <= quant_max)
-        if found["on"] is not None:
+        if "on" in found:
             on = found["on"].ne(0)
             made, inside = e.where(on, made, wide), inside | ~on
         return made.to(value.dtype), inside
 
     tensors = [v if v.shape == x.shape or v.type.numel != 1 else b.reshape(v, ()) for v in parameters.values()]
-    return b.pointwise(body, [x, *tensors], TensorType(x.dtype, x.shape), TensorType("i1", x.shape))
+    made, inside = b.pointwise_all(body, [x, *tensors], [TensorType(x.dtype, x.shape), TensorType("i1", x.shape)])
+    return made, inside
 
 
 @lowering("aten::fake_quantize_per_tensor_affine_cachemask", _TENSORS, "fake_quantize", EXACT)
-def _per_tensor(b: Any, self: Any, scale: float, zero_point: int, quant_min: int, quant_max: int) -> Any:
+def _per_tensor(b: Builder, self: Value, scale: float, zero_point: int, quant_min: int, quant_max: int) -> tuple[Value, Value]:
     return _rounded(b, self, scale, zero_point, quant_min, quant_max)
 
 
 @lowering("aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", _TENSORS, "fake_quantize", EXACT)
-def _by_tensors(b: Any, self: Any, scale: Any, zero_point: Any, fake_quant_enabled: Any, quant_min: int, quant_max: int) -> Any:
+def _by_tensors(
+    b: Builder, self: Value, scale: Value, zero_point: Value, fake_quant_enabled: Value, quant_min: int, quant_max: int
+) -> tuple[Value, Value]:
     return _rounded(b, self, scale, zero_point, quant_min, quant_max, fake_quant_enabled)
 
 
 @lowering("aten::fake_quantize_per_channel_affine_cachemask", _TENSORS, "fake_quantize", EXACT)
-def _per_channel(b: Any, self: Any, scale: Any, zero_point: Any, axis: int, quant_min: int, quant_max: int) -> Any:
+def _per_channel(
+    b: Builder, self: Value, scale: Value, zero_point: Value, axis: int, quant_min: int, quant_max: int
+) -> tuple[Value, Value]:
     shape = [1] * self.rank
     shape[axis % self.rank] = self.shape[axis % self.rank]
     return _rounded(b, self, b.reshape(scale, shape), b.reshape(zero_point, shape), quant_min, quant_max)
@@ -72,7 +79,7 @@ _LEAST_SCALE = 6.1e-5
 """Of those that an observer chooses: above what f16 stores with fewer bits."""
 
 
-def _chosen(low: Any, high: Any, quant_min: int, quant_max: int, symmetric: bool) -> tuple[Any, Any]:
+def _chosen(low: Elem, high: Elem, quant_min: int, quant_max: int, symmetric: bool) -> tuple[Elem, Elem]:
     """(scale f32, zero point i32) of the integers in range for values between two f32: in f64 where PyTorch's CPU does."""
     steps = quant_max - quant_min
     if symmetric:
@@ -101,21 +108,21 @@ def _chosen(low: Any, high: Any, quant_min: int, quant_max: int, symmetric: bool
 
 @lowering("aten::_fused_moving_avg_obs_fq_helper_functional", ("f32", "i32", "i64", "u8", "i1"), "observed", EXACT)
 def _observed(
-    b: Any,
-    self: Any,
-    observer_on: Any,
-    fake_quant_on: Any,
-    running_min: Any,
-    running_max: Any,
-    scale: Any,
-    zero_point: Any,
-    averaging_const: Any,
+    b: Builder,
+    self: Value,
+    observer_on: Value,
+    fake_quant_on: Value,
+    running_min: Value,
+    running_max: Value,
+    scale: Value,
+    zero_point: Value,
+    averaging_const: Number,
     quant_min: int,
     quant_max: int,
     ch_axis: int,
     per_row_fake_quant: bool = False,
     symmetric_quant: bool = False,
-) -> Any:
+) -> tuple[Value, ...]:
     """(rounded, whether in range, least and greatest value as they move, scale, zero point), of all or of each row."""
     axis = ch_axis % self.rank
     dims = [k for k in range(self.rank) if not (per_row_fake_quant and k == axis)]
@@ -124,21 +131,21 @@ def _observed(
     on, rounds = (b.reshape(x, ()) for x in (observer_on, fake_quant_on))
     share = b.inline(averaging_const, "f32")
 
-    def moved(current: Any, running: Any, observed: Any) -> Any:
+    def moved(current: Elem, running: Elem, observed: Elem) -> Elem:
         first = abs(running).eq(float("inf"))
         return e.where(observed.ne(0), e.where(first, current, running + share * (current - running)), running)
 
-    def body(low: Any, high: Any, least: Any, greatest: Any, scale: Any, zero: Any, on: Any, rounds: Any) -> Any:
+    def body(low: Elem, high: Elem, least: Elem, greatest: Elem, scale: Elem, zero: Elem, on: Elem, rounds: Elem) -> tuple[Elem, ...]:
         least, greatest = moved(low, least, on), moved(high, greatest, on)
         new_scale, new_zero = _chosen(least, greatest, quant_min, quant_max, symmetric_quant)
         chosen = rounds.ne(0)
         return least, greatest, e.where(chosen, new_scale, scale), e.where(chosen, new_zero, zero)
 
-    least, greatest, scale, zero_point = b.pointwise(
+    least, greatest, scale, zero_point = b.pointwise_all(
         body,
         [low, high, running_min, running_max, b.reshape(scale, shape), b.reshape(zero_point, shape), on, rounds],
-        *(TensorType(dtype, shape) for dtype in ("f32", "f32", "f32", "i32")),
+        [TensorType(dtype, shape) for dtype in ("f32", "f32", "f32", "i32")],
     )
     by_row = kept if per_row_fake_quant else ()
     made, inside = _rounded(b, self, b.reshape(scale, by_row), b.reshape(zero_point, by_row), quant_min, quant_max, rounds)
-    return made, inside, least, greatest, b.reshape(scale, b.results[4].shape), b.reshape(zero_point, b.results[5].shape)
+    return made, inside, least, greatest, b.reshape(scale, b.wanted(4).shape), b.reshape(zero_point, b.wanted(5).shape)

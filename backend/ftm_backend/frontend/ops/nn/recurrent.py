@@ -6,13 +6,14 @@ are kept for each step and the one before the first: of T steps there are T + 1 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
 
 from ftm_backend.dtypes import FLOATS
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Body, Builder, Value
 from ftm_backend.frontend.building.product import product
 from ftm_backend.frontend.building.record import lowering
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.repeat import Iteration, repeat
 from ftm_backend.frontend.trace import TensorType
 from ftm_backend.linalg.strided import Strided, contiguous_strides
@@ -30,24 +31,24 @@ class _Steps:
         self.after = (count - 1, -1) if backwards else (1, 1)
 
 
-def _states(b: Any, start: Any, steps: _Steps) -> Any:
+def _states(b: Builder, start: Value, steps: _Steps) -> Value:
     """Rows for the states, of which the first to be read is ``start``."""
     rows = b.empty(start.dtype, (steps.count + 1, *start.shape))
     return _with_row(b, rows, steps.before[0], start)
 
 
-def _with_row(b: Any, rows: Any, row: int, value: Any) -> Any:
+def _with_row(b: Builder, rows: Value, row: int, value: Value) -> Value:
     strides = contiguous_strides(rows.shape)
     return b.update(rows, value, Strided(value.shape, strides[1:], row * strides[0]))
 
 
-def _parts(x: Any, count: int) -> list[Any]:
+def _parts(x: Value, count: int) -> list[Value]:
     """The columns of ``x`` in equal parts."""
     width = x.shape[1] // count
     return [x.slice(1, k * width, width) for k in range(count)]
 
 
-def _joined(b: Any, parts: list[Any]) -> Any:
+def _joined(b: Builder, parts: list[Value]) -> Value:
     """The reverse."""
     rows, width = parts[0].shape
     made = b.empty(parts[0].dtype, (rows, len(parts) * width))
@@ -55,24 +56,23 @@ def _joined(b: Any, parts: list[Any]) -> Any:
     return b.placed(made, [(part, Strided(part.shape, strides, k * width)) for k, part in enumerate(parts)])
 
 
-def _cell(b: Any, inputs: list[Any], count: int, body: Callable[..., Any]) -> list[Any]:
+def _cell(b: Builder, inputs: list[Value], count: int, body: Body) -> list[Value]:
     """``count`` results of an elementwise function, of the shape and type of the first input."""
     type_ = TensorType(inputs[0].dtype, inputs[0].shape)
     compute = b.compute(type_.dtype)
 
-    def computed(*elements: Any) -> Any:
+    def computed(*elements: Elem) -> tuple[Elem, ...]:
         made = body(*(x.to(compute) for x in elements))
-        return tuple(x.to(type_.dtype) for x in made) if count > 1 else made.to(type_.dtype)
+        return tuple(x.to(type_.dtype) for x in (made if isinstance(made, tuple) else (made,)))
 
-    made = b.pointwise(computed, inputs, *[type_] * count)
-    return list(made) if count > 1 else [made]
+    return list(b.pointwise_all(computed, inputs, [type_] * count))
 
 
 # --- LSTM -------------------------------------------------------------------------------------------------
 
 
 @lowering("ftm::lstm_forward", FLOATS, "recurrent", _TOLERANCE)
-def _lstm_forward(b: Any, gates: Any, hidden: Any, cell: Any, weight: Any, backwards: bool) -> Any:
+def _lstm_forward(b: Builder, gates: Value, hidden: Value, cell: Value, weight: Value, backwards: bool) -> tuple[Value, ...]:
     """(hidden states, cell states, gates after their activations: input, forget, candidate, output)"""
     steps = _Steps(gates.shape[0], backwards)
 
@@ -80,7 +80,7 @@ def _lstm_forward(b: Any, gates: Any, hidden: Any, cell: Any, weight: Any, backw
         own = _parts(at.row(gates, *steps.x), 4)
         recurrent = _parts(product(b, at.made(0, *steps.before), weight.transpose()), 4)
 
-        def body(c: Any, *x: Any) -> Any:
+        def body(c: Elem, *x: Elem) -> tuple[Elem, ...]:
             i, f, g, o = (x[k] + x[4 + k] for k in range(4))
             i, f, g, o = e.sigmoid(i), e.sigmoid(f), e.tanh(g), e.sigmoid(o)
             c = f * c + i * g
@@ -96,7 +96,9 @@ def _lstm_forward(b: Any, gates: Any, hidden: Any, cell: Any, weight: Any, backw
 
 
 @lowering("ftm::lstm_backward", FLOATS, "recurrent", _TOLERANCE)
-def _lstm_backward(b: Any, grad: Any, grad_hidden: Any, grad_cell: Any, cells: Any, kept: Any, weight: Any, backwards: bool) -> Any:
+def _lstm_backward(
+    b: Builder, grad: Value, grad_hidden: Value, grad_cell: Value, cells: Value, kept: Value, weight: Value, backwards: bool
+) -> tuple[Value, ...]:
     """Gradients of (gates, first hidden state, first cell state); ``grad`` of the hidden states of all steps."""
     forward = _Steps(grad.shape[0], backwards)
     steps = _Steps(grad.shape[0], not backwards)
@@ -105,7 +107,7 @@ def _lstm_backward(b: Any, grad: Any, grad_hidden: Any, grad_cell: Any, cells: A
         activated = _parts(at.row(kept, *steps.x), 4)
         c, before = at.row(cells, *_row(forward.after, steps)), at.row(cells, *_row(forward.before, steps))
 
-        def body(dy: Any, dh: Any, dc: Any, c: Any, before: Any, i: Any, f: Any, g: Any, o: Any) -> Any:
+        def body(dy: Elem, dh: Elem, dc: Elem, c: Elem, before: Elem, i: Elem, f: Elem, g: Elem, o: Elem) -> tuple[Elem, ...]:
             dh = dy + dh
             squashed = e.tanh(c)
             dc = dc + dh * o * (1 - squashed * squashed)
@@ -128,7 +130,7 @@ def _row(rows: tuple[int, int], steps: _Steps) -> tuple[int, int]:
     return first + (steps.count - 1) * step, -step
 
 
-def _first(b: Any, made: Any, steps: _Steps) -> tuple[Any, ...]:
+def _first(b: Builder, made: Sequence[Value], steps: _Steps) -> tuple[Value, ...]:
     """Gradients of all steps as they are, those of states before the first step."""
     last = steps.after[0] + (steps.count - 1) * steps.after[1]
     gradients, *states = made
@@ -139,7 +141,7 @@ def _first(b: Any, made: Any, steps: _Steps) -> tuple[Any, ...]:
 
 
 @lowering("ftm::gru_forward", FLOATS, "recurrent", _TOLERANCE)
-def _gru_forward(b: Any, gates: Any, hidden: Any, weight: Any, bias: Any, backwards: bool) -> Any:
+def _gru_forward(b: Builder, gates: Value, hidden: Value, weight: Value, bias: Value | None, backwards: bool) -> tuple[Value, ...]:
     """(hidden states, what the gradient needs: reset, update, candidate, and the recurrent part of the candidate)"""
     steps = _Steps(gates.shape[0], backwards)
     width = hidden.shape[1]
@@ -149,7 +151,7 @@ def _gru_forward(b: Any, gates: Any, hidden: Any, weight: Any, bias: Any, backwa
         own, recurrent = _parts(at.row(gates, *steps.x), 3), _parts(product(b, before, weight.transpose()), 3)
         biases = [] if bias is None else [bias.slice(0, k * width, width) for k in range(3)]
 
-        def body(h: Any, *x: Any) -> Any:
+        def body(h: Elem, *x: Elem) -> tuple[Elem, ...]:
             hr, hz, hn = (x[3 + k] + x[6 + k] if biases else x[3 + k] for k in range(3))
             r, z = e.sigmoid(x[0] + hr), e.sigmoid(x[1] + hz)
             n = e.tanh(x[2] + r * hn)
@@ -164,7 +166,9 @@ def _gru_forward(b: Any, gates: Any, hidden: Any, weight: Any, bias: Any, backwa
 
 
 @lowering("ftm::gru_backward", FLOATS, "recurrent", _TOLERANCE)
-def _gru_backward(b: Any, grad: Any, grad_hidden: Any, states: Any, kept: Any, weight: Any, backwards: bool) -> Any:
+def _gru_backward(
+    b: Builder, grad: Value, grad_hidden: Value, states: Value, kept: Value, weight: Value, backwards: bool
+) -> tuple[Value, ...]:
     """Gradients of (gates, recurrent gates, first hidden state)."""
     forward = _Steps(grad.shape[0], backwards)
     steps = _Steps(grad.shape[0], not backwards)
@@ -172,7 +176,7 @@ def _gru_backward(b: Any, grad: Any, grad_hidden: Any, states: Any, kept: Any, w
     def step(at: Iteration) -> None:
         before = at.row(states, *_row(forward.before, steps))
 
-        def body(dy: Any, dh: Any, h: Any, r: Any, z: Any, n: Any, hn: Any) -> Any:
+        def body(dy: Elem, dh: Elem, h: Elem, r: Elem, z: Elem, n: Elem, hn: Elem) -> tuple[Elem, ...]:
             dh = dy + dh
             dn = dh * (1 - z) * (1 - n * n)
             dr = dn * hn * r * (1 - r)
@@ -196,7 +200,7 @@ def _gru_backward(b: Any, grad: Any, grad_hidden: Any, states: Any, kept: Any, w
 
 
 @lowering("ftm::rnn_forward", FLOATS, "recurrent", _TOLERANCE)
-def _rnn_forward(b: Any, gates: Any, hidden: Any, weight: Any, relu: bool, backwards: bool) -> Any:
+def _rnn_forward(b: Builder, gates: Value, hidden: Value, weight: Value, relu: bool, backwards: bool) -> Value:
     """Hidden states."""
     steps = _Steps(gates.shape[0], backwards)
 
@@ -209,13 +213,15 @@ def _rnn_forward(b: Any, gates: Any, hidden: Any, weight: Any, relu: bool, backw
 
 
 @lowering("ftm::rnn_backward", FLOATS, "recurrent", _TOLERANCE)
-def _rnn_backward(b: Any, grad: Any, grad_hidden: Any, states: Any, weight: Any, relu: bool, backwards: bool) -> Any:
+def _rnn_backward(
+    b: Builder, grad: Value, grad_hidden: Value, states: Value, weight: Value, relu: bool, backwards: bool
+) -> tuple[Value, ...]:
     """Gradients of (gates, first hidden state)."""
     forward = _Steps(grad.shape[0], backwards)
     steps = _Steps(grad.shape[0], not backwards)
 
     def step(at: Iteration) -> None:
-        def body(dy: Any, dh: Any, h: Any) -> Any:
+        def body(dy: Elem, dh: Elem, h: Elem) -> Elem:
             return e.where(h <= 0, 0, dy + dh) if relu else (dy + dh) * (1 - h * h)
 
         (made,) = _cell(b, [at.row(grad, *steps.x), at.made(1, *steps.before), at.row(states, *_row(forward.after, steps))], 1, body)
@@ -225,5 +231,5 @@ def _rnn_backward(b: Any, grad: Any, grad_hidden: Any, states: Any, weight: Any,
     return _first(b, repeat(b, steps.count, [b.empty(grad.dtype, grad.shape), _states(b, grad_hidden, steps)], step), steps)
 
 
-def _activated(x: Any, relu: bool) -> Any:
+def _activated(x: Elem, relu: bool) -> Elem:
     return e.maximum(x, 0) if relu else e.tanh(x)

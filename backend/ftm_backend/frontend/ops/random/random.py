@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ftm_backend.dtypes import ALL, BOOL, FLOATS, NUMBERS, compute_dtype, info
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Input, Output, Value
 from ftm_backend.frontend.building.demands import checked
 from ftm_backend.frontend.building.philox import element_number, open_unit, unit, word
 from ftm_backend.frontend.building.record import EXACT, TOLERANCE, lowering
 from ftm_backend.frontend.building.recording import Domain, recorded
+from ftm_backend.frontend.elements import Elem, Number
 
 # The device may compute what they are drawn with.
 recorded("aten::bernoulli", domain=Domain(0, "p", 1), may_fail=True, converts_to_out=True, draws="bernoulli")
@@ -29,11 +32,11 @@ recorded("aten::native_dropout_backward", runtime=("scale",), layout="product")
 def _random(
     names: str,
     family: str,
-    element: Any,
-    dtypes: Any = FLOATS,
+    element: Callable[..., Elem],
+    dtypes: Iterable[str] = FLOATS,
     inputs: tuple[str, ...] = (),
-    tolerance: Any = TOLERANCE,
-    demands: dict[str, Any] | None = None,
+    tolerance: dict[str, tuple[float, float]] = TOLERANCE,
+    demands: dict[str, Callable[[Elem], Elem]] | None = None,
 ) -> None:
     """A record whose element is ``element(b, number, seed, offset, **arguments)``.
 
@@ -43,16 +46,14 @@ def _random(
     """
 
     @lowering(names, dtypes, family, tolerance)
-    def lower(b: Any, seed: Any, offset: Any, **arguments: Any) -> Any:
-        from ftm_backend.frontend.builder import Input, Output, Value
-
+    def lower(b: Builder, seed: Elem, offset: Elem, **arguments: Any) -> Value:
         result = b.result
         values = {k: v for k, v in arguments.items() if k in inputs and isinstance(v, Value)}
         rest = {k: v for k, v in arguments.items() if k not in values}
         rank = len(result.shape)
         checks = [checked(b, values[name], demand) for name, demand in (demands or {}).items() if name in values]
 
-        def body(*elems: Any) -> Any:
+        def body(*elems: Elem) -> Elem:
             number = element_number(b, result.shape)
             for check in elems[len(values) :]:
                 number = number + check
@@ -63,13 +64,13 @@ def _random(
         return b.generic(result.shape, reading, [Output(result.dtype, result.shape, range(rank))], body)[0]
 
 
-def _uniform(b: Any, number: Any, seed: Any, offset: Any, from_: Any = 0.0, to: Any = 1.0, **_: Any) -> Any:
+def _uniform(b: Builder, number: Elem, seed: Elem, offset: Elem, from_: Number = 0.0, to: Number = 1.0, **_: object) -> Elem:
     dtype = compute_dtype(b.result.dtype)
     low, high = b.inline(from_, dtype), b.inline(to, dtype)
     return low + unit(b, number, seed, offset, dtype) * (high - low)
 
 
-def _normal(b: Any, number: Any, seed: Any, offset: Any, mean: Any = 0.0, std: Any = 1.0, **_: Any) -> Any:
+def _normal(b: Builder, number: Elem, seed: Elem, offset: Elem, mean: Number = 0.0, std: Number = 1.0, **_: object) -> Elem:
     """Box-Muller, from the element's own two numbers."""
     dtype = compute_dtype(b.result.dtype)
     first, second = (open_unit(b, number * 2 + k, seed, offset, dtype) for k in (0, 1))
@@ -77,11 +78,11 @@ def _normal(b: Any, number: Any, seed: Any, offset: Any, mean: Any = 0.0, std: A
     return z * _parameter(b, std, dtype) + _parameter(b, mean, dtype)
 
 
-def _log_normal(b: Any, number: Any, seed: Any, offset: Any, mean: Any = 1.0, std: Any = 2.0, **_: Any) -> Any:
+def _log_normal(b: Builder, number: Elem, seed: Elem, offset: Elem, mean: Number = 1.0, std: Number = 2.0, **_: object) -> Elem:
     return e.exp(_normal(b, number, seed, offset, mean, std))
 
 
-def _cauchy(b: Any, number: Any, seed: Any, offset: Any, median: Any = 0.0, sigma: Any = 1.0, **_: Any) -> Any:
+def _cauchy(b: Builder, number: Elem, seed: Elem, offset: Elem, median: Number = 0.0, sigma: Number = 1.0, **_: object) -> Elem:
     """tan(pi (u - 1/2)), as the cotangent of an angle that is exact where the tangent is steep."""
     dtype = compute_dtype(b.result.dtype)
     centred = open_unit(b, number, seed, offset, dtype) - 0.5
@@ -90,34 +91,46 @@ def _cauchy(b: Any, number: Any, seed: Any, offset: Any, median: Any = 0.0, sigm
     return tangent * _parameter(b, sigma, dtype) + _parameter(b, median, dtype)
 
 
-def _geometric(b: Any, number: Any, seed: Any, offset: Any, p: Any, **_: Any) -> Any:
+def _geometric(b: Builder, number: Elem, seed: Elem, offset: Elem, p: Number, **_: object) -> Elem:
     """The number of trials until the first success; whole numbers are made from f64, as they may be large."""
     dtype = compute_dtype(b.result.dtype) if info(b.result.dtype).kind == "float" else "f64"
     trials = e.log(open_unit(b, number, seed, offset, dtype)) / e.log1p(-_parameter(b, p, dtype))
     return e.ceil(trials)
 
 
-def _parameter(b: Any, value: Any, dtype: str) -> Any:
+def _parameter(b: Builder, value: Number, dtype: str) -> Elem:
     return value.to(dtype) if isinstance(value, e.Elem) else b.constant(value, dtype)
 
 
-def _is_probability(p: Any) -> Any:
+def _is_probability(p: Elem) -> Elem:
     return (p >= 0) & (p <= 1)
 
 
-def _bernoulli(b: Any, number: Any, seed: Any, offset: Any, p: Any = None, self: Any = None, **_: Any) -> Any:
-    probability = _parameter(b, self if p is None else p, "f64")
+def _bernoulli(
+    b: Builder, number: Elem, seed: Elem, offset: Elem, p: Number | None = None, self: Number | None = None, **_: object
+) -> Elem:
+    chance = self if p is None else p
+    assert chance is not None
+    probability = _parameter(b, chance, "f64")
     return (unit(b, number, seed, offset, "f32").to("f64") < probability).to(b.result.dtype)
 
 
-def _exponential(b: Any, number: Any, seed: Any, offset: Any, lambd: Any = 1.0, **_: Any) -> Any:
+def _exponential(b: Builder, number: Elem, seed: Elem, offset: Elem, lambd: Number = 1.0, **_: object) -> Elem:
     dtype = compute_dtype(b.result.dtype)
     return -e.log1p(-unit(b, number, seed, offset, dtype)) / _parameter(b, lambd, dtype)
 
 
 def _integers(
-    b: Any, number: Any, seed: Any, offset: Any, low: Any = 0, high: Any = None, from_: Any = None, to: Any = None, **_: Any
-) -> Any:
+    b: Builder,
+    number: Elem,
+    seed: Elem,
+    offset: Elem,
+    low: Number = 0,
+    high: Number | None = None,
+    from_: Number | None = None,
+    to: Number | None = None,
+    **_: object,
+) -> Elem:
     """Uniform integers in [low, high); random without bounds takes all that the dtype counts exactly."""
     low = low if from_ is None else from_
     high = high if to is None else to
@@ -167,28 +180,29 @@ _random(
 
 
 @lowering("aten::native_dropout", FLOATS, "random_dropout", EXACT)
-def _native_dropout(b: Any, input: Any, p: Any, train: bool | None, seed: Any, offset: Any) -> Any:
+def _native_dropout(b: Builder, input: Value, p: Number, train: bool | None, seed: Elem, offset: Elem) -> tuple[Value, Value]:
     """(input scaled where kept, mask of what is kept)."""
-    mask_type = b.results[1]
+    mask_type = b.wanted(1)
     if train is False:
         return input, b.full(1, mask_type.dtype, mask_type.shape)
     dtype = compute_dtype(input.dtype)
 
-    def body(x: Any) -> Any:
+    def body(x: Elem) -> tuple[Elem, Elem]:
         keep = b.constant(1.0, "f64") - b.inline(p, "f64")
         scale = e.where(keep.eq(0.0), 0.0, 1.0 / keep).to(dtype)
         draw = unit(b, element_number(b, input.shape), seed, offset, "f32").to("f64")
         kept = draw < keep
         return (x.to(dtype) * kept.to(dtype) * scale).to(input.dtype), kept
 
-    return b.pointwise(body, [input], b.result, mask_type)
+    scaled, kept = b.pointwise_all(body, [input], [b.result, mask_type])
+    return scaled, kept
 
 
 @lowering("aten::native_dropout_backward", FLOATS + BOOL, "dropout_backward")
-def _native_dropout_backward(b: Any, grad_output: Any, mask: Any, scale: Any) -> Any:
+def _native_dropout_backward(b: Builder, grad_output: Value, mask: Value, scale: Number) -> Value:
     dtype = compute_dtype(b.result.dtype)
 
-    def body(g: Any, m: Any) -> Any:
+    def body(g: Elem, m: Elem) -> Elem:
         return (g.to(dtype) * m.to(dtype) * b.inline(scale, dtype)).to(b.result.dtype)
 
     return b.pointwise(body, [grad_output, mask], b.result)

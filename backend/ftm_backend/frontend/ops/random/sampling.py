@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ftm_backend.dtypes import FLOATS, INTS
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Input, Output, Value
 from ftm_backend.frontend.building.order import order, sort_indices
 from ftm_backend.frontend.building.philox import element_number, open_unit, unit, word
 from ftm_backend.frontend.building.places import inside, typed
@@ -14,6 +14,7 @@ from ftm_backend.frontend.building.record import EXACT, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.building.reduce import reduce
 from ftm_backend.frontend.building.scan import scan
+from ftm_backend.frontend.elements import Elem
 
 recorded("aten::multinomial", tried=("always",), refuses="no_distribution", may_fail=True, draws="choice")
 recorded("aten::randperm", tried=("out",), converts_to_out=True, draws="permutation")
@@ -23,13 +24,13 @@ _FEW = 2**12
 
 
 @lowering("aten::randperm aten::randperm.generator", FLOATS + INTS, "random_permutation", EXACT)
-def _randperm(b: Any, n: int, seed: Any, offset: Any, **_: Any) -> Any:
+def _randperm(b: Builder, n: int, seed: Elem, offset: Elem, **_: object) -> Value:
     """The places of random keys in sorted order."""
 
-    def short() -> Any:
+    def short() -> Elem:
         return word(b, b.index(0), seed, offset)
 
-    def long() -> Any:
+    def long() -> Elem:
         low, high = (word(b, b.index(0) * 2 + k, seed, offset) for k in (0, 1))
         return b.emitter.emit("arith.extui", "i64", low) | (b.emitter.emit("arith.extsi", "i64", high) << 32)
 
@@ -38,7 +39,7 @@ def _randperm(b: Any, n: int, seed: Any, offset: Any, **_: Any) -> Any:
 
 
 @lowering("aten::multinomial", FLOATS, "random_multinomial", EXACT)
-def _multinomial(b: Any, self: Any, num_samples: int, seed: Any, offset: Any, replacement: bool = False) -> Any:
+def _multinomial(b: Builder, self: Value, num_samples: int, seed: Elem, offset: Elem, replacement: bool = False) -> Value:
     """Places in rows of weights; a row that is no distribution is a fault, as it is an error on the CPU."""
     rows = math.prod(self.shape[:-1])
     weights = b.reshape(self, (rows, self.shape[-1]))
@@ -48,20 +49,18 @@ def _multinomial(b: Any, self: Any, num_samples: int, seed: Any, offset: Any, re
     some = reduce(b, "or", [weights], [1], "i1", lambda w: w > 0)
     numbers = b.pointwise(lambda: b.index(0), [], typed("i64", (self.shape[-1],)))
 
-    def checked(place: Any, numeric: Any, positive: Any) -> Any:
+    def checked(place: Elem, numeric: Elem, positive: Elem) -> Elem:
         return b.extract(numbers, [inside(e.where(numeric & positive, place, -1), self.shape[-1])])
 
     return b.reshape(b.pointwise(checked, [places, valid, some], typed("i64", (rows, num_samples))), b.result.shape)
 
 
-def _with_replacement(b: Any, weights: Any, count: int, seed: Any, offset: Any) -> Any:
+def _with_replacement(b: Builder, weights: Value, count: int, seed: Elem, offset: Elem) -> Value:
     """Inverts the cumulative distribution, in f64: a place is the number of sums that a draw reaches."""
-    from ftm_backend.frontend.builder import Input, Output
-
     rows, columns = weights.shape
     sums = scan(b, "sum", b.cast(weights, "f64"), 1)
 
-    def draw(total: Any) -> Any:
+    def draw(total: Elem) -> Elem:
         return unit(b, element_number(b, (rows, count)), seed, offset, "f64") * total
 
     draws = b.pointwise(draw, [sums.slice(1, columns - 1, 1)], typed("f64", (rows, count)))
@@ -72,11 +71,11 @@ def _with_replacement(b: Any, weights: Any, count: int, seed: Any, offset: Any) 
     )[0]
 
 
-def _without_replacement(b: Any, weights: Any, count: int, seed: Any, offset: Any) -> Any:
+def _without_replacement(b: Builder, weights: Value, count: int, seed: Elem, offset: Elem) -> Value:
     """The first of a race: the greatest of the weights' logarithms with Gumbel noise."""
     dtype = "f64" if weights.dtype == "f64" else "f32"
 
-    def race(weight: Any) -> Any:
+    def race(weight: Elem) -> Elem:
         noise = e.log(-e.log(open_unit(b, element_number(b, weights.shape), seed, offset, "f32"))).to(dtype)
         return (e.log(weight.to(dtype)) - noise).to("f32")
 

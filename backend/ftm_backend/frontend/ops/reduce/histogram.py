@@ -6,15 +6,16 @@ import builtins
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Input, Output, Value
 from ftm_backend.frontend.building.places import NOWHERE, scatter_rows, typed
 from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
 from ftm_backend.frontend.building.recording import Domain, recorded
 from ftm_backend.frontend.building.reduce import reduce
 from ftm_backend.frontend.building.search import count_before
+from ftm_backend.frontend.elements import Elem, Number
 from ftm_backend.linalg.strided import contiguous_strides
 
 recorded("aten::histc", constants=("min", "max"), domain=Domain("min", "max"), may_fail=True)
@@ -22,7 +23,7 @@ recorded("aten::histogram aten::_histogramdd_from_bin_cts aten::_histogramdd_fro
 
 
 @lowering("aten::histc", FLOATS + INTS, "histc", EXACT)
-def _histc(b: Any, self: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
+def _histc(b: Builder, self: Value, bins: int = 100, min: Number = 0, max: Number = 0) -> Value:
     dtype, count = compute_dtype(self.dtype), self.type.numel
     wide = dtype if e.info(dtype).kind == "float" else "f64"
     flat = b.cast(b.reshape(self, (count,)), wide)
@@ -31,13 +32,13 @@ def _histc(b: Any, self: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> An
     low, high = (b.inline(x, wide) for x in (min, max))
     bounds = [reduce(b, kind, [flat], (0,), wide) for kind in ("min", "max")]
 
-    def edges(least: Any, most: Any) -> tuple[Any, Any]:
+    def edges(least: Elem, most: Elem) -> tuple[Elem, Elem]:
         """Equal bounds mean those of the data; where these are equal too, one more to each side."""
         left, right = e.where(low.eq(high), least, low), e.where(low.eq(high), most, high)
         same = left.eq(right)
         return e.where(same, left - 1, left), e.where(same, right + 1, right)
 
-    def place(x: Any, least: Any, most: Any) -> Any:
+    def place(x: Elem, least: Elem, most: Elem) -> Elem:
         left, right = edges(least, most)
         hit = (x >= left) & (x <= right)
         spot = (e.where(hit, x, left) - left) * bins / (right - left)
@@ -56,16 +57,16 @@ def _histc(b: Any, self: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> An
 class _Edges:
     """The edges of the bins of one dimension: ``at`` gives one in a body, from its number and the bounds."""
 
-    def __init__(self, count: int, at: Callable[..., Any], bounds: Sequence[Any] = ()) -> None:
+    def __init__(self, count: int, at: Callable[..., Elem], bounds: Sequence[Value] = ()) -> None:
         self.count, self.at, self.bounds = count, at, bounds
 
 
-def _given(b: Any, edges: Any) -> _Edges:
+def _given(b: Builder, edges: Value) -> _Edges:
     table = edges
     return _Edges(edges.shape[0], lambda place: b.extract(table, [place]))
 
 
-def _spaced(b: Any, column: Any, count: int, bounds: tuple[float, float] | None) -> _Edges:
+def _spaced(b: Builder, column: Value, count: int, bounds: tuple[float, float] | None) -> _Edges:
     """``count`` edges evenly between ``bounds``, or between the extremes of ``column``."""
     dtype = column.dtype
     if bounds is None and column.type.numel:
@@ -73,7 +74,7 @@ def _spaced(b: Any, column: Any, count: int, bounds: tuple[float, float] | None)
     else:
         extremes = [b.full(x, dtype, (1, 1)) for x in bounds or (0.0, 1.0)]
 
-    def at(place: Any, least: Any, most: Any) -> Any:
+    def at(place: Elem, least: Elem, most: Elem) -> Elem:
         same = least.eq(most)  # one element wide then, around the number
         left, right = e.where(same, least - 0.5, least), e.where(same, most + 0.5, most)
         step = (right - left) / (count - 1)
@@ -84,25 +85,23 @@ def _spaced(b: Any, column: Any, count: int, bounds: tuple[float, float] | None)
     return _Edges(count, at, extremes)
 
 
-def _tensor_of(b: Any, edges: _Edges, dtype: str) -> Any:
+def _tensor_of(b: Builder, edges: _Edges, dtype: str) -> Value:
     """The edges as a tensor."""
-    from ftm_backend.frontend.builder import Input, Output
-
     reading = [Input(x, (None, None)) for x in edges.bounds]
     return b.generic((edges.count,), reading, [Output(dtype, (edges.count,), [0])], lambda *ends: edges.at(b.index(0), *ends))[0]
 
 
-def _histogram(b: Any, x: Any, dims: Sequence[_Edges], weight: Any, density: bool) -> Any:
+def _histogram(b: Builder, x: Value, dims: Sequence[_Edges], weight: Value | None, density: bool) -> Value:
     """How many rows of ``x`` [n, d] (or how much of ``weight``) are in each bin; the last edge is inside."""
     dtype, count = x.dtype, x.shape[0]
     shape = [edges.count - 1 for edges in dims]
     bins, strides = math.prod(shape), contiguous_strides(shape)
     bounds = [x for edges in dims for x in edges.bounds]
 
-    def at(edges: _Edges, own: list[Any], number: Any) -> Any:
+    def at(edges: _Edges, own: list[Elem], number: Elem) -> Elem:
         return edges.at(number, *own)
 
-    def place(*values: Any) -> Any:
+    def place(*values: Elem) -> Elem:
         columns, ends = values[: len(dims)], iter(values[len(dims) :])
         row, hit = b.constant(0, "i64"), b.constant(1, "i1")
         for value, edges, stride in zip(columns, dims, strides, strict=True):
@@ -127,7 +126,7 @@ def _histogram(b: Any, x: Any, dims: Sequence[_Edges], weight: Any, density: boo
         return hist
     total = reduce(b, "sum", [hist], range(len(shape)), dtype)
 
-    def share(h: Any, whole: Any, *ends: Any) -> Any:
+    def share(h: Elem, whole: Elem, *ends: Elem) -> Elem:
         left, h = iter(ends), h / whole
         for d, edges in enumerate(dims):
             own = [next(left) for _ in edges.bounds]
@@ -137,12 +136,19 @@ def _histogram(b: Any, x: Any, dims: Sequence[_Edges], weight: Any, density: boo
     return b.pointwise(share, [hist, total, *(b.reshape(x, (1,) * len(shape)) for x in bounds)], hist.type)
 
 
-def _ranges(range: Any, dims: int) -> list[tuple[float, float] | None]:
+def _ranges(range: list[float] | None, dims: int) -> list[tuple[float, float] | None]:
     return [None] * dims if range is None else [(range[2 * d], range[2 * d + 1]) for d in builtins.range(dims)]
 
 
 @lowering("aten::histogram.bin_ct aten::histogram.bins_tensor", ("f32", "f64"), "histogram", SUMS)
-def _one_histogram(b: Any, self: Any, bins: Any = 100, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+def _one_histogram(
+    b: Builder,
+    self: Value,
+    bins: Value | int = 100,
+    range: list[float] | None = None,
+    weight: Value | None = None,
+    density: bool = False,
+) -> tuple[Value, Value]:
     x = b.reshape(self, (self.type.numel, 1))
     if isinstance(bins, int):
         edges = _spaced(b, x, bins + 1, _ranges(range, 1)[0])
@@ -150,19 +156,28 @@ def _one_histogram(b: Any, self: Any, bins: Any = 100, range: Any = None, weight
     return _histogram(b, x, [_given(b, bins)], weight, density), bins
 
 
-def _rows_of(b: Any, x: Any) -> Any:
+def _rows_of(b: Builder, x: Value) -> Value:
     return b.reshape(x, (x.type.numel // max(1, x.shape[-1]), x.shape[-1]))
 
 
 @lowering("aten::_histogramdd_bin_edges", ("f32", "f64"), "histogramdd", SUMS)
-def _bin_edges(b: Any, self: Any, bins: list[int], range: Any = None, weight: Any = None, density: bool = False) -> Any:
+def _bin_edges(
+    b: Builder, self: Value, bins: list[int], range: list[float] | None = None, weight: Value | None = None, density: bool = False
+) -> tuple[Value, ...]:
     x = _rows_of(b, self)
     bounds = _ranges(range, len(bins))
     return tuple(_tensor_of(b, _spaced(b, x.slice(1, d, 1), n + 1, bounds[d]), self.dtype) for d, n in enumerate(bins))
 
 
 @lowering("aten::_histogramdd_from_bin_cts aten::_histogramdd_from_bin_tensors", ("f32", "f64"), "histogramdd", SUMS)
-def _many_histogram(b: Any, self: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+def _many_histogram(
+    b: Builder,
+    self: Value,
+    bins: list[Value | int],
+    range: list[float] | None = None,
+    weight: Value | None = None,
+    density: bool = False,
+) -> Value:
     x = _rows_of(b, self)
     bounds = _ranges(range, len(bins))
     dims = [_spaced(b, x.slice(1, d, 1), n + 1, bounds[d]) if isinstance(n, int) else _given(b, n) for d, n in enumerate(bins)]

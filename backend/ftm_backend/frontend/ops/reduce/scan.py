@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ftm_backend.dtypes import ALL, FLOATS
-from ftm_backend.frontend.building.record import EXACT, lowering
+from ftm_backend.frontend.builder import Builder, Value
+from ftm_backend.frontend.building.record import EXACT, Lower, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.building.scan import extreme_scan, scan
 
@@ -14,8 +13,8 @@ recorded("aten::cummax aten::cummin aten::logcumsumexp", composite="whole")
 _SUMS = {"f64": (1e-11, 1e-11), "f32": (1e-5, 1e-5), "f16": (4e-3, 4e-3), "bf16": (2e-2, 2e-2)}
 
 
-def _plain(kind: str) -> Any:
-    def lower(b: Any, self: Any, dim: int, dtype: str | None = None) -> Any:
+def _plain(kind: str) -> Lower:
+    def lower(b: Builder, self: Value, dim: int, dtype: str | None = None) -> Value:
         if b.result.dtype == "i1":
             raise TypeError("PyTorch has no running sum or product of bools")
         return scan(b, kind, b.cast(self, b.result.dtype), dim)
@@ -28,8 +27,8 @@ lowering("aten::cumprod", ALL, "scan", _SUMS)(_plain("prod"))
 lowering("aten::logcumsumexp", FLOATS, "scan", _SUMS)(_plain("lse"))
 
 
-def _extreme(kind: str) -> Any:
-    def lower(b: Any, self: Any, dim: int) -> tuple[Any, Any]:
+def _extreme(kind: str) -> Lower:
+    def lower(b: Builder, self: Value, dim: int) -> tuple[Value, Value]:
         if not self.rank or not self.type.numel:
             return self, b.full(0, "i64", self.shape)
         return extreme_scan(b, kind, self, dim % self.rank)

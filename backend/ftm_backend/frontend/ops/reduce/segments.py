@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Output, Value
+from ftm_backend.frontend.building.arguments import given
 from ftm_backend.frontend.building.places import NOWHERE, inside, scatter_rows
 from ftm_backend.frontend.building.record import SUMS, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.building.scan import scan
 from ftm_backend.frontend.building.search import count_before
+from ftm_backend.frontend.elements import Elem, Number
 
 recorded("aten::_segment_reduce_backward", may_fail=True)
 
@@ -23,14 +26,13 @@ class _Segments:
     """The geometry of one call: data as [batch * n, inner], results as [batch * count, inner] and one row more,
     for what belongs to no segment."""
 
-    def __init__(self, b: Any, data: Any, lengths: Any, offsets: Any, axis: int, whole: bool) -> None:
+    def __init__(self, b: Builder, data: Value, lengths: Value | None, offsets: Value | None, axis: int, whole: bool) -> None:
         self.b = b
         self.batch, self.n, self.inner = math.prod(data.shape[:axis]), data.shape[axis], math.prod(data.shape[axis + 1 :])
-        given = offsets if lengths is None else lengths
-        self.count = given.shape[axis] - (lengths is None)
+        self.count = given(lengths, offsets).shape[axis] - (lengths is None)
         if lengths is None:
-            ends = b.cast(b.reshape(offsets, (self.batch, self.count + 1)), "i64").slice(1, 1, self.count)
-            begins = b.cast(b.reshape(offsets, (self.batch, self.count + 1)), "i64").slice(1, 0, self.count)
+            limits = b.cast(b.reshape(given(offsets, lengths), (self.batch, self.count + 1)), "i64")
+            ends, begins = limits.slice(1, 1, self.count), limits.slice(1, 0, self.count)
         else:
             runs = b.cast(b.reshape(lengths, (self.batch, self.count)), "i64")
             ends = scan(b, "sum", runs, 1)
@@ -39,18 +41,17 @@ class _Segments:
         self.lengths = self._with_rest(b.pointwise(lambda end, begin: end - begin, [ends, begins], ends.type))
         self.rows = self._rows(ends, begins, whole and lengths is not None)
 
-    def _with_rest(self, x: Any) -> Any:
+    def _with_rest(self, x: Value) -> Value:
         rows = self.batch * self.count
         return self.b.pad(self.b.reshape(x, (rows, 1)), [0, 0], [1, 0], 1)
 
-    def _rows(self, ends: Any, begins: Any, whole: bool) -> Any:
+    def _rows(self, ends: Value, begins: Value, whole: bool) -> Value:
         """The segment of each element along the dimension, as i64 [batch * n]."""
         b, count, n = self.b, self.count, self.n
         if not self.batch or not n or not count:
             return b.full(self.shape[0] - 1, "i64", (self.batch * n,))
-        from ftm_backend.frontend.builder import Output
 
-        def body() -> Any:
+        def body() -> Elem:
             batch, place = b.index(0), b.index(1)
             segment = count_before(b, count, lambda k: b.extract(ends, [batch, k]), place, right=True)
             begin = b.extract(begins, [batch, e.minimum(segment, count - 1)])
@@ -63,16 +64,16 @@ class _Segments:
         made = b.generic((self.batch, n), [], [Output("i64", (self.batch, n), (0, 1))], body)[0]
         return b.reshape(made, (self.batch * n,))
 
-    def combine(self, start: Any, updates: Any, kind: str) -> Any:
+    def combine(self, start: Number, updates: Value, kind: str) -> Value:
         """``updates`` [batch * n, inner] into their segments, which hold the number or Elem ``start``."""
         dest = self.b.full(start, updates.dtype, self.shape)
         return scatter_rows(self.b, dest, self.rows, updates, kind)
 
-    def spread(self, x: Any) -> Any:
+    def spread(self, x: Value) -> Callable[[Elem], Elem]:
         """In a body over [batch * n, inner]: what reads ``x`` [segments, inner or 1] at the element's segment."""
         b, table = self.b, x
 
-        def read(row: Any) -> Any:
+        def read(row: Elem) -> Elem:
             return b.extract(table, [inside(row, self.shape[0]), b.index(1) if x.shape[1] != 1 else b.index(1) * 0])
 
         return read
@@ -80,16 +81,16 @@ class _Segments:
 
 @lowering("aten::segment_reduce", _SEGMENTS, "segment_reduce", SUMS)
 def _segment_reduce(
-    b: Any,
-    data: Any,
+    b: Builder,
+    data: Value,
     reduce: str,
-    lengths: Any = None,
-    indices: Any = None,
-    offsets: Any = None,
+    lengths: Value | None = None,
+    indices: Value | None = None,
+    offsets: Value | None = None,
     axis: int = 0,
     unsafe: bool = False,
-    initial: Any = None,
-) -> Any:
+    initial: Number | None = None,
+) -> Value:
     dtype = compute_dtype(data.dtype)
     segments = _Segments(b, data, lengths, offsets, axis % data.rank, not unsafe)
     identity = {"prod": 1, "max": e.lowest(dtype), "min": e.highest(dtype)}.get(reduce, 0)
@@ -104,14 +105,22 @@ def _segment_reduce(
 
 @lowering("aten::_segment_reduce_backward", _SEGMENTS, "segment_reduce_backward", SUMS)
 def _segment_reduce_backward(
-    b: Any, grad: Any, output: Any, data: Any, reduce: str, lengths: Any = None, offsets: Any = None, axis: int = 0, initial: Any = None
-) -> Any:
+    b: Builder,
+    grad: Value,
+    output: Value,
+    data: Value,
+    reduce: str,
+    lengths: Value | None = None,
+    offsets: Value | None = None,
+    axis: int = 0,
+    initial: Number | None = None,
+) -> Value:
     dtype = compute_dtype(data.dtype)
     s = _Segments(b, data, lengths, offsets, axis % data.rank, False)
     flat = b.reshape(b.cast(data, dtype), (s.batch * s.n, s.inner))
     rows = b.reshape(s.rows, (s.batch * s.n, 1))
 
-    def segmentwise(x: Any) -> Any:
+    def segmentwise(x: Value) -> Callable[[Elem], Elem]:
         """Reads a tensor of the result's shape; what belongs to no segment reads zero."""
         x = b.reshape(b.cast(x, dtype), (s.batch * s.count, s.inner))
         return s.spread(b.pad(x, [0, 0], [1, 0], 0))
@@ -119,37 +128,42 @@ def _segment_reduce_backward(
     upper, value, length = segmentwise(grad), segmentwise(output), s.spread(s.lengths)
     if reduce in ("sum", "mean"):
 
-        def element(x: Any, row: Any) -> Any:
+        def element(x: Elem, row: Elem) -> Elem:
             return upper(row) / length(row).to(dtype) if reduce == "mean" else upper(row)
     elif reduce == "prod":
 
-        def scaled(row: Any) -> Any:  # rounded to the halves' range before the division, as PyTorch's is
+        def scaled(row: Elem) -> Elem:  # rounded to the halves' range before the division, as PyTorch's is
             return (upper(row) * value(row)).to(data.dtype).to(dtype)
 
-        element = _prod_element(b, s, flat, upper, scaled, b.inline(1 if initial is None else initial, dtype))
+        gradient = _prod_element(b, s, flat, upper, scaled, b.inline(1 if initial is None else initial, dtype))
+
+        def element(x: Elem, row: Elem) -> Elem:
+            return gradient(x, row)
     else:
 
-        def chosen(x: Any, row: Any) -> Any:
+        def chosen(x: Elem, row: Elem) -> Elem:
             return x.eq(value(row)) | e.isnan(x)
 
         hits = b.pointwise(lambda x, row: chosen(x, row).to(dtype), [flat, rows], flat.type)
         ties = s.spread(s.combine(0, hits, "add"))
 
-        def element(x: Any, row: Any) -> Any:
+        def element(x: Elem, row: Elem) -> Elem:
             return e.where(chosen(x, row), upper(row) / e.maximum(ties(row), 1), 0)
 
     made = b.pointwise(element, [flat, rows], flat.type)
     return b.cast(b.reshape(made, b.result.shape), data.dtype)
 
 
-def _prod_element(b: Any, s: _Segments, flat: Any, upper: Any, scaled: Any, start: Any) -> Any:
+def _prod_element(
+    b: Builder, s: _Segments, flat: Value, upper: Callable[[Elem], Elem], scaled: Callable[[Elem], Elem], start: Elem
+) -> Callable[[Elem, Elem], Elem]:
     """The gradient of a product is that of the others: product over element, but where that is zero or NaN.
 
     upper: reads the gradient of an element's segment.  scaled: its product with the segment's result.
     """
     dtype = flat.dtype
 
-    def plain(x: Any) -> Any:
+    def plain(x: Elem) -> Elem:
         return x.ne(0) & ~e.isnan(x)
 
     others = b.pointwise(lambda x: e.where(plain(x), x, 1), [flat], flat.type)
@@ -157,7 +171,7 @@ def _prod_element(b: Any, s: _Segments, flat: Any, upper: Any, scaled: Any, star
     zeros = s.spread(s.combine(0, b.pointwise(lambda x: x.eq(0).to(dtype), [flat], flat.type), "add"))
     nans = s.spread(s.combine(0, b.pointwise(lambda x: e.isnan(x).to(dtype), [flat], flat.type), "add"))
 
-    def element(x: Any, row: Any) -> Any:
+    def element(x: Elem, row: Elem) -> Elem:
         no_nan = nans(row) <= e.isnan(x).to(dtype)
         no_zero = zeros(row) <= x.eq(0).to(dtype)
         rest = e.where(no_nan, e.where(no_zero, product(row), 0), math.nan)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from ftm_backend.dtypes import ALL, NUMBERS, STORED, compute_dtype
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Output, Value
 from ftm_backend.frontend.building.record import EXACT, lowering
 from ftm_backend.frontend.building.recording import recorded
+from ftm_backend.frontend.elements import Elem, Number
 
 recorded("aten::arange aten::range aten::linspace aten::logspace", constants=("start", "end", "step"), takes_no_bools=True)
 recorded("aten::complex", tried=("out",))  # which complex_ops.py lowers
@@ -17,7 +19,7 @@ recorded("aten::kaiser_window", composite="unfit")
 
 def _constant(names: str, fill: int) -> None:
     @lowering(" ".join(f"aten::{name}" for name in names.split()), STORED, "creation", EXACT)
-    def lower(b: Any, **_: Any) -> Any:
+    def lower(b: Builder, **_: object) -> Value:
         return b.full(fill, b.result.dtype, b.result.shape)
 
 
@@ -25,62 +27,59 @@ _constant("zeros zeros_like new_zeros empty.memory_format empty_like new_empty e
 _constant("ones ones_like new_ones", 1)
 
 
-@lowering("aten::full aten::full_like aten::new_full aten::fill.Scalar", STORED, "creation", EXACT)
-def _full(b: Any, fill_value: Any = None, value: Any = None, **_: Any) -> Any:
-    return b.full(value if fill_value is None else fill_value, b.result.dtype, b.result.shape)
+@lowering("aten::full aten::full_like aten::new_full", STORED, "creation", EXACT)
+def _full(b: Builder, fill_value: Number, **_: object) -> Value:
+    return b.full(fill_value, b.result.dtype, b.result.shape)
+
+
+@lowering("aten::fill.Scalar", STORED, "creation", EXACT)
+def _fill_with(b: Builder, self: Value, value: Number) -> Value:
+    return b.full(value, b.result.dtype, b.result.shape)
 
 
 @lowering("aten::fill.Tensor", STORED, "fill", EXACT)
-def _fill(b: Any, self: Any, value: Any) -> Any:
+def _fill(b: Builder, self: Value, value: Value | Elem) -> Value:
     if isinstance(value, e.Elem):
         return b.full(value, b.result.dtype, b.result.shape)
     return b.cast(value.expand(b.result.shape), b.result.dtype)
 
 
 @lowering("aten::scalar_tensor", STORED, "creation", EXACT)
-def _scalar_tensor(b: Any, s: Any, dtype: str | None = None) -> Any:
+def _scalar_tensor(b: Builder, s: Number, dtype: str | None = None) -> Value:
     return b.full(s, b.result.dtype, ())
 
 
-def _number(b: Any, x: Any, dtype: str) -> Any:
-    return b.inline(x, dtype)
-
-
 @lowering("aten::arange aten::arange.start aten::arange.start_step", NUMBERS, "arange")
-def _arange(b: Any, end: Any, start: Any = 0, step: Any = 1, dtype: str | None = None) -> Any:
-    from ftm_backend.frontend.builder import Output
-
+def _arange(b: Builder, end: Number, start: Number = 0, step: Number = 1, dtype: str | None = None) -> Value:
     # PyTorch computes start + i * step in f64 for floats and in i64 for integers.
     wide = "f64" if e.info(b.result.dtype).kind == "float" else "i64"
-    first, stride = _number(b, start, wide), _number(b, step, wide)
+    first, stride = b.inline(start, wide), b.inline(step, wide)
 
-    def body() -> Any:
+    def body() -> Elem:
         return (b.index(0).to(wide) * stride + first).to(b.result.dtype)
 
     return b.generic(b.result.shape, [], [Output(b.result.dtype, b.result.shape, [0])], body)[0]
 
 
 @lowering("aten::linspace", NUMBERS, "linspace")
-def _linspace(b: Any, start: Any, end: Any, steps: int, dtype: str | None = None) -> Any:
+def _linspace(b: Builder, start: Number, end: Number, steps: int, dtype: str | None = None) -> Value:
     return _spaced(b, start, end, steps, lambda x: x)
 
 
 # A power of the base magnifies what its exponent is off by.
 @lowering("aten::logspace", NUMBERS, "linspace", {"f64": (1e-11, 1e-12), "f32": (5e-5, 1e-6), "f16": (2e-3, 1e-3), "bf16": (1.6e-2, 1e-2)})
-def _logspace(b: Any, start: Any, end: Any, steps: int, base: float, dtype: str | None = None) -> Any:
+def _logspace(b: Builder, start: Number, end: Number, steps: int, base: float, dtype: str | None = None) -> Value:
     return _spaced(b, start, end, steps, lambda x: e.pow_(x.const(base), x))
 
 
-def _spaced(b: Any, start: Any, end: Any, steps: int, function: Any) -> Any:
+def _spaced(b: Builder, start: Number, end: Number, steps: int, function: Callable[..., Elem]) -> Value:
     """``function`` at evenly spaced places, each reckoned from the nearer end."""
-    from ftm_backend.frontend.builder import Output
-
     compute = compute_dtype(b.result.dtype)
     compute = compute if e.info(compute).kind == "float" else "f64"
     # Of integers the ends are cut off first.
-    first, last = (_number(b, x, b.result.dtype if e.info(b.result.dtype).kind == "int" else compute).to(compute) for x in (start, end))
+    first, last = (b.inline(x, b.result.dtype if e.info(b.result.dtype).kind == "int" else compute).to(compute) for x in (start, end))
 
-    def body() -> Any:
+    def body() -> Elem:
         place = b.index(0)
         step = (last - first) / max(1, steps - 1)
         forward = first + step * place.to(compute)
@@ -93,10 +92,8 @@ def _spaced(b: Any, start: Any, end: Any, steps: int, function: Any) -> Any:
 
 
 @lowering("aten::eye aten::eye.m", ALL, "creation", EXACT)
-def _eye(b: Any, **_: Any) -> Any:
-    from ftm_backend.frontend.builder import Output
-
-    def body() -> Any:
+def _eye(b: Builder, **_: object) -> Value:
+    def body() -> Elem:
         return b.index(0).eq(b.index(1)).to(b.result.dtype)
 
     return b.generic(b.result.shape, [], [Output(b.result.dtype, b.result.shape, [0, 1])], body)[0]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from ftm_backend.dtypes import ALL, STORED
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Input, Output, Value
 from ftm_backend.frontend.building.concatenation import joined, placed
 from ftm_backend.frontend.building.record import EXACT, lowering
 from ftm_backend.frontend.building.recording import recorded
+from ftm_backend.frontend.elements import Elem, Number
 from ftm_backend.linalg.strided import Strided
 
 recorded("aten::cat", reads_apart=True)
@@ -18,7 +20,7 @@ recorded("aten::select_scatter aten::slice_scatter", tried=("always",))
 
 
 @lowering("aten::cat", STORED, "cat", EXACT)
-def _cat(b: Any, tensors: list[Any], dim: int) -> Any:
+def _cat(b: Builder, tensors: list[Value], dim: int) -> Value:
     """Writes each part into its place of the result."""
     shape, dtype = b.result.shape, b.result.dtype
     parts = [b.cast(t, dtype) for t in tensors if not (t.shape == (0,) and len(shape) != 1) and t.type.numel]
@@ -31,7 +33,7 @@ def _cat(b: Any, tensors: list[Any], dim: int) -> Any:
 
 
 @lowering("aten::stack", STORED, "stack", EXACT)
-def _stack(b: Any, tensors: list[Any], dim: int) -> Any:
+def _stack(b: Builder, tensors: list[Value], dim: int) -> Value:
     dim %= len(b.result.shape)
     parts = [b.cast(t, b.result.dtype).unsqueeze(dim) for t in tensors]
     if b.result.numel == 0:
@@ -40,9 +42,7 @@ def _stack(b: Any, tensors: list[Any], dim: int) -> Any:
 
 
 @lowering("aten::flip", ALL, "flip", EXACT)
-def _flip(b: Any, self: Any, dims: list[int]) -> Any:
-    from ftm_backend.frontend.builder import Input, Output
-
+def _flip(b: Builder, self: Value, dims: list[int]) -> Value:
     turned = {d % max(1, self.rank) for d in dims}
     index = [b.dim(k) * -1 + (n - 1) if k in turned and n > 1 else k for k, n in enumerate(self.shape)]
     output = Output(self.dtype, self.shape, range(self.rank))
@@ -50,7 +50,7 @@ def _flip(b: Any, self: Any, dims: list[int]) -> Any:
 
 
 @lowering("aten::roll", STORED, "roll", EXACT)
-def _roll(b: Any, self: Any, shifts: list[int], dims: list[int]) -> Any:
+def _roll(b: Builder, self: Value, shifts: list[int], dims: list[int]) -> Value:
     shape = self.shape
     x = self if dims else b.reshape(self, (self.type.numel,))
     for shift, dim in zip(shifts, dims or [0], strict=True):
@@ -63,12 +63,12 @@ def _roll(b: Any, self: Any, shifts: list[int], dims: list[int]) -> Any:
     return b.reshape(x, shape)
 
 
-def _triangle(name: str, keep: Any) -> None:
+def _triangle(name: str, keep: Callable[..., Elem]) -> None:
     @lowering(f"aten::{name}", ALL, "triangle", EXACT)
-    def lower(b: Any, self: Any, diagonal: int) -> Any:
+    def lower(b: Builder, self: Value, diagonal: int) -> Value:
         rank = self.rank
 
-        def body(v: Any) -> Any:
+        def body(v: Elem) -> Elem:
             return e.where(keep(b.index(rank - 1) - b.index(rank - 2), diagonal), v, 0)
 
         return b.pointwise(body, [self], self.type)
@@ -80,23 +80,22 @@ _triangle("triu", lambda distance, diagonal: distance >= diagonal)
 
 def _triangle_indices(name: str, lower_part: bool) -> None:
     @lowering(f"aten::{name}", ("i64", "i32"), "triangle_indices", EXACT)
-    def lower(b: Any, row: int, col: int, offset: int = 0, dtype: str | None = None) -> Any:
+    def lower(b: Builder, row: int, col: int, offset: int = 0, dtype: str | None = None) -> Value:
         """Coordinates of the triangle's elements, row by row: the row is found by bisection, for how many elements
         come before it is a formula."""
-        from ftm_backend.frontend.builder import Output
 
-        def clamped(last: Any) -> Any:
+        def clamped(last: Elem) -> Elem:
             """The sum of min(k, col) over 0 < k <= last."""
             inner = e.minimum(e.maximum(last, 0), col)
             return ((inner * (inner + 1)) >> 1) + e.maximum(last - col, 0) * col
 
-        def before(line: Any) -> Any:
+        def before(line: Elem) -> Elem:
             """Number of elements in the rows before ``line``."""
             start = b.constant(offset if lower_part else offset - 1, "i64")
             lower_count = clamped(line + start) - clamped(start)
             return lower_count if lower_part else line * col - lower_count
 
-        def body() -> Any:
+        def body() -> Elem:
             element, line = b.index(1), b.constant(0, "i64")
             step = 1 << max(0, row - 1).bit_length() >> 1
             while step:
@@ -115,7 +114,7 @@ _triangle_indices("triu_indices", False)
 
 
 @lowering("aten::constant_pad_nd", ALL, "pad", EXACT)
-def _pad(b: Any, self: Any, pad: list[int], value: Any) -> Any:
+def _pad(b: Builder, self: Value, pad: list[int], value: Number) -> Value:
     low, high = [0] * self.rank, [0] * self.rank
     for k in range(len(pad) // 2):
         low[self.rank - 1 - k], high[self.rank - 1 - k] = pad[2 * k], pad[2 * k + 1]
@@ -127,7 +126,7 @@ def _pad(b: Any, self: Any, pad: list[int], value: Any) -> Any:
 
 
 @lowering("aten::repeat", ALL, "repeat", EXACT)
-def _repeat(b: Any, self: Any, repeats: list[int]) -> Any:
+def _repeat(b: Builder, self: Value, repeats: list[int]) -> Value:
     shape = (1,) * (len(repeats) - self.rank) + self.shape
     if b.result.numel == 0:
         return b.full(0, self.dtype, b.result.shape)
@@ -138,8 +137,8 @@ def _repeat(b: Any, self: Any, repeats: list[int]) -> Any:
 
 @lowering("aten::slice_scatter aten::select_scatter", ALL, "slice_scatter", EXACT)
 def _slice_scatter(
-    b: Any, self: Any, src: Any, dim: int, start: int | None = None, end: int | None = None, step: int = 1, index: int | None = None
-) -> Any:
+    b: Builder, self: Value, src: Value, dim: int, start: int | None = None, end: int | None = None, step: int = 1, index: int | None = None
+) -> Value:
     dim %= self.rank
     whole, src = Strided.whole(self.shape), b.cast(src, self.dtype)
     if index is not None:
@@ -151,8 +150,8 @@ def _slice_scatter(
 
 @lowering("aten::select_backward aten::slice_backward", ALL, "slice_backward", EXACT)
 def _slice_backward(
-    b: Any, grad_output: Any, input_sizes: list[int], dim: int, index: int | None = None, start: int = 0, end: int = 0, step: int = 1
-) -> Any:
+    b: Builder, grad_output: Value, input_sizes: list[int], dim: int, index: int | None = None, start: int = 0, end: int = 0, step: int = 1
+) -> Value:
     """The gradient in its place of a tensor of zeros."""
     zeros, whole = b.full(0, b.result.dtype, input_sizes), Strided.whole(input_sizes)
     dim %= len(input_sizes)

@@ -5,10 +5,10 @@ A view lowers to another access of the same buffer, so it costs nothing; see `fr
 
 from __future__ import annotations
 
-from typing import Any
-
 from ftm_backend.dtypes import STORED, info
+from ftm_backend.frontend.builder import Builder, Input, Output, Value
 from ftm_backend.frontend.building.record import EXACT, lowering
+from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.trace import TensorType
 from ftm_backend.linalg.strided import Strided, contiguous_strides
 
@@ -20,32 +20,32 @@ from ftm_backend.linalg.strided import Strided, contiguous_strides
     "view",
     EXACT,
 )
-def _reshape(b: Any, self: Any, **_: Any) -> Any:
+def _reshape(b: Builder, self: Value, **_: object) -> Value:
     return b.reshape(self, b.result.shape)
 
 
 @lowering("aten::expand aten::broadcast_to aten::expand_copy", STORED, "view", EXACT)
-def _expand(b: Any, self: Any, size: list[int], implicit: bool = False) -> Any:
+def _expand(b: Builder, self: Value, size: list[int], implicit: bool = False) -> Value:
     return self.expand(b.result.shape)
 
 
 @lowering("aten::transpose.int", STORED, "view", EXACT)
-def _transpose(b: Any, self: Any, dim0: int, dim1: int) -> Any:
+def _transpose(b: Builder, self: Value, dim0: int, dim1: int) -> Value:
     return self.transpose(dim0, dim1) if self.rank else self
 
 
 @lowering("aten::t aten::t_copy", STORED, "view", EXACT)
-def _t(b: Any, self: Any) -> Any:
+def _t(b: Builder, self: Value) -> Value:
     return self.transpose(0, 1) if self.rank == 2 else self
 
 
 @lowering("aten::permute aten::permute_copy", STORED, "view", EXACT)
-def _permute(b: Any, self: Any, dims: list[int]) -> Any:
+def _permute(b: Builder, self: Value, dims: list[int]) -> Value:
     return self.permute([d % self.rank for d in dims])
 
 
 @lowering("aten::slice.Tensor aten::slice_copy.Tensor", STORED, "view", EXACT)
-def _slice(b: Any, self: Any, dim: int, start: int | None, end: int | None, step: int) -> Any:
+def _slice(b: Builder, self: Value, dim: int, start: int | None, end: int | None, step: int) -> Value:
     dim %= self.rank
     size = self.shape[dim]
     start = 0 if start is None else max(0, min(size, start + size if start < 0 else start))
@@ -53,19 +53,19 @@ def _slice(b: Any, self: Any, dim: int, start: int | None, end: int | None, step
 
 
 @lowering("aten::narrow", STORED, "view", EXACT)
-def _narrow(b: Any, self: Any, dim: int, start: int, length: int) -> Any:
+def _narrow(b: Builder, self: Value, dim: int, start: int, length: int) -> Value:
     dim %= self.rank
     return self.slice(dim, start % self.shape[dim] if self.shape[dim] else 0, length)
 
 
 @lowering("aten::select.int aten::select_copy.int", STORED, "view", EXACT)
-def _select(b: Any, self: Any, dim: int, index: int) -> Any:
+def _select(b: Builder, self: Value, dim: int, index: int) -> Value:
     dim %= self.rank
     return self.at(self.access.select(dim, index % self.shape[dim]))
 
 
 @lowering("aten::diagonal aten::diagonal_copy", STORED, "view", EXACT)
-def _diagonal(b: Any, self: Any, offset: int, dim1: int, dim2: int) -> Any:
+def _diagonal(b: Builder, self: Value, offset: int, dim1: int, dim2: int) -> Value:
     dim1, dim2 = dim1 % self.rank, dim2 % self.rank
     rest = [k for k in range(self.rank) if k not in (dim1, dim2)]
     strides = self.access.strides
@@ -81,7 +81,7 @@ def _diagonal(b: Any, self: Any, offset: int, dim1: int, dim2: int) -> Any:
 
 
 @lowering("aten::unfold", STORED, "view", EXACT)
-def _unfold(b: Any, self: Any, dimension: int, size: int, step: int) -> Any:
+def _unfold(b: Builder, self: Value, dimension: int, size: int, step: int) -> Value:
     a = self.access
     if not self.rank:
         return b.reshape(self, b.result.shape)
@@ -92,7 +92,7 @@ def _unfold(b: Any, self: Any, dimension: int, size: int, step: int) -> Any:
 
 
 @lowering("aten::split.Tensor aten::split_with_sizes aten::chunk aten::unbind.int", STORED, "split", EXACT)
-def _split(b: Any, self: Any, dim: int, **_: Any) -> Any:
+def _split(b: Builder, self: Value, dim: int, **_: object) -> tuple[Value, ...]:
     dim %= self.rank
     start, parts = 0, []
     for result in b.results:
@@ -106,17 +106,17 @@ def _split(b: Any, self: Any, dim: int, **_: Any) -> Any:
 
 
 @lowering("aten::as_strided aten::as_strided_copy", STORED, "as_strided", EXACT)
-def _as_strided(b: Any, self: Any, size: list[int], stride: list[int], storage_offset: int | None) -> Any:
+def _as_strided(b: Builder, self: Value, size: list[int], stride: list[int], storage_offset: int | None) -> Value:
     return b.strided(self, Strided(tuple(size), tuple(stride), storage_offset or 0))
 
 
 @lowering("ftm.view", STORED, "view", EXACT)
-def _view(b: Any, base: Any, sizes: list[int], strides: list[int], offset: int) -> Any:
+def _view(b: Builder, base: Value, sizes: list[int], strides: list[int], offset: int) -> Value:
     return b.strided(base, Strided(tuple(sizes), tuple(strides), offset))
 
 
 @lowering("ftm.update", STORED, "view", EXACT)
-def _update(b: Any, base: Any, value: Any, sizes: list[int], strides: list[int], offset: int) -> Any:
+def _update(b: Builder, base: Value, value: Value, sizes: list[int], strides: list[int], offset: int) -> Value:
     access = Strided(tuple(sizes), tuple(strides), offset)
     order = sorted(range(len(sizes)), key=lambda k: -strides[k])
     sorted_access = access.permute(order)
@@ -126,13 +126,13 @@ def _update(b: Any, base: Any, value: Any, sizes: list[int], strides: list[int],
     return b.update(base, value, access)
 
 
-def len_flat(x: Any) -> int:
+def len_flat(x: Value) -> int:
     """Number of elements of ``x``."""
     return x.type.numel
 
 
 @lowering("ftm.bitcast", STORED, "view", EXACT)
-def _bitcast(b: Any, base: Any, dtype: str) -> Any:
+def _bitcast(b: Builder, base: Value, dtype: str) -> Value:
     old, new = (_width(token) for token in (base.dtype, dtype))
     base = b.reshape(base, (base.type.numel,))
     if old == new:
@@ -149,7 +149,7 @@ def _width(token: str) -> int:
     return max(8, info(token).bits)
 
 
-def _reread(b: Any, x: Any, dtype: str) -> Any:
+def _reread(b: Builder, x: Value, dtype: str) -> Value:
     """``x``'s bits as a dtype of the same width; a byte that is no bool's counts as true unless it is 0."""
     if x.dtype == dtype or "i1" in (x.dtype, dtype):
         return b.cast(x, dtype)
@@ -158,28 +158,24 @@ def _reread(b: Any, x: Any, dtype: str) -> Any:
     return b.pointwise(lambda e: e.bitcast(dtype), [x], TensorType(dtype, x.shape))
 
 
-def _split_words(b: Any, x: Any, width: int) -> Any:
+def _split_words(b: Builder, x: Value, width: int) -> Value:
     """Integers in pieces of ``width`` bits, the low ones first."""
-    from ftm_backend.frontend.builder import Input, Output
-
     pieces = _width(x.dtype) // width
     shape = (*x.shape, pieces)
 
-    def body(word: Any) -> Any:
+    def body(word: Elem) -> Elem:
         return (word >> (b.index(1) * width).to(x.dtype)).to(f"i{width}")
 
     return b.generic(shape, [Input(x, [0])], [Output(f"i{width}", shape, [0, 1])], body)[0]
 
 
-def _join_words(b: Any, x: Any, width: int) -> Any:
+def _join_words(b: Builder, x: Value, width: int) -> Value:
     """The reverse: each integer of ``width`` bits is the sum of its pieces, each in its place."""
-    from ftm_backend.frontend.builder import Input, Output
-
     pieces = width // _width(x.dtype)
     count = x.type.numel // pieces
     x = b.reshape(x, (count, pieces))
 
-    def body(piece: Any, sum_: Any) -> Any:
+    def body(piece: Elem, sum_: Elem) -> Elem:
         return sum_ + (piece.to(f"i{width}") << (b.index(1) * _width(x.dtype)).to(f"i{width}"))
 
     return b.generic((count, pieces), [Input(x, [0, 1])], [Output(f"i{width}", (count,), [0], 0)], body, reduced=[1])[0]
