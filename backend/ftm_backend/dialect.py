@@ -6,7 +6,7 @@ loop nest.  What kernels become below that has a form and a text of its own: see
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from ftm_backend.mlir import bindings, ext, ir
 
@@ -16,6 +16,9 @@ _INTEGERS = ext.attribute(default_factory=lambda: ir.DenseI64ArrayAttr.get([]))
 
 
 if TYPE_CHECKING:
+    Result: TypeAlias = Any
+    Operand: TypeAlias = Any
+    Integers: TypeAlias = Any
 
     class FTM:
         """What the bindings make of the class below: they come without types."""
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
             def __getattr__(self, name: str) -> Any: ...
 
 else:
+    Result, Operand, Integers = ext.Result[Any], ext.Operand[Any], Any
 
     class FTM(ext.Dialect, name="ftm"):
         """See the module's docstring."""
@@ -42,10 +46,10 @@ class View(FTM.Operation, name="view"):
     ``flat`` is the row-major flattening of ``base``.  Costs nothing: it becomes an access of its consumers.
     """
 
-    result: ext.Result[Any]
-    base: ext.Operand[Any]
+    result: Result
+    base: Operand
     offset: ir.IntegerAttr
-    strides: Any = _INTEGERS
+    strides: Integers = _INTEGERS
 
 
 class Update(FTM.Operation, name="update"):
@@ -54,11 +58,11 @@ class Update(FTM.Operation, name="update"):
     The attribute ``joined`` says that ``base`` comes from updates of other elements, so that all may happen in any order.
     """
 
-    result: ext.Result[Any]
-    base: ext.Operand[Any]
-    value: ext.Operand[Any]
+    result: Result
+    base: Operand
+    value: Operand
     offset: ir.IntegerAttr
-    strides: Any = _INTEGERS
+    strides: Integers = _INTEGERS
 
 
 class Border(FTM.Operation, name="border"):
@@ -67,17 +71,17 @@ class Border(FTM.Operation, name="border"):
     It is nowhere in memory: what reads it fetches elements of ``inside``, which are all of a tensor, in order.
     """
 
-    result: ext.Result[Any]
-    inside: ext.Operand[Any]
-    low: Any = _INTEGERS
+    result: Result
+    inside: Operand
+    low: Integers = _INTEGERS
 
 
 class Window(FTM.Operation, name="window"):
     """``flat(base)[start + iteration * step ...]``, dense, in the shape of the result; in a loop, whose counter is ``iteration``."""
 
-    result: ext.Result[Any]
-    base: ext.Operand[Any]
-    iteration: ext.Operand[Any]
+    result: Result
+    base: Operand
+    iteration: Operand
     start: ir.IntegerAttr
     step: ir.IntegerAttr
 
@@ -85,10 +89,10 @@ class Window(FTM.Operation, name="window"):
 class Place(FTM.Operation, name="place"):
     """``base`` with ``value`` written over the window that ``start`` and ``step`` say, as for `Window`."""
 
-    result: ext.Result[Any]
-    base: ext.Operand[Any]
-    value: ext.Operand[Any]
-    iteration: ext.Operand[Any]
+    result: Result
+    base: Operand
+    value: Operand
+    iteration: Operand
     start: ir.IntegerAttr
     step: ir.IntegerAttr
 
@@ -100,10 +104,10 @@ class Scatter(FTM.Operation, name="scatter"):
     reduce: "set", "add", "mul", "min" or "max".
     """
 
-    result: ext.Result[Any]
-    dest: ext.Operand[Any]
-    indices: ext.Operand[Any]
-    updates: ext.Operand[Any]
+    result: Result
+    dest: Operand
+    indices: Operand
+    updates: Operand
     reduce: ir.StringAttr
 
 
@@ -114,16 +118,16 @@ class Scan(FTM.Operation, name="scan"):
     NaN and take the later of equals.
     """
 
-    result: ext.Result[Any]
-    x: ext.Operand[Any]
+    result: Result
+    x: Operand
     kind: ir.StringAttr
 
 
 class Sort(FTM.Operation, name="sort"):
     """The first K elements of each row of ``x`` in ascending order; x: tensor<RxNxi64>, result: tensor<RxKxi64>, K <= N."""
 
-    result: ext.Result[Any]
-    x: ext.Operand[Any]
+    result: Result
+    x: Operand
 
 
 class Kernel(FTM.Operation, name="kernel"):
@@ -132,7 +136,7 @@ class Kernel(FTM.Operation, name="kernel"):
     It ends in ``ftm.yield`` of what is used outside.  ``kind`` names the lowering that takes it: see ``midend``.
     """
 
-    outs: Sequence[ext.Result[Any]]
+    outs: Sequence[Result]
     kind: ir.StringAttr
     body: ext.Region
 
@@ -140,7 +144,7 @@ class Kernel(FTM.Operation, name="kernel"):
 class Yield(FTM.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
     """Ends the region of ``ftm.kernel``."""
 
-    values: Sequence[ext.Operand[Any]]
+    values: Sequence[Operand]
 
 
 # --- element operations ---------------------------------------------------------------------------------
@@ -152,10 +156,10 @@ class Philox(FTM.Operation, name="philox"):
     For the body of a ``linalg.generic``.  index, seed, offset: ``i64``.
     """
 
-    result: ext.Result[Any]
-    index: ext.Operand[Any]
-    seed: ext.Operand[Any]
-    offset: ext.Operand[Any]
+    result: Result
+    index: Operand
+    seed: Operand
+    offset: Operand
 
 
 def register() -> None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ftm_backend.mlir_types import Module
+
 _MODULES = {
     "ir": "torch_mlir.ir",
     "bindings": "torch_mlir._mlir_libs._mlir",
@@ -57,7 +59,7 @@ def context() -> Any:
     return ctx
 
 
-def run_passes(module: Any, pipeline: str) -> None:
+def run_passes(module: Module, pipeline: str) -> None:
     """Runs an upstream pass pipeline, in MLIR's textual syntax, on ``module`` in place."""
     passmanager = __getattr__("passmanager")
     passmanager.PassManager.parse(pipeline, context=module.context).run(module.operation)

@@ -17,6 +17,7 @@ from typing import Any
 from ftm_backend import dtypes, mlir
 from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 from ftm_backend.linalg.strided import Strided, decompose
+from ftm_backend.mlir_types import Module, Operation, Type, Value
 
 __all__ = ["ARGS_ATTRIBUTE", "MEMORY_FORMATS", "import_trace", "operand_names"]
 
@@ -52,7 +53,7 @@ def operand_names() -> dict[str, tuple[tuple[str, ...], int]]:
     return table
 
 
-def import_trace(trace: Trace, locations: Sequence[str] | None = None) -> Any:
+def import_trace(trace: Trace, locations: Sequence[str] | None = None) -> Module:
     """Builds the module of ``trace``, in the current MLIR context.
 
     Args:
@@ -82,10 +83,10 @@ class _Importer:
         self.trace = trace
         self.locations = locations
         self.types = trace.types()
-        self.values: list[Any] = []
-        self.scalars: list[Any] = []
-        self.constants: dict[Any, Any] = {}
-        self.wrapped: dict[int, Any] = {}
+        self.values: list[Value] = []
+        self.scalars: list[Value] = []
+        self.constants: dict[tuple[str, object], Value] = {}
+        self.wrapped: dict[int, Value] = {}
         self.respelled_positions: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {}
         self.plans: dict[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]] | None] = {}
         self.parse = functools.cache(ir.Type.parse)
@@ -125,7 +126,7 @@ class _Importer:
             op = self.ir.Operation.create("torch.operator", types, operands, attributes, regions=0)
         self.values.extend(op.results)
 
-    def registered_op(self, node: Node, types: list[Any]) -> Any:
+    def registered_op(self, node: Node, types: list[Type]) -> Operation | None:
         """``node`` as the op that the torch dialect has for it; None if it has none, or its verifier takes less
         than PyTorch does (a dim of a 0-dim tensor)."""
         plan = self.plan(node)
@@ -156,7 +157,7 @@ class _Importer:
 
     # --- operands -------------------------------------------------------------------------------------
 
-    def respelled(self, name: str, types: list[Any], arguments: list[Any], operands: list[Any]) -> tuple[int, ...]:
+    def respelled(self, name: str, types: list[Type], arguments: Sequence[object], operands: list[Value]) -> tuple[int, ...]:
         """Positions where a runtime number is given and the op takes a tensor, or a bool and it takes a number.
 
         What an operand must be is known to the op's verifier and to nobody else, so the verifier is asked,
@@ -180,20 +181,20 @@ class _Importer:
         """A runtime number as a 0-dim tensor, a bool as an integer."""
         return self.wrap(value) if isinstance(value, ScalarRef) else self.constant("int", int(value))
 
-    def verifies(self, name: str, types: list[Any], operands: list[Any]) -> bool:
+    def verifies(self, name: str, types: list[Type], operands: list[Value]) -> bool:
         op = self.ir.Operation.create(name, types, operands)
         sound = self.sound(op)
         op.erase()
         return sound
 
-    def sound(self, op: Any) -> bool:
+    def sound(self, op: Operation) -> bool:
         """Whether the verifier of the torch dialect accepts ``op``."""
         try:
             return bool(op.verify())
         except self.ir.MLIRError:
             return False
 
-    def wrap(self, ref: ScalarRef) -> Any:
+    def wrap(self, ref: ScalarRef) -> Value:
         """A 0-dim tensor of a runtime number."""
         if ref.index not in self.wrapped:
             type_ = self.tensor_type(TensorType(self.trace.scalars[ref.index], ()))
@@ -270,7 +271,7 @@ class _Importer:
                 return kind
         return "str"
 
-    def tensor_type(self, type_: TensorType | None) -> Any:
+    def tensor_type(self, type_: TensorType | None) -> Type:
         if type_ is None:
             return self.parse("!torch.none")
         return self.parse(f"!torch.vtensor<[{','.join(map(str, type_.shape))}],{dtypes.info(type_.dtype).torch}>")
@@ -288,7 +289,7 @@ class _Importer:
             return False
         value, shape = self.values[base_ref.index], base.shape
 
-        def emit(name: str, new_shape: Sequence[int], *operands: Any) -> None:
+        def emit(name: str, new_shape: Sequence[int], *operands: Value) -> None:
             nonlocal value, shape
             shape = tuple(new_shape)
             type_ = self.tensor_type(TensorType(base.dtype, shape))

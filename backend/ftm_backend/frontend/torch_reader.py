@@ -12,6 +12,7 @@ from typing import Any
 from ftm_backend import dtypes, mlir
 from ftm_backend.frontend.importer import ARGS_ATTRIBUTE, operand_names
 from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
+from ftm_backend.mlir_types import Module, Operation, Type
 
 __all__ = ["read_torch"]
 
@@ -20,7 +21,7 @@ _TOKENS = {facts.torch: token for token, facts in dtypes.DTYPES.items()}
 _CONSTANTS = frozenset(f"torch.constant.{kind}" for kind in ("int", "float", "bool", "str", "none"))
 
 
-def read_torch(module: Any) -> Trace:
+def read_torch(module: Module) -> Trace:
     """The trace of a module of the torch dialect, in the current MLIR context.
 
     Raises:
@@ -33,7 +34,7 @@ def read_torch(module: Any) -> Trace:
 
 
 class _Reader:
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Operation) -> None:
         self.trace = Trace()
         self._values: dict[Any, Any] = {}
         self._count = 0
@@ -57,7 +58,7 @@ class _Reader:
         self._count += 1
         return Ref(self._count - 1)
 
-    def _read(self, op: Any) -> None:
+    def _read(self, op: Operation) -> None:
         name = op.name
         if name in _CONSTANTS:
             self._values[op.results[0]] = _constant(op)
@@ -68,7 +69,7 @@ class _Reader:
         else:
             self._node(op)
 
-    def _node(self, op: Any) -> None:
+    def _node(self, op: Operation) -> None:
         if op.name == "torch.operator":
             name = mlir.ir.StringAttr(op.attributes["name"]).value
             operands = tuple(mlir.ir.StringAttr(a).value for a in mlir.ir.ArrayAttr(op.attributes[ARGS_ATTRIBUTE]))
@@ -90,7 +91,7 @@ class _Reader:
             self._values[result] = self._number()
 
 
-def _tensor_type(kind: Any) -> TensorType | None:
+def _tensor_type(kind: Type) -> TensorType | None:
     """The tensor type of a type of the torch dialect; None if it is not a tensor."""
     match = _VTENSOR.fullmatch(str(kind))
     if match is None:
@@ -100,7 +101,7 @@ def _tensor_type(kind: Any) -> TensorType | None:
     return TensorType(_TOKENS[match[2]], tuple(int(n) for n in match[1].split(",") if n))
 
 
-def _constant(op: Any) -> Any:
+def _constant(op: Operation) -> Any:
     kind = op.name.rpartition(".")[2]
     if kind == "none":
         return None

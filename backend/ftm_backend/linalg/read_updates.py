@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Border, Part, Tensor, Update, Value
 from ftm_backend.linalg.read_indices import sliced, tensor_type
 from ftm_backend.linalg.strided import Strided, contiguous_strides
+from ftm_backend.mlir_types import Operation
 
 if TYPE_CHECKING:
     from ftm_backend.linalg.reader import FunctionReader
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["border", "insert_slice", "pad", "update"]
 
 
-def update(reader: FunctionReader, op: Any) -> None:
+def update(reader: FunctionReader, op: Operation) -> None:
     """``ftm.update``; one that says that it is ``joined`` becomes another part of the update before it."""
     base, part = reader.tensors[op.operands[0]], reader.tensors[op.operands[1]]
     place = Strided(part.view.sizes, tuple(op.attributes["strides"]), op.attributes["offset"].value)
@@ -29,13 +30,13 @@ def update(reader: FunctionReader, op: Any) -> None:
         _place(reader, op, base, part, place)
 
 
-def insert_slice(reader: FunctionReader, op: Any) -> None:
+def insert_slice(reader: FunctionReader, op: Operation) -> None:
     """``tensor.insert_slice``."""
     part, base = reader.tensors[op.operands[0]], reader.tensors[op.operands[1]]
     _place(reader, op, base, part, sliced(op, Strided.whole(base.view.sizes), part.view.sizes))
 
 
-def pad(reader: FunctionReader, op: Any) -> None:
+def pad(reader: FunctionReader, op: Operation) -> None:
     """``tensor.pad``: an update of a tensor of one number.  Raises ValueError where number or extents are computed."""
     part, (dtype, shape) = reader.tensors[op.operands[0]], tensor_type(op.results[0].type)
     fill = list(op.regions[0].blocks[0].operations)[-1]
@@ -50,13 +51,13 @@ def pad(reader: FunctionReader, op: Any) -> None:
     _place(reader, op, base, part, Strided(part.view.sizes, strides, offset))
 
 
-def border(reader: FunctionReader, op: Any) -> None:
+def border(reader: FunctionReader, op: Operation) -> None:
     """``ftm.border``, which is nowhere in memory."""
     inside = reader.tensors[op.operands[0]]
     reader.bind(op.results[0]).border = Border(inside.value, inside.view.sizes, tuple(op.attributes["low"]))
 
 
-def _place(reader: FunctionReader, op: Any, base: Tensor, part: Tensor, place: Strided) -> None:
+def _place(reader: FunctionReader, op: Operation, base: Tensor, part: Tensor, place: Strided) -> None:
     """The result is ``base`` with ``part`` at ``place`` of its flattening."""
     if not (base.view.is_dense and base.view.numel == volume(base.value.shape)):
         base = reader.copied(base)

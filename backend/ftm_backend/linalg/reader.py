@@ -7,7 +7,6 @@ accesses that read through it; paddings and inserted slices become updates (`rea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ftm_backend.linalg import read_updates
 from ftm_backend.linalg.affine import dot, row_major, volume
@@ -32,6 +31,7 @@ from ftm_backend.linalg.read_body import BodyReader, constant_node, token
 from ftm_backend.linalg.read_indices import extents, indices_of, sliced, tensor_type
 from ftm_backend.linalg.strided import Strided, compose
 from ftm_backend.mlir import ir
+from ftm_backend.mlir_types import Module, Operation
 
 __all__ = ["FunctionReader", "read_module"]
 
@@ -56,7 +56,7 @@ class FunctionReader:
         ValueError: an operation that the midend does not take.
     """
 
-    def __init__(self, module: Any, handlers: Mapping[str, Handler] | None = None) -> None:
+    def __init__(self, module: Module, handlers: Mapping[str, Handler] | None = None) -> None:
         functions = [op for op in module.body.operations if op.operation.name == "func.func" and len(op.regions[0].blocks)]
         if len(functions) != 1:
             raise ValueError(f"a program is one function with a body, found {len(functions)}")
@@ -90,7 +90,7 @@ class FunctionReader:
         self.tensors[ssa] = Tensor.whole(value)
         return value
 
-    def read(self, op: Any) -> None:
+    def read(self, op: Operation) -> None:
         """One operation."""
         name = op.operation.name
         handler = self._handlers.get(name)
@@ -105,10 +105,10 @@ class FunctionReader:
 
     # --- values ----------------------------------------------------------------------------------------
 
-    def _empty(self, op: Any) -> None:
+    def _empty(self, op: Operation) -> None:
         self.bind(op.results[0])
 
-    def _constant(self, op: Any) -> None:
+    def _constant(self, op: Operation) -> None:
         result, attribute = op.results[0], op.attributes["value"]
         if not isinstance(result.type, ir.RankedTensorType):
             self.scalars[result] = constant_node(attribute, token(result.type))
@@ -122,13 +122,13 @@ class FunctionReader:
         value.shape = shape
         self.bind(result, value)
 
-    def _fill(self, op: Any) -> None:
+    def _fill(self, op: Operation) -> None:
         dtype, shape = tensor_type(op.results[0].type)
         self.bind(op.results[0], Value(dtype, shape, splat=self.scalars[op.operands[0]]))
 
     # --- views -----------------------------------------------------------------------------------------
 
-    def _see(self, op: Any, base: Tensor, view: Strided) -> None:
+    def _see(self, op: Operation, base: Tensor, view: Strided) -> None:
         """The result is ``view`` of the elements of ``base``."""
         composed = (
             compose(view, base.view)
@@ -139,11 +139,11 @@ class FunctionReader:
             base, composed = self.copied(base), view
         self.tensors[op.results[0]] = Tensor(base.value, composed)
 
-    def _view(self, op: Any) -> None:
+    def _view(self, op: Operation) -> None:
         view = Strided(tensor_type(op.results[0].type)[1], tuple(op.attributes["strides"]), op.attributes["offset"].value)
         self._see(op, self.tensors[op.operands[0]], view)
 
-    def _reshape(self, op: Any) -> None:
+    def _reshape(self, op: Operation) -> None:
         base, shape = self.tensors[op.operands[0]], tensor_type(op.results[0].type)[1]
         access = base.view.reshape(shape)
         if access is None:
@@ -152,17 +152,17 @@ class FunctionReader:
         assert access is not None, "a dense tensor takes every shape"
         self.tensors[op.results[0]] = Tensor(base.value, access)
 
-    def _transpose(self, op: Any) -> None:
+    def _transpose(self, op: Operation) -> None:
         base = self.tensors[op.operands[0]]
         self.tensors[op.results[0]] = Tensor(base.value, base.view.permute(tuple(op.attributes["permutation"])))
 
-    def _broadcast(self, op: Any) -> None:
+    def _broadcast(self, op: Operation) -> None:
         base, shape = self.tensors[op.operands[0]], tensor_type(op.results[0].type)[1]
         added, strides = set(op.attributes["dimensions"]), iter(base.view.strides)
         steps = tuple(0 if k in added else next(strides) for k in range(len(shape)))
         self.tensors[op.results[0]] = Tensor(base.value, Strided(shape, steps, base.view.offset))
 
-    def _extract_slice(self, op: Any) -> None:
+    def _extract_slice(self, op: Operation) -> None:
         base = self.tensors[op.operands[0]]
         self.tensors[op.results[0]] = Tensor(base.value, sliced(op, base.view, tensor_type(op.results[0].type)[1]))
 
@@ -175,14 +175,14 @@ class FunctionReader:
             self._copies[key] = Tensor.whole(made.results[0].value)
         return self._copies[key]
 
-    def _copy(self, op: Any) -> None:
+    def _copy(self, op: Operation) -> None:
         made = copy_statement(self.tensors[op.operands[0]])
         self.function.body.append(made)
         self.bind(op.results[0], made.results[0].value)
 
     # --- repeats ---------------------------------------------------------------------------------------
 
-    def _repeat(self, op: Any) -> None:
+    def _repeat(self, op: Operation) -> None:
         lower, upper, step = (self.scalars[o].payload for o in op.operands[:3])
         if (lower, step) != (0, 1) or upper < 1:
             raise ValueError(f"scf.for from {lower} to {upper} by {step} cannot be lowered: loops go from 0 to at least 1 by 1")
@@ -203,12 +203,12 @@ class FunctionReader:
     def _dense(self, tensor: Tensor) -> Value:
         return tensor.value if tensor.is_whole else self.copied(tensor).value
 
-    def _window(self, op: Any) -> None:
+    def _window(self, op: Operation) -> None:
         value = self.bind(op.results[0])
         value.window = Window(self._dense(self.tensors[op.operands[0]]), op.attributes["start"].value, op.attributes["step"].value)
         self.function.inputs.append(value)
 
-    def _stored(self, op: Any) -> None:
+    def _stored(self, op: Operation) -> None:
         array = self.tensors[op.operands[0]]
         self.function.results.append(self.tensors[op.operands[1]])
         self._stores.append(Window(array.value, op.attributes["start"].value, op.attributes["step"].value))
@@ -216,20 +216,20 @@ class FunctionReader:
 
     # --- operations ------------------------------------------------------------------------------------
 
-    def _whole(self, op: Any) -> None:
+    def _whole(self, op: Operation) -> None:
         operands = [self.tensors[o] for o in op.operands]
         attributes = {name: op.attributes[name].value for name in op.attributes}
         value = self.bind(op.results[0])
         self.function.body.append(whole_statement(op.operation.name, operands, value, attributes))
 
-    def _named(self, op: Any) -> None:
+    def _named(self, op: Operation) -> None:
         x, y, start = (self.tensors[o] for o in op.operands)
         attributes = {name: tuple(int(n) for n in op.attributes[name]) for name in ("strides", "dilations") if name in op.attributes}
         value = self.bind(op.results[0])
         init = start.value.splat if start.value.splat is not None else start
         self.function.body.append(named_statement(op.operation.name, (x, y), value, init, attributes))
 
-    def _generic(self, op: Any) -> None:
+    def _generic(self, op: Operation) -> None:
         maps = [indices_of(a.value) for a in op.attributes["indexing_maps"]]
         reduced = tuple("reduction" in str(kind) for kind in op.attributes["iterator_types"])
         rank, count = len(reduced), len(op.results)
@@ -273,12 +273,12 @@ class FunctionReader:
         self.function.body.append(statement)
 
 
-def _told(operation: Any, name: str, default: list[str]) -> list[str]:
+def _told(operation: Operation, name: str, default: list[str]) -> list[str]:
     """The dtype tokens that were noted for arguments or results (they tell u8 from i8)."""
     return [a.value for a in operation.attributes[name]] if name in operation.attributes else default
 
 
-Handler = Callable[[FunctionReader, Any], None]
+Handler = Callable[[FunctionReader, Operation], None]
 
 _HANDLERS: dict[str, Handler] = {
     "tensor.empty": FunctionReader._empty,

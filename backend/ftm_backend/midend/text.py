@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from ftm_backend import mlir
 from ftm_backend.linalg.ir import Function, Repeat, Statement, Tensor, Update, Value
@@ -20,6 +19,7 @@ from ftm_backend.midend.group import Former, place_results
 from ftm_backend.midend.kernel import Grouped, Kernel, runs
 from ftm_backend.midend.program import Program
 from ftm_backend.midend.share_kernels import Call
+from ftm_backend.mlir_types import Module, Operation
 
 __all__ = ["print_grouped", "print_program", "read_grouped", "read_program"]
 
@@ -170,12 +170,12 @@ def read_program(text: str, machine: MachineParameters) -> Program:
         return program
 
 
-def _read(module: Any, machine: MachineParameters) -> tuple[Grouped, list[Any]]:
+def _read(module: Module, machine: MachineParameters) -> tuple[Grouped, list[Operation]]:
     from ftm_backend.linalg.reader import FunctionReader
 
-    groups: list[tuple[Any, list[Statement], Function]] = []
+    groups: list[tuple[Operation, list[Statement], Function]] = []
 
-    def kernel(reader: FunctionReader, op: Any) -> None:
+    def kernel(reader: FunctionReader, op: Operation) -> None:
         before = len(reader.function.body)
         operations = list(op.regions[0].blocks[0].operations)
         for inner in operations[:-1]:

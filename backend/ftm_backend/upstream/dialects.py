@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ftm_backend import driver, mlir
 from ftm_backend.frontend import Trace, import_trace
+from ftm_backend.mlir_types import Module, Operation
 from ftm_backend.upstream.spelling import for_upstream
 
 __all__ = ["DIALECTS", "DialectError", "emit", "parse", "tosa_to_linalg", "upstream_linalg"]
@@ -87,7 +87,7 @@ def _convert(trace: Trace, dialect: str) -> str:
         return str(_converted(trace, dialect))
 
 
-def _converted(trace: Trace, dialect: str) -> Any:
+def _converted(trace: Trace, dialect: str) -> Module:
     """The module, in the context that is entered."""
     module = import_trace(for_upstream(trace))
     ours = sorted(set(_OURS.findall(str(module))))
@@ -104,11 +104,11 @@ def _converted(trace: Trace, dialect: str) -> Any:
     return module
 
 
-def _say_who_owns(module: Any) -> None:
+def _say_who_owns(module: Module) -> None:
     """Tensors that stand for memory: nothing else does for the same (each has an allocation of its own)."""
     ir = mlir.ir
 
-    def visit(op: Any) -> Any:
+    def visit(op: Operation) -> object:
         if op.name == "bufferization.to_tensor":
             op.attributes["restrict"] = ir.UnitAttr.get()
         return ir.WalkResult.ADVANCE
@@ -116,7 +116,7 @@ def _say_who_owns(module: Any) -> None:
     module.operation.walk(visit)
 
 
-def _culprit(error: Any) -> str:
+def _culprit(error: Exception) -> str:
     """The op that a failed conversion names."""
     found = _ILLEGAL.search(str(error))
     return (found[1] or found[2]) if found else str(error).strip().splitlines()[0]

@@ -14,6 +14,7 @@ import numpy as np
 
 from ftm_backend import mlir
 from ftm_backend.dtypes import DTYPES
+from ftm_backend.mlir_types import Module, Operation
 from ftm_backend.upstream import philox, rewrite
 
 TO_MEMORY = """builtin.module(
@@ -38,7 +39,7 @@ class Program:
         module: linalg on tensors; every function has one block and takes its tensors before its scalars.
     """
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Module) -> None:
         ir = mlir.ir
         self.results: dict[str, list[tuple[tuple[int, ...], str]]] = {}
         self.scalars: dict[str, list[str]] = {}
@@ -55,7 +56,7 @@ class Program:
             mlir.run_passes(work, TO_LLVM)
             self.engine = mlir.execution_engine.ExecutionEngine(work, opt_level=1)
 
-    def _take(self, name: str, function: Any) -> None:
+    def _take(self, name: str, function: Operation) -> None:
         """Notes the signature and turns results into trailing memref arguments that are written."""
         ir = mlir.ir
         kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
@@ -91,12 +92,12 @@ class Program:
         return outputs
 
 
-def _copies_to_loops(module: Any) -> None:
+def _copies_to_loops(module: Module) -> None:
     """memref.copy -> linalg.copy: the former calls a runtime library that the wheel does not carry."""
     ir = mlir.ir
-    copies: list[Any] = []
+    copies: list[Operation] = []
 
-    def visit(op: Any) -> Any:
+    def visit(op: Operation) -> object:
         if op.name == "memref.copy":
             copies.append(op)
         return ir.WalkResult.ADVANCE

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 from ftm_backend import mlir
 from ftm_backend.dtypes import FLOATS
+from ftm_backend.mlir_types import Attribute, Module, Operation, Type, Value
 from ftm_backend.upstream import philox
 
 __all__ = ["to_upstream"]
 
 
-def to_upstream(module: Any) -> None:
+def to_upstream(module: Module) -> None:
     """Replaces the tensor-level ``ftm`` operations in ``module``."""
     ir = mlir.ir
-    found: dict[str, list[Any]] = {name: [] for name in _REPLACE}
+    found: dict[str, list[Operation]] = {name: [] for name in _REPLACE}
 
-    def visit(op: Any) -> Any:
+    def visit(op: Operation) -> object:
         if op.name in found:
             found[op.name].append(op)
         return ir.WalkResult.ADVANCE
@@ -39,20 +40,20 @@ class _Index:
     def __init__(self) -> None:
         self.type = mlir.ir.IndexType.get()
 
-    def const(self, n: int) -> Any:
+    def const(self, n: int) -> Value:
         attribute = mlir.ir.IntegerAttr.get(self.type, n)
         return mlir.ir.Operation.create("arith.constant", [self.type], [], {"value": attribute}).results[0]
 
-    def op(self, name: str, a: Any, b: Any) -> Any:
+    def op(self, name: str, a: Value, b: Value) -> Value:
         return mlir.ir.Operation.create(f"arith.{name}", [self.type], [a, b]).results[0]
 
-    def linear(self, indices: list[Any], strides: list[int], offset: int) -> Any:
+    def linear(self, indices: list[Value], strides: list[int], offset: int) -> Value:
         total = self.const(offset)
         for index, stride in zip(indices, strides, strict=True):
             total = self.op("addi", total, self.op("muli", index, self.const(stride)))
         return total
 
-    def split(self, flat: Any, shape: list[int]) -> list[Any]:
+    def split(self, flat: Value, shape: list[int]) -> list[Value]:
         """Coordinates of element ``flat`` of a row-major ``shape``."""
         coordinates = []
         for k, size in enumerate(shape):
@@ -61,22 +62,22 @@ class _Index:
         return coordinates
 
 
-def _facts(op: Any) -> tuple[list[int], int]:
+def _facts(op: Operation) -> tuple[list[int], int]:
     ir = mlir.ir
     strides = [int(n) for n in ir.DenseI64ArrayAttr(op.attributes["strides"])]
     return strides, ir.IntegerAttr(op.attributes["offset"]).value
 
 
-def _shape(value: Any) -> list[int]:
+def _shape(value: Value) -> list[int]:
     return list(mlir.ir.RankedTensorType(value.type).shape)
 
 
-def _extract(tensor: Any, indices: list[Any]) -> Any:
+def _extract(tensor: Value, indices: list[Value]) -> Value:
     element = mlir.ir.RankedTensorType(tensor.type).element_type
     return mlir.ir.Operation.create("tensor.extract", [element], [tensor, *indices]).results[0]
 
 
-def _view(op: Any) -> Any:
+def _view(op: Operation) -> Value:
     ir, index = mlir.ir, _Index()
     strides, offset = _facts(op)
     base, type_ = op.operands[0], ir.RankedTensorType(op.results[0].type)
@@ -88,7 +89,7 @@ def _view(op: Any) -> Any:
     return made.results[0]
 
 
-def _loop(count: int, start: Any, body: Any) -> Any:
+def _loop(count: int, start: Value, body: Callable[[Value, Value], Value]) -> Value:
     """``scf.for`` over ``count`` iterations that carries one tensor through ``body(index, tensor)``."""
     ir, index = mlir.ir, _Index()
     bounds = [index.const(0), index.const(count), index.const(1)]
@@ -99,17 +100,17 @@ def _loop(count: int, start: Any, body: Any) -> Any:
     return made.results[0]
 
 
-def _insert(element: Any, tensor: Any, indices: list[Any]) -> Any:
+def _insert(element: Value, tensor: Value, indices: list[Value]) -> Value:
     return mlir.ir.Operation.create("tensor.insert", [tensor.type], [element, tensor, *indices]).results[0]
 
 
-def _update(op: Any) -> Any:
+def _update(op: Operation) -> Value:
     index = _Index()
     strides, offset = _facts(op)
     base, value = op.operands
     sizes, shape = _shape(value), _shape(base)
 
-    def body(number: Any, carried: Any) -> Any:
+    def body(number: Value, carried: Value) -> Value:
         coordinates = index.split(number, sizes)
         target = index.split(index.linear(coordinates, strides, offset), shape)
         return _insert(_extract(value, coordinates), carried, target)
@@ -117,14 +118,14 @@ def _update(op: Any) -> Any:
     return _loop(math.prod(sizes), base, body)
 
 
-def _moving(op: Any, iteration: Any) -> tuple[_Index, Any]:
+def _moving(op: Operation, iteration: Value) -> tuple[_Index, Value]:
     """The first flat element of a window in an iteration."""
     ir, index = mlir.ir, _Index()
     start, step = (ir.IntegerAttr(op.attributes[name]).value for name in ("start", "step"))
     return index, index.linear([iteration], [step], start)
 
 
-def _window(op: Any) -> Any:
+def _window(op: Operation) -> Value:
     ir = mlir.ir
     base, type_ = op.operands[0], ir.RankedTensorType(op.results[0].type)
     index, first = _moving(op, op.operands[1])
@@ -137,18 +138,18 @@ def _window(op: Any) -> Any:
     return made.results[0]
 
 
-def _place(op: Any) -> Any:
+def _place(op: Operation) -> Value:
     base, value, iteration = op.operands
     index, first = _moving(op, iteration)
     sizes, shape = _shape(value), _shape(base)
 
-    def body(number: Any, carried: Any) -> Any:
+    def body(number: Value, carried: Value) -> Value:
         return _insert(_extract(value, index.split(number, sizes)), carried, index.split(index.op("addi", first, number), shape))
 
     return _loop(math.prod(sizes), base, body)
 
 
-def _scatter(op: Any) -> Any:
+def _scatter(op: Operation) -> Value:
     ir, index = mlir.ir, _Index()
     dest, indices, updates = op.operands
     rows, width = _shape(updates)
@@ -159,7 +160,7 @@ def _scatter(op: Any) -> Any:
     if str(element) == "i1":
         names["max"] = ("", "ori")
 
-    def body(number: Any, carried: Any) -> Any:
+    def body(number: Value, carried: Value) -> Value:
         row, column = index.split(number, [rows, width])
         place = ir.Operation.create("arith.index_cast", [index.type], [_extract(indices, [row])]).results[0]
         new = _extract(updates, [row, column])
@@ -172,7 +173,7 @@ def _scatter(op: Any) -> Any:
     return _loop(rows * width, dest, body)
 
 
-def _scan(op: Any) -> Any:
+def _scan(op: Operation) -> Value:
     """Element by element in the type that sums are kept in, then rounded."""
     ir, index = mlir.ir, _Index()
     (x,) = op.operands
@@ -182,15 +183,15 @@ def _scan(op: Any) -> Any:
     wide = ir.F64Type.get() if is_float else ir.IntegerType.get_signless(64)
     names = {"add": "add", "mul": "mul", "min": "minimum" if is_float else "mins", "max": "maximum" if is_float else "maxs"}
 
-    def make(name: str, type_: Any, *operands: Any, **attributes: Any) -> Any:
+    def make(name: str, type_: Type, *operands: Value, **attributes: Attribute) -> Value:
         return ir.Operation.create(name, [type_], list(operands), attributes).results[0]
 
-    def convert(value: Any, type_: Any, names: tuple[str, str]) -> Any:
+    def convert(value: Value, type_: Type, names: tuple[str, str]) -> Value:
         if "bf16" in (str(value.type), str(type_)):  # no library function converts it to f64 or back
             value = value if value.type == ir.F32Type.get() else make(f"arith.{names[0]}", ir.F32Type.get(), value)
         return value if value.type == type_ else make(f"arith.{names[not is_float]}", type_, value)
 
-    def combine(a: Any, value: Any) -> Any:
+    def combine(a: Value, value: Value) -> Value:
         if kind != "lse":
             return make(f"arith.{names[kind]}{'f' if is_float else 'i'}", wide, a, value)
         high, low = make("arith.maximumf", wide, a, value), make("arith.minimumf", wide, a, value)
@@ -205,7 +206,7 @@ def _scan(op: Any) -> Any:
         )
         return make("arith.select", wide, same, high, total)
 
-    def body(number: Any, carried: Any) -> Any:
+    def body(number: Value, carried: Value) -> Value:
         coordinates = index.split(number, shape)
         value = convert(_extract(x, coordinates), wide, ("extf", "extui" if str(element) == "i1" else "extsi"))
         outer, along, inner = coordinates
@@ -234,14 +235,14 @@ def _scan(op: Any) -> Any:
     return made.results[0]
 
 
-def _sort(op: Any) -> Any:
+def _sort(op: Operation) -> Value:
     """Bubbles: each pass compares all neighbours of a row."""
     ir, index = mlir.ir, _Index()
     (x,) = op.operands
     rows, length = _shape(x)
     element = ir.IntegerType.get_signless(64)
 
-    def body(number: Any, carried: Any) -> Any:
+    def body(number: Value, carried: Value) -> Value:
         row, _, at = index.split(number, [rows, length, max(length - 1, 1)])
         following = index.op("addi", at, index.const(1))
         a, b = _extract(carried, [row, at]), _extract(carried, [row, following])
@@ -258,7 +259,7 @@ def _sort(op: Any) -> Any:
     return cut.results[0]
 
 
-def _philox(op: Any) -> Any:
+def _philox(op: Operation) -> Value:
     ir = mlir.ir
     callee = {"callee": ir.FlatSymbolRefAttr.get(philox.NAME)}
     return ir.Operation.create("func.call", [ir.IntegerType.get_signless(32)], list(op.operands), callee).results[0]
