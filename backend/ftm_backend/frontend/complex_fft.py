@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from ftm_backend.dtypes import PART
 from ftm_backend.frontend.complex_pairs import Rewriter, Tensor, rewrites
@@ -164,7 +163,7 @@ def _transformed(r: Rewriter, x: tuple[Ref, Ref], dims: Sequence[int], transform
 
 
 @rewrites("aten::_fft_c2c")
-def _c2c(r: Rewriter, result: TensorType, self: Tensor, dim: Any, normalization: int, forward: bool) -> Ref:
+def _c2c(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...], normalization: int, forward: bool) -> Ref:
     transform = _Transform(r, PART[result.dtype], -1 if forward else 1)
     dims = [d % len(result.shape) for d in dim]
     x = _transformed(r, (r.part(self.ref, 0), r.part(self.ref, 1)), dims, transform)
@@ -172,7 +171,7 @@ def _c2c(r: Rewriter, result: TensorType, self: Tensor, dim: Any, normalization:
 
 
 @rewrites("aten::_fft_r2c")
-def _r2c(r: Rewriter, result: TensorType, self: Tensor, dim: Any, normalization: int, onesided: bool) -> Ref:
+def _r2c(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...], normalization: int, onesided: bool) -> Ref:
     dtype, shape = PART[result.dtype], self.type.shape
     transform = _Transform(r, dtype, -1)
     dims = [d % len(shape) for d in dim]
@@ -183,7 +182,7 @@ def _r2c(r: Rewriter, result: TensorType, self: Tensor, dim: Any, normalization:
 
 
 @rewrites("aten::_fft_c2r")
-def _c2r(r: Rewriter, result: TensorType, self: Tensor, dim: Any, normalization: int, last_dim_size: int) -> Ref:
+def _c2r(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...], normalization: int, last_dim_size: int) -> Ref:
     """The inverse of _fft_r2c: of the last dimension the first half is given, the other is its conjugate."""
     transform = _Transform(r, result.dtype, 1)
     shape, n = self.type.shape, last_dim_size

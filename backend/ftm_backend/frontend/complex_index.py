@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from ftm_backend.dtypes import PART
-from ftm_backend.frontend.complex_pairs import Rewriter, Tensor, is_number, rewrites
-from ftm_backend.frontend.trace import DType, Ref, ScalarRef, TensorType, TraceError
+from ftm_backend.frontend.complex_pairs import Operand, Rewriter, Tensor, is_number, rewrites
+from ftm_backend.frontend.trace import Argument, DType, Ref, ScalarRef, TensorType, TraceError
 
 _PLACES = ("index", "indices", "mask")
 """Arguments that say where: the same for both parts."""
@@ -25,8 +25,8 @@ aten::diagonal_copy aten::as_strided_copy
 """
 
 
-def _moved(op: str) -> Any:
-    def rewrite(r: Rewriter, result: TensorType, **_: Any) -> Ref:
+def _moved(op: str) -> Callable[..., Ref]:
+    def rewrite(r: Rewriter, result: TensorType, **_: Operand) -> Ref:
         type_ = TensorType(PART[result.dtype], result.shape)
         real, imaginary = (r.emit(op, type_, **{name: _part(r, name, value, type_.dtype, k) for name, value in _.items()}) for k in (0, 1))
         return r.join(real, imaginary)
@@ -34,7 +34,7 @@ def _moved(op: str) -> Any:
     return rewrite
 
 
-def _part(r: Rewriter, name: str, value: Any, dtype: str, number: int) -> Any:
+def _part(r: Rewriter, name: str, value: Operand, dtype: str, number: int) -> Argument:
     """The argument of the op on part ``number``."""
     if is_number(value):
         if name not in _NUMBERS:
@@ -56,7 +56,7 @@ def _part(r: Rewriter, name: str, value: Any, dtype: str, number: int) -> Any:
 
 
 @rewrites("aten::nonzero_static aten::count_nonzero aten::count_nonzero.dim_IntList")
-def _found(r: Rewriter, result: TensorType, self: Tensor, **_: Any) -> Ref:
+def _found(r: Rewriter, result: TensorType, self: Tensor, **_: Argument) -> Ref:
     """What asks where elements are not zero asks where one of their parts is not."""
     nonzero = r.emit("aten::any.dim", TensorType("i1", self.type.shape), self=self.ref, dim=-1, keepdim=False)
     return r.emit(r.source.nodes[r.position].op, result, self=nonzero, **_)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ftm_backend.dtypes import PART, info
-from ftm_backend.frontend.complex_pairs import Rewriter, Tensor, is_number, pair_type, rewrites
-from ftm_backend.frontend.trace import DType, Ref, TensorType
+from ftm_backend.frontend.complex_pairs import Operand, Rewriter, Tensor, is_number, pair_type, rewrites
+from ftm_backend.frontend.trace import Argument, DType, Ref, TensorType
 from ftm_backend.linalg.strided import contiguous_strides
 
 # --- windows, copies, moves ------------------------------------------------------------------------------
 
 
 @rewrites("ftm.view")
-def _view(r: Rewriter, result: TensorType, base: Tensor, sizes: Any, strides: Any, offset: int) -> Ref:
+def _view(r: Rewriter, result: TensorType, base: Tensor, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Ref:
     return r.view(base.ref, (*sizes, 2), (*(2 * s for s in strides), 1), 2 * offset)
 
 
 @rewrites("ftm.update")
-def _update(r: Rewriter, result: TensorType, base: Tensor, value: Tensor, sizes: Any, strides: Any, offset: int) -> Ref:
+def _update(
+    r: Rewriter, result: TensorType, base: Tensor, value: Tensor, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> Ref:
     return r.emit(
         "ftm.update",
         pair_type(result),
@@ -68,24 +69,24 @@ def _expand(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
     "aten::zeros aten::zeros_like aten::new_zeros aten::zero aten::empty.memory_format aten::empty_like "
     "aten::new_empty aten::new_empty_strided aten::empty_strided aten::empty_permuted"
 )
-def _zeros(r: Rewriter, result: TensorType, **_: Any) -> Ref:
+def _zeros(r: Rewriter, result: TensorType, **_: object) -> Ref:
     type_ = pair_type(result)
     assert type_ is not None, "zeros have a type"
     return r.emit("aten::zeros", type_, size=type_.shape, dtype=DType(type_.dtype))
 
 
 @rewrites("aten::full aten::full_like aten::new_full aten::fill.Scalar")
-def _full(r: Rewriter, result: TensorType, fill_value: Any = None, value: Any = None) -> Ref:
+def _full(r: Rewriter, result: TensorType, fill_value: Argument = None, value: Argument = None) -> Ref:
     return r.join(*r.parts(value if fill_value is None else fill_value, result))
 
 
 @rewrites("aten::ones aten::ones_like aten::new_ones")
-def _ones(r: Rewriter, result: TensorType, **_: Any) -> Ref:
+def _ones(r: Rewriter, result: TensorType, **_: object) -> Ref:
     return r.join(r.parts(1, result)[0], None)
 
 
 @rewrites("aten::cat")
-def _cat(r: Rewriter, result: TensorType, tensors: Any, dim: int) -> Ref:
+def _cat(r: Rewriter, result: TensorType, tensors: tuple[Tensor, ...], dim: int) -> Ref:
     type_ = pair_type(result)
     assert type_ is not None, "cat has a result"
     pairs = []
@@ -96,7 +97,7 @@ def _cat(r: Rewriter, result: TensorType, tensors: Any, dim: int) -> Ref:
 
 
 @rewrites("aten::flip")
-def _flip(r: Rewriter, result: TensorType, self: Tensor, dims: Any) -> Ref:
+def _flip(r: Rewriter, result: TensorType, self: Tensor, dims: tuple[int, ...]) -> Ref:
     if not result.shape:
         return self.ref  # dims name none, though eager takes 0 and -1
     return r.emit("aten::flip", pair_type(result), self=self.ref, dims=tuple(d % len(result.shape) for d in dims))
@@ -132,7 +133,7 @@ def _abs(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
 
 
 @rewrites("aten::linalg_vector_norm")
-def _vector_norm(r: Rewriter, result: TensorType, self: Tensor, ord: Any, dim: Any, keepdim: Any, dtype: Any) -> Ref:
+def _vector_norm(r: Rewriter, result: TensorType, self: Tensor, ord: Argument, dim: Argument, keepdim: bool, dtype: DType | None) -> Ref:
     """Of absolute values that are those of `abs` to the last bit: the gradient of a greatest one compares with them."""
     size = r.binary("hypot", r.part(self.ref, 0), r.part(self.ref, 1))
     return r.emit("aten::linalg_vector_norm", result, self=size, ord=ord, dim=dim, keepdim=keepdim, dtype=DType(result.dtype))
@@ -165,7 +166,7 @@ def _log(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
 
 
 def _sum(op: str) -> Callable[..., Ref]:
-    def rewrite(r: Rewriter, result: TensorType, self: Any, other: Any, alpha: Any) -> Ref:
+    def rewrite(r: Rewriter, result: TensorType, self: Operand, other: Operand, alpha: Argument) -> Ref:
         (a, b), (c, d) = r.parts(self, result), r.parts(other, result)
         if is_number(alpha):
             c, d = _times(r, (c, d), r.parts(alpha, result))
@@ -191,12 +192,12 @@ rewrites("aten::sub.Tensor aten::sub.Scalar")(_subtract)
 
 
 @rewrites("aten::rsub.Tensor aten::rsub.Scalar")
-def _rsub(r: Rewriter, result: TensorType, self: Any, other: Any, alpha: Any) -> Ref:
+def _rsub(r: Rewriter, result: TensorType, self: Operand, other: Operand, alpha: Argument) -> Ref:
     return _subtract(r, result, self=other, other=self, alpha=alpha)
 
 
 @rewrites("aten::mul.Tensor aten::mul.Scalar")
-def _mul(r: Rewriter, result: TensorType, self: Any, other: Any) -> Ref:
+def _mul(r: Rewriter, result: TensorType, self: Operand, other: Operand) -> Ref:
     return r.join(*_times(r, r.parts(self, result), r.parts(other, result)))
 
 
@@ -213,7 +214,7 @@ def _times(r: Rewriter, x: Parts, y: Parts) -> Parts:
 
 
 @rewrites("aten::div.Tensor aten::div.Scalar")
-def _div(r: Rewriter, result: TensorType, self: Any, other: Any) -> Ref:
+def _div(r: Rewriter, result: TensorType, self: Operand, other: Operand) -> Ref:
     return r.join(*_quotient(r, r.parts(self, result), r.parts(other, result)))
 
 
@@ -237,7 +238,7 @@ def _quotient(r: Rewriter, x: Parts, y: Parts) -> Parts:
 def _fused(join: Callable[..., Parts]) -> Callable[..., Ref]:
     """``self`` and ``value`` times what ``join`` makes of two tensors, as optimizers of complex parameters call it."""
 
-    def rewrite(r: Rewriter, result: TensorType, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Ref:
+    def rewrite(r: Rewriter, result: TensorType, self: Operand, tensor1: Operand, tensor2: Operand, value: Argument) -> Ref:
         (a, b), factor = r.parts(self, result), r.parts(value, result)
         real, imaginary = _times(r, join(r, r.parts(tensor1, result), r.parts(tensor2, result)), factor)
         if imaginary is None:
@@ -279,13 +280,13 @@ def _where(r: Rewriter, result: TensorType, condition: Tensor, self: Tensor, oth
 
 
 @rewrites("aten::index.Tensor")
-def _index(r: Rewriter, result: TensorType, self: Tensor, indices: Any) -> Ref:
-    indices = tuple(i if i is None else i.ref for i in indices)
-    return r.emit("aten::index.Tensor", pair_type(result), self=self.ref, indices=indices)
+def _index(r: Rewriter, result: TensorType, self: Tensor, indices: tuple[Tensor | None, ...]) -> Ref:
+    refs = tuple(i if i is None else i.ref for i in indices)
+    return r.emit("aten::index.Tensor", pair_type(result), self=self.ref, indices=refs)
 
 
 def _equal(op: str, join: str) -> Callable[..., Ref]:
-    def rewrite(r: Rewriter, result: TensorType, self: Any, other: Any) -> Ref:
+    def rewrite(r: Rewriter, result: TensorType, self: Operand, other: Operand) -> Ref:
         dtypes = {x.type.dtype for x in (self, other) if isinstance(x, Tensor)}
         wide = dtypes & {*PART} or {"c128" if "f64" in dtypes else "c64"}  # beside a complex number: as wide as a real tensor
         common = TensorType("c128" if "c128" in wide else wide.pop(), result.shape)
@@ -302,22 +303,22 @@ rewrites("aten::ne.Tensor aten::ne.Scalar")(_equal("aten::ne.Tensor", "aten::log
 
 
 @rewrites("aten::mean aten::mean.dim")
-def _mean(r: Rewriter, result: TensorType, self: Tensor, dim: Any = None, keepdim: bool = False) -> Ref:
+def _mean(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Ref:
     return _reduced(r, result, self, dim, keepdim, "aten::mean.dim")
 
 
 @rewrites("aten::sum aten::sum.dim_IntList")
-def _total(r: Rewriter, result: TensorType, self: Tensor, dim: Any = None, keepdim: bool = False) -> Ref:
+def _total(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Ref:
     return _reduced(r, result, self, dim, keepdim, "aten::sum.dim_IntList")
 
 
 @rewrites("aten::cumsum")
-def _running_total(r: Rewriter, result: TensorType, self: Tensor, dim: int, dtype: Any = None) -> Ref:
+def _running_total(r: Rewriter, result: TensorType, self: Tensor, dim: int, dtype: DType | None = None) -> Ref:
     pair, rank = _convert(r, result, self), len(result.shape)
     return r.emit("aten::cumsum", pair_type(result), self=pair, dim=dim % rank, dtype=None) if rank else pair
 
 
-def _reduced(r: Rewriter, result: TensorType, x: Tensor, dim: Any, keepdim: bool, op: str) -> Ref:
+def _reduced(r: Rewriter, result: TensorType, x: Tensor, dim: tuple[int, ...] | None, keepdim: bool, op: str) -> Ref:
     pair, rank = _convert(r, TensorType(result.dtype, x.type.shape), x), len(x.type.shape)
     if not rank:
         return pair

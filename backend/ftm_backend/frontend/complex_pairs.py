@@ -9,16 +9,18 @@ on the CPU when they meet a complex tensor.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias, TypeGuard, TypeVar
 
 from ftm_backend.dtypes import PART
-from ftm_backend.frontend.trace import Complex, DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
+from ftm_backend.frontend.trace import Argument, Complex, DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
 from ftm_backend.linalg.strided import contiguous_strides
 
-__all__ = ["OPS", "Rewriter", "Tensor", "as_pairs", "is_number", "pair_type", "rewrites"]
+__all__ = ["OPS", "Operand", "Rewriter", "Tensor", "as_pairs", "is_number", "pair_type", "rewrites"]
 
-OPS: dict[str, Callable[..., Any]] = {}
+F = TypeVar("F", bound=Callable[..., Ref])
+
+OPS: dict[str, Callable[..., Ref]] = {}
 """What is rewritten: op name -> function of (rewriter, result type, **arguments), with arguments as in the trace."""
 
 
@@ -31,17 +33,17 @@ def as_pairs(trace: Trace) -> tuple[Trace, list[int]]:
     return Rewriter(trace).run()
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[tuple[Argument, Argument]]:
     """Whether an argument is a complex Python number: its two parts, as numbers or as runtime scalars."""
     if isinstance(value, Complex):
         return True
     return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, ScalarRef) for v in value)
 
 
-def rewrites(names: str) -> Callable[[Any], Any]:
+def rewrites(names: str) -> Callable[[F], F]:
     """Decorator: the function rewrites ``names`` (separated by blanks)."""
 
-    def register(function: Any) -> Any:
+    def register(function: F) -> F:
         for name in names.split():
             OPS[name] = function
         return function
@@ -91,12 +93,12 @@ class Rewriter:
         made = rewrite(self, result, **{k: v for k, v in arguments.items() if k in taken or "_" in taken})
         self.values.append(made)
 
-    def renamed(self, value: Any) -> Any:
+    def renamed(self, value: Argument) -> Argument:
         if isinstance(value, Ref):
             return self.values[value.index]
         return tuple(map(self.renamed, value)) if isinstance(value, tuple) and not isinstance(value, Complex) else value
 
-    def argument(self, value: Any) -> Any:
+    def argument(self, value: Argument) -> object:
         """An argument for a rewrite: tensors know their old type."""
         if isinstance(value, Ref):
             return Tensor(self, self.values[value.index], self.old_types[value.index])
@@ -104,14 +106,14 @@ class Rewriter:
 
     # --- what rewrites build with -----------------------------------------------------------------------
 
-    def emit_all(self, op: str, args: Any, results: Any) -> list[Ref]:
+    def emit_all(self, op: str, args: Iterable[tuple[str, Argument]], results: Sequence[TensorType | None]) -> list[Ref]:
         self.nodes.append(Node(op, tuple(args), tuple(results)))
         self.origins.append(self.position)
         first = len(self.types)
         self.types.extend(results)
         return [Ref(first + k) for k in range(len(results))]
 
-    def emit(self, op: str, result: TensorType | None, /, **args: Any) -> Ref:
+    def emit(self, op: str, result: TensorType | None, /, **args: Argument) -> Ref:
         return self.emit_all(op, args.items(), [result])[0]
 
     def shape(self, x: Ref) -> tuple[int, ...]:
@@ -124,7 +126,7 @@ class Rewriter:
         assert type_ is not None, "an undefined tensor has no dtype"
         return type_.dtype
 
-    def view(self, base: Ref, sizes: Any, strides: Any, offset: int = 0) -> Ref:
+    def view(self, base: Ref, sizes: Iterable[int], strides: Iterable[int], offset: int = 0) -> Ref:
         type_ = TensorType(self.dtype(base), tuple(sizes))
         return self.emit("ftm.view", type_, base=base, sizes=tuple(sizes), strides=tuple(strides), offset=offset)
 
@@ -159,23 +161,23 @@ class Rewriter:
     def unary(self, op: str, x: Ref) -> Ref:
         return self.emit(f"aten::{op}", TensorType(self.dtype(x), self.shape(x)), self=x)
 
-    def binary(self, op: str, x: Ref, y: Any, **more: Any) -> Ref:
+    def binary(self, op: str, x: Ref, y: Argument, **more: Argument) -> Ref:
         """Of two tensors of one type, or of a tensor and a runtime number."""
         return self.emit(f"aten::{op}", TensorType(self.dtype(x), self.shape(x)), self=x, other=y, **more)
 
-    def add(self, x: Ref, y: Any) -> Ref:
+    def add(self, x: Ref, y: Argument) -> Ref:
         return self.binary("add.Tensor", x, y, alpha=1)
 
-    def sub(self, x: Ref, y: Any) -> Ref:
+    def sub(self, x: Ref, y: Argument) -> Ref:
         return self.binary("sub.Tensor", x, y, alpha=1)
 
-    def mul(self, x: Ref, y: Any) -> Ref:
+    def mul(self, x: Ref, y: Argument) -> Ref:
         return self.binary("mul.Tensor", x, y)
 
-    def full(self, dtype: str, sizes: tuple[int, ...], number: Any) -> Ref:
+    def full(self, dtype: str, sizes: tuple[int, ...], number: Argument) -> Ref:
         return self.emit("aten::full", TensorType(dtype, sizes), size=sizes, fill_value=number, dtype=DType(dtype))
 
-    def parts(self, x: Any, type_: TensorType) -> tuple[Ref, Ref | None]:
+    def parts(self, x: Operand, type_: TensorType) -> tuple[Ref, Ref | None]:
         """Real and imaginary parts of an operand in the complex type ``type_``; None for a real one's."""
         dtype, sizes = PART[type_.dtype], type_.shape
         if not isinstance(x, Tensor):
@@ -195,7 +197,11 @@ class Tensor:
         self.ref, self.type, self.rewriter = ref, type_, rewriter
 
 
-def _refs(value: Any) -> list[Ref]:
+Operand: TypeAlias = "Tensor | Argument"
+"""A tensor, or a number that is real or complex."""
+
+
+def _refs(value: Argument) -> list[Ref]:
     if isinstance(value, Ref):
         return [value]
     return [r for item in value for r in _refs(item)] if isinstance(value, tuple) else []

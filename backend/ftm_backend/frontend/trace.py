@@ -13,12 +13,12 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ftm_backend import dtypes
 from ftm_backend.sizes import Size
 
-__all__ = ["Complex", "DType", "Node", "Ref", "ScalarRef", "TensorType", "Trace", "TraceError", "argument_refs"]
+__all__ = ["Argument", "Complex", "DType", "Node", "Ref", "ScalarRef", "TensorType", "Trace", "TraceError", "argument_refs"]
 
 
 class TraceError(ValueError):
@@ -76,6 +76,10 @@ class Complex(NamedTuple):
 
     real: float
     imaginary: float
+
+
+Argument: TypeAlias = "Ref | ScalarRef | DType | Complex | str | float | tuple[Argument, ...] | None"
+"""The value of an argument; two ScalarRefs are a complex number.  bool and int are floats to the type checker."""
 
 
 @dataclass(frozen=True, slots=True)

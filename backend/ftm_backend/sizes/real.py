@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -50,52 +49,54 @@ class Real:
     def __neg__(self) -> Real:
         return Real(f"(-{self.text})", -self.value, self._sizes)
 
-    def __add__(self, other: Any) -> Real:
+    def __add__(self, other: Number) -> Real:
         return operation("+", self, other)
 
-    def __radd__(self, other: Any) -> Real:
+    def __radd__(self, other: Number) -> Real:
         return operation("+", other, self)
 
-    def __sub__(self, other: Any) -> Real:
+    def __sub__(self, other: Number) -> Real:
         return operation("-", self, other)
 
-    def __rsub__(self, other: Any) -> Real:
+    def __rsub__(self, other: Number) -> Real:
         return operation("-", other, self)
 
-    def __mul__(self, other: Any) -> Real:
+    def __mul__(self, other: Number) -> Real:
         return operation("*", self, other)
 
-    def __rmul__(self, other: Any) -> Real:
+    def __rmul__(self, other: Number) -> Real:
         return operation("*", other, self)
 
-    def __truediv__(self, other: Any) -> Real:
+    def __truediv__(self, other: Number) -> Real:
         return operation("/", self, other)
 
-    def __rtruediv__(self, other: Any) -> Real:
+    def __rtruediv__(self, other: Number) -> Real:
         return operation("/", other, self)
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: Number) -> bool:
         return float(self) < other
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: Number) -> bool:
         return float(self) <= other
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: Number) -> bool:
         return float(self) > other
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: Number) -> bool:
         return float(self) >= other
 
 
-_REAL: dict[str, Callable[[Any, Any], float]] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+Number = Real | Size | float
+
+_REAL: dict[str, Callable[[float, float], float]] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 
 
-def real(number: Any) -> Real:
+def real(number: Number) -> Real:
     """A size as a floating number."""
     return number if isinstance(number, Real) else operation("*", number, 1.0)
 
 
-def operation(symbol: str, left: Any, right: Any) -> Real:
+def operation(symbol: str, left: Number, right: Number) -> Real:
     """One operation on numbers of which at least one is a size or comes from one."""
     texts: list[str] = []
     values: list[float] = []

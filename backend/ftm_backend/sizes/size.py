@@ -6,11 +6,14 @@ import ast
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ftm_backend.sizes.expressions import OPERATIONS, SizeError, parse
 from ftm_backend.sizes.polynomial import Polynomial, add, exact, grouped, leads_negative, parts, spell
 from ftm_backend.sizes.symbols import Symbols, current
+
+if TYPE_CHECKING:
+    from ftm_backend.sizes.real import Real
 
 __all__ = ["Size", "declared", "new_symbol", "read", "solved", "substituted"]
 
@@ -101,7 +104,7 @@ class Size:
     def __rsub__(self, other: object) -> Any:
         return -self + other if isinstance(other, (int, float)) else NotImplemented
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Size:
         return Size({m: -c for m, c in self._polynomial.items()}, -self.value, self._symbols)
 
     def __pos__(self) -> Size:
@@ -156,7 +159,7 @@ class Size:
         constant: Polynomial = {(): other} if other else {}
         return _divide(constant, other, self._polynomial, self.value, self._symbols)
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> Size:
         return self if self >= 0 else -self
 
     def __round__(self, digits: int | None = None) -> Size:
@@ -189,22 +192,22 @@ class Size:
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: Size | float) -> bool:
         if isinstance(other, float):
             return other < 0 if math.isinf(other) else self >= math.ceil(other)
         if isinstance(other, int) and (other <= self.bounds[0] or other > self.bounds[1]):
             return other <= self.bounds[0]
         return _not_negative(self - other)
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: Size | float) -> bool:
         if isinstance(other, float):
             return other < 0 if math.isinf(other) else self > math.floor(other)
         return self >= other + 1
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: Size | float) -> bool:
         return not self > other
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: Size | float) -> bool:
         return not self >= other
 
     def __bool__(self) -> bool:
@@ -223,18 +226,18 @@ class Size:
     def __float__(self) -> float:
         return float(self.__index__())
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: Size | float) -> Real:
         return _real("/", self, other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: float) -> Real:
         return _real("/", other, self)
 
-    def __and__(self, other: Any) -> int:
+    def __and__(self, other: Size | int) -> int:
         return int(self) & int(other)
 
     __rand__ = __and__
 
-    def __or__(self, other: Any) -> int:
+    def __or__(self, other: Size | int) -> int:
         return int(self) | int(other)
 
     __ror__ = __or__
@@ -247,7 +250,7 @@ class Size:
         return bits
 
 
-def _real(symbol: str, left: Any, right: Any) -> Any:
+def _real(symbol: str, left: Size | float, right: Size | float) -> Real:
     from ftm_backend.sizes.real import operation
 
     return operation(symbol, left, right)
@@ -261,13 +264,13 @@ def _make(polynomial: Polynomial, value: int, symbols: Symbols) -> Any:
     return Size(polynomial, value, symbols)
 
 
-def _signed(size: Any) -> Size:
+def _signed(size: Size) -> Size:
     """The one of a size and its negative whose first term is positive: both are 0 together."""
     first = min(size._polynomial)
-    return cast(Size, size if size._polynomial[first] > 0 else -size)
+    return size if size._polynomial[first] > 0 else -size
 
 
-def _not_negative(difference: Any) -> bool:
+def _not_negative(difference: Size | float) -> bool:
     if not isinstance(difference, Size):
         return bool(difference >= 0)
     low, high = difference.bounds
