@@ -59,7 +59,9 @@ class Size:
         return Size({tuple(sorted(atoms)): 1}, math.prod(self._symbols.atoms[atom] for atom in atoms), self._symbols)
 
     def __str__(self) -> str:
-        return "{" + self.text + "}"
+        spelled = "{" + self.text + "}"
+        self._symbols.read.setdefault(spelled, self)  # who reads it back has the size that was meant
+        return spelled
 
     __repr__ = __str__
 
@@ -152,8 +154,13 @@ class Size:
         return self.__rdivmod__(other)[1] if isinstance(other, int) else NotImplemented
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
-        divisor: Polynomial = other._polynomial if isinstance(other, Size) else {(): other}
-        return _divide(self._polynomial, self.value, divisor, int(other) if not isinstance(other, Size) else other.value, self._symbols)
+        key = self.text, other.text if isinstance(other, Size) else int(other)
+        found = self._symbols.divided.get(key)
+        if found is None:
+            divisor: Polynomial = other._polynomial if isinstance(other, Size) else {(): int(other)}
+            by = other.value if isinstance(other, Size) else int(other)
+            found = self._symbols.divided[key] = _divide(self._polynomial, self.value, divisor, by, self._symbols)
+        return found
 
     def __rdivmod__(self, other: int) -> tuple[Any, Any]:
         constant: Polynomial = {(): other} if other else {}

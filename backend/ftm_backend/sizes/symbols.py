@@ -52,6 +52,8 @@ class Symbols:
         """For the symbols and the quotients and remainders of sizes that were met, their number at hand."""
         self.read: dict[str, Any] = {}
         """Sizes by the texts that they were read from."""
+        self.divided: dict[tuple[str, str | int], tuple[Any, Any]] = {}
+        """Quotients and remainders by what was divided, and by what: the same few are asked for again and again."""
         self._quotients: dict[str, tuple[Polynomial, int]] = {}
         """For quotients by an integer what is divided, and by what."""
         self._spans: dict[tuple[str, ...], tuple[float, float]] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
 from typing import NamedTuple
 
@@ -43,7 +44,7 @@ class Tile:
     item_bytes: int
     offset: int = -1
 
-    @property
+    @cached_property
     def slot_bytes(self) -> int:
         """Distance of one slot of the ring from the next."""
         return -(-self.rows * self.columns * self.item_bytes // SLOT_ALIGNMENT) * SLOT_ALIGNMENT
