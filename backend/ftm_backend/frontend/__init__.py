@@ -1,6 +1,6 @@
 """Front end of the compiler: trace -> linalg.
 
-In the order in which data goes through: `trace.py` (the recorded program, its text and hash), `complex_pairs.py`
+In the order in which data goes through: `trace.py` (the recorded program, its text and hash), `complex/`
 (complex tensors become real ones), `lowering.py` (to linalg, by the op records in `ops/`).  Beside the way lies the torch
 dialect, a trace spelled in MLIR for other tools: `importer.py` writes it, `torch_reader.py` reads it.
 """
@@ -16,9 +16,9 @@ __all__ = ["Trace", "TraceError", "import_trace", "lower"]
 
 def import_trace(trace: Trace, locations: Any = None) -> Any:
     """Trace -> module of the torch dialect, in the current MLIR context; see `importer.import_trace`."""
-    from ftm_backend.frontend import complex_fft, complex_index, complex_ops, complex_pairs, importer  # noqa: F401  (registers the rewrites)
+    from ftm_backend.frontend import complex, importer
 
-    trace, origins = complex_pairs.as_pairs(trace)
+    trace, origins = complex.as_pairs(trace)
     return importer.import_trace(trace, None if locations is None else [locations[k] for k in origins])
 
 

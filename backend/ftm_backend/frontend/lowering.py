@@ -27,9 +27,9 @@ def lower(trace: Trace) -> Function:
     Raises:
         LoweringError: for an op without a record, or arguments that its record does not take.
     """
-    from ftm_backend.frontend import complex_pairs, ops  # noqa: F401  (registers the records and the rewrites)
+    from ftm_backend.frontend import complex, ops  # noqa: F401  (registers the records)
 
-    trace, _ = complex_pairs.as_pairs(trace)
+    trace, _ = complex.as_pairs(trace)
     return Lowering(trace).run()
 
 

@@ -12,7 +12,7 @@ from ftm_backend.frontend.building.reduce import count_of, mean_of, reduce
 from ftm_backend.frontend.elements import Elem, Number
 from ftm_backend.frontend.trace import TensorType
 
-__all__ = ["moments", "vector_norm"]
+__all__ = ["moments", "reciprocal_deviation", "vector_norm"]
 
 
 def moments(b: Builder, x: Value, dims: Sequence[int], correction: Number) -> tuple[Value, Value]:
@@ -62,3 +62,8 @@ def _general_norm(b: Builder, x: Value, order: Elem, dims: Sequence[int], dtype:
         return e.where(p.eq(math.inf), e.maximum(high, 0), e.where(p.eq(-math.inf), low, finite))
 
     return b.pointwise(finish, [total, largest, smallest], total.type)
+
+
+def reciprocal_deviation(b: Builder, variance: Value, eps: float) -> Value:
+    """1 / sqrt(variance + eps)."""
+    return b.pointwise(lambda v: e.rsqrt(v + eps), [variance], variance.type)

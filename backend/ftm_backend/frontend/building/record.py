@@ -16,7 +16,7 @@ from typing import TypeVar
 from ftm_backend.dtypes import DTYPES
 from ftm_backend.frontend.value import Value
 
-__all__ = ["EXACT", "PRODUCTS", "RECORDS", "SUMS", "TOLERANCE", "Lower", "OpRecord", "lowering", "register"]
+__all__ = ["EXACT", "PRODUCTS", "RECORDS", "ROWS", "SUMS", "TOLERANCE", "Lower", "OpRecord", "lowering", "register"]
 
 TOLERANCE = {"f64": (1e-12, 1e-12), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
 """(relative, absolute) of an op that rounds; integers and bools are always exact."""
@@ -26,6 +26,9 @@ SUMS = {"f64": (1e-11, 1e-11), "f32": (2e-5, 1e-5), "f16": (4e-3, 1e-3), "bf16":
 
 PRODUCTS = {"f64": (1e-10, 1e-11), "f32": (5e-5, 1e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 2e-2)}
 """And of one that adds up many products."""
+
+ROWS = {"f64": (1e-10, 1e-11), "f32": (5e-5, 1e-5), "f16": (4e-3, 1e-3), "bf16": (3e-2, 1e-2)}
+"""And of one that divides by what it has added up."""
 
 EXACT: dict[str, tuple[float, float]] = {}
 """Tolerance of an op whose results are bit for bit PyTorch's (NaN equals NaN)."""

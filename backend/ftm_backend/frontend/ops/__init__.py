@@ -6,7 +6,7 @@ import importlib
 
 from ftm_backend import plugins
 from ftm_backend.dtypes import COMPLEX, FLOATS
-from ftm_backend.frontend import complex_fft, complex_index, complex_ops, complex_pairs  # noqa: F401  (registers the rewrites)
+from ftm_backend.frontend import complex
 from ftm_backend.frontend.building.record import RECORDS, OpRecord
 from ftm_backend.frontend.building.recording import FACTS, recording_table
 
@@ -24,7 +24,7 @@ def native_ops() -> dict[str, tuple[str, ...]]:
     """Op name -> dtype tokens that the compiler takes; every tensor argument's dtype must be among them, and so must
     a result's that is complex."""
     table = {name: record.dtypes for name, record in RECORDS.items() if not name.startswith("ftm.")}
-    for name in complex_pairs.OPS:
+    for name in complex.OPS:
         if name.startswith("aten::"):
             table[name] = (*table.get(name, FLOATS), *COMPLEX)
     return table

@@ -3,6 +3,7 @@
 from ftm_backend.frontend.ops.nn import (  # noqa: F401  (registers the records)
     activation,
     adaptive_pooling,
+    batch_norm,
     convolution,
     distance,
     embedding,
@@ -17,4 +18,5 @@ from ftm_backend.frontend.ops.nn import (  # noqa: F401  (registers the records)
     pooling,
     quantization,
     recurrent,
+    softmax,
 )

@@ -12,7 +12,7 @@ from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.elements import Elem, Number
 
 recorded("aten::arange aten::range aten::linspace aten::logspace", constants=("start", "end", "step"), takes_no_bools=True)
-recorded("aten::complex", tried=("out",))  # which complex_ops.py lowers
+recorded("aten::complex", tried=("out",))  # which complex/arithmetic.py rewrites
 recorded("aten::polar", tried=("mixed",))
 recorded("aten::kaiser_window", composite="unfit")
 

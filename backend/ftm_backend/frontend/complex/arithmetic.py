@@ -1,109 +1,13 @@
-"""Each op on complex tensors, in the real and imaginary parts; see `complex_pairs.py`."""
+"""Arithmetic, comparisons and reductions of complex tensors, in the real and imaginary parts; see `pairs.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ftm_backend.dtypes import PART, info
-from ftm_backend.frontend.complex_pairs import Operand, Rewriter, Tensor, is_number, pair_type, rewrites
+from ftm_backend.dtypes import PART
+from ftm_backend.frontend.complex.moves import converted, or_zeros
+from ftm_backend.frontend.complex.pairs import Operand, Rewriter, Tensor, is_number, pair_type, rewrites
 from ftm_backend.frontend.trace import Argument, DType, Ref, TensorType
-from ftm_backend.linalg.strided import contiguous_strides
-
-# --- windows, copies, moves ------------------------------------------------------------------------------
-
-
-@rewrites("ftm.view")
-def _view(r: Rewriter, result: TensorType, base: Tensor, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Ref:
-    return r.view(base.ref, (*sizes, 2), (*(2 * s for s in strides), 1), 2 * offset)
-
-
-@rewrites("ftm.update")
-def _update(
-    r: Rewriter, result: TensorType, base: Tensor, value: Tensor, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int
-) -> Ref:
-    return r.emit(
-        "ftm.update",
-        pair_type(result),
-        base=base.ref,
-        value=value.ref,
-        sizes=(*sizes, 2),
-        strides=(*(2 * s for s in strides), 1),
-        offset=2 * offset,
-    )
-
-
-@rewrites("ftm.bitcast")
-def _bitcast(r: Rewriter, result: TensorType, base: Tensor, dtype: DType) -> Ref:
-    wanted = pair_type(result)
-    assert wanted is not None, "a bitcast has a result"
-    own = r.shape(base.ref)
-    if r.dtype(base.ref) == wanted.dtype:
-        return r.view(base.ref, wanted.shape, contiguous_strides(wanted.shape))
-    count = wanted.numel * info(wanted.dtype).bits // info(r.dtype(base.ref)).bits
-    if count != TensorType("", own).numel:
-        raise ValueError("a bitcast keeps the bytes")
-    flat = r.view(base.ref, (count,), (1,))
-    made = r.emit("ftm.bitcast", TensorType(wanted.dtype, (wanted.numel,)), base=flat, dtype=DType(wanted.dtype))
-    return r.view(made, wanted.shape, contiguous_strides(wanted.shape))
-
-
-@rewrites("aten::_to_copy aten::copy aten::clone aten::alias aten::detach aten::lift_fresh aten::contiguous aten::positive")
-def _convert(r: Rewriter, result: TensorType, self: Tensor, src: Tensor | None = None) -> Ref:
-    x = self if src is None else src
-    if result.dtype in PART:
-        if x.type.dtype in PART:
-            return r.expand(r.cast(x.ref, PART[result.dtype]), (*result.shape, 2))
-        return r.join(r.parts(x, result)[0], None)
-    if result.dtype == "i1":
-        type_ = TensorType("i1", x.type.shape)
-        return r.expand(r.emit("aten::any.dim", type_, self=x.ref, dim=-1, keepdim=False), result.shape)
-    return r.expand(r.cast(r.part(x.ref, 0), result.dtype), result.shape)
-
-
-@rewrites("aten::expand aten::expand_copy aten::broadcast_to")
-def _expand(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
-    return r.expand(self.ref, (*result.shape, 2))
-
-
-@rewrites(
-    "aten::zeros aten::zeros_like aten::new_zeros aten::zero aten::empty.memory_format aten::empty_like "
-    "aten::new_empty aten::new_empty_strided aten::empty_strided aten::empty_permuted"
-)
-def _zeros(r: Rewriter, result: TensorType, **_: object) -> Ref:
-    type_ = pair_type(result)
-    assert type_ is not None, "zeros have a type"
-    return r.emit("aten::zeros", type_, size=type_.shape, dtype=DType(type_.dtype))
-
-
-@rewrites("aten::full aten::full_like aten::new_full aten::fill.Scalar")
-def _full(r: Rewriter, result: TensorType, fill_value: Argument = None, value: Argument = None) -> Ref:
-    return r.join(*r.parts(value if fill_value is None else fill_value, result))
-
-
-@rewrites("aten::ones aten::ones_like aten::new_ones")
-def _ones(r: Rewriter, result: TensorType, **_: object) -> Ref:
-    return r.join(r.parts(1, result)[0], None)
-
-
-@rewrites("aten::cat")
-def _cat(r: Rewriter, result: TensorType, tensors: tuple[Tensor, ...], dim: int) -> Ref:
-    type_ = pair_type(result)
-    assert type_ is not None, "cat has a result"
-    pairs = []
-    for t in tensors:
-        whole = TensorType(result.dtype, t.type.shape)
-        pairs.append(_convert(r, whole, t))
-    return r.emit("aten::cat", type_, tensors=tuple(pairs), dim=dim % max(1, len(result.shape)))
-
-
-@rewrites("aten::flip")
-def _flip(r: Rewriter, result: TensorType, self: Tensor, dims: tuple[int, ...]) -> Ref:
-    if not result.shape:
-        return self.ref  # dims name none, though eager takes 0 and -1
-    return r.emit("aten::flip", pair_type(result), self=self.ref, dims=tuple(d % len(result.shape) for d in dims))
-
-
-# --- arithmetic --------------------------------------------------------------------------------------------
 
 
 @rewrites("aten::complex")
@@ -174,16 +78,9 @@ def _sum(op: str) -> Callable[..., Ref]:
         real = r.binary(op, a, c, alpha=alpha)
         if d is None:
             return r.join(real, b)
-        return r.join(real, r.binary(op, _or_zeros(r, b, a), d, alpha=alpha))
+        return r.join(real, r.binary(op, or_zeros(r, b, a), d, alpha=alpha))
 
     return rewrite
-
-
-def _or_zeros(r: Rewriter, part: Ref | None, x: Ref) -> Ref:
-    """``part``, or zeros of x's type."""
-    if part is not None:
-        return part
-    return r.emit("aten::zeros", TensorType(r.dtype(x), r.shape(x)), size=r.shape(x), dtype=DType(r.dtype(x)))
 
 
 _subtract = _sum("sub.Tensor")
@@ -225,7 +122,7 @@ def _quotient(r: Rewriter, x: Parts, y: Parts) -> Parts:
     def div(x: Ref, y: Ref) -> Ref:
         return r.binary("div.Tensor", x, y)
 
-    b = _or_zeros(r, b, a)
+    b = or_zeros(r, b, a)
     if d is None:
         return div(a, c), div(b, c)
     scale = r.binary("maximum", r.unary("abs", c), r.unary("abs", d))
@@ -269,29 +166,13 @@ def _product(r: Rewriter, result: TensorType, self: Tensor, mat2: Tensor) -> Ref
     return r.join(r.sub(product(a, c), product(b, d)), r.add(product(a, d), product(b, c)))
 
 
-@rewrites("aten::where.self")
-def _where(r: Rewriter, result: TensorType, condition: Tensor, self: Tensor, other: Tensor) -> Ref:
-    (a, b), (c, d) = r.parts(self, result), r.parts(other, result)
-    chosen = [
-        r.emit("aten::where.self", TensorType(r.dtype(a), result.shape), condition=condition.ref, self=x, other=y)
-        for x, y in ((a, c), (_or_zeros(r, b, a), _or_zeros(r, d, a)))
-    ]
-    return r.join(chosen[0], chosen[1])
-
-
-@rewrites("aten::index.Tensor")
-def _index(r: Rewriter, result: TensorType, self: Tensor, indices: tuple[Tensor | None, ...]) -> Ref:
-    refs = tuple(i if i is None else i.ref for i in indices)
-    return r.emit("aten::index.Tensor", pair_type(result), self=self.ref, indices=refs)
-
-
 def _equal(op: str, join: str) -> Callable[..., Ref]:
     def rewrite(r: Rewriter, result: TensorType, self: Operand, other: Operand) -> Ref:
         dtypes = {x.type.dtype for x in (self, other) if isinstance(x, Tensor)}
         wide = dtypes & {*PART} or {"c128" if "f64" in dtypes else "c64"}  # beside a complex number: as wide as a real tensor
         common = TensorType("c128" if "c128" in wide else wide.pop(), result.shape)
         (a, b), (c, d) = r.parts(self, common), r.parts(other, common)
-        b, d = _or_zeros(r, b, a), _or_zeros(r, d, a)
+        b, d = or_zeros(r, b, a), or_zeros(r, d, a)
         real, imaginary = (r.emit(op, result, self=x, other=y) for x, y in ((a, c), (b, d)))
         return r.emit(join, result, self=real, other=imaginary)
 
@@ -314,12 +195,12 @@ def _total(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...] |
 
 @rewrites("aten::cumsum")
 def _running_total(r: Rewriter, result: TensorType, self: Tensor, dim: int, dtype: DType | None = None) -> Ref:
-    pair, rank = _convert(r, result, self), len(result.shape)
+    pair, rank = converted(r, result, self), len(result.shape)
     return r.emit("aten::cumsum", pair_type(result), self=pair, dim=dim % rank, dtype=None) if rank else pair
 
 
 def _reduced(r: Rewriter, result: TensorType, x: Tensor, dim: tuple[int, ...] | None, keepdim: bool, op: str) -> Ref:
-    pair, rank = _convert(r, TensorType(result.dtype, x.type.shape), x), len(x.type.shape)
+    pair, rank = converted(r, TensorType(result.dtype, x.type.shape), x), len(x.type.shape)
     if not rank:
         return pair
     dims = tuple(range(rank)) if not dim else tuple(d % rank for d in dim)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ftm_backend.dtypes import PART
-from ftm_backend.frontend.complex_pairs import Operand, Rewriter, Tensor, is_number, rewrites
+from ftm_backend.frontend.complex.pairs import Operand, Rewriter, Tensor, is_number, rewrites
 from ftm_backend.frontend.trace import Argument, DType, Ref, ScalarRef, TensorType, TraceError
 
 _PLACES = ("index", "indices", "mask")

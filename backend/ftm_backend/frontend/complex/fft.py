@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from ftm_backend.dtypes import PART
-from ftm_backend.frontend.complex_pairs import Rewriter, Tensor, rewrites
+from ftm_backend.frontend.complex.pairs import Rewriter, Tensor, rewrites
 from ftm_backend.frontend.trace import DType, Ref, TensorType
 from ftm_backend.linalg.strided import contiguous_strides
 

@@ -2,7 +2,7 @@
 
 The buffer's bytes are the same, so nothing is copied at the program's edge and no stage after this one knows complex
 numbers.  Views, copies, conversions and moves carry the last dimension along; arithmetic is spelled out in the real and
-the imaginary parts, which are views.  What becomes of each op is said in `complex_ops.py` and `complex_fft.py`; the others run
+the imaginary parts, which are views.  What becomes of each op is said in the other files of this folder; the others run
 on the CPU when they meet a complex tensor.
 """
 

@@ -1,0 +1,167 @@
+"""Batch norm, forward and backward: statistics of each channel, over a batch or as they run."""
+
+from __future__ import annotations
+
+from ftm_backend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend.builder import Builder, Value
+from ftm_backend.frontend.building.norms import moments, reciprocal_deviation
+from ftm_backend.frontend.building.record import ROWS, lowering
+from ftm_backend.frontend.building.recording import recorded
+from ftm_backend.frontend.building.reduce import reduce
+from ftm_backend.frontend.elements import Elem
+from ftm_backend.frontend.trace import TensorType
+
+recorded("aten::_native_batch_norm_legit_functional", tried=("mixed",), like=0, asks_cpu="halves", composite="unfit")
+recorded("aten::_native_batch_norm_legit", tried=("mixed",), like=0, asks_cpu="halves")
+recorded("aten::_native_batch_norm_legit_no_training", tried=("mixed",), like=0)
+recorded("aten::native_batch_norm_backward", like=1)
+
+
+def _channel(b: Builder, x: Value | None, rank: int) -> Value:
+    """A [C] value shaped to broadcast along dimension 1 of ``rank`` dimensions."""
+    assert x is not None, "the mode of the call needs it"
+    return b.reshape(x, (1, x.type.numel, *[1] * (rank - 2)))
+
+
+def _batch_norm(
+    b: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Value, Value, Value, Value | None, Value | None]:
+    """(output, mean, 1 / deviation, new running mean, new running variance); running values None if absent."""
+    rank, dtype = input.rank, compute_dtype(input.dtype)
+    dims = [k for k in range(rank) if k != 1]
+    if training:
+        variance, mean = moments(b, input, dims, 0)
+    else:
+        mean, variance = (b.cast(_channel(b, s, rank), dtype) for s in (running_mean, running_var))
+    deviation = reciprocal_deviation(b, variance, eps)
+    affine = [_channel(b, p, rank) for p in (weight, bias) if p is not None]
+
+    def body(v: Elem, m: Elem, r: Elem, *parameters: Elem) -> Elem:
+        y = (v.to(dtype) - m) * r
+        values = [p.to(dtype) for p in parameters]
+        if weight is not None:
+            y = y * values[0]
+        if bias is not None:
+            y = y + values[-1]
+        return y.to(input.dtype)
+
+    out = b.pointwise(body, [input, mean, deviation, *affine], input.type)
+    updated = [
+        _updated(b, running, new, training, momentum, factor)
+        for running, new, factor in ((running_mean, mean, 1.0), (running_var, variance, _unbiased(input)))
+    ]
+    return out, mean, deviation, updated[0], updated[1]
+
+
+def _unbiased(x: Value) -> float:
+    """From the variance of a batch to the estimate that PyTorch keeps."""
+    count = x.type.numel // max(x.shape[1], 1)
+    return count / (count - 1) if count > 1 else 1.0
+
+
+def _updated(b: Builder, running: Value | None, new: Value, training: bool, momentum: float, factor: float) -> Value | None:
+    """A running statistic after a batch, in the dtype that the op returns it in."""
+    if running is None or len(b.results) < 5:
+        return None
+    type_ = TensorType(b.wanted(3).dtype, running.shape)
+    if not training:
+        return b.cast(running, type_.dtype)
+    dtype = compute_dtype(new.dtype)
+
+    def body(old: Elem, fresh: Elem) -> Elem:
+        return (old.to(dtype) * (1 - momentum) + fresh * (momentum * factor)).to(type_.dtype)
+
+    return b.pointwise(body, [running, b.reshape(new, running.shape)], type_)
+
+
+def _statistics(b: Builder, mean: Value, deviation: Value, training: bool) -> tuple[Value | None, Value | None]:
+    """mean and deviation as the op returns them: of the result's shape, or empty in evaluation."""
+    made: list[Value | None] = []
+    for value, type_ in zip((mean, deviation), b.results[1:3], strict=True):
+        if type_ is None:
+            made.append(None)
+        elif type_.numel == 0:
+            made.append(b.full(0, type_.dtype, type_.shape))
+        else:
+            made.append(b.cast(b.reshape(value, type_.shape), type_.dtype))
+    return made[0], made[1]
+
+
+@lowering(
+    "aten::native_batch_norm aten::_native_batch_norm_legit_functional aten::_native_batch_norm_legit "
+    "aten::_native_batch_norm_legit.no_stats aten::_native_batch_norm_legit_no_training",
+    FLOATS,
+    "batch_norm",
+    ROWS,
+)
+def _native_batch_norm(
+    b: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    momentum: float,
+    eps: float,
+    running_mean: Value | None = None,
+    running_var: Value | None = None,
+    training: bool = False,
+) -> tuple[Value | None, ...]:
+    out, mean, deviation, new_mean, new_var = _batch_norm(b, input, weight, bias, running_mean, running_var, training, momentum, eps)
+    made = (out, *_statistics(b, mean, deviation, training))
+    return (*made, new_mean, new_var) if len(b.results) == 5 else made
+
+
+@lowering("aten::native_batch_norm_backward", FLOATS, "batch_norm_backward", ROWS)
+def _batch_norm_backward(
+    b: Builder,
+    grad_out: Value,
+    input: Value,
+    weight: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    save_mean: Value | None,
+    save_invstd: Value | None,
+    train: bool,
+    eps: float,
+    output_mask: list[bool],
+) -> tuple[Value | None, ...]:
+    rank, dtype = input.rank, compute_dtype(input.dtype)
+    dims = [k for k in range(rank) if k != 1]
+    if train:
+        mean, deviation = _channel(b, save_mean, rank), _channel(b, save_invstd, rank)
+    else:
+        mean = _channel(b, running_mean, rank)
+        deviation = reciprocal_deviation(b, b.cast(_channel(b, running_var, rank), dtype), eps)
+    total = reduce(b, "sum", [grad_out], dims, dtype)
+    along = reduce(b, "sum", [grad_out, input, mean], dims, dtype, lambda g, x, m: g.to(dtype) * (x.to(dtype) - m.to(dtype)))
+    scale = [] if weight is None else [_channel(b, weight, rank)]
+    share = 1 / max(1, input.type.numel // max(input.shape[1], 1))
+
+    batch = [input, mean, total, along] if train else []  # in evaluation the statistics are constants
+
+    def body(g: Elem, r: Elem, *rest: Elem) -> Elem:
+        g, r = g.to(dtype), r.to(dtype)
+        if train:
+            x, m, s, a = rest[:4]
+            g = g - s * share - (x.to(dtype) - m.to(dtype)) * (a * r * r * share)
+        factor = r * rest[-1].to(dtype) if scale else r
+        return (g * factor).to(input.dtype)
+
+    grads: list[Value | None] = [None, None, None]
+    if b.results[0] is not None:
+        grads[0] = b.pointwise(body, [grad_out, deviation, *batch, *scale], input.type)
+    if b.results[1] is not None:
+        type_ = b.results[1]
+        grads[1] = b.pointwise(
+            lambda a, r: (a * r.to(dtype)).to(type_.dtype), [b.reshape(along, type_.shape), b.reshape(deviation, type_.shape)], type_
+        )
+    if b.results[2] is not None:
+        grads[2] = b.cast(b.reshape(total, b.wanted(2).shape), b.wanted(2).dtype)
+    return tuple(grads)

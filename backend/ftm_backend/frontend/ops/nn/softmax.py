@@ -1,0 +1,67 @@
+"""Softmax and its logarithm, forward and backward: the natural sequence over rows."""
+
+from __future__ import annotations
+
+import math
+
+from ftm_backend.dtypes import FLOATS, compute_dtype
+from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.builder import Builder, Value
+from ftm_backend.frontend.building.record import ROWS, lowering
+from ftm_backend.frontend.building.reduce import reduce
+from ftm_backend.frontend.elements import Elem
+
+
+def _shifted(b: Builder, x: Value, dim: int) -> tuple[Value, Value, str]:
+    """(maximum along dim, sum of exp(x - maximum), compute dtype)."""
+    dtype = compute_dtype(b.result.dtype)
+    largest = reduce(b, "max", [x], [dim], dtype)
+    total = reduce(b, "sum", [x, largest], [dim], dtype, lambda v, m: e.exp(v.to(dtype) - m))
+    return largest, total, dtype
+
+
+@lowering("aten::_softmax", FLOATS, "softmax", ROWS)
+def _softmax(b: Builder, self: Value, dim: int, half_to_float: bool) -> Value:
+    if not self.rank:
+        return b.pointwise(lambda x: x - x + 1, [self], b.result)
+    largest, total, dtype = _shifted(b, self, dim % self.rank)
+    return b.pointwise(lambda x, m, s: (e.exp(x.to(dtype) - m) / s).to(b.result.dtype), [self, largest, total], b.result)
+
+
+@lowering("aten::_safe_softmax", FLOATS, "safe_softmax", ROWS)
+def _safe_softmax(b: Builder, self: Value, dim: int, dtype: str | None = None) -> Value:
+    """Softmax in which a row of -inf gives zeros."""
+    largest, total, compute = _shifted(b, self, dim % self.rank)
+
+    def body(x: Elem, m: Elem, s: Elem) -> Elem:
+        return e.where(m.eq(-math.inf), 0, e.exp(x.to(compute) - m) / s).to(b.result.dtype)
+
+    return b.pointwise(body, [self, largest, total], b.result)
+
+
+@lowering("aten::_log_softmax", FLOATS, "softmax", ROWS)
+def _log_softmax(b: Builder, self: Value, dim: int, half_to_float: bool) -> Value:
+    if not self.rank:
+        return b.pointwise(lambda x: x - x, [self], b.result)
+    largest, total, dtype = _shifted(b, self, dim % self.rank)
+    logarithm = b.pointwise(e.log, [total], total.type)
+    return b.pointwise(lambda x, m, s: (x.to(dtype) - m - s).to(b.result.dtype), [self, largest, logarithm], b.result)
+
+
+@lowering("aten::_softmax_backward_data", FLOATS, "softmax_backward", ROWS)
+def _softmax_backward(b: Builder, grad_output: Value, output: Value, dim: int, input_dtype: str) -> Value:
+    dtype = compute_dtype(output.dtype)
+    if not output.rank:
+        return b.pointwise(lambda g: (g - g).to(b.result.dtype), [grad_output], b.result)
+    dims = [dim % output.rank]
+    total = reduce(b, "sum", [grad_output, output], dims, dtype, lambda g, y: g.to(dtype) * y.to(dtype))
+    return b.pointwise(lambda g, y, s: (y.to(dtype) * (g.to(dtype) - s)).to(b.result.dtype), [grad_output, output, total], b.result)
+
+
+@lowering("aten::_log_softmax_backward_data", FLOATS, "softmax_backward", ROWS)
+def _log_softmax_backward(b: Builder, grad_output: Value, output: Value, dim: int, input_dtype: str) -> Value:
+    dtype = compute_dtype(output.dtype)
+    if not output.rank:
+        return b.pointwise(lambda g: (g - g).to(b.result.dtype), [grad_output], b.result)
+    total = reduce(b, "sum", [grad_output], [dim % output.rank], dtype)
+    return b.pointwise(lambda g, y, s: (g.to(dtype) - e.exp(y.to(dtype)) * s).to(b.result.dtype), [grad_output, output, total], b.result)
