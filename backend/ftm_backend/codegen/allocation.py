@@ -6,7 +6,6 @@ A value that is defined outside of a loop and used inside lives to the loop's en
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 __all__ = ["Line", "OutOfRegisters", "Value", "allocate", "moves_nothing", "text"]
 
@@ -31,7 +30,7 @@ class Line:
     predicate: value and whether it is negated.  opens, closes: a loop begins after, or ends with, this line.
     """
 
-    parts: list[Any]
+    parts: list[str | Value]
     predicate: tuple[Value, bool] | None = None
     opens: bool = False
     closes: bool = False
@@ -80,9 +79,10 @@ def _live_ranges(lines: list[Line]) -> list[Value]:
 
 def moves_nothing(line: Line) -> bool:
     """Whether the line copies a register to itself, as when a loop starts at a value that nothing else needs."""
-    if len(line.parts) != 4 or line.parts[0] != "SMOV " or not isinstance(line.parts[1], Value):
+    if len(line.parts) != 4 or line.parts[0] != "SMOV ":
         return False
-    return line.parts[1].register == line.parts[3].register
+    source, target = line.parts[1], line.parts[3]
+    return isinstance(source, Value) and isinstance(target, Value) and source.register == target.register
 
 
 def text(line: Line) -> str:

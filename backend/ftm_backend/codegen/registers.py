@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ftm_backend.codegen.allocation import Line, OutOfRegisters, Value, allocate, moves_nothing, text
 from ftm_backend.codegen.errors import CodegenError
@@ -42,7 +41,7 @@ _BINARY = {
 
 @dataclass
 class _Scope:
-    values: dict[Any, Value] = field(default_factory=dict)
+    values: dict[object, Value] = field(default_factory=dict)
 
 
 def write(kernel: Kernel, calls: bool) -> list[str]:
@@ -81,14 +80,14 @@ class _Writer:
 
     # Expressions -------------------------------------------------------------------------------------------
 
-    def find(self, key: Any) -> Value | None:
+    def find(self, key: object) -> Value | None:
         for scope in reversed(self.scopes):
             value = scope.values.get(key)
             if value is not None:
                 return value
         return None
 
-    def define(self, key: Any, parts: Sequence[Any]) -> Value:
+    def define(self, key: object, parts: Sequence[str | Value]) -> Value:
         """Emits an instruction with a new value as its destination."""
         value = Value()
         self.lines.append(Line([*parts, value]))
@@ -148,19 +147,19 @@ class _Writer:
             if not always_equal(c, 1):
                 term = self._emit(expr, final and total is None, ["SMUL ", term, f", {c}, "])
             total = term if total is None else self._emit(expr, final, ["SADD ", total, ", ", term, ", "])
+        assert total is not None, "what has no terms is a constant"
         if not always_equal(const, 0):
             total = self._emit(expr, True, ["SADD ", total, f", {const}, "])
-        assert total is not None
         return total
 
-    def _emit(self, expr: Expr, final: bool, parts: list[Any]) -> Value:
+    def _emit(self, expr: Expr, final: bool, parts: list[str | Value]) -> Value:
         if final:
             return self.define(expr, parts)
         value = Value()
         self.lines.append(Line([*parts, value]))
         return value
 
-    def use(self, use: Use) -> list[Any]:
+    def use(self, use: Use) -> list[str | Value]:
         """The text of a use."""
         expr = use.expr
         if not use.address:
@@ -227,7 +226,7 @@ class _Writer:
                 self._hoist(arg, level)
 
     def instruction(self, statement: Instruction) -> None:
-        parts: list[Any] = []
+        parts: list[str | Value] = []
         for part in statement.parts:
             if isinstance(part, Use):
                 parts += self.use(part)
@@ -295,7 +294,7 @@ class _Writer:
             self.lines.insert(start, Line([f"SBR {end}"], predicate=(condition, not negated)))
             self.lines.append(Line([f"{end}:"], indent="  "))
 
-    def temporary(self, parts: list[Any]) -> Value:
+    def temporary(self, parts: list[str | Value]) -> Value:
         value = Value()
         self.lines.append(Line([*parts, value]))
         return value

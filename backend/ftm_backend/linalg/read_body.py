@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from ftm_backend.dtypes import MACHINE
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Tensor, Value, walk
 from ftm_backend.linalg.nodes import constant, gather_place, operation
 from ftm_backend.mlir import ir
+from ftm_backend.mlir_types import Attribute, Operation, Type
 
 __all__ = ["BodyReader", "constant_node", "token"]
 
 _TOKENS = frozenset(facts.builtin for facts in MACHINE)
 
 
-def token(element_type: Any) -> str:
+def token(element_type: Type) -> str:
     """The dtype token of an element type; ``index`` is ``i64``.
 
     Raises:
@@ -30,7 +30,7 @@ def token(element_type: Any) -> str:
     return text
 
 
-def constant_node(attribute: Any, dtype: str) -> Node:
+def constant_node(attribute: Attribute, dtype: str) -> Node:
     """A constant from an attribute or a Python number."""
     return constant(attribute if isinstance(attribute, (bool, int, float)) else attribute.value, dtype)
 
@@ -67,7 +67,7 @@ class BodyReader:
             self._known[op.results[0]] = self.operation(op)
         raise ValueError("a linalg body without linalg.yield")
 
-    def operation(self, op: Any) -> Node:
+    def operation(self, op: Operation) -> Node:
         """The node of one element operation.
 
         Raises:
@@ -99,7 +99,7 @@ class BodyReader:
         known = self._known.get(ssa)
         return self._outside[ssa] if known is None else known
 
-    def _extract(self, op: Any) -> Node:
+    def _extract(self, op: Operation) -> Node:
         tensor = self._tensors[op.operands[0]]
         places = [self._node(o) for o in list(op.operands)[1:]]
         if tensor.value.splat is not None:

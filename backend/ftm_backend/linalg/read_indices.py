@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.read_body import token
 from ftm_backend.linalg.strided import Strided
 from ftm_backend.mlir import ir
+from ftm_backend.mlir_types import Operation
 
 __all__ = ["extents", "indices_of", "sliced", "tensor_type"]
 
@@ -21,7 +21,7 @@ def tensor_type(kind: ir.Type) -> tuple[str, tuple[int, ...]]:
     return token(ranked.element_type), tuple(ranked.shape)
 
 
-def sliced(op: Any, whole: Strided, part: Sequence[int]) -> Strided:
+def sliced(op: Operation, whole: Strided, part: Sequence[int]) -> Strided:
     """The view that an extract_slice or insert_slice addresses; ``part`` may lack dimensions of size 1."""
     offsets, sizes, steps = (tuple(op.attributes[f"static_{k}"]) for k in ("offsets", "sizes", "strides"))
     if min((*offsets, *sizes), default=0) < 0:

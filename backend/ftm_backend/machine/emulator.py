@@ -215,9 +215,7 @@ class Program:
             found.append(Tensor(info.name.decode(errors="replace"), BY_NUMBER[info.dtype].token, shape, info.alias))
         return tuple(found)
 
-    def run(
-        self, inputs: Sequence[np.ndarray[Any, Any]], scalars: Sequence[float | int] = (), *, donate: Sequence[int] = ()
-    ) -> list[np.ndarray[Any, Any]]:
+    def run(self, inputs: Sequence[np.ndarray], scalars: Sequence[float | int] = (), *, donate: Sequence[int] = ()) -> list[np.ndarray]:
         """Runs the program and returns its outputs.
 
         inputs: dense arrays of the declared shapes and dtypes.  ``donate`` lists outputs that are written
@@ -227,7 +225,7 @@ class Program:
         """
         return self.submit(inputs, scalars, donate=donate).wait()
 
-    def submit(self, inputs: Sequence[np.ndarray[Any, Any]], scalars: Sequence[float | int] = (), *, donate: Sequence[int] = ()) -> Job:
+    def submit(self, inputs: Sequence[np.ndarray], scalars: Sequence[float | int] = (), *, donate: Sequence[int] = ()) -> Job:
         """As ``run``, without waiting.  Jobs run in the order of submission."""
         arrays = [self._checked(array, tensor) for array, tensor in zip(inputs, self.inputs, strict=True)]
         outputs = []
@@ -244,7 +242,7 @@ class Program:
         return Job(self, arrays, outputs, packed)
 
     @staticmethod
-    def _checked(array: np.ndarray[Any, Any], tensor: Tensor) -> np.ndarray[Any, Any]:
+    def _checked(array: np.ndarray, tensor: Tensor) -> np.ndarray:
         if array.dtype != tensor.dtype or array.shape != tensor.shape or not array.flags.c_contiguous:
             raise ValueError(
                 f"{tensor.name} must be a dense {tensor.token} array of shape {tensor.shape}, found {array.dtype} of shape {array.shape}"
@@ -260,9 +258,7 @@ class Program:
 class Job:
     """One submitted run; keeps its arrays alive until it has ended."""
 
-    def __init__(
-        self, program: Program, inputs: list[np.ndarray[Any, Any]], outputs: list[np.ndarray[Any, Any]], scalars: np.ndarray[Any, Any]
-    ) -> None:
+    def __init__(self, program: Program, inputs: list[np.ndarray], outputs: list[np.ndarray], scalars: np.ndarray) -> None:
         self._handle = None
         self._program, self._inputs, self._outputs, self._scalars = program, inputs, outputs, scalars
         self._message = ctypes.create_string_buffer(_MESSAGE_BYTES)
@@ -290,7 +286,7 @@ class Job:
         if self._handle is not None:
             self._program._library.ftm_interrupt(self._handle)
 
-    def wait(self) -> list[np.ndarray[Any, Any]]:
+    def wait(self) -> list[np.ndarray]:
         """Waits for the end and returns the outputs; raises ``MachineError`` for a fault.
 
         An exception of a signal handler interrupts the job, and is raised when it has ended.
@@ -320,5 +316,5 @@ class Job:
             self._end()
 
 
-def _addresses(arrays: list[np.ndarray[Any, Any]]) -> Any:
+def _addresses(arrays: list[np.ndarray]) -> Any:
     return (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))

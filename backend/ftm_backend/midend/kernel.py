@@ -9,6 +9,8 @@ from typing import Any
 from ftm_backend.linalg.ir import Function, Repeat, Result, Statement, Value
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.sizes import never_negative
+from ftm_backend.tile.arithmetic import Index
+from ftm_backend.tile.builder import TileBuilder
 
 __all__ = ["Grouped", "Kernel", "core_share", "runs"]
 
@@ -41,7 +43,7 @@ class Kernel:
     domain: Any = None
     repeat: Repeat | None = None
 
-    def core(self, b: Any) -> tuple[Any, Any]:
+    def core(self, b: TileBuilder) -> tuple[Index, Index]:
         """This core's number and the number of cores that run the kernel, as builder index values."""
         return (0, 1) if self.one_core else (b.core_id(), b.num_cores())
 
@@ -63,7 +65,7 @@ def runs(kernels: Sequence[Kernel]) -> Iterator[tuple[int, int]]:
             first = number
 
 
-def core_share(b: Any, kernel: Kernel, trips: int) -> tuple[Any, Any]:
+def core_share(b: TileBuilder, kernel: Kernel, trips: int) -> tuple[Index, Index]:
     """This core's contiguous part ``[low, high)`` of ``trips`` independent iterations."""
     if kernel.one_core or never_negative(1 - trips):
         if kernel.one_core:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ftm_backend.midend.attentions import backward as attention_backward
 from ftm_backend.midend.attentions import lower as attention
@@ -15,6 +14,7 @@ from ftm_backend.midend.nests import strips, turn
 from ftm_backend.midend.rows import lower as rows
 from ftm_backend.midend.rows import scan
 from ftm_backend.midend.sorts import lower as sort
+from ftm_backend.tile.builder import TileBuilder
 
 
 def no_workspace(kernel: Kernel) -> list[tuple[str, int]]:
@@ -31,7 +31,7 @@ class Lowering:
     symbols come back as ``kernel.workspaces``.
     """
 
-    lower: Callable[[Kernel, Any], None]
+    lower: Callable[[Kernel, TileBuilder], None]
     workspace: Callable[[Kernel], list[tuple[str, int]]] = no_workspace
 
 

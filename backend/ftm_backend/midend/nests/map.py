@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Value, walk
 from ftm_backend.linalg.nodes import combined, identity
@@ -11,6 +11,7 @@ from ftm_backend.midend.bodies import mapped
 from ftm_backend.midend.nests.reduce import Form, starts_at_identity
 from ftm_backend.midend.nests.stages import Stage
 from ftm_backend.tile.builder import Index
+from ftm_backend.tile.tree import Tile
 
 if TYPE_CHECKING:
     from ftm_backend.midend.nests.writer import NestWriter
@@ -20,10 +21,10 @@ class _Inputs:
     """Inputs of a map under construction: each tile once."""
 
     def __init__(self) -> None:
-        self.list: list[tuple[Any, int, str]] = []
-        self._number: dict[tuple[Any, str], int] = {}
+        self.list: list[tuple[Tile, int, str]] = []
+        self._number: dict[tuple[Tile, str], int] = {}
 
-    def add(self, tile: Any, access: str) -> int:
+    def add(self, tile: Tile, access: str) -> int:
         """The number of an input."""
         key = (tile, access)
         if key not in self._number:
@@ -62,9 +63,9 @@ class MapWriter:
                     elif n.op == "index":
                         base, down, across, added = nest.positions.parts(s, n)
                         positions[id(n)] = (base, down, across, [inputs.add(*part) for part in added])
-        outputs: list[tuple[Any, int, str]] = []
+        outputs: list[tuple[Tile, int, str]] = []
         sources: list[int] = []
-        after: list[tuple[Statement, Result, Any, Form]] = []
+        after: list[tuple[Statement, Result, Tile, Form]] = []
         for position, (s, r, _) in enumerate(elements):
             tile, word, form = self._output(s, r)
             if tile is not None:
@@ -147,7 +148,7 @@ class MapWriter:
             return inputs.add(tile, "full")
         return inputs.add(tile, "col" if whole_rows else "row" if whole_columns else "one")
 
-    def _output(self, s: Statement, r: Result) -> tuple[Any, str, Form]:
+    def _output(self, s: Statement, r: Result) -> tuple[Tile | None, str, Form]:
         nest = self._nest
         form = nest.forms[s]
         if form.crossing:
@@ -159,7 +160,7 @@ class MapWriter:
         reduces = form.word and nest.axes.reduced[s] and r.combine != "general"
         return tile, f"{form.word}{r.combine}" if reduces else "full", form
 
-    def _complete(self, s: Statement, r: Result, tile: Any, form: Form) -> None:
+    def _complete(self, s: Statement, r: Result, tile: Tile, form: Form) -> None:
         """Stores a result that this tile completes, or keeps it for later stages."""
         nest = self._nest
         if form.crossing:
@@ -208,19 +209,19 @@ class MapWriter:
         nest = self._nest
         return nest.extent(rows=True) if form.rows else 1, nest.extent(rows=False) if form.columns else 1
 
-    def _with_start(self, s: Statement, r: Result, tile: Any, form: Form) -> Any:
+    def _with_start(self, s: Statement, r: Result, tile: Tile, form: Form) -> Tile:
         """The tile of a reduction of ``s`` that is complete, combined with where it starts."""
         rows, columns = self._extents(form)
         return self.started(
             r, tile, rows, columns, lambda: self._nest.tile(r.value.dtype, form.rows, form.columns), self._start_tile(s, r, form)
         )
 
-    def _start_tile(self, s: Statement, r: Result, form: Form) -> Any:
+    def _start_tile(self, s: Statement, r: Result, form: Form) -> Tile | None:
         if not isinstance(r.init, Operand) or r.combine == "general":
             return None
         return self._nest.load(r.init, self._nest.axes.place(s, r.init.index), form.rows, form.columns)
 
-    def started(self, r: Result, tile: Any, rows: Index, columns: Index, make: Callable[[], Any], start_tile: Any) -> Any:
+    def started(self, r: Result, tile: Tile, rows: Index, columns: Index, make: Callable[[], Tile], start_tile: Tile | None) -> Tile:
         """The tile of a finished reduction: what was reduced, combined with where it starts."""
         if r.combine == "general" or starts_at_identity(r):
             return tile
@@ -246,7 +247,7 @@ class MapWriter:
         self._b.map(rows, columns, inputs.list, [(out, 0, "full")], body)
         return out
 
-    def fill(self, tile: Any, rows: Index, columns: Index, node: Node) -> None:
+    def fill(self, tile: Tile, rows: Index, columns: Index, node: Node) -> None:
         """Sets a tile to a constant or uniform value."""
         inputs = _Inputs()
         known = self._nest.uniforms.tiles.get(id(node))

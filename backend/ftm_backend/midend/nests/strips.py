@@ -12,7 +12,6 @@ DST                           along memory
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Operand, Result, Statement
@@ -22,6 +21,7 @@ from ftm_backend.midend.nests.reduce import Form
 from ftm_backend.midend.nests.strips_plan import StripPlan, plan_strips
 from ftm_backend.midend.nests.writer import NestWriter
 from ftm_backend.tile.builder import Index, TileBuilder
+from ftm_backend.tile.tree import Tile
 
 __all__ = ["lower"]
 
@@ -45,7 +45,7 @@ class StripWriter(NestWriter):
         super().__init__(kernel, plan.tiles, b)
         self.strips = plan
 
-    def load(self, operand: Operand, place: Place, rows: bool, columns: bool, tile: Any = None) -> Any:
+    def load(self, operand: Operand, place: Place, rows: bool, columns: bool, tile: Tile | None = None) -> Tile:
         """A strip of the operand at the current place, and out of it what the windows see, in ``tile`` or a new one."""
         b, value, planes = self.b, operand.value, self.strips.planes
         assert value.symbol is not None
@@ -68,7 +68,7 @@ class StripWriter(NestWriter):
         b.copy_windows(strip, 0, *self.dims(inside, rows, columns), tile, 0)
         return tile
 
-    def store(self, statement: Statement, result: Result, tile: Any, form: Form) -> None:
+    def store(self, statement: Statement, result: Result, tile: Tile, form: Form) -> None:
         """Stores a result's tile, whose columns are windows and planes, to all places in DDR that it goes to."""
         b, planes, dtype = self.b, self.strips.planes, result.value.dtype
         steps: dict[Axis, Index] = {}  # of the tile's memory

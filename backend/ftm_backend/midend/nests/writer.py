@@ -10,8 +10,6 @@ parts (if the cores share a reduction)        partial results, then a barrier an
 
 from __future__ import annotations
 
-from typing import Any
-
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Operand, Result, Statement
 from ftm_backend.midend.kernel import Kernel, core_share
@@ -24,6 +22,7 @@ from ftm_backend.midend.nests.stages import kept_values, stages_of
 from ftm_backend.midend.uniform import Uniforms
 from ftm_backend.sizes import divides
 from ftm_backend.tile.builder import Index, TileBuilder
+from ftm_backend.tile.tree import Tile
 
 
 class NestWriter:
@@ -36,8 +35,8 @@ class NestWriter:
         self.forms: dict[Statement, Form] = {s: form_of(plan, s, stage.narrow) for stage in self.stages for s in stage.statements}
         self.base: dict[Axis, Index] = {}  # first element of the tile along each axis
         self.count: dict[Axis, Index] = {a: a.extent for a in self.axes.axes}
-        self.tiles: dict[object, Any] = {}  # operand address, or value kept between stages: its tile
-        self.accumulators: dict[Result, Any] = {}
+        self.tiles: dict[object, Tile] = {}  # operand address, or value kept between stages: its tile
+        self.accumulators: dict[Result, Tile] = {}
         self.partial: dict[Result, tuple[str, Index]] = {}
         self.uniforms = Uniforms(kernel.statements, b)
         self._ranges: dict[Axis, tuple[Index, Index]] = {}
@@ -143,7 +142,7 @@ class NestWriter:
         """Whether an address changes along rows, and along columns."""
         return (any(a in place.steps for a in self.plan.rows), any(a in place.steps for a in self.plan.columns))
 
-    def load(self, operand: Operand, place: Place, rows: bool, columns: bool, tile: Any = None) -> Any:
+    def load(self, operand: Operand, place: Place, rows: bool, columns: bool, tile: Tile | None = None) -> Tile:
         """Loads an operand at the current place into ``tile`` or a new one."""
         value = operand.value
         assert value.symbol is not None
@@ -156,7 +155,7 @@ class NestWriter:
 
     # --- tiles and addresses ---------------------------------------------------------------------------
 
-    def tile(self, dtype: str, rows: bool, columns: bool) -> Any:
+    def tile(self, dtype: str, rows: bool, columns: bool) -> Tile:
         """A new tile: of all rows or one, of all columns or one."""
         return self.b.tile(dtype, self.plan.row_count() if rows else 1, self.plan.column_count() if columns else 1)
 
@@ -195,7 +194,7 @@ class NestWriter:
 
     # --- stores ----------------------------------------------------------------------------------------
 
-    def store(self, statement: Statement, result: Result, tile: Any, form: Form) -> None:
+    def store(self, statement: Statement, result: Result, tile: Tile, form: Form) -> None:
         """Stores a result's tile to all places in DDR that it goes to."""
         for store in result.stores:
             place = self.axes.place(statement, store.index)
@@ -203,7 +202,7 @@ class NestWriter:
             buffer = self.b.buffer(store.symbol, result.value.dtype, store.elements)
             self.b.store(tile, 0, buffer, self.address(place), extents, strides, row_dims)
 
-    def store_partial(self, statement: Statement, result: Result, tile: Any, form: Form) -> None:
+    def store_partial(self, statement: Statement, result: Result, tile: Tile, form: Form) -> None:
         """Stores what this part contributes to a result into the workspace."""
         symbol, offset = self.partial[result]
         place = self.axes.place(statement, result.index)

@@ -18,7 +18,9 @@ from ftm_backend.midend.contractions.blocks import Blocks, Places
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.rows.lower import largest
 from ftm_backend.sizes import ceildiv
+from ftm_backend.tile.arithmetic import Index
 from ftm_backend.tile.builder import TileBuilder
+from ftm_backend.tile.tree import Tile
 
 ONE_CORE_ELEMENTS = 20_000
 """Elements below which a scan runs on one core."""
@@ -88,7 +90,7 @@ class _Scan:
             places |= self.blocks.place((2,), columns, self.b.rem(number, columns.blocks))
             self._run(tiles, places, (1, self.blocks.count((2,), places)), rows, (1,), (2,))
 
-    def _tiles(self, rows: int, columns: int, carry: tuple[int, int]) -> tuple[Any, Any, Any]:
+    def _tiles(self, rows: int, columns: int, carry: tuple[int, int]) -> tuple[Tile, Tile, Tile]:
         """What is scanned, the carry, and the result, which has a tile of its own where loads go on meanwhile."""
         x = self.b.tile(self.dtype, rows, columns)
         y = self.b.tile(self.dtype, rows, columns) if self.kernel.machine.dma_overlaps else x
@@ -96,9 +98,9 @@ class _Scan:
 
     def _run(
         self,
-        tiles: tuple[Any, Any, Any],
+        tiles: tuple[Tile, Tile, Tile],
         places: Places,
-        carried: tuple[Any, Any],
+        carried: tuple[Index, Index],
         steps: Any,
         rows: tuple[int, ...],
         columns: tuple[int, ...],

@@ -8,7 +8,6 @@ few elements are wanted, each chunk leaves no more than so many, and what they l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Statement
@@ -19,6 +18,7 @@ from ftm_backend.midend.rows.lower import largest
 from ftm_backend.midend.sorts.merge import merge_runs
 from ftm_backend.sizes import at_hand, ceildiv, divides
 from ftm_backend.tile.builder import TileBuilder
+from ftm_backend.tile.operands import Buffer
 
 _ITEM = ELEMENT_BYTES["i64"]
 
@@ -136,7 +136,7 @@ class _Sort:
         if not self.kernel.one_core:
             self.b.barrier()
 
-    def _sort_chunks(self, source: Any, access: Affine, length: int, kept: int, target: Any, after: int) -> None:
+    def _sort_chunks(self, source: Buffer, access: Affine, length: int, kept: int, target: Buffer, after: int) -> None:
         """Sorts pieces of rows of ``length``; ``kept`` elements of each make rows of ``after`` in ``target``."""
         b, chunk = self.b, self.stages.chunk
         blocks = Blocks(b, (self.rows, length))

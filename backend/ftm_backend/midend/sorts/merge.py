@@ -6,12 +6,11 @@ them (``sort_split``), so every block can be made by any core at any time, and n
 
 from __future__ import annotations
 
-from typing import Any
-
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.sorts.split import Split, split_runs
 from ftm_backend.sizes import ceildiv
 from ftm_backend.tile.builder import TileBuilder
+from ftm_backend.tile.operands import Buffer
 
 __all__ = ["merge_runs"]
 
@@ -20,7 +19,7 @@ _BLOCKS_OF_CHUNK = 4
 
 
 def merge_runs(
-    b: TileBuilder, kernel: Kernel, run: int, shape: tuple[int, int, int], source: Any, target: Any, ends: Any, chunk: int
+    b: TileBuilder, kernel: Kernel, run: int, shape: tuple[int, int, int], source: Buffer, target: Buffer, ends: Buffer, chunk: int
 ) -> None:
     """Merges runs of ``run`` elements, of which a row's last ones may be shorter, into ``target``.
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ftm_backend.linalg.ir import Node
 from ftm_backend.linalg.nodes import constant
 from ftm_backend.tile.builder import Index, TileBuilder
+from ftm_backend.tile.operands import Buffer
+from ftm_backend.tile.tree import Tile
 
 __all__ = ["Split", "split_runs"]
 
@@ -25,7 +26,7 @@ class Split:
     The block holds elements ``first`` to ``first + count`` of the merged run.  ``most``: the longest that a run can be.
     """
 
-    buffer: Any
+    buffer: Buffer
     elements: int
     a: Index
     mine: Index
@@ -36,15 +37,15 @@ class Split:
     most: int
 
 
-def split_runs(b: TileBuilder, split: Split, low: Any, high: Any) -> None:
+def split_runs(b: TileBuilder, split: Split, low: Tile, high: Tile) -> None:
     """Leaves in ``low``, 1x2, how many elements of the first run lie before the block's first and behind its last."""
 
-    def start(_: Sequence[Any]) -> list[Any]:
+    def start(_: Sequence[Node]) -> list[Node]:
         place = b.position(split.first, 0, split.count)
         least = _of("maxsi", _of("subi", place, b.position(split.others, 0, 0)), _number(0))
         return [least, _of("minsi", place, b.position(split.mine, 0, 0))]
 
-    def narrow(bounds: Sequence[Any]) -> list[Any]:
+    def narrow(bounds: Sequence[Node]) -> list[Node]:
         lower, upper = bounds
         middle = _of("shrsi", _of("addi", lower, upper), _number(1))
         place = b.position(split.first, 0, split.count)
@@ -62,7 +63,7 @@ def split_runs(b: TileBuilder, split: Split, low: Any, high: Any) -> None:
         b.map(1, 2, outs, outs, narrow)
 
 
-def _read(b: TileBuilder, split: Split, run: Index, place: Any) -> Any:
+def _read(b: TileBuilder, split: Split, run: Index, place: Node) -> Node:
     """Element ``place`` of a run; where a finished search reads beside the runs, any element of the buffer."""
     inside = _of("maxsi", place, _number(0))
     at = _of("addi", b.position(run, 0, 0), inside)
@@ -70,7 +71,7 @@ def _read(b: TileBuilder, split: Split, run: Index, place: Any) -> Any:
     return b.gather(split.buffer, at)
 
 
-def _number(value: int) -> Any:
+def _number(value: int) -> Node:
     return constant(value, "i64")
 
 
