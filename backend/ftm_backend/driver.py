@@ -91,7 +91,7 @@ def _passes() -> Iterator[Stage]:
         yield Stage(step.stage, step.run, step.form.read, write, step.form.suffix, step.doc)
 
 
-def _write(form: Form, name: str, value: Any) -> str:
+def _write(form: Form, name: str, value: object) -> str:
     return form.write(value, name)
 
 

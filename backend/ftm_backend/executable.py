@@ -97,7 +97,7 @@ def _header(data: bytes) -> tuple[dict[str, Any], bytes]:
     return header, body
 
 
-def _is_section(value: Any) -> bool:
+def _is_section(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and type(value[1]) is int and value[1] >= 0
 
 

@@ -67,7 +67,7 @@ class Block(Protocol):
     def append(self, operation: Operation) -> None:
         """Puts an operation at the end."""
 
-    def add_argument(self, type: Type, loc: Any) -> Value:
+    def add_argument(self, type: Type, loc: object) -> Value:
         """A new last argument."""
 
 

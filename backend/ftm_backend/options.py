@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["Options"]
 
 
-def _decides(default: Any) -> Any:
+def _decides(default: object) -> Any:
     """A field that changes the compiled program."""
     return field(default=default, metadata={"cache": True})
 

@@ -26,7 +26,7 @@ class Lax(TorchFunctionMode):
     """Calls a function again, with operands that fit, where it refuses those it got."""
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         try:
@@ -39,7 +39,7 @@ class Lax(TorchFunctionMode):
             return func(*fitted[0], **fitted[1])
 
     @staticmethod
-    def _fit(message: str, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+    def _fit(message: str, args: object, kwargs: object) -> tuple[Any, Any] | None:
         tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
         if not any(each.device.type == NAME for each in tensors):
             return None
@@ -50,9 +50,9 @@ class Lax(TorchFunctionMode):
         return None
 
 
-def _moved(value: Any) -> Any:
+def _moved(value: object) -> Any:
     return value.to(torch.device(NAME, 0)) if isinstance(value, torch.Tensor) and value.device.type == "cpu" else value
 
 
-def _widened(value: Any) -> Any:
+def _widened(value: object) -> Any:
     return value.long() if isinstance(value, torch.Tensor) and value.dtype == torch.int32 else value

@@ -127,7 +127,7 @@ class _Refused(type):
             raise AttributeError(name)
         raise NotImplementedError(cls.__doc__)
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+    def __call__(cls, *args: object, **kwargs: object) -> NoReturn:
         raise NotImplementedError(cls.__doc__)
 
 
@@ -135,7 +135,7 @@ def refusal(path: str, kind: str) -> Any:
     """What stands for the refused name `path` (below torch_xla): raises NotImplementedError when it is used."""
     message = _message(path)
 
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+    def refuse(*args: object, **kwargs: object) -> NoReturn:
         raise NotImplementedError(message)
 
     name = path.rpartition(".")[2]

@@ -62,7 +62,7 @@ def compile(
     return region if f is None else region(f)
 
 
-def _name(f: Any) -> str | None:
+def _name(f: object) -> str | None:
     return None if f is None else getattr(f, "__name__", None) or str(f)
 
 
@@ -72,7 +72,7 @@ _programs_of: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictiona
 class _Region:
     """The context and decorator of `compile`."""
 
-    def __init__(self, name: str | None, full_graph: bool, limit: int | None, f: Any = None) -> None:
+    def __init__(self, name: str | None, full_graph: bool, limit: int | None, f: object = None) -> None:
         self._name, self._full_graph, self._limit = name, full_graph, limit
         self._programs = set() if f is None else _programs_of.setdefault(f, set())
         self._before: list[str] = []

@@ -38,7 +38,7 @@ def _give_meshes_their_groups() -> None:
     make = DeviceMesh.__init__
 
     @functools.wraps(make)
-    def make_with_groups(self: DeviceMesh, device_type: str, *args: Any, **kwargs: Any) -> None:
+    def make_with_groups(self: DeviceMesh, device_type: str, *args: object, **kwargs: object) -> None:
         make(self, "cpu" if device_type == NAME else device_type, *args, **kwargs)
         self._device_type = device_type
 

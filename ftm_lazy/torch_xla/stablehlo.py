@@ -103,7 +103,7 @@ class StableHLOGraphModule:
         self._bundle = bundle
         self._module: torch.nn.Module | None = None
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         """What the model gives, on the device that the arguments are on."""
         return self.evaluate(_METHOD, args)
 

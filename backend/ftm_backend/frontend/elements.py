@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from ftm_backend.dtypes import DTYPES, info, promote
 from ftm_backend.frontend import float8
@@ -91,7 +91,7 @@ class Emitter:
         self._constants: dict[tuple[str, str], Elem] = {}
         self._conversions: dict[tuple[int, str], tuple[Elem, Elem]] = {}
 
-    def emit(self, name: str, token: str, *operands: Elem, payload: Any = None) -> Elem:
+    def emit(self, name: str, token: str, *operands: Elem, payload: object = None) -> Elem:
         """One operation with one result of dtype ``token``."""
         node = operation(name, _BUILTIN[token], tuple(o.node for o in operands), payload)
         return Elem(self, node, token, all(o.uniform for o in operands))

@@ -202,7 +202,7 @@ class _Importer:
             self.wrapped[ref.index] = op.results[0]
         return self.wrapped[ref.index]
 
-    def argument(self, value: Any) -> Any:
+    def argument(self, value: object) -> Any:
         if isinstance(value, Ref):
             return self.values[value.index]
         if isinstance(value, ScalarRef):
@@ -259,7 +259,7 @@ class _Importer:
         self.constants[key] = op.results[0]
         return op.results[0]
 
-    def list_kind(self, item: Any) -> str:
+    def list_kind(self, item: object) -> str:
         if isinstance(item, Ref):
             return "vtensor"
         if isinstance(item, ScalarRef):

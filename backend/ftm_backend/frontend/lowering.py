@@ -85,7 +85,7 @@ class Lowering:
             return self.builder.constant(value, "i64" if type(value) is int else "f64")
         return self.argument(value)
 
-    def argument(self, value: Any) -> Any:
+    def argument(self, value: object) -> Any:
         convert = _CONVERSIONS.get(type(value))
         return value if convert is None else convert(self, value)
 
@@ -101,7 +101,7 @@ _CONVERSIONS: dict[type, Callable[[Lowering, Any], Any]] = {
 }
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     if isinstance(value, Value):
         return str(value.type)
     if isinstance(value, Elem):

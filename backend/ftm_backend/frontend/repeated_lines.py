@@ -43,7 +43,7 @@ def find(line: str, number: int) -> Node | None:
     return Node(node.op, tuple((name, _renumbered(value, left)) for name, value in node.args), node.results)
 
 
-def _renumbered(value: Any, numbers: Iterator[int]) -> Any:
+def _renumbered(value: object, numbers: Iterator[int]) -> Any:
     if isinstance(value, (Ref, ScalarRef)):
         return type(value)(next(numbers))
     if isinstance(value, tuple) and any(isinstance(item, (Ref, ScalarRef, tuple)) for item in value):

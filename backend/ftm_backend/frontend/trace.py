@@ -162,7 +162,7 @@ class Trace:  # noqa: PLW1641 (it can change, so it has no hash)
         verify(self)
 
 
-def format_argument(value: Any) -> str:
+def format_argument(value: object) -> str:
     """The canonical spelling of an argument."""
     if value is None:
         return "none"
@@ -181,7 +181,7 @@ def format_argument(value: Any) -> str:
     raise TraceError(f"{value!r} of type {type(value).__name__} cannot be an argument of a trace")
 
 
-def _replaced(value: Any, spelled: dict[int, Any]) -> Any:
+def _replaced(value: object, spelled: dict[int, Any]) -> Any:
     """An argument with its scalars replaced."""
     if isinstance(value, tuple):
         items = tuple(_replaced(item, spelled) for item in value)
@@ -190,7 +190,7 @@ def _replaced(value: Any, spelled: dict[int, Any]) -> Any:
     return spelled[value.index] if isinstance(value, ScalarRef) else value
 
 
-def argument_refs(value: Any) -> Iterator[Ref | ScalarRef]:
+def argument_refs(value: object) -> Iterator[Ref | ScalarRef]:
     """The references inside an argument, in order."""
     if isinstance(value, (Ref, ScalarRef)):
         yield value

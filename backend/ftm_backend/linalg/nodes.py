@@ -7,8 +7,6 @@ exactly as an operand's address does.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Result, walk
 
@@ -48,7 +46,7 @@ def constant(value: int | float, dtype: str) -> Node:
     return Node("constant", dtype, payload=int(bool(value)) if dtype == "i1" else value)
 
 
-def operation(name: str, dtype: str, operands: tuple[Node, ...], payload: Any = None) -> Node:
+def operation(name: str, dtype: str, operands: tuple[Node, ...], payload: object = None) -> Node:
     """One operation of ``arith``, ``math`` or ``ftm``, folded where it is arithmetic on positions."""
     if dtype == "i64" and name in _INDEX_ARITHMETIC:
         folded = _affine(name, operands)

@@ -161,7 +161,7 @@ def _array(dtype: str) -> np.dtype[Any]:
     return np.dtype(np.float16) if dtype == "bf16" else BY_TOKEN[dtype].array
 
 
-def _counted(machine: MachineParameters, name: str, dtype: str, *operands: Any) -> float:
+def _counted(machine: MachineParameters, name: str, dtype: str, *operands: object) -> float:
     """The cycles of an expansion, of which each loop is gone through once."""
     macro = BY_NAME[name].macro
     assert macro is not None

@@ -107,7 +107,7 @@ class Manifest:
             raise PackageError(f"the package's manifest is damaged: {error}") from None
 
 
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**48:
         raise ValueError(f"{value!r} is no count")
     return value
@@ -119,13 +119,13 @@ def _sizes(values: Any) -> tuple[int, ...]:
     return tuple(map(_count, values))
 
 
-def _token(value: Any) -> str:
+def _token(value: object) -> str:
     if value not in DTYPES:
         raise ValueError(f"{value!r} is no dtype")
     return str(value)
 
 
-def _source(value: Any) -> str:
+def _source(value: object) -> str:
     if value not in ("result", "input", "weight"):
         raise ValueError(f"{value!r} is no source of an output")
     return str(value)
@@ -204,7 +204,7 @@ class Model:
         """Random numbers from here on are those of ``torch.manual_seed(seed)`` on ftm."""
         self._seed, self._offset = seed, 0
 
-    def __call__(self, *arrays: Any, **named: Any) -> Any:
+    def __call__(self, *arrays: object, **named: object) -> Any:
         """Runs the model: one array for each input, of its shape and dtype.
 
         Returns:
@@ -243,7 +243,7 @@ class Model:
         return [*arrays, *(named[name] for name in rest)]
 
     @staticmethod
-    def _checked(tensor: Tensor, array: Any) -> np.ndarray:
+    def _checked(tensor: Tensor, array: object) -> np.ndarray:
         """The bytes of an argument, a copy where the model writes or strides ask for it."""
         array = np.asarray(array)
         wanted = np.dtype(DTYPES[tensor.dtype].numpy)

@@ -34,7 +34,7 @@ class _Append(argparse.Action):
     """Collects what is to be run in the order of the command line."""
 
     def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option_string: str | None = None
     ) -> None:
         namespace.steps = [*(namespace.steps or []), (self.dest, values or self.const)]
 

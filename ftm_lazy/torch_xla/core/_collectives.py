@@ -190,7 +190,7 @@ def _lists(name: str, value: Any, output: Any) -> tuple[list[torch.Tensor], list
     return value, output
 
 
-def _delivered(value: Tensors, results: list[torch.Tensor], into: list[torch.Tensor] | None, output: Any) -> Tensors:
+def _delivered(value: Tensors, results: list[torch.Tensor], into: list[torch.Tensor] | None, output: object) -> Tensors:
     if into is None:
         return results[0] if isinstance(value, torch.Tensor) else results
     with torch.no_grad():

@@ -28,7 +28,7 @@ class ToXlaTensorArena:
     def __init__(self, convert_fn: Callable[[list[Any]], list[Any]], select_fn: Callable[[Any], bool]) -> None:
         self._convert_fn, self._select_fn = convert_fn, select_fn
 
-    def transform(self, inputs: Any) -> Any:
+    def transform(self, inputs: object) -> Any:
         """A copy of `inputs` with the replacements; tuples become lists, as in torch_xla."""
         found: list[Any] = []
         utils.for_each_instance(inputs, self._select_fn, found.append)
@@ -36,7 +36,7 @@ class ToXlaTensorArena:
         return utils.for_each_instance_rewrite(inputs, self._select_fn, lambda _: next(converted))
 
 
-def check_view_sharing(obj: Any) -> None:
+def check_view_sharing(obj: object) -> None:
     """Raises RuntimeError if two different tensors in `obj` share a storage."""
     seen: dict[int, torch.Tensor] = {}
 
@@ -51,7 +51,7 @@ def check_view_sharing(obj: Any) -> None:
     utils.for_each_instance(obj, lambda value: type(value) is torch.Tensor, check)
 
 
-def send_cpu_data_to_device(datas: Any, device: torch.device | str, input_sharding: Any = None) -> Any:
+def send_cpu_data_to_device(datas: object, device: torch.device | str, input_sharding: object = None) -> Any:
     """A copy of `datas` whose CPU tensors are on `device`.
 
     Args:
@@ -65,7 +65,7 @@ def send_cpu_data_to_device(datas: Any, device: torch.device | str, input_shardi
     )
 
 
-def save(data: Any, file_or_path: str | Path | BinaryIO, master_only: bool = True, global_master: bool = False) -> None:
+def save(data: object, file_or_path: str | Path | BinaryIO, master_only: bool = True, global_master: bool = False) -> None:
     """`torch.save` of `data` with its tensors moved to the CPU, so that the file loads anywhere.
 
     Tensors that share storage still do in the file.
@@ -81,12 +81,12 @@ def save(data: Any, file_or_path: str | Path | BinaryIO, master_only: bool = Tru
         torch.save(on_cpu(data), file_or_path)
 
 
-def on_cpu(data: Any) -> Any:
+def on_cpu(data: object) -> Any:
     """`data` with its tensors on the CPU; those that share storage still do."""
     return _on_cpu(data, {})
 
 
-def _on_cpu(data: Any, moved: dict[tuple[int, torch.dtype], torch.Tensor]) -> Any:
+def _on_cpu(data: object, moved: dict[tuple[int, torch.dtype], torch.Tensor]) -> Any:
     """`moved` holds the storages that are there already, flat."""
     if isinstance(data, torch.Tensor) and data.device.type == NAME:
         return _tensor_on_cpu(data, moved)

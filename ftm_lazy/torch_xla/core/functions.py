@@ -90,12 +90,12 @@ class AllReduceSumLayer(torch.autograd.Function):
     """A sum over the processes whose gradient is summed over them too."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
         """The sum of `x`."""
         return collectives.all_reduce(collectives.REDUCE_SUM, x)
 
     @staticmethod
-    def backward(ctx: Any, grad_output: torch.Tensor) -> torch.Tensor:
+    def backward(ctx: object, grad_output: torch.Tensor) -> torch.Tensor:
         """The sum of the gradients."""
         return collectives.all_reduce(collectives.REDUCE_SUM, grad_output)
 

@@ -220,7 +220,7 @@ def is_master_ordinal(local: bool = True) -> bool:
 _STDOUT = sys.stdout
 
 
-def master_print(*args: Any, fd: TextIO = _STDOUT, local: bool = False, flush: bool = False) -> None:
+def master_print(*args: object, fd: TextIO = _STDOUT, local: bool = False, flush: bool = False) -> None:
     """`print` in process 0 only: of all, or with ``local=True`` of this host."""
     if is_master_ordinal(local=local):
         print(*args, file=None if fd is _STDOUT else fd, flush=flush)  # None: what sys.stdout is by now
@@ -272,7 +272,7 @@ def _fetch_gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
-def _maybe_convert_to_cpu(data: Any, convert: bool = True) -> Any:
+def _maybe_convert_to_cpu(data: object, convert: bool = True) -> Any:
     """`data` computed, and with its tensors on the CPU if `convert`; Accelerate and Lightning save by this."""
     if convert:
         return on_cpu(data)
@@ -364,7 +364,7 @@ def rendezvous(tag: str, payload: bytes = b"", replicas: list[int] = []) -> list
     return xla_rendezvous(payload, replicas or None, tag)
 
 
-def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> Any:
+def mesh_reduce(tag: str, data: object, reduce_fn: Callable[[list[Any]], Any]) -> Any:
     """``reduce_fn([data of process 0, data of process 1, ...])``, with their tensors on the CPU; waits for all."""
     stream = io.BytesIO()
     torch.save(on_cpu(data), stream)
@@ -372,7 +372,7 @@ def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> A
     return reduce_fn([torch.load(io.BytesIO(payload), weights_only=False) for payload in payloads])
 
 
-def do_on_ordinals(target: Callable[..., Any], data: Any = (), ordinals: Collection[int] | int = (0,)) -> Any:
+def do_on_ordinals(target: Callable[..., Any], data: object = (), ordinals: Collection[int] | int = (0,)) -> Any:
     """``target(*data)``, tensors on the CPU, in the processes `ordinals`; None in the others. Waits for all."""
     chosen = (ordinals,) if isinstance(ordinals, int) else ordinals
     result = target(*on_cpu(data)) if _world.ordinal() in chosen else None

@@ -56,7 +56,7 @@ def get_tracer_marked_step() -> bool:
 class Trace:
     """A context that has its name in the profile; `kwargs` are shown with it."""
 
-    def __init__(self, name: str, **kwargs: Any) -> None:
+    def __init__(self, name: str, **kwargs: object) -> None:
         self.name = name
         shown = ", ".join(f"{key}={value}" for key, value in kwargs.items() if not key.startswith("_"))
         self._range = torch.profiler.record_function(f"{name}#{shown}#" if shown else name)
@@ -236,6 +236,6 @@ def _ask(address: tuple[str, int], duration: int, attempts: int, timeout: float,
     raise RuntimeError(f"no profiler server answers at {address[0]}:{address[1]}: {failure}") from failure
 
 
-def trace_detached(*args: Any, **kwargs: Any) -> None:
+def trace_detached(*args: object, **kwargs: object) -> None:
     """`trace` on a thread of its own."""
     threading.Thread(target=trace, args=args, kwargs=kwargs).start()

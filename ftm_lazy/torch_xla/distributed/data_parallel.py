@@ -25,7 +25,7 @@ class Context:
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
-    def getattr_or(self, name: str, defval: Any) -> Any:
+    def getattr_or(self, name: str, defval: object) -> Any:
         """The attribute `name`; at first `defval`, or what it returns."""
         if not hasattr(self, name):
             setattr(self, name, defval() if callable(defval) else defval)

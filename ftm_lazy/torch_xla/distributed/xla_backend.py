@@ -28,7 +28,7 @@ def new_xla_process_group(
     ranks: Sequence[int] | None = None,
     timeout: timedelta = dist.default_pg_timeout,
     backend: str | None = None,
-    pg_options: Any = None,
+    pg_options: object = None,
 ) -> dist.ProcessGroup:
     """`torch.distributed.new_group`, which serves as it is; `pg_options` are of XLA's meshes and mean nothing here."""
     return dist.new_group(ranks=ranks, timeout=timeout, backend=backend)

@@ -52,7 +52,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
         use_grad_acc_hook: bool = False,
         save_master_weights: bool = False,
         higher_cc_precision: bool = False,
-        **defaults: Any,
+        **defaults: object,
     ) -> None:
         super().__init__(params, defaults)
         self.optimizer_class = optimizer_class
@@ -101,7 +101,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
         return self._groups or [list(range(_world.size()))]
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
+    def step(self, closure: Callable[[], Any] | None = None, **kwargs: object) -> Any:
         """One step; `closure` computes the loss anew and returns it, `kwargs` are for the optimizer inside."""
         if not self.inited:
             raise RuntimeError("the parameters are not divided yet: call init_zero()")
@@ -145,7 +145,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
             each.mul_(factor.to(each.dtype))
 
     @torch.no_grad()
-    def allgather_weights_and_update_full_parameter(self, sharding_scheme: Any = None) -> None:
+    def allgather_weights_and_update_full_parameter(self, sharding_scheme: object = None) -> None:
         """Gives each process the parameters that its and the others' parts make."""
         for parameter, part in self._own:
             sent = part if self.higher_cc_precision else part.to(parameter.dtype)

@@ -28,7 +28,7 @@ def assume_pure(fn: F, *, add_rng_seed_argument: bool = False) -> F:
     from ftm_lazy.torch_xla.core.xla_model import fork_rng, set_rng_state
 
     @functools.wraps(fn)
-    def seeded(*args: Any, rng_seed: int | torch.Tensor, **kwargs: Any) -> Any:
+    def seeded(*args: object, rng_seed: int | torch.Tensor, **kwargs: object) -> Any:
         with fork_rng():
             set_rng_state(int(rng_seed))
             return fn(*args, **kwargs)
@@ -49,6 +49,6 @@ class PureModule(torch.nn.Module):
         super().__init__()
         self._module = module
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """What `module` gives."""
         return self._module(*args, **kwargs)

@@ -19,7 +19,7 @@ def deprecated(module: ModuleType, new: F, old_name: str | None = None, extra_ms
     text = f"{module.__name__}.{old_name or new.__name__} is deprecated. Use {new.__module__}.{new.__name__} instead."
 
     @functools.wraps(new)
-    def warned(*args: Any, **kwargs: Any) -> Any:
+    def warned(*args: object, **kwargs: object) -> Any:
         warnings.warn(f"{text} {extra_msg}" if extra_msg else text, DeprecationWarning, stacklevel=2)
         return new(*args, **kwargs)
 

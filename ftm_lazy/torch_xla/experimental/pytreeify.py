@@ -37,7 +37,7 @@ def pytreeify(cls: type[torch.autograd.Function]) -> type[torch.autograd.Functio
             return (None, None, *leaves)
 
     @functools.wraps(cls.apply)
-    def apply(*args: Any) -> Any:
+    def apply(*args: object) -> Any:
         leaves, structure = tree_flatten(args)
         out: list[Any] = []
         flat = Flat.apply(structure, out, *leaves)

@@ -25,7 +25,7 @@ def scan(
     fn: Callable[[Carry, X], tuple[Carry, Y]],
     init: Carry,
     xs: X,
-    partition_fn: Any = default_partition,
+    partition_fn: object = default_partition,
     is_fn_pure: bool = False,
 ) -> tuple[Carry, Y]:
     """``carry, ys[i] = fn(carry, xs[i])`` for all i, in order.

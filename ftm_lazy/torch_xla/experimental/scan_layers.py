@@ -14,7 +14,7 @@ __all__ = ["scan_layers"]
 
 
 def scan_layers(
-    layers: Iterable[torch.nn.Module], input_data: Any, partition_fn: Any = default_partition, is_layer_pure: bool = False
+    layers: Iterable[torch.nn.Module], input_data: object, partition_fn: object = default_partition, is_layer_pure: bool = False
 ) -> Any:
     """``layers[-1](... layers[0](input_data))``, in pieces that are one program; see `scan`.
 

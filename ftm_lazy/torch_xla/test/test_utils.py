@@ -30,7 +30,7 @@ def mp_test(func: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: runs a `unittest.TestCase` method in a process of its own, and returns its exit code."""
 
     @functools.wraps(func)
-    def alone(*args: Any, **kwargs: Any) -> int | None:
+    def alone(*args: object, **kwargs: object) -> int | None:
         process = multiprocessing.Process(target=func, args=args, kwargs=kwargs)
         process.start()
         process.join()
@@ -102,7 +102,7 @@ def print_training_update(
     rate: float,
     global_rate: float,
     epoch: int | None = None,
-    summary_writer: Any = None,
+    summary_writer: object = None,
 ) -> None:
     """Prints a line about a training step, and writes its rates to a SummaryWriter.
 

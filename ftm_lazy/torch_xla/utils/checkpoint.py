@@ -30,7 +30,7 @@ class CheckpointStatus:
         self.depth -= 1
 
 
-def get_device_states(*args: Any) -> tuple[list[int], list[torch.Tensor]]:
+def get_device_states(*args: object) -> tuple[list[int], list[torch.Tensor]]:
     """The devices of `args`' tensors, and the states of their generators."""
     return pytorch.get_device_states(*args)
 
@@ -40,6 +40,6 @@ def set_device_states(devices: Sequence[int], states: Sequence[torch.Tensor]) ->
     pytorch.set_device_states(devices, states)
 
 
-def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool = True, **kwargs: Any) -> Any:
+def checkpoint(function: Callable[..., Any], *args: object, use_reentrant: bool = True, **kwargs: object) -> Any:
     """``function(*args)`` whose intermediate values are computed again in the backward pass; see PyTorch's."""
     return pytorch.checkpoint(function, *args, use_reentrant=use_reentrant, **kwargs)

@@ -17,7 +17,7 @@ def to_dlpack(xla_tensor: torch.Tensor) -> Any:
     return torch.utils.dlpack.to_dlpack(xla_tensor.detach().cpu())
 
 
-def from_dlpack(ext_tensor: Any) -> torch.Tensor:
+def from_dlpack(ext_tensor: object) -> torch.Tensor:
     """A copy on the device of another library's tensor, or of a capsule.
 
     Raises ValueError if it does not lie on the CPU.

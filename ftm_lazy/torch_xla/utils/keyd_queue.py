@@ -45,7 +45,7 @@ class Queue(QueueBase):
         super().__init__(maxsize)
         self._items = deque()
 
-    def put(self, item: Any) -> None:
+    def put(self, item: object) -> None:
         """Adds `item` when there is space; drops it if the queue is closed."""
         with self._changed:
             self._space.wait_for(lambda: len(self._items) < self._maxsize or self._no_gets)
@@ -75,7 +75,7 @@ class KeydQueue(QueueBase):
         self._items: dict[Hashable, Any] = {}
         self._wanted: list[Hashable] = []
 
-    def put(self, key: Hashable, item: Any) -> None:
+    def put(self, key: Hashable, item: object) -> None:
         """Adds `item` when there is space or somebody waits for it; drops it if the queue is closed."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._items) < self._maxsize or key in self._wanted or self._no_gets)

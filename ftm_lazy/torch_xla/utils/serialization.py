@@ -27,7 +27,7 @@ def _folder(path: str | os.PathLike[str]) -> Path:
     return Path(f"{os.fspath(path)}.tensors")
 
 
-def save(data: Any, path: str | os.PathLike[str], master_only: bool = True, global_master: bool = False) -> None:
+def save(data: object, path: str | os.PathLike[str], master_only: bool = True, global_master: bool = False) -> None:
     """Saves `data` in `path`, and its device's tensors, moved to the CPU, in ``PATH.tensors``.
 
     Args:

@@ -78,7 +78,7 @@ class TmpFolder:
 class SampleGenerator:
     """An iterator that gives the same data `sample_count` times; takes the place of a DataLoader."""
 
-    def __init__(self, data: Any, sample_count: int) -> None:
+    def __init__(self, data: object, sample_count: int) -> None:
         self._data, self._count, self._given = data, sample_count, 0
 
     def __iter__(self) -> SampleGenerator:
@@ -154,12 +154,12 @@ class DataWrapper:
 # --- structures ---------------------------------------------------------------------------------------------
 
 
-def as_list(t: Any) -> Any:
+def as_list(t: object) -> Any:
     """`t` if it is a tuple or a list, else a list of it."""
     return t if isinstance(t, (tuple, list)) else [t]
 
 
-def _members(value: Any) -> Iterator[Any]:
+def _members(value: object) -> Iterator[Any]:
     if isinstance(value, dict):
         for key, item in value.items():
             yield key
@@ -172,11 +172,11 @@ def _members(value: Any) -> Iterator[Any]:
         yield from vars(value).values()
 
 
-def for_each_instance(value: Any, select_fn: Callable[[Any], bool], fn: Callable[[Any], object]) -> None:
+def for_each_instance(value: object, select_fn: Callable[[Any], bool], fn: Callable[[Any], object]) -> None:
     """Calls `fn` once on each object in the structure `value` that `select_fn` selects, in order."""
     seen: set[int] = set()
 
-    def visit(part: Any) -> None:
+    def visit(part: object) -> None:
         if id(part) in seen:
             return
         seen.add(id(part))
@@ -189,7 +189,7 @@ def for_each_instance(value: Any, select_fn: Callable[[Any], bool], fn: Callable
     visit(value)
 
 
-def for_each_instance_rewrite(value: Any, select_fn: Callable[[Any], bool], fn: Callable[[Any], Any]) -> Any:
+def for_each_instance_rewrite(value: object, select_fn: Callable[[Any], bool], fn: Callable[[Any], Any]) -> Any:
     """A copy of the structure `value` with `fn(x)` in the place of each x that `select_fn` selects.
 
     What occurs twice is replaced once; tuples become lists.
@@ -197,7 +197,7 @@ def for_each_instance_rewrite(value: Any, select_fn: Callable[[Any], bool], fn: 
     done: dict[int, Any] = {}
     kept: list[Any] = []  # keeps what is made on the way alive, so that no id returns
 
-    def rewrite(part: Any) -> Any:
+    def rewrite(part: object) -> Any:
         if id(part) in done:
             return done[id(part)]
         kept.append(part)
@@ -226,7 +226,7 @@ def for_each_instance_rewrite(value: Any, select_fn: Callable[[Any], bool], fn: 
     return rewrite(value)
 
 
-def shape(inputs: Any) -> list[int]:
+def shape(inputs: object) -> list[int]:
     """The sizes of nested lists and tuples, which must all have the same."""
     if not isinstance(inputs, (list, tuple)):
         return []
@@ -236,14 +236,14 @@ def shape(inputs: Any) -> list[int]:
     return [len(inputs), *(inner[0] if inner else [])]
 
 
-def flatten_nested_tuple(inputs: Any) -> tuple[Any, ...]:
+def flatten_nested_tuple(inputs: object) -> tuple[Any, ...]:
     """What is in nested lists and tuples, in order."""
     if not isinstance(inputs, (list, tuple)):
         return (inputs,)
     return tuple(leaf for each in inputs for leaf in flatten_nested_tuple(each))
 
 
-def list_copy_append(ilist: Iterable[Any], item: Any) -> list[Any]:
+def list_copy_append(ilist: Iterable[Any], item: object) -> list[Any]:
     """A list of `ilist`'s items and `item`."""
     return [*ilist, item]
 
@@ -251,7 +251,7 @@ def list_copy_append(ilist: Iterable[Any], item: Any) -> list[Any]:
 # --- environment, printing, time ----------------------------------------------------------------------------
 
 
-def getenv_as(name: str, type: Callable[[str], Any], defval: Any = None) -> Any:
+def getenv_as(name: str, type: Callable[[str], Any], defval: object = None) -> Any:
     """The environment variable `name` as a `type`; booleans are 0 and 1.  `defval` if it is not set."""
     value = os.environ.get(name)
     if value is None:
@@ -265,7 +265,7 @@ def check_env_flag(name: str, default: str = "") -> bool:
     return value == "true" or (value.isdigit() and int(value) > 0)
 
 
-def null_print(*args: Any, **kwargs: Any) -> None:
+def null_print(*args: object, **kwargs: object) -> None:
     """Prints nothing."""
 
 
@@ -274,7 +274,7 @@ def eprint(*args: Any, **kwargs: Any) -> None:
     print(*args, file=sys.stderr, **kwargs)
 
 
-def get_print_fn(debug: Any = None) -> Callable[..., None]:
+def get_print_fn(debug: object = None) -> Callable[..., None]:
     """`eprint` if `debug`, or ``DEBUG`` of the environment, else `null_print`."""
     wanted = int(os.environ.get("DEBUG", "0")) if debug is None else debug
     return eprint if wanted else null_print

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from typing import Any
 
 from ftm_backend.dtypes import HALVES, compute_dtype
 from ftm_backend.frontend.builder import Body, Builder, Value
@@ -53,7 +52,7 @@ def pointwise(
     keep = frozenset(keep)
     accepted = frozenset(inspect.signature(function).parameters)
 
-    def lower(b: Builder, **arguments: Any) -> tuple[Value, ...]:
+    def lower(b: Builder, **arguments: object) -> tuple[Value, ...]:
         outputs = tuple(t for t in b.results if t is not None)
         for name in _DECIDED_BY_RESULT - accepted:
             arguments.pop(name, None)

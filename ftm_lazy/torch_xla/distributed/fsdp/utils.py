@@ -20,14 +20,14 @@ def checkpoint_module(module: torch.nn.Module) -> torch.nn.Module:
     forward = module.forward
 
     @functools.wraps(forward)
-    def again(*args: Any, **kwargs: Any) -> Any:
+    def again(*args: object, **kwargs: object) -> Any:
         return torch.utils.checkpoint.checkpoint(forward, *args, use_reentrant=False, **kwargs)
 
     module.forward = again
     return module
 
 
-def apply_xla_patch_to_nn_linear(module: torch.nn.Module, patched_function: Any = None) -> torch.nn.Module:
+def apply_xla_patch_to_nn_linear(module: torch.nn.Module, patched_function: object = None) -> torch.nn.Module:
     """`module`: linear layers need no patch."""
     return module
 

@@ -19,7 +19,7 @@ Policy = Callable[..., bool]
 """Of a module, whether it is about the module's children (`recurse`), and the parameters that are not wrapped yet."""
 
 
-def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
+def always_wrap_policy(*args: object, **kwargs: object) -> bool:
     """Wraps every module."""
     return True
 

@@ -37,12 +37,12 @@ class TrainingState(enum.Enum):
     IDLE = enum.auto()
 
 
-def apply_to_tensors(fn: Callable[[torch.Tensor], Any], container: Any) -> Any:
+def apply_to_tensors(fn: Callable[[torch.Tensor], Any], container: object) -> Any:
     """`container` with `fn` applied to the tensors in it."""
     return tree_map_only(torch.Tensor, fn, container)
 
 
-def collect_tensors(container: Any) -> list[torch.Tensor]:
+def collect_tensors(container: object) -> list[torch.Tensor]:
     """The tensors in `container`."""
     return [each for each in tree_leaves(container) if isinstance(each, torch.Tensor)]
 
@@ -137,7 +137,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         """The module inside."""
         return self._module
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """What the module gives."""
         return self._module(*args, **kwargs)
 
@@ -145,7 +145,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         """The processes."""
         return f"world_size={_world.size()}"
 
-    def assert_state(self, state: Any) -> None:
+    def assert_state(self, state: object) -> None:
         """Accepted: there is nothing to assert."""
 
     assert_state._inert = "FSDP2 keeps its state itself"  # type: ignore[attr-defined]
@@ -200,7 +200,7 @@ class XlaFullyShardedDataParallel(nn.Module):
 
     # --- checkpoints ---------------------------------------------------------------------------------------
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def state_dict(self, *args: object, **kwargs: object) -> dict[str, Any]:
         """This process's parts of the parameters, and the buffers, by the names that they have in the module."""
         inner = self._module.state_dict(*args, **kwargs)
         if _divided:
@@ -271,7 +271,7 @@ def _take_parts() -> None:
     """Makes optimizers take the parts of their state that a process saved: the state of torch_xla's parameters is local."""
     fit = torch.optim.Optimizer._process_value_according_to_param_policy
 
-    def fit_part(param: torch.Tensor, value: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def fit_part(param: torch.Tensor, value: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
         fitted = fit(param, value, *args, **kwargs)
         if not isinstance(param, DTensor) or isinstance(fitted, DTensor) or fitted.shape != param.to_local().shape:
             return fitted
@@ -284,5 +284,5 @@ def _take_parts() -> None:
 _take_parts()
 
 
-def _local(value: Any) -> Any:
+def _local(value: object) -> Any:
     return value.to_local() if isinstance(value, DTensor) else value

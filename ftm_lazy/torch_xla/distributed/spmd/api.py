@@ -26,7 +26,7 @@ def with_xla(func: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: SPMD is on in the function."""
 
     @functools.wraps(func)
-    def inside(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def inside(self: object, *args: object, **kwargs: object) -> Any:
         os.environ["XLA_USE_SPMD"] = "1"
         return func(self, *args, **kwargs)
 
@@ -48,7 +48,7 @@ def convert_to_xla_partition_spec(tensor: torch.Tensor, placements: Sequence[Any
     return tuple(spec)
 
 
-def xla_distribute_tensor(tensor: torch.Tensor, device_mesh: Any, placements: Sequence[Any] | None = None) -> torch.Tensor:
+def xla_distribute_tensor(tensor: torch.Tensor, device_mesh: object, placements: Sequence[Any] | None = None) -> torch.Tensor:
     """`tensor` on the device, with its mark."""
     from ftm_lazy.torch_xla import _devices
 
@@ -59,7 +59,7 @@ def xla_distribute_tensor(tensor: torch.Tensor, device_mesh: Any, placements: Se
 
 def xla_distribute_module(
     module: torch.nn.Module,
-    device_mesh: Any = None,
+    device_mesh: object = None,
     partition_fn: Callable[[str, torch.nn.Module, Any], None] | None = None,
     input_fn: Callable[..., Any] | None = None,
     output_fn: Callable[..., Any] | None = None,
@@ -77,7 +77,7 @@ def xla_distribute_module(
     return module.to(_devices.device())
 
 
-def auto_policy(mod_name: str, mod: torch.nn.Module, mesh: Any) -> None:
+def auto_policy(mod_name: str, mod: torch.nn.Module, mesh: object) -> None:
     """The policy that lets the compiler choose; on one device there is nothing to choose."""
 
 

@@ -35,7 +35,7 @@ class XLAShardedTensor(torch.Tensor):
     global_tensor: torch.Tensor
 
     @classmethod
-    def _of(cls, tensor: torch.Tensor, mesh_shape: Any, partition_spec: Any) -> XLAShardedTensor:
+    def _of(cls, tensor: torch.Tensor, mesh_shape: object, partition_spec: object) -> XLAShardedTensor:
         plain = tensor.global_tensor if isinstance(tensor, cls) else tensor
         marked = plain.as_subclass(cls)
         marked.global_tensor, marked.mesh_shape, marked.partition_spec = plain, mesh_shape, partition_spec
@@ -74,7 +74,7 @@ class XLAShardedTensor(torch.Tensor):
 
         return tuple(Replicate() for _ in self.mesh_shape or (1,))
 
-    def redistribute(self, device_mesh: Any, placements: Any, *, async_op: bool = False) -> XLAShardedTensor:
+    def redistribute(self, device_mesh: object, placements: object, *, async_op: bool = False) -> XLAShardedTensor:
         """The tensor: it lies whole whatever the placements."""
         return self
 

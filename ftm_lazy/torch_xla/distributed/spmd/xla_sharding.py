@@ -242,7 +242,7 @@ def wrap_as_sharded_tensor(
 
 
 @inert(_ONE)
-def wrap_if_sharded(x: Any) -> Any:
+def wrap_if_sharded(x: object) -> Any:
     """`x`: none is divided."""
     return x
 

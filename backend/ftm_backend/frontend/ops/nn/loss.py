@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import elements as e
@@ -96,7 +95,7 @@ def _loss(names: str, family: str, element: Callable[..., Elem], demand: Callabl
     """A loss that is ``element(input, target, extra arguments)`` and then its reduction; ``demand``: of elements of both."""
 
     @lowering(names, FLOATS, family, SUMS)
-    def lower(b: Builder, self: Value, target: Value, reduction: int, weight: Value | None = None, **extra: Any) -> Value:
+    def lower(b: Builder, self: Value, target: Value, reduction: int, weight: Value | None = None, **extra: object) -> Value:
         dtype = compute_dtype(self.dtype)
         shape = b.result.shape if reduction == NONE else _broadcast(self.shape, target.shape)
         values = [self.expand(shape), target.expand(shape), *([] if weight is None else [weight.expand(shape)])]
@@ -125,7 +124,7 @@ def _loss_backward(names: str, family: str, element: Callable[..., Elem]) -> Non
 
     @lowering(names, FLOATS, family, SUMS)
     def lower(
-        b: Builder, grad_output: Value, self: Value, target: Value, reduction: int, weight: Value | None = None, **extra: Any
+        b: Builder, grad_output: Value, self: Value, target: Value, reduction: int, weight: Value | None = None, **extra: object
     ) -> Value:
         dtype = compute_dtype(self.dtype)
         count = self.type.numel

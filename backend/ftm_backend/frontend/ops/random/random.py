@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from ftm_backend.dtypes import ALL, BOOL, FLOATS, NUMBERS, compute_dtype, info
 from ftm_backend.frontend import elements as e
@@ -46,7 +45,7 @@ def _random(
     """
 
     @lowering(names, dtypes, family, tolerance)
-    def lower(b: Builder, seed: Elem, offset: Elem, **arguments: Any) -> Value:
+    def lower(b: Builder, seed: Elem, offset: Elem, **arguments: object) -> Value:
         result = b.result
         values = {k: v for k, v in arguments.items() if k in inputs and isinstance(v, Value)}
         rest = {k: v for k, v in arguments.items() if k not in values}
