@@ -252,8 +252,8 @@ def empty_cache() -> None:
     """
     from ftm_lazy.compiler import bridge  # not when ftm_lazy is imported: most of the compiler comes with it
 
-    _C._empty_cache()
     bridge().forget_programs()
+    _C._empty_cache()
 
 
 # --- mixed precision --------------------------------------------------------------------------------------

@@ -15,10 +15,6 @@ const c10::OperatorHandle& cat() {
   return op;
 }
 
-bool is_stack(const Form& form) {
-  return form.name == "aten::stack";
-}
-
 // Of a concatenation: counted from the front, in its result.
 int64_t dim_of(const Form& form) {
   const int64_t dim = form.arguments[1].toInt();
@@ -27,7 +23,7 @@ int64_t dim_of(const Form& form) {
 
 bool concatenates_one_type(const CallNode& call) {
   const auto& form = call.form();
-  if ((form.name != "aten::cat" && !is_stack(form)) || call.values.empty()) {
+  if (form.concatenates == Concatenation::none || call.values.empty()) {
     return false;
   }
   const auto& first = type_of(call.values[0]);
@@ -45,8 +41,9 @@ c10::DimVector row_major_strides(c10::IntArrayRef sizes) {
 
 FormPtr cat_form(c10::ArrayRef<ValueType> parts, int64_t dim) {
   auto form = c10::make_intrusive<Form>();
-  form->name = "aten::cat";
+  form->name = cat().operator_name().name;
   form->op = cat();
+  form->concatenates = Concatenation::dim;
   form->arguments = {c10::IValue(), dim};
   form->tensor_lists = {static_cast<int32_t>(parts.size()), -1};
   form->list_lengths = {-1};
@@ -108,6 +105,7 @@ class Writer {
   void write_call(size_t place, c10::ArrayRef<int64_t> operands) {
     const auto& call = *old_.calls[place];
     std::vector<Part> parts;
+    parts.reserve(operands.size());
     for (size_t k = 0; k < operands.size(); ++k) {
       parts.push_back(result_of(operands[k], call.values[k]));
     }
@@ -124,14 +122,14 @@ class Writer {
     }
     concatenations_ = concatenations_.slice(1);
     like_ = &call;
-    if (is_stack(call.form())) {
+    if (call.form().concatenates == Concatenation::new_dim) {
       parts = with_dimension(parts);
     }
     const auto& type = call.form().results[0].type;
     dim_ = dim_of(call.form());
     const int64_t outer = c10::multiply_integers(type.sizes.begin(), type.sizes.begin() + dim_);
     if (is_result_[results_.size()] || parts.size() == 1) {
-      results_.push_back(concatenated(std::move(parts)));
+      results_.push_back(concatenated(parts));
       cut();
       return;
     }
@@ -174,24 +172,28 @@ class Writer {
   }
 
   // Eight by eight while there are so many, and these again; the rest, which is fewer, one by one, and behind them.
-  Part concatenated(std::vector<Part> parts) {
+  Part concatenated(c10::ArrayRef<Part> parts) {
     if (parts.size() == 1) {
       return concatenated_at_once(parts);
     }
     std::vector<Part> groups;
-    const size_t rest = parts.size() < kMany ? 0 : parts.size() / kMany * kMany;
-    for (size_t i = 0; i < rest; i += kMany) {
-      groups.push_back(concatenated_at_once(c10::ArrayRef<Part>(parts).slice(i, kMany)));
+    const size_t grouped = parts.size() < kMany ? 0 : parts.size() / kMany * kMany;
+    for (size_t i = 0; i < grouped; i += kMany) {
+      groups.push_back(concatenated_at_once(parts.slice(i, kMany)));
     }
-    std::optional<Part> last;
-    for (const auto& part : c10::ArrayRef<Part>(parts).slice(rest)) {
-      last = last ? concatenated_at_once({*last, part}) : part;
+    const auto rest = parts.slice(grouped);
+    if (rest.empty()) {
+      return groups.size() == 1 ? groups[0] : concatenated(groups);
+    }
+    Part last = rest[0];
+    for (const auto& part : rest.slice(1)) {
+      last = concatenated_at_once({last, part});
     }
     if (groups.empty()) {
-      return *last;
+      return last;
     }
-    const Part all = groups.size() == 1 ? groups[0] : concatenated(std::move(groups));
-    return last ? concatenated_at_once({all, *last}) : all;
+    const Part all = groups.size() == 1 ? groups[0] : concatenated(groups);
+    return concatenated_at_once({all, last});
   }
 
   Part concatenated_at_once(c10::ArrayRef<Part> parts) {

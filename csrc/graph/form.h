@@ -31,6 +31,8 @@ struct ResultType {
   bool contiguous = true;
 };
 
+enum class Concatenation : uint8_t { none, dim, new_dim };
+
 struct Form final : c10::intrusive_ptr_target {
   enum class Kind : uint8_t { aten, view, update, bitcast };
 
@@ -45,6 +47,8 @@ struct Form final : c10::intrusive_ptr_target {
   std::vector<ResultType> results;
   std::vector<int32_t> list_lengths; // for each return of op: -1, or the number of tensors in its list
   Hash128 hash; // of the text and the result types
+  // What concatenates a list of values: along a dimension of theirs, or a new one. `arguments` has the dimension behind the list.
+  Concatenation concatenates = Concatenation::none;
   uint32_t signature = 0; // of op and result dtype, without sizes and constants; 0 for views and bitcasts
 
   // view, update: the strided window; view, bitcast: results[0] has the rest

@@ -1,8 +1,7 @@
 // Sparse tensors: their indices and values are dense tensors of the device, so what makes and takes them apart is ATen's
-// own code. Products gather and add up by segments, arithmetic works on the values; how many elements remain when equal
-// places are joined is looked at on the CPU. All else runs there, counted.
+// own code. Arithmetic works on the values; how many elements remain when equal places are joined is looked at on the CPU.
 #include "eager/masks.h"
-#include "recorder/fallback.h"
+#include "kernels/sparse_fallback.h"
 
 #include <ATen/ATen.h>
 #include <ATen/ops/_coalesced_native.h>
@@ -42,45 +41,6 @@ at::Tensor with_values(const at::Tensor& self, const at::Tensor& values) {
 
 bool is_number(const at::Tensor& tensor) {
   return !tensor.is_sparse() && tensor.dim() == 0;
-}
-
-// The CPU's kernels by the layouts of the operands, which the dense fallback does not look at.
-void run_on_cpu(const Op& op, torch::jit::Stack& stack) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      op.written.empty(), op.called_name,
-      " of sparse tensors writes to an argument, which device ftm does not do: compute a new "
-      "tensor, or compute it on the CPU.");
-  count_fallback(op);
-  const size_t base = stack.size() - op.arguments.size();
-  for (size_t i = base; i < stack.size(); ++i) {
-    if (stack[i].isTensor() && stack[i].toTensor().defined()) {
-      const bool requires_grad = stack[i].toTensor().requires_grad();
-      stack[i] = stack[i].toTensor().cpu().set_requires_grad(
-          requires_grad); // what a kernel keeps for a gradient depends on it
-    } else if (stack[i].isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& tensor : stack[i].toTensorVector()) {
-        list.push_back(tensor.cpu());
-      }
-      stack[i] = std::move(list);
-    } else if (stack[i].isDevice()) {
-      stack[i] = c10::Device(c10::kCPU);
-    }
-  }
-  op.handle.callBoxed(stack);
-  for (size_t i = base; i < stack.size(); ++i) {
-    if (stack[i].isTensor() && stack[i].toTensor().defined()) {
-      stack[i] = stack[i].toTensor().to(c10::Device(c10::kPrivateUse1, 0));
-    }
-  }
-}
-
-// Not one of the calls below.
-template <typename... Arguments>
-at::Tensor on_the_cpu(const char* name, const Arguments&... arguments) {
-  torch::jit::Stack stack{arguments...};
-  run_on_cpu(op_named(name), stack);
-  return stack.back().toTensor();
 }
 
 // --- joining equal places ------------------------------------------------------------------------------------------
@@ -217,75 +177,6 @@ at::Tensor sparse_mask(const at::Tensor& self, const at::Tensor& mask) {
       indices, values, self.sizes(), values.options().layout(at::kSparse), mask.is_coalesced());
 }
 
-// --- products with dense matrices ----------------------------------------------------------------------------------
-
-// A sparse matrix as rows, columns and values.
-struct Places { at::Tensor rows, columns, values; };
-
-Places places_of(const at::Tensor& matrix) {
-  if (matrix.is_sparse()) {
-    TORCH_CHECK(
-        matrix.sparse_dim() == 2, "mm: Expected a sparse matrix, got ", matrix.sparse_dim(), " sparse dimensions");
-    const at::Tensor indices = matrix._indices();
-    return {indices.select(0, 0), indices.select(0, 1), matrix._values()};
-  }
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      matrix.layout() == at::kSparseCsr, "device ftm multiplies sparse COO and CSR matrices, not ", matrix.layout());
-  const at::Tensor numbers = at::arange(matrix._nnz(), matrix.crow_indices().options());
-  const at::Tensor rows = at::searchsorted(matrix.crow_indices(), numbers, /*out_int32=*/false, /*right=*/true).sub(1);
-  return {rows, matrix.col_indices(), matrix.values()};
-}
-
-bool is_sparse(const at::Tensor& tensor) {
-  return tensor.layout() != at::kStrided;
-}
-
-// Each row of the product is the sum of the rows of `dense` that the row's elements choose and scale.
-at::Tensor product(const Places& sparse, int64_t rows, const at::Tensor& dense) {
-  const at::Tensor chosen = dense.index_select(0, sparse.columns).mul(sparse.values.unsqueeze(1));
-  return at::zeros({rows, dense.size(1)}, dense.options()).index_add(0, sparse.rows, chosen);
-}
-
-at::Tensor multiplied(const at::Tensor& self, const at::Tensor& other) {
-  TORCH_CHECK(
-      self.dim() == 2 && other.dim() == 2 && self.size(1) == other.size(0),
-      "mm: Argument #3 (dense): Expected dim 0 size ", self.size(1), ", got ", other.size(0));
-  TORCH_CHECK(
-      self.scalar_type() == other.scalar_type(),
-      "expected m1 and m2 to have the same dtype, but got: ", self.scalar_type(), " != ", other.scalar_type());
-  if (is_sparse(self) && is_sparse(other)) {
-    return on_the_cpu("aten::mm", self, other);
-  }
-  if (is_sparse(self)) {
-    return product(places_of(self), self.size(0), other);
-  }
-  Places turned = places_of(other);
-  std::swap(turned.rows, turned.columns);
-  return product(turned, other.size(1), self.t()).t();
-}
-
-at::Tensor multiplied_and_added(
-    const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
-    const at::Scalar& alpha) {
-  if (is_sparse(self)) {
-    return on_the_cpu("aten::addmm", self, mat1, mat2, beta, alpha);
-  }
-  at::Tensor made = multiplied(mat1, mat2);
-  made = alpha.equal(1) ? made : made.mul(alpha);
-  return beta.equal(0) ? made : made.add(self, beta);
-}
-
-at::Tensor applied(const at::Tensor& self, const at::Tensor& vector) {
-  return multiplied(self, vector.unsqueeze(1)).squeeze(1);
-}
-
-// --- what remains --------------------------------------------------------------------------------------------------
-
-void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-  const auto& name = op.operator_name();
-  run_on_cpu(op_named(name.overload_name.empty() ? name.name : name.name + "." + name.overload_name), *stack);
-}
-
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, library) {
@@ -321,9 +212,6 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, library) {
   library.impl("div_.Tensor", TORCH_FN(div_in_place));
   library.impl("neg", TORCH_FN(negated));
   library.impl("sparse_mask", TORCH_FN(sparse_mask));
-  library.impl("mm", TORCH_FN(multiplied));
-  library.impl("addmm", TORCH_FN(multiplied_and_added));
-  library.impl("mv", TORCH_FN(applied));
 }
 
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, library) {
@@ -338,9 +226,6 @@ TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, library) {
   library.impl("values", TORCH_FN(at::native::values_sparse_csr));
   library.impl("clone", TORCH_FN(at::native::clone_sparse_compressed));
   library.impl("copy_", TORCH_FN(at::native::copy_sparse_compressed_));
-  library.impl("mm", TORCH_FN(multiplied));
-  library.impl("addmm", TORCH_FN(multiplied_and_added));
-  library.impl("mv", TORCH_FN(applied));
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
@@ -350,14 +235,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
       "_to_sparse", static_cast<at::Tensor (*)(
                         const at::Tensor&, std::optional<at::Layout>, at::OptionalIntArrayRef, std::optional<int64_t>)>(
                         at::native::dense_to_sparse));
-}
-
-TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());
-}
-
-TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());
 }
 
 } // namespace ftm

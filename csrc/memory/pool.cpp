@@ -1,6 +1,9 @@
 #include "memory/pool.h"
 
 #include <c10/util/Exception.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -90,9 +93,14 @@ void give_memory(Block block) noexcept {
 }
 
 void empty_memory_pool() {
-  auto& p = pool();
-  std::lock_guard<std::mutex> guard(p.mutex);
-  release_idle(p);
+  {
+    auto& p = pool();
+    std::lock_guard<std::mutex> guard(p.mutex);
+    release_idle(p);
+  }
+#ifdef __GLIBC__
+  malloc_trim(0); // which keeps what was freed, between blocks that are in use
+#endif
 }
 
 void count_storage(int64_t bytes) noexcept {

@@ -18,7 +18,7 @@ struct Block {
 Block take_memory(size_t bytes);
 void give_memory(Block block) noexcept;
 
-// Returns pooled blocks that nobody uses to the system.
+// Returns pooled blocks that nobody uses to the system, and what the C library keeps of memory that was freed.
 void empty_memory_pool();
 
 // Accounts for a live tensor storage (what a user calls allocated memory).

@@ -15,6 +15,7 @@ FormPtr make_form(
   auto form = c10::make_intrusive<Form>();
   form->name = op.name;
   form->op = op.functional;
+  form->concatenates = op.facts->concatenates;
   form->results = std::move(results);
   form->list_lengths = std::move(list_lengths);
   form->arguments = arguments.vec();

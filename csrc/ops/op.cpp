@@ -76,7 +76,7 @@ void read_facts(Op& op) {
   op.composite = composite_kernel(op.handle, called.composite);
   op.facts = &recorded_facts(op.functional.operator_name().name);
   op.cpu_indices = op.facts->cpu_indices;
-  op.forbids_overlap = op.facts->reads_apart;
+  op.forbids_overlap = op.facts->forbids_overlap;
   op.number = op.facts->value_is_number ? op.handle.schema().argumentIndexWithName("value").value_or(-1) : -1;
   op.refuses_values = op.facts->refuses != Refusal::none;
   op.has_domain = !op.facts->domain.empty();

@@ -77,6 +77,12 @@ Refusal refusal(const Words& words) {
   return named(refusals, words.at(0));
 }
 
+Concatenation concatenation(const Words& words) {
+  static const std::unordered_map<std::string, Concatenation> ways = {
+      {"dim", Concatenation::dim}, {"new_dim", Concatenation::new_dim}};
+  return named(ways, words.at(0));
+}
+
 using Reader = std::function<void(RecordedFacts&, const Words&)>;
 
 Reader flag(bool RecordedFacts::* member) {
@@ -105,13 +111,15 @@ const std::unordered_map<std::string, Reader>& readers() {
       {"layout", [](F& facts, const Words& words) { facts.layout = words.at(0); }},
       {"draws", [](F& facts, const Words& words) { facts.draws = words.at(0); }},
       {"cpu_indices", flag(&F::cpu_indices)},
-      {"reads_apart", flag(&F::reads_apart)},
+      {"forbids_overlap", flag(&F::forbids_overlap)},
       {"value_is_number", flag(&F::value_is_number)},
       {"checks_dim", flag(&F::checks_dim)},
       {"checks_alpha", flag(&F::checks_alpha)},
       {"may_fail", flag(&F::may_fail)},
       {"converts_to_out", flag(&F::converts_to_out)},
-      {"takes_no_bools", flag(&F::takes_no_bools)}};
+      {"takes_no_bools", flag(&F::takes_no_bools)},
+      {"counts_bags", flag(&F::counts_bags)},
+      {"concatenates", [](F& facts, const Words& words) { facts.concatenates = concatenation(words); }}};
   return all;
 }
 

@@ -2,6 +2,8 @@
 // what each fact means).
 #pragma once
 
+#include "graph/form.h"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -58,13 +60,15 @@ struct RecordedFacts {
   Refusal refuses = Refusal::none;
   CompositeUse composite = CompositeUse::as_found;
   bool cpu_indices = false;
-  bool reads_apart = false;
+  bool forbids_overlap = false;
   bool value_is_number = false;
   bool checks_dim = false;
   bool checks_alpha = false;
   bool may_fail = false;
   bool converts_to_out = false;
   bool takes_no_bools = false;
+  bool counts_bags = false;
+  Concatenation concatenates = Concatenation::none;
   int64_t like = -1; // argument whose memory format the first result has on the CPU
   std::string layout; // eager/layout.cpp has the rule
   std::string draws; // run/reference_random.cpp has the distribution

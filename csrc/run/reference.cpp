@@ -48,12 +48,6 @@ void fit_bags(const Form& form, torch::jit::Stack& results, int64_t count, const
   }
 }
 
-// An op that takes places may write one twice: the last value stays then, as in compiled programs. (Those that only read
-// lose some time.)
-bool takes_places(const std::string& name) {
-  return !recorded_facts(name).indices.empty();
-}
-
 // By one thread. How many there are is a property of the thread that asks.
 void call_in_order(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   struct OneThread {
@@ -157,19 +151,20 @@ class ReferenceRun {
   void run_aten(const Trace::Call& call) {
     const Form& form = *call.form;
     torch::jit::Stack stack = filled_arguments(call);
-    const bool has_bags = form.name == "aten::_embedding_bag" || form.name == "aten::_embedding_bag_forward_only";
-    const at::Tensor indices = has_bags ? stack[1].toTensor() : at::Tensor();
-    const at::Tensor offsets = has_bags ? stack[2].toTensor() : at::Tensor();
+    const auto& facts = recorded_facts(form.handle().operator_name().name);
+    const at::Tensor indices = facts.counts_bags ? stack[1].toTensor() : at::Tensor();
+    const at::Tensor offsets = facts.counts_bags ? stack[2].toTensor() : at::Tensor();
     if (!form.slots.empty() && form.slots.back().argument < 0) {
       const uint64_t seed = scalars_[next_scalar_++];
       const uint64_t offset = scalars_[next_scalar_++];
       run_random_reference(form, stack, seed, offset);
-    } else if (takes_places(form.handle().operator_name().name)) {
+    } else if (!facts.indices.empty()) {
+      // It may write to one place twice: the last value stays then, as in compiled programs. (Those that only read lose some time.)
       call_in_order(form.handle(), stack);
     } else {
       form.handle().callBoxed(stack);
     }
-    if (has_bags) {
+    if (facts.counts_bags) {
       fit_bags(form, stack, indices.numel(), offsets);
     }
     take_results(form, stack);

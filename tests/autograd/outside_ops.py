@@ -9,6 +9,9 @@ _library.define("scaled(Tensor self, float by, Scalar most) -> Tensor")
 _library.define("pick_rows(Tensor self, Tensor index) -> Tensor")
 _library.define("ramp(Tensor self, Scalar end) -> Tensor")
 _library.define("noise(Tensor self, *, Generator? generator=None) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+_library.define(
+    "spread(Tensor self, float from, float to, *, Generator? generator=None) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,)
+)
 
 
 def _scaled(self: torch.Tensor, by: float, most: float) -> torch.Tensor:
@@ -27,3 +30,5 @@ _library.impl("ramp", lambda self, end: self + torch.arange(int(end), dtype=self
 _library.impl("ramp", lambda self, end: self.new_empty((int(end),)), "Meta")
 _library.impl("noise", lambda self, generator=None: torch.rand(self.shape, generator=generator), "CPU")
 _library.impl("noise", lambda self, generator=None: self.new_empty(self.shape), "Meta")
+_library.impl("spread", lambda self, low, high, generator=None: torch.empty_like(self).uniform_(low, high, generator=generator), "CPU")
+_library.impl("spread", lambda self, low, high, generator=None: torch.empty_like(self), "Meta")

@@ -13,6 +13,7 @@ from ftm_backend.frontend.building.recording import Domain, Indices, recorded
 recorded("outside::pick_rows", indices=Indices(1, "first"))
 recorded("outside::scaled", runtime=("by",), domain=Domain(0, "most"))
 recorded("outside::ramp", constants=("end",))
+recorded("outside::spread", draws="uniform")
 
 pointwise("outside::bent", lambda self, slope: e.where(self > 0, self, self * slope), FLOATS, "outside")
 pointwise("outside::scaled", lambda self, by, most: e.minimum(e.maximum(self * by, -most), most), FLOATS, "outside")
@@ -34,3 +35,9 @@ def _ramp(b: Any, self: Any, end: float) -> Any:
 def _noise(b: Any, self: Any, seed: Any, offset: Any) -> Any:
     shape = b.result.shape
     return b.pointwise(lambda: unit(b, element_number(b, shape), seed, offset, b.result.dtype), [], b.result)
+
+
+@lowering("outside::spread", FLOATS, "outside")
+def _spread(b: Any, self: Any, from_: float, to: float, seed: Any, offset: Any) -> Any:
+    shape, dtype = b.result.shape, b.result.dtype
+    return b.pointwise(lambda: from_ + unit(b, element_number(b, shape), seed, offset, dtype) * (to - from_), [], b.result)

@@ -3,8 +3,11 @@ that ftm is told."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
+
+import pytest
 
 from autograd.test_plugins import install, python
 
@@ -64,9 +67,35 @@ assert not [n for n, c in counters().items() if c and n.startswith(("fallback", 
 """
 
 
-def test_ops_of_every_kind_from_outside(tmp_path: Path) -> None:
+SPREAD = """
+import torch, outside_ops
+torch.manual_seed(5)
+for dtype in (torch.float32, torch.float64):
+    print(torch.ops.outside.spread(torch.empty(3, 4, dtype=dtype, device="ftm"), -1.0, 3.0).tolist())
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory of packages with that one in it."""
     for name in ("outside_ops.py", "outside_records.py"):
         shutil.copy(Path(__file__).parent / name, tmp_path)
     install(tmp_path, "ftm-outside", "outside_records")
-    done = python(tmp_path, RUN, FTM_STRICT="1")
+    return tmp_path
+
+
+def test_ops_of_every_kind_from_outside(place: Path) -> None:
+    done = python(place, RUN, FTM_STRICT="1")
     assert done.returncode == 0, done.stderr
+
+
+def test_the_reference_draws_what_programs_draw(place: Path) -> None:
+    """Where the record says from which distribution (`draws`)."""
+    compiled, reference = python(place, SPREAD, FTM_STRICT="1"), python(place, SPREAD, FTM_EXECUTOR="reference")
+    assert compiled.returncode == 0, compiled.stderr
+    assert reference.returncode == 0, reference.stderr
+    assert len(set(re.findall(r"-?\d+\.\d+", compiled.stdout))) == 24
+    assert reference.stdout == compiled.stdout
+    record = place / "outside_records.py"
+    record.write_text(record.read_text().replace('recorded("outside::spread", draws="uniform")', ""))
+    assert python(place, SPREAD, FTM_EXECUTOR="reference").stdout != compiled.stdout

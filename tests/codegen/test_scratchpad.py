@@ -149,6 +149,6 @@ def test_random_kernels_never_put_living_tiles_on_each_other(lab, data):
     alive = live_intervals(kernel)
     for i, a in enumerate(kernel.tiles):
         for b in kernel.tiles[:i]:
-            if a in alive and b in alive and alive[a].meets(alive[b]):
+            if a in alive and b in alive and alive[a].overlaps(alive[b]):
                 assert not overlap(a, b)
             assert a.offset % 64 == 0

@@ -29,6 +29,8 @@ def environment(kind: str, races: bool = False) -> dict[str, str]:
     ``plain``: no sanitizer."""
     if kind == "plain":
         return dict(os.environ)
+    if kind == "recorder" and not any(_RECORDER.glob("ftm_lazy/_C*.so")):
+        sys.exit("there is no recorder under sanitizers: build it by `python setup.py build_sanitized`")
     packages = [str(_RECORDER)] if kind == "recorder" else []
     runtimes = [
         subprocess.run(
@@ -54,6 +56,8 @@ def run(kind: str, words: list[str]) -> int:
     shutil.rmtree(reports, ignore_errors=True)
     reports.mkdir(parents=True)
     variables = environment(kind)
+    if kind == "recorder":  # `-m` puts the working directory first, in which the recorder is that without sanitizers
+        variables["PYTHONSAFEPATH"] = "1"
     for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):  # (libubsan beside libasan writes to the standard error for all that)
         variables[name] += f":log_path={reports / 'report'}"
     status = subprocess.run([sys.executable, *words], env=variables).returncode

@@ -8,8 +8,8 @@ from layers import dependencies
 
 NAMED: dict[str, tuple[str, str]] = {
     "graph/concatenations.cpp": (
-        "a call on any number of values, which is taken in steps as a loop is cut into iterations: the graph is another one",
-        "cat stack",
+        "calls: what concatenates any number of values is taken in steps, as a loop is cut into iterations",
+        "cat",
     ),
     "kernels/batch_norm.cpp": (
         "calls: the schema does not say that statistics are written",
@@ -25,7 +25,8 @@ NAMED: dict[str, tuple[str, str]] = {
         "_fused_moving_avg_obs_fq_helper _fused_moving_avg_obs_fq_helper_functional",
     ),
     "kernels/random.cpp": ("calls", "normal_ uniform_"),
-    "kernels/sparse.cpp": ("calls on the CPU that are counted", "_coalesce add.Tensor addmm mm mul.Tensor sparse_mask"),
+    "kernels/sparse.cpp": ("calls on the CPU that are counted", "_coalesce add.Tensor mul.Tensor sparse_mask"),
+    "kernels/sparse_products.cpp": ("calls on the CPU that are counted", "addmm mm"),
     "ops/call_on_values.cpp": ("calls", "_to_copy expand zeros"),
     "ops/functional_form.cpp": ("how ATen names the functional form of an operator of Python", "__ __i"),
     "quantized/making.cpp": ("a call that is counted", "quantize_per_channel"),
@@ -33,10 +34,6 @@ NAMED: dict[str, tuple[str, str]] = {
         "prefixes of ops of other devices and layouts, which are no ops of this one and so have no record",
         "_coalesc _cudnn _efficientzerotensor _mkldnn _nested _pin_mem _quantize _sparse _to_sparse cudnn is_pinned miopen mkldnn"
         " quantize record_stream sparse_ to_sparse",
-    ),
-    "run/reference.cpp": (
-        "the reference executor: results of bags that the CPU's kernel leaves out",
-        "_embedding_bag _embedding_bag_forward_only",
     ),
 }
 """Source -> (reason, the names without their namespace)."""

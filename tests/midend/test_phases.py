@@ -12,7 +12,7 @@ from torch.nn import functional
 from ftm_backend import driver, isa
 from ftm_backend.frontend.building.convolution_phases import _phase
 from ftm_backend.machine import Machine
-from ftm_backend.midend import join_phases, set_apart
+from ftm_backend.midend import interior_padding, join_phases
 from ftm_backend.options import Options
 
 SHAPES = {  # images, channels, filters, size of the result, window, stride, padding, dilation, groups
@@ -113,7 +113,7 @@ JOINED = {  # as SHAPES; phases of a row are one product
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_phases_of_a_row_are_one_product(name: str, cores: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SHAPES, name, JOINED[name])
-    for module in (join_phases, set_apart):
+    for module in (interior_padding, join_phases):
         monkeypatch.setattr(module, "cycles", lambda statement, machine: 1e9)  # it always pays
     text, arrays, wanted = gradient(name, dtype)
     assembly = driver.run_from("trace", text, "asm", Options(machine="m7032", cores=cores))

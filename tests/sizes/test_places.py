@@ -45,7 +45,7 @@ def test_tiles_that_live_together_are_apart(given: list[tuple[Any, int, int]]) -
     with _symbols() as symbols, pytest.MonkeyPatch.context() as patch:
         tiles = [Tile(f"T{k}", "am", "f32", 1, read(str(count)), 1, 4) for k, (count, _, _) in enumerate(given)]
         lives = {t: set(range(begin, begin + length)) for t, (_, begin, length) in zip(tiles, given, strict=True)}
-        intervals = {t: SimpleNamespace(meets=lambda other, mine=t: bool(lives[mine] & lives[other.tile]), tile=t) for t in tiles}
+        intervals = {t: SimpleNamespace(overlaps=lambda other, mine=t: bool(lives[mine] & lives[other.tile]), tile=t) for t in tiles}
         patch.setattr(scratchpad, "live_intervals", lambda kernel, apart: intervals)
         kernel: Any = SimpleNamespace(tiles=tiles)
         assert scratchpad.fits(kernel, presets.load("host"))

@@ -26,7 +26,7 @@ class Interval:
     first: int
     last: int
 
-    def meets(self, other: Interval) -> bool:
+    def overlaps(self, other: Interval) -> bool:
         """Whether both are alive at some point."""
         return self.first <= other.last and other.first <= self.last
 
@@ -42,7 +42,7 @@ def plan(kernel: Kernel, machine: MachineParameters) -> None:
         CodegenError: when the tiles that are alive at once exceed a scratchpad.
     """
     sized = any(isinstance(tile.bytes, Size) for tile in kernel.tiles)  # the roomier plan would bound the sizes that it fits for
-    placed = place(kernel, apart=True) if machine.dma_overlaps and not sized else None
+    placed = place(kernel, separate=True) if machine.dma_overlaps and not sized else None
     if placed is None or any(tile.offset + tile.bytes > machine.scratchpad_bytes(tile.space) for tile in placed):
         placed = place(kernel)
     for space in SPACES:
@@ -68,20 +68,20 @@ def fits(kernel: Kernel, machine: MachineParameters) -> bool:
     return all(within(space, end) for space, end in ends)
 
 
-def live_intervals(kernel: Kernel, apart: bool = False) -> dict[Tile, Interval]:
-    """When each tile that is accessed at all is alive.  apart: in a loop, what is stored from is alive as long as the loop."""
-    reader = _Liveness(apart)
+def live_intervals(kernel: Kernel, separate: bool = False) -> dict[Tile, Interval]:
+    """When each tile that is accessed at all is alive.  separate: in a loop, what is stored from is alive as long as the loop."""
+    reader = _Liveness(separate)
     reader.block(kernel.body)
     accessed = reader.touched_by_block[id(kernel.body)]
     return {tile: reader.interval(kernel.body, tile, None) for tile in kernel.tiles if tile in accessed}
 
 
-def place(kernel: Kernel, apart: bool = False) -> list[Tile]:
+def place(kernel: Kernel, separate: bool = False) -> list[Tile]:
     """Gives every tile an offset, as low as it can be; gives those that are accessed: others lie at 0 and need no room.
 
-    apart: as of ``live_intervals``.
+    separate: as of ``live_intervals``.
     """
-    intervals = live_intervals(kernel, apart)
+    intervals = live_intervals(kernel, separate)
     found: list[Tile] = []
     for space in SPACES:
         placed: list[Tile] = []
@@ -90,7 +90,7 @@ def place(kernel: Kernel, apart: bool = False) -> list[Tile]:
                 tile.offset = 0
                 continue
             mine = intervals[tile]
-            tile.offset = _lowest(tile.bytes, sorted((t for t in placed if intervals[t].meets(mine)), key=lambda t: at_hand(t.offset)))
+            tile.offset = _lowest(tile.bytes, sorted((t for t in placed if intervals[t].overlaps(mine)), key=lambda t: at_hand(t.offset)))
             placed.append(tile)
         found += placed
     return found
@@ -128,8 +128,8 @@ def _explain(kernel: Kernel, space: str, capacity: int, tiles: list[Tile], machi
 class _Liveness:
     """Numbers the statements and knows which tiles each one touches."""
 
-    def __init__(self, apart: bool) -> None:
-        self.apart = apart
+    def __init__(self, separate: bool) -> None:
+        self.separate = separate
         self.count = 0
         self.spans: dict[int, Interval] = {}
         self.touched: dict[int, set[Tile]] = {}
@@ -169,7 +169,7 @@ class _Liveness:
             bodies = [body for body in (only.body, only.otherwise) if tile in self.touched_by_block[id(body)]]
             if len(bodies) == 1:
                 return self.interval(bodies[0], tile, outermost)
-        turns = (tile.depth != 1 or self.apart) and tile in self.stored  # so that nobody has to wait for its stores
+        turns = (tile.depth != 1 or self.separate) and tile in self.stored  # so that nobody has to wait for its stores
         if outermost is not None and (turns or not self.overwrites(users[0], tile)):
             return self.spans[id(outermost)]
         return Interval(self.spans[id(users[0])].first, self.spans[id(users[-1])].last)

@@ -70,5 +70,11 @@ VECTOR_REGISTERS = 1024
 SLOT_ALIGNMENT = 64
 """Tiles start, and slots of a ring follow each other, at multiples of this many bytes."""
 
+
+def slot_bytes(rows: Any, columns: Any, item: int) -> Any:
+    """Distance of the slots of ``rows`` x ``columns`` elements of ``item`` bytes; of numbers, of sizes, or of arrays of them."""
+    return -(-rows * columns * item // SLOT_ALIGNMENT) * SLOT_ALIGNMENT
+
+
 MEMORY_ALIGNMENT = 64
 """The same of what lies in DDR: the arena and its regions, and an image's constants."""

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from ftm_backend.instructions.instruction import Example, Instruction
-from ftm_backend.instructions.types import BY_TOKEN
+from ftm_backend.instructions.types import BY_TOKEN, slot_bytes
 from ftm_backend.isa.printer import shape
-from ftm_backend.isa.symbols import tile_bytes
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def _map_program(shown: Example) -> str:
     def tile(name: str, token: str, count: int) -> None:
         nonlocal offset
         tiles.append(f"  @tile {name}, am, {token}, 1x{count}, 1, {offset}")
-        offset += tile_bytes(1, count, BY_TOKEN[token])
+        offset += slot_bytes(1, count, BY_TOKEN[token].bytes)
 
     for number, (name, (token, extents, _)) in enumerate(shown.inputs.items()):
         if f"{name}[" in shown.body:

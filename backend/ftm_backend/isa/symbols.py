@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ftm_backend.instructions.types import BY_TOKEN, SLOT_ALIGNMENT, SPACES, ElementType
+from ftm_backend.instructions.types import BY_TOKEN, SLOT_ALIGNMENT, SPACES, ElementType, slot_bytes
 from ftm_backend.isa import program as p
 from ftm_backend.isa import scanner
 from ftm_backend.isa.errors import AsmError
@@ -61,12 +61,6 @@ class Reporter:
         if source:
             column = scanner.mnemonic_column(source) if operand is None else scanner.operand_column(source, operand)
         return AsmError(message, line, column, source)
-
-
-def tile_bytes(rows: int, columns: int, element: ElementType) -> int:
-    """Distance in bytes between the slots of a ring."""
-    size = rows * columns * element.bytes
-    return -(-size // SLOT_ALIGNMENT) * SLOT_ALIGNMENT
 
 
 class Symbols:
@@ -205,7 +199,7 @@ class Symbols:
             raise error(f"ring depth {tile.depth} must be at least 1", tile.line, 4)
         if tile.offset < 0 or tile.offset % SLOT_ALIGNMENT:
             raise error(f"byte offset {tile.offset} must be a multiple of {SLOT_ALIGNMENT}", tile.line, 5)
-        slot = tile_bytes(tile.rows, tile.columns, element)
+        slot = slot_bytes(tile.rows, tile.columns, element.bytes)
         end = tile.offset + slot * tile.depth
         capacity = self.machine.scratchpad_bytes(tile.space)
         if end > capacity:

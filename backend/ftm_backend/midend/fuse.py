@@ -115,7 +115,7 @@ class Fuser:
                 for other in soft:
                     if other is home or other in merged or other.kind != "nest":
                         continue
-                    domain = self._meets(other, home)
+                    domain = self._common_domain(other, home)
                     if domain is not None:
                         self._merge(home, other, domain)
                         merged.add(other)
@@ -159,7 +159,7 @@ class Fuser:
         home.tried = True
         return False
 
-    def _meets(self, a: Cluster, b: Cluster) -> Domain | None:
+    def _common_domain(self, a: Cluster, b: Cluster) -> Domain | None:
         """The domain of two kernels of the same depth class that can be one without a circle, and fit together."""
         depth = max(a.depth, b.depth)
         if depth >= min(a.consumed, b.consumed) or self._related(a, b):

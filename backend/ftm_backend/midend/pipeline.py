@@ -13,6 +13,7 @@ from ftm_backend.midend import text
 from ftm_backend.midend.fetch_strips import fetch_strips
 from ftm_backend.midend.group import group_kernels
 from ftm_backend.midend.inline_operands import inline_operands
+from ftm_backend.midend.interior_padding import fuse_interior_padding
 from ftm_backend.midend.join_attention import join_attention
 from ftm_backend.midend.join_phases import join_phases
 from ftm_backend.midend.lower_kernels import lower_kernels
@@ -20,7 +21,6 @@ from ftm_backend.midend.order_kernels import order_kernels
 from ftm_backend.midend.own_buffers import own_buffers
 from ftm_backend.midend.pad_by_dma import pad_by_dma
 from ftm_backend.midend.plan_buffers import plan_buffers
-from ftm_backend.midend.set_apart import set_apart
 from ftm_backend.midend.share_kernels import share_kernels
 from ftm_backend.midend.split_sums import split_sums
 from ftm_backend.midend.turn_copies import turn_copies
@@ -61,7 +61,12 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "join-phases", join_phases, FUNCTION, "products whose results a copy interleaves become one, interleaved on chip, where that pays"
     ),
-    Pass("set-apart", set_apart, FUNCTION, "write elements with gaps of one number together with these, where DMA works beside the core"),
+    Pass(
+        "fuse-interior-padding",
+        fuse_interior_padding,
+        FUNCTION,
+        "write elements with gaps of one number together with these, where DMA works beside the core",
+    ),
     Pass("inline-operands", inline_operands, FUNCTION, "let what follows a product compute operands that need none where it reads them"),
     Pass("own-buffers", own_buffers, FUNCTION, "give what is written in place memory that nobody else needs; drop what no result needs"),
     Pass("turn-factors", turn_factors, FUNCTION, "copy factors of products whose short dimensions lie innermost, where that pays"),

@@ -12,7 +12,7 @@ from functools import cached_property
 from math import inf
 from typing import NamedTuple
 
-from ftm_backend.instructions.types import SLOT_ALIGNMENT
+from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.tile.index import Atom, Expr, Indices
 
 __all__ = [
@@ -47,7 +47,7 @@ class Tile:
     @cached_property
     def slot_bytes(self) -> int:
         """Distance of one slot of the ring from the next."""
-        return -(-self.rows * self.columns * self.item_bytes // SLOT_ALIGNMENT) * SLOT_ALIGNMENT
+        return slot_bytes(self.rows, self.columns, self.item_bytes)
 
     @property
     def bytes(self) -> int:

@@ -47,6 +47,9 @@ Layout = Literal["", "contiguous", "product", "convolution", "convolution_backwa
 Refusal = Literal["", "zero_divisors", "zero_divisors_if_rounded", "no_distribution"]
 """Elements that eager refuses: an integer divisor that is 0; the same where a rounding mode is given; weights that can't be drawn by."""
 
+Concatenation = Literal["", "dim", "new_dim"]
+"""Along a dimension that the tensors have, or along a new one; the op's second argument says which."""
+
 Draws = Literal[
     "", "uniform", "normal", "log_normal", "cauchy", "geometric", "exponential", "bernoulli", "integers", "permutation", "choice", "dropout"
 ]
@@ -94,7 +97,7 @@ class Recording:
     indices: which argument holds places; those that came from the CPU are checked where the call is made.
     cpu_indices: index arguments may live on the CPU.
     domain: what eager asks of the numbers.
-    reads_apart: eager refuses to write over what the op still reads.
+    forbids_overlap: eager refuses to write over what the op still reads.
     value_is_number: a tensor called ``value`` is read as a number before anything is written, so it may lie in what is written.
     tried: calls that the meta kernel may take and eager refuses; they are tried on the CPU's kernel, on tensors of zeros.
     ranks: of the first arguments; a call with others is tried as well.
@@ -106,6 +109,8 @@ class Recording:
         said of ops without ``indices``.
     converts_to_out: the result is cast to the dtype of ``out`` by rule, which a trial on zeros can't show.
     takes_no_bools: there is no kernel for results of bool.
+    concatenates: what the op does with a list of tensors of one type. Many of them are concatenated in steps, of one program each.
+    counts_bags: the results beside the bags are what the meta kernel says; the CPU leaves out what its backward can do without.
     composite: what ATen's kernel that is made of other ops is good for.
     like: the argument whose memory format the CPU gives the first result; -1: what the meta kernel says holds.
     layout: or the rule by which the CPU lays it out.
@@ -118,7 +123,7 @@ class Recording:
     indices: Indices | None = None
     cpu_indices: bool = False
     domain: Domain | None = None
-    reads_apart: bool = False
+    forbids_overlap: bool = False
     value_is_number: bool = False
     tried: tuple[Call, ...] = ()
     ranks: tuple[int, ...] = ()
@@ -129,6 +134,8 @@ class Recording:
     may_fail: bool = False
     converts_to_out: bool = False
     takes_no_bools: bool = False
+    concatenates: Concatenation = ""
+    counts_bags: bool = False
     composite: Composite = ""
     like: int = -1
     layout: Layout = ""
@@ -143,6 +150,7 @@ class Recording:
             "composite": ((self.composite,), Composite),
             "layout": ((self.layout,), Layout),
             "draws": ((self.draws,), Draws),
+            "concatenates": ((self.concatenates,), Concatenation),
         }
         for fact, (words, known) in given.items():
             for word in words:

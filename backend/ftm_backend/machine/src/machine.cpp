@@ -28,7 +28,7 @@ Machine::Machine(int32_t cores, bool checked, const int64_t (&limits)[4], uint64
   for (int k = 0; k < 4; ++k) limits_[k] = limits[k];
   stats_.struct_size = sizeof stats_;
   for (int32_t id = 0; id < cores; ++id) seats_.push_back(std::make_unique<Seat>());
-  threads_.emplace_back([this] { lead(); });
+  threads_.emplace_back([this] { take_jobs(); });
   for (int32_t id = 1; id < cores; ++id) threads_.emplace_back([this, id] { follow(id); });
 }
 
@@ -83,7 +83,7 @@ ftm_stats_data Machine::stats() const {
 }
 
 // Core 0 takes the jobs from the queue and runs its part of each.
-void Machine::lead() {
+void Machine::take_jobs() {
   for (;;) {
     std::shared_ptr<Job> job;
     uint32_t seen;

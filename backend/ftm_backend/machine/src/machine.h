@@ -64,7 +64,7 @@ class Machine {
     std::vector<View> views;
   };
 
-  void lead();
+  void take_jobs();
   void follow(int32_t id);
   void start(Job& job);
   void run_part(int32_t id);

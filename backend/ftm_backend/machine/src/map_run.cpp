@@ -5,6 +5,7 @@
 #include "checker.h"
 #include "core.h"
 #include "isa_gen.h"
+#include "map_cells.h"
 #include "map_sums.h"
 
 namespace ftm {
@@ -22,7 +23,8 @@ class MapRun {
         rows_(rows),
         columns_(columns),
         scratch_(*core.map_scratch),
-        sums_(core, plan) {
+        sums_(core, plan),
+        cells_(core, plan) {
     inputs_.clear();
     outputs_.clear();
   }
@@ -111,62 +113,21 @@ class MapRun {
   bool positions_are_even() const {
     for (const StripOp& op : plan_.along.ops)
       if (op.kind == Kind::Index &&
-          uint64_t(constant(op.src[1].index)) != uint64_t(constant(op.src[2].index)) * uint64_t(columns_))
+          uint64_t(cells_.constant(op.src[1].index)) != uint64_t(cells_.constant(op.src[2].index)) * uint64_t(columns_))
         return false;
     return true;
-  }
-
-  // --- cells ---
-
-  // A cell of type I64 that does not change over the map.
-  int64_t constant(uint16_t index) const {
-    const Cell& c = plan_.cells[index];
-    return c.from == Cell::From::Scalar     ? core_.r[64 + c.index]
-           : c.from == Cell::From::Register ? core_.r[c.index]
-           : c.from == Cell::From::One      ? element_at<int64_t>(inputs_[c.index].base)
-                                            : int64_t(c.bits);
-  }
-
-  void load_cell(uint16_t index, const uint8_t* at) {
-    const Cell& c = plan_.cells[index];
-    if (is_half(c.round)) table_.load_half[int(c.round) - int(Type::F16)](&cells_[index], at, nullptr, nullptr, 1);
-    else std::memcpy(&cells_[index], at, size_t(type_bytes(c.type)));
-  }
-
-  void fill_cells() {
-    cells_.assign(plan_.cells.size() + 8, 0); // the last ones are slack
-    cell_pointers_.resize(plan_.cells.size());
-    for (size_t k = 0; k < plan_.cells.size(); ++k) {
-      cell_pointers_[k] = reinterpret_cast<uint8_t*>(&cells_[k]);
-      const Cell& c = plan_.cells[k];
-      switch (c.from) {
-        case Cell::From::Bits: cells_[k] = c.bits; break;
-        case Cell::From::One: load_cell(uint16_t(k), inputs_[c.index].base); break;
-        case Cell::From::Scalar: convert_cell(k, core_.program->scalar_types[c.index], core_.r[64 + c.index]); break;
-        case Cell::From::Register: convert_cell(k, Type::I64, core_.r[c.index]); break;
-        case Cell::From::Column: break;
-      }
-    }
-  }
-
-  void convert_cell(size_t k, Type from, int64_t bits) {
-    const Cell& c = plan_.cells[k];
-    alignas(64) int64_t source[9] = {bits};
-    if (from == c.type) cells_[k] = uint64_t(bits);
-    else table_.convert[int(from)][int(c.type)](&cells_[k], source, nullptr, nullptr, 1);
-    if (is_half(c.round)) table_.convert[int(Type::F32)][int(c.round)](&cells_[k], &cells_[k], nullptr, nullptr, 1);
   }
 
   void expand(size_t splat, int64_t n) {
     const uint16_t cell = code_->splats[splat];
     const StripFn fill = table_.strip[int(Op::Mov)][int(plan_.cells[cell].type)][1];
-    fill(splat_pointers_[splat], &cells_[cell], nullptr, nullptr, n);
+    fill(splat_pointers_[splat], cells_.data(cell), nullptr, nullptr, n);
   }
 
   // --- strips ---
 
   void prepare() {
-    fill_cells();
+    cells_.fill();
     uint8_t* const strips = core_.strips;
     strip_pointers_.clear();
     splat_pointers_.clear();
@@ -179,7 +140,7 @@ class MapRun {
     tables_[int(Place::Strip)] = strip_pointers_.data();
     tables_[int(Place::Input)] = input_pointers_.data();
     tables_[int(Place::Output)] = output_pointers_.data();
-    tables_[int(Place::Cell)] = cell_pointers_.data();
+    tables_[int(Place::Cell)] = cells_.pointers();
     tables_[int(Place::Splat)] = splat_pointers_.data();
     const int64_t most = std::min(plan_.strip, rows_ * columns_);
     for (size_t k = 0; k < code_->splats.size(); ++k)
@@ -217,7 +178,7 @@ class MapRun {
   void run_special(const StripOp& op, int64_t row, int64_t column, int64_t n) {
     if (op.kind == Kind::Index) {
       int64_t* out = reinterpret_cast<int64_t*>(at(op.dst));
-      const auto cell = [&](int k) { return cells_[op.src[k].index]; };
+      const auto cell = [&](int k) { return cells_.value(op.src[k].index); };
       const uint64_t start = cell(0) + uint64_t(row) * cell(1) + uint64_t(column) * cell(2);
       const int64_t width = across_ ? columns_ : n;
       for (int64_t i = 0; i < n; i += width)
@@ -258,7 +219,7 @@ class MapRun {
       for (size_t k = 0; k < plan_.cells.size(); ++k)
         if (plan_.cells[k].from == Cell::From::Column) {
           const MapOperand& in = inputs_[plan_.cells[k].index];
-          load_cell(uint16_t(k), in.base + row * in.row_bytes);
+          cells_.load(uint16_t(k), in.base + row * in.row_bytes);
         }
       for (size_t k = 0; k < code_->splats.size(); ++k)
         if (plan_.cells[code_->splats[k]].from == Cell::From::Column) expand(k, std::min(plan_.strip, columns_));
@@ -374,13 +335,12 @@ class MapRun {
   MapScratch& scratch_;
   std::vector<MapOperand>& inputs_ = scratch_.inputs;
   std::vector<MapOperand>& outputs_ = scratch_.outputs;
-  std::vector<uint64_t>& cells_ = scratch_.cells;
   std::vector<uint8_t*>& strip_pointers_ = scratch_.strips;
   std::vector<uint8_t*>& splat_pointers_ = scratch_.splats;
   std::vector<uint8_t*>& input_pointers_ = scratch_.input_pointers;
   std::vector<uint8_t*>& output_pointers_ = scratch_.output_pointers;
-  std::vector<uint8_t*>& cell_pointers_ = scratch_.cell_pointers;
   MapSums sums_;
+  MapCells cells_;
   std::vector<uint8_t>& snapshots_ = scratch_.snapshots;
   uint8_t* none_[1] = {nullptr};
   uint8_t* const* tables_[6] = {};

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contractions.panel_sizes import sizes, slot_bytes, taken
+from ftm_backend.midend.contractions.panel_sizes import sizes, taken
 from ftm_backend.midend.contractions.tiling import Cut, Operand, Problem
 
 __all__ = ["CERTAIN", "CHUNKS", "Choice", "Grid", "Priced", "Sampling"]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
-from ftm_backend.instructions.types import SLOT_ALIGNMENT
 from ftm_backend.machine import rules
 from ftm_backend.midend.contractions.tiling import Cut, cuts
 
-__all__ = ["sizes", "slot_bytes", "taken"]
+__all__ = ["sizes", "taken"]
 
 
 @lru_cache(maxsize=4096)
@@ -42,8 +40,3 @@ def sizes(extents: tuple[int, ...], quantum: int, largest: int, shares: int, gro
 def taken(extents: Sequence[int], cut: Cut) -> tuple[int, ...]:
     """Steps of each dimension that a block takes."""
     return tuple(1 if at < cut.dim else cut.size if at == cut.dim else extent for at, extent in enumerate(extents))
-
-
-def slot_bytes(rows: Any, columns: Any, item: int) -> Any:
-    """Bytes of a slot of ``rows`` x ``columns`` elements of ``item`` bytes."""
-    return rules.pieces(rows * columns * item, SLOT_ALIGNMENT) * SLOT_ALIGNMENT

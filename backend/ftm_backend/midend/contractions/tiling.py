@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ftm_backend.instructions.types import SLOT_ALIGNMENT
+from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions.windows import Side
@@ -201,7 +201,7 @@ def pitch(columns: Any, dtype: str) -> Any:
 
 
 def _slot(rows: Any, columns: Any, dtype: str) -> Any:
-    return np.ceil(rows * columns * ELEMENT_BYTES[dtype] / SLOT_ALIGNMENT) * SLOT_ALIGNMENT
+    return slot_bytes(rows, columns, ELEMENT_BYTES[dtype])
 
 
 @lru_cache(maxsize=4096)

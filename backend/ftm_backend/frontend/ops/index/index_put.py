@@ -15,10 +15,10 @@ from ftm_backend.frontend.ops.index.indexing import check_integers, common_shape
 from ftm_backend.frontend.ops.index.masks import flat_source, ranks_of
 from ftm_backend.linalg.strided import contiguous_strides
 
-recorded("aten::index_put", indices=Indices(1, "each", wraps=True), cpu_indices=True, reads_apart=True)
+recorded("aten::index_put", indices=Indices(1, "each", wraps=True), cpu_indices=True, forbids_overlap=True)
 recorded("aten::index_put_", composite="unfit")
 recorded("aten::_unsafe_index_put", may_fail=True)
-recorded("aten::put", indices=Indices(1, "all", wraps=True), reads_apart=True, tried=("always",))
+recorded("aten::put", indices=Indices(1, "all", wraps=True), forbids_overlap=True, tried=("always",))
 
 
 @lowering(

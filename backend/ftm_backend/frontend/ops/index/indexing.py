@@ -15,10 +15,10 @@ from ftm_backend.frontend.building.recording import Indices, recorded
 from ftm_backend.frontend.elements import Elem
 
 recorded("aten::_unsafe_index", may_fail=True)
-recorded("aten::gather", indices=Indices(2, "dim"), reads_apart=True)
-recorded("aten::index", indices=Indices(1, "each", wraps=True), cpu_indices=True, reads_apart=True)
-recorded("aten::index_select", indices=Indices(2, "dim"), reads_apart=True, tried=("always",))
-recorded("aten::take", indices=Indices(1, "all", wraps=True), reads_apart=True, tried=("always",))
+recorded("aten::gather", indices=Indices(2, "dim"), forbids_overlap=True)
+recorded("aten::index", indices=Indices(1, "each", wraps=True), cpu_indices=True, forbids_overlap=True)
+recorded("aten::index_select", indices=Indices(2, "dim"), forbids_overlap=True, tried=("always",))
+recorded("aten::take", indices=Indices(1, "all", wraps=True), forbids_overlap=True, tried=("always",))
 
 
 @lowering("aten::index_select", ALL, "index_select", EXACT)

@@ -12,7 +12,7 @@ from ftm_backend.frontend.building.reduce import reduce
 from ftm_backend.frontend.building.scan import scan
 from ftm_backend.frontend.elements import Elem
 
-recorded("aten::masked_select", reads_apart=True)
+recorded("aten::masked_select", forbids_overlap=True)
 recorded("aten::masked_scatter", tried=("always",), may_fail=True)
 recorded("aten::masked_scatter_backward", may_fail=True, composite="whole")
 

@@ -12,9 +12,9 @@ from ftm_backend.frontend.building.recording import Indices, recorded
 from ftm_backend.frontend.elements import Elem, Number
 from ftm_backend.linalg.strided import contiguous_strides
 
-recorded("aten::index_add aten::index_copy aten::index_reduce", indices=Indices(2, "dim"), reads_apart=True, tried=("always",))
-recorded("aten::index_fill", indices=Indices(2, "dim", wraps=True), reads_apart=True, value_is_number=True, tried=("always",))
-recorded("aten::scatter aten::scatter_add aten::scatter_reduce", indices=Indices(2, "dim"), reads_apart=True)
+recorded("aten::index_add aten::index_copy aten::index_reduce", indices=Indices(2, "dim"), forbids_overlap=True, tried=("always",))
+recorded("aten::index_fill", indices=Indices(2, "dim", wraps=True), forbids_overlap=True, value_is_number=True, tried=("always",))
+recorded("aten::scatter aten::scatter_add aten::scatter_reduce", indices=Indices(2, "dim"), forbids_overlap=True)
 
 # --- along a dimension, place by place -----------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from ftm_backend.frontend.building.search import count_before
 from ftm_backend.frontend.elements import Elem, Number
 from ftm_backend.frontend.trace import TensorType
 
-recorded("aten::kthvalue", reads_apart=True)
+recorded("aten::kthvalue", forbids_overlap=True)
 recorded("aten::sort aten::argsort aten::median aten::nanmedian", tried=("out",))
 recorded("aten::mode", tried=("out",), composite="unfit")
 recorded("aten::isin", tried=("always",))

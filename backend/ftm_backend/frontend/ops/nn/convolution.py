@@ -103,7 +103,7 @@ def _tap_by_tap(b: Builder, weight: Value) -> Value:
     return b.copy(weight.permute((*range(2, weight.rank), 0, 1))).permute((last, last + 1, *range(last)))
 
 
-def _set_apart(b: Builder, x: Value, g: _Geometry, size: Sequence[int]) -> Value:
+def _interior_padded(b: Builder, x: Value, g: _Geometry, size: Sequence[int]) -> Value:
     """Element o of each spatial dimension at ``o * stride - padding`` of ``size`` places, zeros elsewhere.
 
     Windows of one tap are multiplied before that: there is nothing to multiply between the elements.
@@ -126,7 +126,7 @@ def _scatter_windows(b: Builder, x: Value, weight: Value, g: _Geometry, size: Se
     """The transpose of ``correlate``: x[N,F,...] back to spatial extents ``size`` (a transposed convolution)."""
     ones = [1] * g.dims
     if all(n == 1 for n in weight.shape[2:]):
-        return _set_apart(b, correlate(b, x, _transposed_weight(b, weight, g.groups), ones, ones, g.groups), g, size)
+        return _interior_padded(b, correlate(b, x, _transposed_weight(b, weight, g.groups), ones, ones, g.groups), g, size)
     if any(s != 1 for s in g.stride):
         return interleaved_phases(
             b,

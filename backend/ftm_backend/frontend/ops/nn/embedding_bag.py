@@ -13,7 +13,7 @@ from ftm_backend.frontend.building.search import count_before
 from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.ops.nn.embedding import frequencies
 
-recorded("aten::_embedding_bag aten::_embedding_bag_forward_only", may_fail=True, ranks=(2, 1, 1), asks_cpu="always")
+recorded("aten::_embedding_bag aten::_embedding_bag_forward_only", may_fail=True, ranks=(2, 1, 1), asks_cpu="always", counts_bags=True)
 recorded("aten::_embedding_bag_dense_backward aten::_embedding_bag_per_sample_weights_backward", may_fail=True)
 
 _BAGS = ("f32", "f64", "f16", "bf16", "i64", "i32")

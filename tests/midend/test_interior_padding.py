@@ -9,7 +9,7 @@ from ftm_backend import driver, isa
 from ftm_backend.linalg.ir import Update
 from ftm_backend.machine import Machine, presets
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.set_apart import set_apart
+from ftm_backend.midend.interior_padding import fuse_interior_padding
 from ftm_backend.options import Options
 
 M7032 = presets.load("m7032")
@@ -59,7 +59,7 @@ def test_what_is_written(name: str, cores: int, fill: float, dtype: str) -> None
 
 def _updates(name: str, machine: presets.MachineParameters = M7032) -> int:
     linalg = driver.run_from("trace", trace(name, 0.0), "linalg", Options(machine="m7032"))
-    function = set_apart(pipeline.FUNCTION.read(linalg, machine), machine)
+    function = fuse_interior_padding(pipeline.FUNCTION.read(linalg, machine), machine)
     return sum(isinstance(item, Update) for item in function.body)
 
 

@@ -1,4 +1,4 @@
-module attributes {ftm.stage = "set-apart"} {
+module attributes {ftm.stage = "fuse-interior-padding"} {
   func.func @main(%arg0: tensor<5x3x16xf32>, %arg1: tensor<3x4xf32>, %arg2: tensor<3x4xf32>, %arg3: tensor<16x4xf32>) -> (tensor<6x3x4xf32>, tensor<6x3x4xf32>) attributes {ftm.inputs = ["f32", "f32", "f32", "f32"], ftm.outputs = ["f32", "f32"]} {
     %0 = tensor.empty() : tensor<6x3x4xf32>
     %1 = "ftm.update"(%0, %arg1) {offset = 0 : i64, strides = array<i64: 4, 1>} : (tensor<6x3x4xf32>, tensor<3x4xf32>) -> tensor<6x3x4xf32>

@@ -1,4 +1,4 @@
-module attributes {ftm.stage = "set-apart"} {
+module attributes {ftm.stage = "fuse-interior-padding"} {
   func.func @main(%arg0: tensor<2x16x32x31xf32>, %arg1: tensor<2x16x16x16xf32>) -> (tensor<2x16x16x16xf32>, tensor<2x16x16x16xi64>, tensor<2x16x32x31xf32>) attributes {ftm.inputs = ["f32", "f32"], ftm.outputs = ["f32", "i64", "f32"]} {
     %0 = arith.constant 0xFF800000 : f32
     %1 = tensor.empty() : tensor<32x33x33xf32>

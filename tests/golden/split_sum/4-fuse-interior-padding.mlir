@@ -1,4 +1,4 @@
-module attributes {ftm.stage = "set-apart"} {
+module attributes {ftm.stage = "fuse-interior-padding"} {
   func.func @main(%arg0: tensor<524288xf32>, %arg1: tensor<786432xf32>) -> tensor<32x48xf32> attributes {ftm.inputs = ["f32", "f32"], ftm.outputs = ["f32"]} {
     %0 = "ftm.view"(%arg0) {offset = 0 : i64, strides = array<i64: 1, 32>} : (tensor<524288xf32>) -> tensor<32x16384xf32>
     %1 = "ftm.view"(%arg1) {offset = 0 : i64, strides = array<i64: 48, 1>} : (tensor<786432xf32>) -> tensor<16384x48xf32>

@@ -1,4 +1,4 @@
-module attributes {ftm.stage = "set-apart"} {
+module attributes {ftm.stage = "fuse-interior-padding"} {
   func.func @main(%arg0: tensor<4x48x14x14xf32>, %arg1: tensor<4x40x14x14xf32>, %arg2: tensor<48x40x3x3xf32>) -> tensor<4x40x14x14xf32> attributes {ftm.inputs = ["f32", "f32", "f32"], ftm.outputs = ["f32"]} {
     %0 = "ftm.border"(%arg0) {low = array<i64: 0, 0, 1, 1>} : (tensor<4x48x14x14xf32>) -> tensor<4x48x16x16xf32>
     %1 = "ftm.view"(%arg2) {offset = 8 : i64, strides = array<i64: 9, 360, -3, -1>} : (tensor<48x40x3x3xf32>) -> tensor<40x48x3x3xf32>

@@ -1,5 +1,5 @@
-// RUN: ftm-opt --set-apart --machine m7032 --cores 2 %s | filecheck %s
-// RUN: ftm-opt --set-apart --machine host --cores 2 %s | filecheck %s --check-prefix=KEPT
+// RUN: ftm-opt --fuse-interior-padding --machine m7032 --cores 2 %s | filecheck %s
+// RUN: ftm-opt --fuse-interior-padding --machine host --cores 2 %s | filecheck %s --check-prefix=KEPT
 
 // Elements two apart are no longer written one by one: they lie in the second half of a buffer of zeros, and a copy interleaves both.
 // CHECK-LABEL: func.func @main

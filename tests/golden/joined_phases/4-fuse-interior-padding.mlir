@@ -1,4 +1,4 @@
-module attributes {ftm.stage = "set-apart"} {
+module attributes {ftm.stage = "fuse-interior-padding"} {
   func.func @main(%arg0: tensor<2x16x14x14xf32>, %arg1: tensor<2x32x28x28xf32>, %arg2: tensor<16x32x3x3xf32>) -> tensor<2x32x28x28xf32> attributes {ftm.inputs = ["f32", "f32", "f32"], ftm.outputs = ["f32"]} {
     %0 = "ftm.view"(%arg2) {offset = 0 : i64, strides = array<i64: 3, 1, 288, 9>} : (tensor<16x32x3x3xf32>) -> tensor<3x3x16x32xf32>
     %1 = tensor.empty() : tensor<3x3x16x32xf32>

@@ -1,4 +1,4 @@
-module attributes {ftm.stage = "set-apart"} {
+module attributes {ftm.stage = "fuse-interior-padding"} {
   func.func @main(%arg0: tensor<3x40x32xf32>) -> tensor<3x40x64xf32> attributes {ftm.inputs = ["f32"], ftm.outputs = ["f32"]} {
     %0 = tensor.empty() : tensor<3x40x32xf32>
     %1 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%arg0 : tensor<3x40x32xf32>) outs(%0 : tensor<3x40x32xf32>) {

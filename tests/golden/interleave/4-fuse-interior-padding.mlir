@@ -1,4 +1,4 @@
-module attributes {ftm.stage = "set-apart"} {
+module attributes {ftm.stage = "fuse-interior-padding"} {
   func.func @main(%arg0: tensor<4x16x8x8xf32>, %arg1: tensor<4x24x24x24xf32>, %arg2: tensor<16x24x5x5xf32>) -> tensor<4x24x24x24xf32> attributes {ftm.inputs = ["f32", "f32", "f32"], ftm.outputs = ["f32"]} {
     %0 = "ftm.view"(%arg2) {offset = 0 : i64, strides = array<i64: 5, 1, 600, 25>} : (tensor<16x24x5x5xf32>) -> tensor<5x5x16x24xf32>
     %1 = tensor.empty() : tensor<5x5x16x24xf32>

@@ -1,4 +1,4 @@
-"""Pass ``set-apart``: elements that are written one by one into a tensor of one number are written with those between them.
+"""Pass ``fuse-interior-padding``: elements that are written one by one into a tensor of one number are written with those between them.
 
 DMA moves a granule for each element of a row that is written with gaps.  Where the gaps hold one number, rows of it are put beside the
 elements, and a copy that is turned on chip interleaves the two (``turn-copies``).  Zeros between the results of a product, as in the
@@ -22,7 +22,7 @@ from ftm_backend.midend.contractions.interleaved_product import Taps, cheapest, 
 from ftm_backend.midend.nests.turn import match_turn
 from ftm_backend.sizes import is_integer
 
-__all__ = ["set_apart"]
+__all__ = ["fuse_interior_padding"]
 
 MOST_SIDES = 4
 """Dimensions that ``DLB`` takes a border of."""
@@ -30,7 +30,7 @@ FEWEST = 4
 """Elements of a row for which interleaving pays."""
 
 
-def set_apart(function: Function, machine: MachineParameters) -> Function:
+def fuse_interior_padding(function: Function, machine: MachineParameters) -> Function:
     """``function``, rewritten in place; what is in a repeat stays as it is."""
     if not machine.dma_overlaps:
         return function

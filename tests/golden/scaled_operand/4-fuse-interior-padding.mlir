@@ -1,4 +1,4 @@
-module attributes {ftm.stage = "set-apart"} {
+module attributes {ftm.stage = "fuse-interior-padding"} {
   func.func @main(%arg0: tensor<64x48xf32>, %arg1: tensor<64x96xf32>, %arg2: tensor<48x96xf32>, %arg3: f64) -> tensor<48x96xf32> attributes {ftm.inputs = ["f32", "f32", "f32"], ftm.outputs = ["f32"]} {
     %0 = "ftm.view"(%arg0) {offset = 0 : i64, strides = array<i64: 1, 48>} : (tensor<64x48xf32>) -> tensor<48x64xf32>
     %1 = arith.constant 0.0 : f32

@@ -1,4 +1,4 @@
-module attributes {ftm.stage = "set-apart"} {
+module attributes {ftm.stage = "fuse-interior-padding"} {
   func.func @main(%arg0: tensor<10x16xf32>, %arg1: tensor<4x6xi64>, %arg2: tensor<4x6x16xf32>, %arg3: f64) -> tensor<10x16xf32> attributes {ftm.inputs = ["f32", "i64", "f32"], ftm.outputs = ["f32"]} {
     %0 = tensor.empty() : tensor<4x6x16xf32>
     %2 = arith.constant 0 : i64

@@ -1,4 +1,4 @@
-module attributes {ftm.stage = "set-apart"} {
+module attributes {ftm.stage = "fuse-interior-padding"} {
   func.func @main(%arg0: tensor<2x8x9x9xf32>, %arg1: tensor<16x8x3x3xf32>) -> tensor<2x16x9x9xf32> attributes {ftm.inputs = ["f32", "f32"], ftm.outputs = ["f32"]} {
     %0 = "ftm.border"(%arg0) {low = array<i64: 0, 0, 1, 1>} : (tensor<2x8x9x9xf32>) -> tensor<2x8x11x11xf32>
     %1 = arith.constant 0.0 : f32

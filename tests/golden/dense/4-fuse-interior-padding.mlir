@@ -1,4 +1,4 @@
-module attributes {ftm.stage = "set-apart"} {
+module attributes {ftm.stage = "fuse-interior-padding"} {
   func.func @main(%arg0: tensor<64x48xf32>, %arg1: tensor<48x40xf32>, %arg2: tensor<40xf32>, %arg3: i64) -> tensor<64x40xf32> attributes {ftm.inputs = ["f32", "f32", "f32"], ftm.outputs = ["f32"]} {
     %0 = arith.constant 0.0 : f32
     %1 = tensor.empty() : tensor<64x40xf32>

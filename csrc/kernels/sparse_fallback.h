@@ -1,0 +1,23 @@
+// Calls on sparse tensors that run on the CPU, counted.
+#pragma once
+
+#include "ops/op.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+
+namespace ftm {
+
+// The CPU's kernels by the layouts of the operands, which the dense fallback does not look at. Throws NotImplementedError for
+// one that writes to an argument.
+void run_on_cpu(const Op& op, torch::jit::Stack& stack);
+
+// One that returns a tensor.
+template <typename... Arguments>
+at::Tensor on_the_cpu(const char* name, const Arguments&... arguments) {
+  torch::jit::Stack stack{arguments...};
+  run_on_cpu(op_named(name), stack);
+  return stack.back().toTensor();
+}
+
+} // namespace ftm
