@@ -1,7 +1,7 @@
 """Which sizes of a trace are likely to vary, before a second one like it has come.
 
-Of a trace that computes no gradients, these are the sizes of whole numbers and masks (not of bytes, which are images), those of whole
-numbers that it makes itself, and what programs for such traces have as symbols in their results, as caches that grow. The
+Of a trace that computes no gradients, these are the sizes of whole numbers and masks (not of bytes, which are images), those of tensors
+that it fills itself, and what programs for such traces have as symbols in their results, as caches that grow. The
 recorder knows them (``csrc/graph/trace.h``). Which of the other numbers follow from these the compiler finds
 (`ftm_backend.frontend.infer_sizes`).
 """
@@ -16,7 +16,7 @@ from ftm_backend.families import Places, Relation
 __all__ = ["relation_of", "seeded", "varying_results"]
 
 _PARAMETER = re.compile(r"^  %(\d+) = param (\w+)\[([\d,]+)\]$", re.MULTILINE)
-_FACTORY = re.compile(r"^  %\d+ = aten::(?:full|zeros|ones|arange\.start_step)\(.*\bdtype=(?:i64|i32|i1)\b.*$", re.MULTILINE)
+_FACTORY = re.compile(r"^  %\d+ = aten::(?:full|zeros|ones|arange\.start_step)\(.*$", re.MULTILINE)
 _SIZE = re.compile(r"^  size (s\d+) = (\d+), (\d+)\n", re.MULTILINE)
 _NUMBER = re.compile(r"-?\d+")
 _COUNTED = frozenset({"i64", "i32", "i1"})
@@ -64,7 +64,7 @@ def seeded(text: str, varies: Sequence[int], places: Places, others: Sequence[Se
     for line in _FACTORY.finditer(text):
         for begin, end, is_extent in places:
             if line.start() <= begin < line.end() and not is_extent and int(text[begin:end]) not in given and begin not in begun:
-                symbol(begin, end, "made")
+                symbol(begin, end, "made", text.count(",", text.rfind("[", 0, begin), begin))
     if not values or len(values) > _MOST:
         return ""
     pieces, at = [], 0

@@ -37,7 +37,7 @@ _KEPT_BYTES = 1 << 28  # of images and texts in memory
 _MEMBERS = 3  # that relations are found from
 _PROGRAMS = 16  # general programs of one family
 _MOST_BYTES = 1 << 30
-_ROUNDS = 3  # of asking which numbers of a member follow from others
+_ROUNDS = 5  # of asking which numbers of a member follow from others
 _ATTEMPTS = 2  # that may come to nothing before a family is left alone
 _SIZE = 2  # the least value of a symbol that is a size; others are places
 _NEAR = 8  # times larger or smaller than that, a size is near
@@ -110,7 +110,7 @@ class _Family:
         return relate([*alike, numbers], places) if alike else None
 
     def expected(
-        self, text: str, others: Sequence[tuple[int, ...]], places: Places, varies: Sequence[int], infer: Infer
+        self, text: str, numbers: tuple[int, ...], others: Sequence[tuple[int, ...]], places: Places, varies: Sequence[int], infer: Infer
     ) -> Relation | None:
         """How the numbers of a member follow from the sizes that are likely to vary; None if none is, or that was expected before."""
         asked: set[int] = set()
@@ -126,7 +126,7 @@ class _Family:
             wrong = {place for other in others for place in relation.wrong(other)} - asked
             if not wrong:
                 break
-            asked |= wrong
+            asked |= _varying_least(wrong, [*others, numbers])
         known = relation.fixed, relation.texts
         if not relation.symbols or known in self.expectations or any(not _may_be(relation, other) for other in others):
             return None
@@ -170,6 +170,13 @@ def _may_be(relation: Relation, member: Sequence[int]) -> bool:
     if relation.values(member) is not None:
         return True
     return any(member[place] < least for _, place, least in relation.symbols)
+
+
+def _varying_least(places: Iterable[int], members: Sequence[Sequence[int]]) -> set[int]:
+    """Those of some places whose numbers vary least: what else varies may follow from these."""
+    columns = {place: tuple(member[place] for member in members) for place in places}
+    chosen = min(columns.values(), key=lambda column: max(column) - min(column))
+    return {place for place, column in columns.items() if column == chosen}
 
 
 def _is_special(guard: tuple[str, str, str]) -> bool:
@@ -235,7 +242,7 @@ class Families:
         if family.failures >= _ATTEMPTS:
             return []
         places = _C._family_numbers(text)
-        expected = family.expected(text, others, places, varies or (), infer) if infer is not None else None
+        expected = family.expected(text, numbers, others, places, varies or (), infer) if infer is not None else None
         relation = expected or family.relation(others, numbers, places)
         values = relation.values(numbers) if relation is not None else None
         if relation is None or values is None:

@@ -182,3 +182,16 @@ def test_what_a_program_is_chosen_for_is_a_trace() -> None:
     chosen = larger_sizes(text, (91, 45, 5, 0), (91, 45, 5, 0))
     assert chosen == (182, 90, 20, 0)
     assert larger_sizes(text, (91, 45, 5, 0), (91, 45, 300, 0)) == (182, 90, 600, 0)
+
+
+def test_a_cache_of_the_length_that_python_asked_for() -> None:
+    """As long as prompt and new tokens; heads and their width are those of what is copied into it."""
+    text = (
+        "trace\n  %0 = param i64[5]\n  %1 = param f32[1,2,5,16]\n  $0 = scalar f64\n"
+        "  %2 = aten::zeros(size=[1,2,44,16], dtype=f32) : f32[1,2,44,16]\n"
+        "  %3 = aten::index_copy(self=%2, dim=2, index=%0, source=%1) : f32[1,2,44,16]\n"
+        "  %4 = aten::mul.Scalar(self=%3, other=$0) : f32[1,2,44,16]\n  return %3, %4\n"
+    )
+    general = _general(text, (0, 0b100))
+    assert "aten::zeros(size=[1,2,{s3},16], dtype=f32) : f32[1,2,{s3},16]" in general, general
+    assert varying_results(general) == [0b100, 0b100]

@@ -26,6 +26,8 @@ _COUNTS = frozenset(
     "output_size pad repeats self_sizes shifts size sizes split_size split_sizes start steps storage_offset strides".split()
 )
 """Arguments that count elements or say where they are, of those that the recorder lets vary (``csrc/graph/family.cpp``)."""
+_COPIES = frozenset({"aten::index_copy", "aten::index_add"})
+"""From a source that is as large as what they write into, but along one dimension."""
 _PRODUCTS = frozenset({"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"})
 
 
@@ -63,8 +65,8 @@ class _Inference(Lowering):
         super().__init__(trace)
         self._symbols = symbols
         self._declared = frozenset(symbols.values)
-        self._known: dict[int, Size] = {}  # by the number at hand, the size that came first
-        self._guesses: dict[str, tuple[Size, Size]] = {}  # by its name, a symbol and what it is where nothing says otherwise
+        self._known: dict[int, dict[str, Size]] = {}  # by the number at hand, sizes by their texts
+        self._guesses: dict[str, Size] = {}  # symbols that may be one of these, by name
         for type_ in trace.params:
             self._learn(type_.shape)
 
@@ -74,11 +76,20 @@ class _Inference(Lowering):
         return Trace(self.trace.params, self.trace.scalars, nodes, self.trace.results)
 
     def decide(self) -> None:
-        """Writes down as equalities the guesses that the operations have left open."""
+        """Writes down as equalities the guesses that the operations have left open: the first size that varies, else the number."""
         decided = solved(self._symbols)
-        for name, (symbol, size) in self._guesses.items():
-            if name not in decided and symbol != size:  # never: the comparison writes the guard
+        for name, symbol in self._guesses.items():
+            if name in decided:
+                continue
+            same = (size for size in self._known[symbol.value].values() if self._is_free(substituted(size.text, decided), name))
+            size: Any = next(same, symbol if name in self._declared else symbol.value)
+            if symbol != size:  # never: the comparison writes the guard
                 raise LoweringError(f"{symbol} is not {size}")
+
+    def _is_free(self, text: str, name: str) -> bool:
+        """Whether a size comes from declared symbols alone, and from another one than this."""
+        names = set(re.findall(r"\bs\d+\b", text))
+        return bool(names) and names <= self._declared - {name}
 
     def _inferred(self, node: Node) -> Node:
         operands = [self._type(ref.index) for _, value in node.args for ref in argument_refs(value) if isinstance(ref, Ref)]
@@ -123,26 +134,25 @@ class _Inference(Lowering):
     def _learn(self, shape: Iterable[int]) -> None:
         for size in shape:
             if isinstance(size, Size):
-                self._known.setdefault(size.value, size)
+                self._known.setdefault(size.value, {}).setdefault(size.text, size)
 
     def _count(self, value: Any) -> Any:
         """An argument that counts: the size that is known to be as large."""
         if isinstance(value, tuple):
             return tuple(map(self._count, value))
         if isinstance(value, Size):
-            known = self._known.setdefault(value.value, value)
-            if known.text != value.text and value.text in self._declared and value.text not in known.text:
-                self._guesses.setdefault(value.text, (value, known))
+            self._known.setdefault(value.value, {}).setdefault(value.text, value)
+            if value.text in self._declared:
+                self._guesses.setdefault(value.text, value)
             return value
         return self._guess(value) if type(value) is int else value
 
     def _guess(self, number: int) -> int:
         """A symbol for a number that may be a size that is known; itself where there is none."""
-        known = self._known.get(number) if type(number) is int and number > 1 else None
-        if known is None:
+        if type(number) is not int or number < 2 or number not in self._known:
             return number
         symbol: Any = new_symbol(self._symbols, number)
-        self._guesses[symbol.text] = symbol, known
+        self._guesses[symbol.text] = symbol
         return symbol
 
     def _result(self, type_: TensorType, operands: Sequence[TensorType], node: Node) -> TensorType:
@@ -181,8 +191,12 @@ def _ask(node: Node, operands: Sequence[TensorType]) -> None:
         pairs = [(left[-1], right[-2]), *zip(left[:-2], right[:-2], strict=True)]
     elif node.op == "aten::cat":
         first, dim = operands[0].shape, node.argument("dim")
-        alike = [operand.shape for operand in operands[1:] if len(operand.shape) == len(first)]
-        pairs = [(first[d], shape[d]) for shape in alike for d in range(len(first)) if d != dim % len(first)]
+        others = [operand.shape for operand in operands[1:] if len(operand.shape) == len(first)]
+        pairs = [(first[d], shape[d]) for shape in others for d in range(len(first)) if d != dim % len(first)]
+    elif node.op in _COPIES:
+        into, source = operands[0].shape, operands[-1].shape
+        alike = len(into) == len(source)
+        pairs = [(into[d], source[d]) for d in range(len(into)) if alike and d != node.argument("dim") % len(into)]
     else:
         pairs = _broadcast(node, operands)
     for one, other in pairs:
