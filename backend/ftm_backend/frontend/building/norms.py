@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ftm_backend.dtypes import compute_dtype
 from ftm_backend.frontend import elements as e
@@ -12,7 +12,7 @@ from ftm_backend.frontend.building.reduce import count_of, mean_of, reduce
 from ftm_backend.frontend.elements import Elem, Number
 from ftm_backend.frontend.trace import TensorType
 
-__all__ = ["moments", "reciprocal_deviation", "vector_norm"]
+__all__ = ["moments", "normalized", "reciprocal_deviation", "vector_norm"]
 
 
 def moments(b: Builder, x: Value, dims: Sequence[int], correction: Number) -> tuple[Value, Value]:
@@ -67,3 +67,19 @@ def _general_norm(b: Builder, x: Value, order: Elem, dims: Sequence[int], dtype:
 def reciprocal_deviation(b: Builder, variance: Value, eps: float) -> Value:
     """1 / sqrt(variance + eps)."""
     return b.pointwise(lambda v: e.rsqrt(v + eps), [variance], variance.type)
+
+
+def normalized(compute: str, dtype: str, scales: bool, shifts: bool) -> Callable[..., Elem]:
+    """The body (value, mean, 1 / deviation, parameters...) of what is normalized in ``compute`` and returned in ``dtype``;
+    the parameters are a weight, if it ``scales``, and a bias, if it ``shifts``."""
+
+    def body(v: Elem, m: Elem, r: Elem, *parameters: Elem) -> Elem:
+        y = (v.to(compute) - m) * r
+        values = [p.to(compute) for p in parameters]
+        if scales:
+            y = y * values[0]
+        if shifts:
+            y = y + values[-1]
+        return y.to(dtype)
+
+    return body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.norms import moments, reciprocal_deviation
+from ftm_backend.frontend.building.norms import moments, normalized, reciprocal_deviation
 from ftm_backend.frontend.building.record import ROWS, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.building.reduce import reduce
@@ -44,15 +44,7 @@ def _batch_norm(
     deviation = reciprocal_deviation(b, variance, eps)
     affine = [_channel(b, p, rank) for p in (weight, bias) if p is not None]
 
-    def body(v: Elem, m: Elem, r: Elem, *parameters: Elem) -> Elem:
-        y = (v.to(dtype) - m) * r
-        values = [p.to(dtype) for p in parameters]
-        if weight is not None:
-            y = y * values[0]
-        if bias is not None:
-            y = y + values[-1]
-        return y.to(input.dtype)
-
+    body = normalized(dtype, input.dtype, weight is not None, bias is not None)
     out = b.pointwise(body, [input, mean, deviation, *affine], input.type)
     updated = [
         _updated(b, running, new, training, momentum, factor)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.norms import moments, reciprocal_deviation
+from ftm_backend.frontend.building.norms import moments, normalized, reciprocal_deviation
 from ftm_backend.frontend.building.record import ROWS, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.building.reduce import reduce
@@ -27,15 +27,7 @@ def _normalized(b: Builder, x: Value, dims: list[int], weight: Value | None, bia
     variance, mean = moments(b, x, dims, 0)
     deviation = reciprocal_deviation(b, variance, eps)
 
-    def body(v: Elem, m: Elem, r: Elem, *parameters: Elem) -> Elem:
-        y = (v.to(dtype) - m) * r
-        values = [p.to(dtype) for p in parameters]
-        if weight is not None:
-            y = y * values[0]
-        if bias is not None:
-            y = y + values[-1]
-        return y.to(x.dtype)
-
+    body = normalized(dtype, x.dtype, weight is not None, bias is not None)
     affine = [p for p in (weight, bias) if p is not None]
     out = b.pointwise(body, [x, mean, deviation, *affine], TensorType(x.dtype, x.shape))
     statistics = (b.cast(b.reshape(s, t.shape), t.dtype) for s, t in zip((mean, deviation), (b.wanted(1), b.wanted(2)), strict=True))
