@@ -34,7 +34,7 @@ void resize_storage(c10::StorageImpl& storage, size_t nbytes) {
       const int64_t kept = std::min(length, old.nbytes() / itemsize);
       Value content = strided_view(whole(old, dtype), {kept}, {1}, 0);
       if (kept < length) {
-        content = updated(zeros({dtype, {length}}), std::move(content), {kept}, {1}, 0);
+        content = updated(zeros({dtype, {length}}), content, {kept}, {1}, 0);
       }
       created->set_value(std::move(content));
     }

@@ -110,10 +110,9 @@ void write(const at::TensorImpl& tensor, Value value, PendingTrace& own) {
     variable.set_value(without_window(in_memory_order(std::move(value), tensor.strides())), own);
   } else {
     Value base = elements_of(region, c10::typeMetaToScalarType(tensor.dtype()));
-    Value changed = updated(std::move(base), std::move(value), tensor.sizes(), tensor.strides(), region.offset);
+    Value changed = updated(base, value, tensor.sizes(), tensor.strides(), region.offset);
     if (!region.is_whole) {
-      changed = updated(
-          whole(variable, at::kByte), bitcast(std::move(changed), at::kByte), {region.nbytes}, {1}, region.begin);
+      changed = updated(whole(variable, at::kByte), bitcast(changed, at::kByte), {region.nbytes}, {1}, region.begin);
     }
     variable.set_value(std::move(changed), own);
   }
