@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from ftm_backend.isa.maps import MapEncoder
 from ftm_backend.isa.objects import OBJECTS, Bases, FunctionObject, make_object
 from ftm_backend.isa.parser import parse
 from ftm_backend.isa.symbols import Symbols
-from ftm_backend.sizes import narrow
+from ftm_backend.sizes import ceildiv, greater, narrow
 
 _ZEROS = (0, NONE, NONE) * 4
 _SIZES = {name: record.size for name, record in layout.SECTIONS if isinstance(record, layout.Record)}
@@ -80,10 +81,13 @@ class _Assembler:
         for function in self.symbols.code():
             self._function(function)
         self._refuse_recursion()
-        arena = max(
-            (s.buffer.offset + s.buffer.elements * s.type.bytes for s in self.symbols.buffers.values() if s.buffer.kind == "arena"),
-            default=0,
+        # In whole lines, of which it is known more often than of bytes which end is the last for all sizes.
+        ends = (
+            b.buffer.offset + ceildiv(b.buffer.elements * b.type.bytes, MEMORY_ALIGNMENT) * MEMORY_ALIGNMENT
+            for b in self.symbols.buffers.values()
+            if b.buffer.kind == "arena"
         )
+        arena = functools.reduce(greater, ends, 0)
         buffers, shapes, data = self._buffers()
         sections: dict[str, bytes | bytearray] = {
             "buffers": buffers,
