@@ -150,6 +150,7 @@ class TileBody:
         outputs: elements and where each is stored; ``tiles`` holds those that are computed.
         access: an index of ``operands``, stores or positions as a function of the axes.
         given: tiles that hold, element by element, the value of a node of the body.
+        ahead, slots: slots for what is read, and for what is computed.
     """
 
     def __init__(
@@ -162,6 +163,8 @@ class TileBody:
         outputs: Sequence[tuple[Node, Sequence[Store]]],
         access: Any,
         given: Mapping[int, Any],
+        ahead: int = 1,
+        slots: int = 1,
     ) -> None:
         self.blocks, self.rows, self.columns, self.access, self.given = blocks, rows, columns, access, dict(given)
         b, extents = blocks.b, {"full": most, "row": (1, most[1]), "col": (most[0], 1), "one": (1, 1)}
@@ -173,8 +176,8 @@ class TileBody:
         self.reads = []
         for operand in operands:
             word = self._word(access(operand.index))
-            self.reads.append((operand, word, b.tile(operand.value.dtype, *extents[word])))
-        self.tiles = {key: b.tile(node.dtype, *most) for key, node in self.computed.items()}
+            self.reads.append((operand, word, b.tile(operand.value.dtype, *extents[word], "am", ahead)))
+        self.tiles = {key: b.tile(node.dtype, *most, "am", slots) for key, node in self.computed.items()}
 
     def _word(self, index: Affine) -> str:
         down = any(index.coeffs[axis] for axis in self.rows)
@@ -183,22 +186,30 @@ class TileBody:
 
     def build(self, places: Places, slot: Index = 0) -> None:
         """Everything for the tile at ``places``; ``slot`` is that of the given tiles."""
+        self.fetch(places)
+        self.finish(places, slot)
+
+    def fetch(self, places: Places, read: Index = 0) -> None:
+        """Starts the transfers of what the body reads for the tile at ``places``, into slots ``read``."""
         for operand, word, tile in self.reads:
             rows = self.rows if word in ("full", "col") else ()
             columns = self.columns if word in ("full", "row") else ()
-            self.blocks.load(operand.value, self.access(operand.index), tile, 0, places, rows, columns)
+            self.blocks.load(operand.value, self.access(operand.index), tile, read, places, rows, columns)
+
+    def finish(self, places: Places, slot: Index = 0, own: Index = 0, read: Index = 0) -> None:
+        """The map of what was fetched into slots ``read``, and its stores from slots ``own``."""
         if self.computed:
-            self._map(places, slot)
+            self._map(places, slot, own, read)
         for node, stores in self.outputs:
-            tile, at = (self.given[id(node)], slot) if id(node) in self.given else (self.tiles[id(node)], 0)
+            tile, at = (self.given[id(node)], slot) if id(node) in self.given else (self.tiles[id(node)], own)
             for store in stores:
                 access = self.access(store.index)
                 self.blocks.store(tile, at, node.dtype, store, access, places, self.rows, self.columns)
 
-    def _map(self, places: Places, slot: Index) -> None:
+    def _map(self, places: Places, slot: Index, own: Index, read: Index) -> None:
         b = self.blocks.b
         given = [key for key in self.given if key in self.used]
-        ins = [(self.given[key], slot, "full") for key in given] + [(tile, 0, word) for _, word, tile in self.reads]
+        ins = [(self.given[key], slot, "full") for key in given] + [(tile, read, word) for _, word, tile in self.reads]
         # Addresses are scalar instructions: they come before the map.
         starts = {index: self.blocks.address(self.access(index), places) for index in self.positions}
 
@@ -219,7 +230,7 @@ class TileBody:
             return mapped(b, list(self.computed.values()), leaf)
 
         rows, columns = self.blocks.count(self.rows, places), self.blocks.count(self.columns, places)
-        b.map(rows, columns, ins, [(tile, 0, "full") for tile in self.tiles.values()], body)
+        b.map(rows, columns, ins, [(tile, own, "full") for tile in self.tiles.values()], body)
 
     def _position(self, index: Affine, start: Index) -> Any:
         """``index`` inside the map; each side of the tile has one axis with more than one step, or walks as one."""

@@ -18,8 +18,9 @@ from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.contractions.blocks import Blocks, Places, TileBody
 from ftm_backend.midend.contractions.epilogue import can_fuse_epilogue
 from ftm_backend.midend.contractions.form import match
+from ftm_backend.midend.contractions.late_panels import LatePanels
 from ftm_backend.midend.contractions.panel_plan import PanelPlan
-from ftm_backend.midend.contractions.panels import lower_panels
+from ftm_backend.midend.contractions.panels import Panels
 from ftm_backend.midend.contractions.schedule import Schedule, schedule
 from ftm_backend.midend.contractions.tiling import Cut, Plan, pitch
 from ftm_backend.midend.kernel import Kernel, core_share
@@ -44,7 +45,7 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     machine = replace(kernel.machine, cores=1) if kernel.one_core and kernel.machine.dma_overlaps else kernel.machine
     chosen = schedule(kernel.aligned, machine)
     if isinstance(chosen.plan, PanelPlan):
-        lower_panels(kernel, chosen, b)
+        (LatePanels if chosen.plan.late else Panels)(kernel, chosen, b).build()
     elif chosen.plan is not None:
         _Nest(kernel, chosen, b).build()
 

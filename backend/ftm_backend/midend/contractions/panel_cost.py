@@ -26,6 +26,8 @@ CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Chunks of a panel that are tried."""
 SCALARS = {"step": 60, "load": 22, "product": 22, "store": 30}
 """Scalar work around the tile instructions of a step, and around each of them, in instructions."""
+FEW_PANELS = 2
+"""Panels of a core of which the last, whose stores nothing hides, is too much to finish them late."""
 CERTAIN = 1 - 1e-9
 """How sure a lower bound is that is summed in another order than what it bounds."""
 _SPACES = ("sm", "gsm", "am")
@@ -84,6 +86,7 @@ class Grid:
         self._windows(ms, ks)
         self.panels = rules.pieces(m_blocks, np.minimum(_axis(sampling.chunks, 1), m_blocks))
         self.chunks = rules.pieces(m_blocks, self.panels)
+        self.late = rules.pieces(self.chunks, self.k_blocks)  # chunks that are finished in each step of the next panel
         self.rows = self.panels * self.batch
         self.row_trips = rules.pieces(self.rows, rows)
         self.column_trips = rules.pieces(self.n_blocks, columns)
@@ -320,8 +323,12 @@ class Priced:
         total = np.where(
             self.outer * self.inner * g.k_blocks == 1, g.turning + np.maximum(alone, alone / g.chunks + stores - self.store), total
         )
+        ending = self.store
+        if self.late.any():  # behind the last panel, and not beside the first one
+            beside = self._late(step, load) - g.k_blocks * np.maximum(step, load)
+            ending = np.where(self.late, np.maximum(np.maximum(g.after, stores) - beside, 0.0) + ending, ending)
         barriers = mc.barrier_cycles * np.where(self.shared, 2.0, 1.0 * (self.space == 1))
-        return np.where(fits, total + self.load_a + self.load_b + self.store + barriers, inf)
+        return np.where(fits, total + self.load_a + self.load_b + ending + barriers, inf)
 
     def _ordered(self, of_rows: Any, of_columns: Any) -> tuple[Any, Any]:
         """What belongs to the outer loop, and to the inner one."""
@@ -330,7 +337,8 @@ class Priced:
     def _block(self, step: Any, load: Any, shared: Any) -> Any:
         """Cycles of one panel of C, all of its blocks of k: each step hides the transfers for the next one.
 
-        Where A or B is ``shared``, a barrier ends each step and waits for its transfers; stores are in the last one.
+        Where A or B is ``shared``, a barrier ends each step and waits for its transfers; stores are in the last one or, ``late``, in all
+        of the next panel's.
         """
         g, store = self.grid, self.store
         stores, steps = g.chunks * store, g.k_blocks
@@ -344,7 +352,17 @@ class Priced:
         apart = np.where(steps == 1, one, (steps - 2) * longer + two)
         if not shared.any():
             return apart
-        return np.where(shared, (steps - 1) * longer + one + steps * self.machine.barrier_cycles, apart)
+        together = (steps - 1) * longer + one
+        if self.late.any():
+            together = np.where(self.late, self._late(step, load), together)
+        return np.where(shared, together + steps * self.machine.barrier_cycles, apart)
+
+    def _late(self, step: Any, load: Any) -> Any:
+        """The same where some chunks of the panel before are finished in each step, barriers apart."""
+        g = self.grid
+        part, busy = g.late / g.chunks, rules.pieces(g.chunks, g.late)
+        with_chunks = np.maximum(step + part * g.after, load + g.late * self.store)
+        return busy * with_chunks + (g.k_blocks - busy) * np.maximum(step, load)
 
     def _places(self) -> tuple[Any, Any, Any]:
         """Where A lies (a number of `_SPACES`), how many panels of C there is room for, and which sizes fit."""
@@ -366,6 +384,14 @@ class Priced:
         second = g.c_tile * p.epilogue_tiles  # for what follows the next chunk's product, while this one's is moved
         rings = np.where(am + g.c_tile * g.chunks + second <= mc.am_bytes, 2, 1)
         self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= mc.am_bytes
+        self.late = np.False_
+        if self.shared.any():
+            ahead = g.late * np.where(g.k_blocks > 1, 2, 1)
+            beside = g.chunks + p.epilogue_operands * ahead + (p.epilogue_tiles - p.epilogue_operands) * g.late - p.epilogue_tiles
+            beside = beside + (g.late - 2 if g.turn_c else 0)
+            self.late = self.shared & (am + g.c_tile * beside <= mc.am_bytes) & (g.row_trips * g.column_trips > FEW_PANELS)
+            rings = np.where(self.late, 2, rings)
+            self.overlaps = self.overlaps | self.late
         return space, rings, (am <= mc.am_bytes) & (in_gsm | ~self.share_a) & (pool <= mc.gsm_bytes)
 
     # --- the cheapest ---------------------------------------------------------------------------------
@@ -404,6 +430,7 @@ class Priced:
             "turn_c": g.turn_c,
             "c_rings": pick(self.rings),
             "zip_c": self.problem.zipped,
+            "late": pick(g.late) if pick(self.late) else 0,
             "cycles": self.best[number],
             "compute_cycles": float(outer * inner * (blocks * work + pick(g.after)) + turns),
             "dma_cycles": float(dma + outer * inner * pick(g.chunks) * pick(self.store)),

@@ -70,6 +70,9 @@ class PanelPlan:
     dma_cycles: float
     zip_c: bool = False
     """The halves of C's columns are interleaved as it is turned."""
+    late: int = 0
+    """So many chunks of a panel are finished and stored in each step of the next one, as its transfers are: no barrier waits for all
+    of them.  0: behind the products of each."""
 
     @property
     def cores(self) -> int:
@@ -84,6 +87,7 @@ class PanelPlan:
         words += [f"A in {self.a_space.upper()}"] + ["A shared"] * (self.share == "a") + ["A transposed"] * self.trans_a
         words += [f"B {self.b_form}"] if self.b_form != "plain" else []
         words += ["B shared"] * (self.share == "b") + ["C zipped" if self.zip_c else "C turned"] * self.turn_c
+        words += [f"C late, {self.late} a step"] * (self.late > 0)
         words += [f"{self.c_rings} panels of C", f"cores {self.row_groups}x{self.column_groups}"]
         return f"{', '.join(words)}: {self.cycles:.0f} cycles (compute {self.compute_cycles:.0f}, DMA {self.dma_cycles:.0f})"
 

@@ -23,10 +23,10 @@ from ftm_backend.midend.contractions.window_box import Box
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.tile.builder import Index, TileBuilder
 
-__all__ = ["lower_panels"]
+__all__ = ["Panels", "Step"]
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
     """Where a step is: number; positions in the outer and the inner loop; block of k; row panel and block of columns."""
 
     number: Index
@@ -45,12 +45,9 @@ class _Range(NamedTuple):
     trips: Index
 
 
-def lower_panels(kernel: Kernel, chosen: Schedule, b: TileBuilder) -> None:
-    """Builds the kernel's function body at the insertion point."""
-    _Panels(kernel, chosen, b).build()
+class Panels:
+    """Builds the function body of a kernel at the insertion point of ``b``."""
 
-
-class _Panels:
     def __init__(self, kernel: Kernel, chosen: Schedule, b: TileBuilder) -> None:
         assert isinstance(chosen.plan, PanelPlan)
         self.b, self.kernel, self.chosen = b, kernel, chosen
@@ -88,18 +85,18 @@ class _Panels:
     def _loops(self, rows: Any, columns: Any) -> tuple[Any, Any]:
         return (rows, columns) if self.plan.m_outer else (columns, rows)
 
-    def _at(self, number: Index) -> _Step:
+    def _at(self, number: Index) -> Step:
         """Step ``number`` of this core."""
         b, blocks = self.b, self.plan.k.blocks
         panel = b.div(number, blocks)
         outer, inner = (b.div(panel, self.inner_trips), b.rem(panel, self.inner_trips)) if number != 0 else (0, 0)
         row, column = self._loops(outer, inner)
-        return _Step(number, outer, inner, b.rem(number, blocks), b.add(self.row_range.low, row), b.add(self.column_range.low, column))
+        return Step(number, outer, inner, b.rem(number, blocks), b.add(self.row_range.low, row), b.add(self.column_range.low, column))
 
-    def _has_row(self, step: _Step) -> list[tuple[str, Index, Index]]:
+    def _has_row(self, step: Step) -> list[tuple[str, Index, Index]]:
         return [("lt", step.row, self.row_range.high)] if self.together else []
 
-    def _has_column(self, step: _Step) -> list[tuple[str, Index, Index]]:
+    def _has_column(self, step: Step) -> list[tuple[str, Index, Index]]:
         return [("lt", step.column, self.column_range.high)] if self.together else []
 
     # --- tiles ----------------------------------------------------------------------------------------
@@ -134,7 +131,7 @@ class _Panels:
             between = form.interleaved
             assert between is not None
             sides, most = ((tuple(k for k in form.n if k != between), (*form.m, between)), (n // 2, 2 * m))
-        self.c_result = b.tile(accumulator, *most, "am", 2) if plan.turn_c else self.c_tile
+        self.c_result = b.tile(accumulator, *most, "am", plan.late or 2) if plan.turn_c else self.c_tile
         self.body = TileBody(
             self.blocks,
             *sides,
@@ -143,44 +140,45 @@ class _Panels:
             [(output.element, output.stores) for output in epilogue.outputs],
             chosen.access,
             {id(epilogue.product): self.c_result},
+            *(((2 if plan.k.blocks > 1 else 1) * plan.late, plan.late) if plan.late else ()),
         )
 
     def _depth(self, kept: bool) -> int:
         """Blocks of k that an operand's ring holds: all that are kept, and one that is arriving."""
         return max(2, self.plan.k.blocks) if kept else 2
 
-    def _block(self, step: _Step, kept: bool) -> Index:
+    def _block(self, step: Step, kept: bool) -> Index:
         """Which of them the step uses."""
         if not kept:
             return self.b.rem(step.number, 2)
         return self.b.rem(step.outer, 2) if self.plan.k.blocks == 1 else step.k
 
-    def _a_slot(self, step: _Step, chunk: Index) -> Index:
+    def _a_slot(self, step: Step, chunk: Index) -> Index:
         b = self.b
         block = b.mul(self._block(step, self.a_kept), self.plan.chunks)
         return b.add(self.a_first, b.add(block, chunk))
 
     # --- places ---------------------------------------------------------------------------------------
 
-    def _chunks(self, step: _Step) -> Index:
+    def _chunks(self, step: Step) -> Index:
         """How many chunks the row panel has."""
         b, plan = self.b, self.plan
         if plan.m.blocks % plan.chunks == 0:
             return plan.chunks
         return b.min(plan.chunks, b.sub(plan.m.blocks, b.mul(b.rem(step.row, plan.panels), plan.chunks)))
 
-    def _entry(self, step: _Step) -> Places:
+    def _entry(self, step: Step) -> Places:
         return self.blocks.steps(self.form.batch, self.b.div(step.row, self.plan.panels))
 
-    def _rows(self, step: _Step, chunk: Index) -> Places:
+    def _rows(self, step: Step, chunk: Index) -> Places:
         b, plan = self.b, self.plan
         number = b.add(b.mul(b.rem(step.row, plan.panels), plan.chunks), chunk)
         return self.blocks.place(self.form.m, plan.m, number)
 
-    def _columns(self, step: _Step) -> Places:
+    def _columns(self, step: Step) -> Places:
         return self.blocks.place(self.form.n, self.plan.n, step.column)
 
-    def _depths(self, step: _Step) -> Places:
+    def _depths(self, step: Step) -> Places:
         return self.blocks.place(self.form.k, self.plan.k, step.k)
 
     # --- steps ----------------------------------------------------------------------------------------
@@ -205,12 +203,20 @@ class _Panels:
                     self._fetch(following)
             if plan.share == "b":
                 self._pool(b.add(number, 2))
+            self._between(step)
             with self.b.where(*self._has_row(step), *self._has_column(step)):
                 self._multiply(step)
             if self.together:
                 self._meet(step)
+        self._behind()
 
-    def _meet(self, step: _Step) -> None:
+    def _between(self, step: Step) -> None:
+        """What a step does beside its own products; see ``late_panels``."""
+
+    def _behind(self) -> None:
+        """What is left to do after the last step."""
+
+    def _meet(self, step: Step) -> None:
         """The barrier at the end of a step: always, or, where A is kept, while a panel of A is being exchanged."""
         b = self.b
         if not self.a_kept or self.plan.share == "b":
@@ -224,7 +230,7 @@ class _Panels:
             ):
                 b.barrier()
 
-    def _fetch(self, step: _Step) -> None:
+    def _fetch(self, step: Step) -> None:
         """Starts the transfers of the step's blocks of A and B, as far as they are not there."""
         first = [("eq", step.inner, 0)] if not isinstance(step.inner, int) else []
         with self.b.where(*(first if self.a_kept else []), *self._has_row(step)):
@@ -232,7 +238,7 @@ class _Panels:
         with self.b.where(*(first if self.b_kept else []), *self._has_row(step), *self._has_column(step)):
             self._fetch_b(step)
 
-    def _fetch_a(self, step: _Step) -> None:
+    def _fetch_a(self, step: Step) -> None:
         form, plan, chosen = self.form, self.plan, self.chosen
         places = self._entry(step) | self._depths(step)
         sides = (form.k, form.m) if plan.trans_a else (form.m, form.k)
@@ -244,7 +250,7 @@ class _Panels:
             else:
                 self.blocks.load(chosen.a.value, form.accesses[0], self.a_tile, slot, here, *sides)
 
-    def _fetch_b(self, step: _Step) -> None:
+    def _fetch_b(self, step: Step) -> None:
         form, plan = self.form, self.plan
         places = self._entry(step) | self._columns(step) | self._depths(step)
         sides = (form.n, form.k) if plan.b_form != "plain" else (form.k, form.n)
@@ -270,7 +276,7 @@ class _Panels:
                 *sides,
             )
 
-    def _multiply(self, step: _Step) -> None:
+    def _multiply(self, step: Step) -> None:
         """The step's products; at the last block of k also what follows them."""
         plan = self.plan
         if plan.b_form == "turned":
@@ -289,14 +295,13 @@ class _Panels:
         with self.b.where(("eq", step.k, last)):
             self._products(step, False, True)
 
-    def _products(self, step: _Step, first: bool, last: bool) -> None:
+    def _products(self, step: Step, first: bool, last: bool) -> None:
         b, plan, form = self.b, self.plan, self.form
         b_slot = (self._block(step, True) if self.b_kept else 0) if plan.b_form == "turned" else self._block(step, self.b_kept)
-        place = self._entry(step) | self._columns(step)
-        ring = b.mul(b.rem(b.div(step.number, plan.k.blocks), plan.c_rings), plan.chunks)
+        ring = self._c_ring(step)
         with b.for_(0, self._chunks(step)) as chunk:
             c_slot = b.add(ring, chunk)
-            places = place | self._rows(step, chunk) if first or last or self.box is not None else {}
+            places = self._c_places(step, chunk) if first or last or self.box is not None else {}
             started = self._start(places, c_slot) if first else True
             if self.box is not None:
                 b.windows(
@@ -321,10 +326,18 @@ class _Panels:
                     trans_a=plan.trans_a,
                     trans_b=plan.b_form == "dot",
                 )
-            if last:
+            if last and not plan.late:
                 if plan.turn_c:
                     b.transpose(self.c_tile, c_slot, self.c_result, b.rem(chunk, 2), zipped=plan.zip_c)
                 self.body.build(places, b.rem(chunk, 2) if plan.turn_c else c_slot)
+
+    def _c_ring(self, step: Step) -> Index:
+        """The slot of the panel's first chunk."""
+        b, plan = self.b, self.plan
+        return b.mul(b.rem(b.div(step.number, plan.k.blocks), plan.c_rings), plan.chunks)
+
+    def _c_places(self, step: Step, chunk: Index) -> Places:
+        return self._entry(step) | self._columns(step) | self._rows(step, chunk)
 
     def _start(self, places: Places, slot: Index) -> bool:
         """Puts the initial value into a chunk of C; False when the product may overwrite it."""

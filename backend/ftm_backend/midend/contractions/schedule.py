@@ -182,6 +182,7 @@ def _problem(contraction: Contraction, epilogue: Epilogue, form: Form, machine: 
         zipped=between is not None,
         epilogue_tiles=tiles,
         epilogue_interval=body,
+        epilogue_operands=len(epilogue.operands),
         epilogue_bytes=moved,
         epilogue_alike=alike,
         a_windows=_windows(form, dtype, machine) if machine.dma_overlaps else (),

@@ -69,6 +69,8 @@ class Problem:
     """Type of the C tile."""
     epilogue_tiles: int = 0
     """Tiles of C's extents that the epilogue needs beside it, in the accumulator's type."""
+    epilogue_operands: int = 0
+    """Those of them that are fetched."""
     epilogue_bytes: int = 0
     """Bytes that the epilogue moves for each element of C, beside the store of C itself."""
     epilogue_alike: int = 0

@@ -1,0 +1,119 @@
+"""Panels whose chunks are finished beside the steps of the next panel: with and without what follows a product, on any number of cores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ftm_backend import driver, isa
+from ftm_backend.machine import Machine, presets
+from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend.contractions import schedule as contraction_schedule
+from ftm_backend.midend.contractions.panel_plan import PanelPlan, panel_plan
+from ftm_backend.midend.contractions.tiling import Cut, Operand, Problem
+from ftm_backend.options import Options
+
+M7032 = presets.load("m7032")
+M, N, K = 37, 50, 70
+GRIDS = {"columns share A": (1, 3, "a"), "groups share A": (2, 2, "a"), "rows share B": (3, 1, "b")}
+LOOPS = {"m": (True, False), "m keeps A": (True, True), "n": (False, False)}
+FORMS = {  # whether A, B and C lie transposed; how B is taken; chunks of a panel
+    "NN": (False, False, False, "plain", 3),
+    "NT": (False, True, False, "dot", 1),
+    "TT, turned": (True, True, False, "turned", 5),
+    "TN, C turned": (True, False, True, "plain", 2),
+}
+
+
+def _factors(form: str) -> list[tuple[str, int, int, bool]]:
+    """Name, rows, columns, and whether it lies transposed, in the order of first use: what is transposed is viewed first."""
+    a_turned, b_turned, *_ = FORMS[form]
+    return sorted((("a", M, K, a_turned), ("b", K, N, b_turned)), key=lambda each: not each[3])
+
+
+def _trace(form: str, follows: bool) -> str:
+    """The product, and, if something follows it, its sum with p and that times v."""
+    c_turned = FORMS[form][2]
+    c = f"f32[{N},{M}]" if c_turned else f"f32[{M},{N}]"
+
+    params, lines, names = [], [], {}
+    for number, (name, rows, columns, turned) in enumerate(_factors(form)):
+        params.append(f"  %{number} = param " + (f"f32[{columns},{rows}]" if turned else f"f32[{rows},{columns}]"))
+        names[name] = number
+        if turned:
+            names[name] = (4 if follows else 2) + len(lines)
+            view = f"ftm.view(base=%{number}, sizes=[{rows},{columns}], strides=[1,{rows}], offset=0)"
+            lines.append(f"  %{names[name]} = {view} : f32[{rows},{columns}]")
+    at = len(params) + 2 * follows + len(lines)
+    lines.append(f"  %{at} = aten::mm(self=%{names['a']}, mat2=%{names['b']}) : f32[{M},{N}]")
+    if c_turned:
+        lines.append(f"  %{at + 1} = ftm.view(base=%{at}, sizes=[{N},{M}], strides=[1,{N}], offset=0) : {c}")
+        at += 1
+    results = f"%{at}"
+    if follows:
+        params += [f"  %2 = param {c}", f"  %3 = param {c}"]
+        lines.append(f"  %{at + 1} = aten::add.Tensor(self=%2, other=%{at}, alpha=1) : {c}")
+        lines.append(f"  %{at + 2} = aten::mul.Tensor(self=%3, other=%{at + 1}) : {c}")
+        results = f"%{at}, %{at + 1}, %{at + 2}"
+    return "\n".join(["trace", *params, *lines, f"  return {results}", ""])
+
+
+def _cut(extent: int, size: int) -> Cut:
+    return Cut(0, min(size, extent), min(size, extent), -(-extent // size))
+
+
+def _force(monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, form: str, k_size: int) -> list[PanelPlan]:
+    """Lets the product be planned so; what was planned."""
+    (rows, columns, share), (m_outer, keep) = GRIDS[grid], LOOPS[loops]
+    trans_a, _, turn_c, b_form, chunks = FORMS[form]
+    m, k, made = _cut(M, 6), _cut(K, k_size), []
+
+    def chosen(problems: list[Problem], machine: MachineParameters) -> tuple[int, PanelPlan]:
+        late = -(-chunks // k.blocks)
+        made.append(
+            PanelPlan(
+                m, _cut(N, 16), k, chunks, -(-m.blocks // chunks), rows, columns, share, m_outer, keep, "gsm" if share == "a" else "sm",
+                trans_a, b_form, turn_c, 2, 1.0, 1.0, 1.0, late=late,
+            )
+        )  # fmt: skip
+        return 0, made[-1]
+
+    monkeypatch.setattr(contraction_schedule, "cheapest", chosen)
+    return made
+
+
+@pytest.mark.parametrize("follows", [False, True])
+@pytest.mark.parametrize("k_size", [16, 35, 80])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("loops", LOOPS)
+@pytest.mark.parametrize("grid", GRIDS)
+def test_what_is_computed(monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, form: str, k_size: int, follows: bool) -> None:
+    made = _force(monkeypatch, grid, loops, form, k_size)
+    c_turned = FORMS[form][2]
+    rng = np.random.default_rng(0)
+    held = {name: rng.integers(-4, 5, (rows, columns)).astype(np.float32) for name, rows, columns, _ in _factors(form)}
+    p, v = (rng.integers(-4, 5, (N, M) if c_turned else (M, N)).astype(np.float32) for _ in range(2))
+    product = held["a"] @ held["b"]
+    product = product.T if c_turned else product
+    wanted = [product, p + product, v * (p + product)] if follows else [product]
+    inputs = [np.ascontiguousarray(held[name].T if turned else held[name]) for name, *_, turned in _factors(form)] + [p, v] * follows
+    image = isa.assemble(driver.run_from("trace", _trace(form, follows), "asm", Options(machine="m7032", cores=8)))
+    assert made
+    for cores in (1, 2, 3, 7, 8):
+        with Machine(cores=cores, checked=True) as emulator:
+            for got, want in zip(emulator.load(image).run(inputs, []), wanted, strict=True):
+                np.testing.assert_array_equal(got, want, err_msg=f"{cores} cores")
+
+
+def test_updates_of_parameters_are_finished_late() -> None:
+    """A gradient of 3072x768 weights with three tensors read and three written: stores need not wait behind the last products."""
+    item = Operand("f32", (0, 768), False, (False, True), 768)
+    a = Operand("f32", (3072, 0), False, (True, False), 3072)
+    problem = Problem((), (3072,), (768,), (1024,), a, item, item, "f32", 6, 3, 20, 20, 2.0)
+    plan = panel_plan(problem, M7032)
+    assert plan.late and plan.c_rings == 2
+    apart = panel_plan(replace(problem, epilogue_tiles=0, epilogue_operands=0, epilogue_bytes=0, epilogue_alike=0), M7032)
+    least = 20 * 3072 * 768 / (M7032.ddr_bandwidth / M7032.clock_hz)
+    assert plan.cycles < apart.cycles + 0.5 * least, "transfers of what follows are not behind the products"
