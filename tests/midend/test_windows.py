@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import isa
+from ftm_backend import driver, isa
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Value
 from ftm_backend.machine import Machine, presets
 from ftm_backend.midend.contractions.form import axes_of, match
 from ftm_backend.midend.contractions.windows import Side, windows
+from ftm_backend.options import Options
 from midend.contraction_programs import assembly, product, tensor, zeros
 from midend.test_conv import SHAPES, forward, tensors
 
@@ -51,6 +52,41 @@ def test_convolution(name: str, cores: int) -> None:
 
 def test_strided_windows_are_read_in_place() -> None:
     assert "MMW" in assembly(forward((4, 32, 96, 31, 31, (3, 3), 2, 1)), M7032)
+
+
+def test_sides_are_joined_where_a_granule_holds_what_is_between() -> None:
+    rows = Affine(0, (256, 1024, 0, 16, 1))  # c, n, f, ky, kx: 3x3 of images of 16x16, of which 15x15 are seen two apart
+    image = replace(rows, coeffs=(*rows.coeffs, 32, 2))  # and oy, ox
+    found = windows((4, 2, 8, 3, 3, 7, 7), image, (0, 3, 4), (1, 5, 6), 8, 32, 2048)
+    assert found is not None
+    assert [(side.unit, side.full, side.joined) for side in found[-2:]] == [(16, 15, 16), (1, 15, 16)]
+    assert [side.fetched(15) for side in found[-2:]] == [16, 16]
+    assert [side.fetched(11) for side in found[-2:]] == [11, 11]
+    beyond = windows((4, 2, 8, 3, 3, 7, 7), image.shifted(1), (0, 3, 4), (1, 5, 6), 8, 32, 2048)
+    assert beyond is not None
+    assert not any(side.joined for side in beyond[:-1]), "the last image would be read beyond its end"
+    wide = Affine(0, (1024, 64, 2))  # every second one of 64: to fetch all takes two granules in place of one
+    assert all(not side.joined for side in windows((3, 8, 16), wide, (0,), (1, 2), 8, 32, 3072) or ())
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
+@pytest.mark.parametrize("side, window", [(2, 3), (8, 3), (7, 3), (14, 1), (6, 5)])
+@pytest.mark.parametrize("direction", target_convolutions.DIRECTIONS)
+def test_small_images_two_apart(direction: str, side: int, window: int, cores: int) -> None:
+    row = target_convolutions.Convolution(direction, 3, 6, 20, window, 2, side)
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 6, side, side), (20, 6, window, window)))
+    image, weight = (torch.from_numpy(each).requires_grad_() for each in (x, w))
+    y = functional.conv2d(image, weight, stride=2, padding=window // 2)
+    grad = torch.from_numpy(rng.standard_normal(y.shape).astype(np.float32))
+    (y * grad).sum().backward()
+    used = [x, w] if direction == "forward" else [grad.numpy(), x, w]
+    wanted = {"forward": y.detach(), "input": image.grad, "weight": weight.grad}[direction]
+    text = driver.run_from("trace", row.trace(), "asm", Options(machine="m7032", cores=8))
+    with Machine(cores=cores, checked=True) as emulator:
+        (got,) = emulator.load(isa.assemble(text)).run(used, [])
+    assert wanted is not None
+    np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_sides_of_an_image() -> None:

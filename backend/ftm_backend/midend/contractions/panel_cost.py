@@ -114,6 +114,7 @@ class Grid:
             for position, step in side.steps:
                 group, at = (0, position) if position < len(p.m) else (1, position - len(p.m))
                 length = length + _axis([(counts[at] - 1) * abs(step) for counts in steps[group]], 0 if group == 0 else 3)
+            length = np.where(length == side.full, side.joined, length) if side.joined else length
             self.lengths += (length,)
         self.block = prod(self.lengths, start=np.ones_like(self.block))
         self.runs = _axis([rules.even_runs(counts) for counts in steps[1]], 3)

@@ -89,7 +89,7 @@ def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Sch
         problems = _problems(contraction, epilogue, (straight, crossed), machine)
         number, panels = cheapest(problems, machine)
         return Schedule(contraction, epilogue, *(straight, crossed)[number], plan=panels, windows=problems[number].a_windows)
-    plans = [(general_plan(_problem(contraction, epilogue, roles[0], machine), machine), roles) for roles in (straight, crossed)]
+    plans = [(general_plan(_problem(contraction, epilogue, *roles[:2], machine), machine), roles) for roles in (straight, crossed)]
     best, roles = min(plans, key=lambda p: p[0].cycles)
     return Schedule(contraction, epilogue, *roles, plan=best)
 
@@ -117,10 +117,10 @@ def _read(statements: Sequence[Statement], machine: MachineParameters) -> tuple[
 
 def _problems(contraction: Contraction, epilogue: Epilogue, both: Sequence[Roles], machine: MachineParameters) -> list[Problem]:
     """To be planned with panels: the operands as they stand, and exchanged unless they would have to be turned for that."""
-    (form, *_), (crossed, *_) = both
-    found = [_problem(contraction, epilogue, form, machine)]
-    if not _lies_well(found[0], machine) or _windows(crossed, found[0].a.dtype, machine):
-        found.append(_problem(contraction, epilogue, crossed, machine))
+    (form, a, b), (crossed, *_) = both
+    found = [_problem(contraction, epilogue, form, a, machine)]
+    if not _lies_well(found[0], machine) or _windows(crossed, b, machine):
+        found.append(_problem(contraction, epilogue, crossed, b, machine))
     return found
 
 
@@ -132,9 +132,9 @@ def _single_axes(form: Form) -> Form:
     return replace(form, batch=form.batch + form.m[:-1] + form.n[:-1], m=form.m[-1:], n=form.n[-1:])
 
 
-def _windows(form: Form, dtype: str, machine: MachineParameters) -> tuple[Side, ...]:
-    near = machine.dma_granule // ELEMENT_BYTES[dtype] // NEAR
-    return windows(form.extents, form.accesses[0], form.m, form.k, near) or ()
+def _windows(form: Form, a: Operand, machine: MachineParameters) -> tuple[Side, ...]:
+    granule = machine.dma_granule // ELEMENT_BYTES[a.value.dtype]
+    return windows(form.extents, form.accesses[0], form.m, form.k, granule // NEAR, granule, prod(a.value.shape)) or ()
 
 
 def _lies_well(problem: Problem, machine: MachineParameters) -> bool:
@@ -151,13 +151,16 @@ def _zipped(
     for form, a, b in both:
         if not machine.dma_overlaps or form.interleaved is None or volume(form, form.k) == 0:
             continue
-        problem = _problem(contraction, epilogue, form.zipped(), machine, zipped=True)
+        problem = _problem(contraction, epilogue, form.zipped(), a, machine, zipped=True)
         if prod(problem.n[-2:]) <= MOST_ZIPPED and (plan := fitting_plan(problem, machine)) is not None:
             return Schedule(contraction, epilogue, form.zipped(), a, b, plan=plan, windows=problem.a_windows)
     return None
 
 
-def _problem(contraction: Contraction, epilogue: Epilogue, form: Form, machine: MachineParameters, zipped: bool = False) -> Problem:
+def _problem(
+    contraction: Contraction, epilogue: Epilogue, form: Form, factor: Operand, machine: MachineParameters, zipped: bool = False
+) -> Problem:
+    """factor: the operand that is taken as A."""
     a, b, c = form.accesses[:3]
     dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
     moved = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands)
@@ -185,5 +188,5 @@ def _problem(contraction: Contraction, epilogue: Epilogue, form: Form, machine: 
         epilogue_operands=len(epilogue.operands),
         epilogue_bytes=moved,
         epilogue_alike=alike,
-        a_windows=_windows(form, dtype, machine) if machine.dma_overlaps else (),
+        a_windows=_windows(form, factor, machine) if machine.dma_overlaps else (),
     )

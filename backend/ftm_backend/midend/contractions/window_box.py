@@ -28,7 +28,7 @@ class Box:
 
     def most(self, counts: Sequence[int]) -> tuple[int, int]:
         """Rows and columns of the largest box, for a block that takes so many steps of each axis."""
-        lengths = [1 + sum((counts[at] - 1) * abs(step) for at, step in side.steps) for side in self.sides]
+        lengths = [side.fetched(1 + sum((counts[at] - 1) * abs(step) for at, step in side.steps)) for side in self.sides]
         return prod(lengths[: self.row_sides]), prod(lengths[self.row_sides :])
 
     def _lengths(self, places: Places) -> list[Index]:
@@ -38,7 +38,7 @@ class Box:
             length: Index = 1
             for at, step in side.steps:
                 length = b.add(length, b.mul(b.sub(places[self.axes[at]][1], 1), abs(step)))
-            found.append(length)
+            found.append(side.fetched(length) if isinstance(length, int) else length)
         return found
 
     def load(self, value: Value, access: Affine, tile: Tile, slot: Index, places: Places) -> None:

@@ -17,26 +17,40 @@ from ftm_backend.sizes import is_integer
 
 __all__ = ["Side", "windows"]
 
+FEWEST = 3
+"""Sides of a box whose elements are in turn, and which is one for being fetched in longer runs."""
+
 
 @dataclass(frozen=True)
 class Side:
     """One side of a box.
 
     unit: distance of neighbours along it in the tensor, in elements.  steps: for the position of each axis that walks it,
-    as given to ``windows``, how many of these it goes at once; backwards if negative.
+    as given to ``windows``, how many of these it goes at once; backwards if negative.  full: its length where blocks take all of its
+    axes; joined: the length that it is then fetched with, up to where the next side's neighbour begins, where that makes longer runs.
     """
 
     unit: int
     steps: tuple[tuple[int, int], ...]
+    full: int = 0
+    joined: int = 0
+
+    def fetched(self, length: int) -> int:
+        """The length that DMA brings for a block that covers ``length``."""
+        return self.joined if length == self.full and self.joined else length
 
 
-def windows(extents: Sequence[int], access: Affine, rows: Sequence[int], columns: Sequence[int], near: int) -> tuple[Side, ...] | None:
+def windows(
+    extents: Sequence[int], access: Affine, rows: Sequence[int], columns: Sequence[int], near: int, granule: int = 1, size: int = 0
+) -> tuple[Side, ...] | None:
     """The sides of the box that ``access`` covers; None where DMA fetches the rows as they are, or they cover no box.
 
     Args:
         extents: of all axes.
         rows, columns: the axes that make the operand's rows and columns; ``Side`` tells them by their position here, rows first.
         near: elements at a distance below this are worth fetching with what lies between them.
+        granule: elements of DMA's granule.
+        size: elements of the tensor; sides are not joined where that is not said.
     """
     axes = (*rows, *columns)
     walks = [(abs(access.coeffs[axis]), position) for position, axis in enumerate(axes) if access.coeffs[axis] != 0]
@@ -59,9 +73,27 @@ def windows(extents: Sequence[int], access: Affine, rows: Sequence[int], columns
         step = stride // unit
         sides[-1][1].append((position, step if access.coeffs[axes[position]] > 0 else -step))
         length += (extents[axes[position]] - 1) * step
-    if all(len(steps) == 1 and steps[0][1] == 1 for _, steps in sides) and _in_turn([steps[0][0] for _, steps in sides], len(rows)):
+    found = _joined(extents, access, [Side(unit, tuple(steps)) for unit, steps in sides], axes, granule, size)
+    plain = all(len(steps) == 1 and steps[0][1] == 1 for _, steps in sides) and _in_turn([steps[0][0] for _, steps in sides], len(rows))
+    if plain and (len(sides) < FEWEST or not any(side.joined for side in found)):
         return None
-    return tuple(Side(unit, tuple(steps)) for unit, steps in reversed(sides))
+    return tuple(reversed(found))
+
+
+def _joined(extents: Sequence[int], access: Affine, sides: list[Side], axes: Sequence[int], granule: int, size: int) -> list[Side]:
+    """The sides, innermost first, with the lengths that make one run of each and the next, where runs take as much by their granules."""
+    left = size - 1 - access.const - sum(max(c, 0) * (n - 1) for c, n in zip(access.coeffs, extents, strict=True))
+    found: list[Side] = []
+    run = sides[0].unit == 1  # whether all inside is one
+    for side, following in zip(sides, [*sides[1:], None], strict=True):
+        full, joined = 1 + sum((extents[axes[at]] - 1) * abs(step) for at, step in side.steps), 0
+        if run and following is not None and following.unit % side.unit == 0 and all(step > 0 for _, step in side.steps):
+            joined = following.unit // side.unit
+        between = (joined - full) * side.unit
+        run = run and full <= joined and joined * side.unit <= -(-full * side.unit // granule) * granule and between <= left
+        left -= between if run else 0
+        found.append(Side(side.unit, side.steps, full, joined) if run and between else side)
+    return found
 
 
 def _in_turn(positions: Sequence[int], rows: int) -> bool:
