@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ftm_backend.frontend.trace import Trace
 from ftm_backend.frontend.trace_verifier import verify
-from ftm_backend.sizes import SizeError, declared, evaluator
+from ftm_backend.sizes import declared, evaluator
 
 __all__ = ["larger_sizes"]
 
@@ -39,7 +39,7 @@ def larger_sizes(general: str, values: Sequence[int], largest: Sequence[int]) ->
     def holds(chosen: Sequence[int]) -> bool:
         try:
             found = numbers(*chosen)
-        except (ZeroDivisionError, SizeError):
+        except ZeroDivisionError:
             return False
         return all(_HOLDS[guard.relation](number) for guard, number in zip(guards, found, strict=True))
 

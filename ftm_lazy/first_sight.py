@@ -58,13 +58,14 @@ def seeded(text: str, varies: Sequence[int], places: Places, others: Sequence[Se
             if mask >> dimension & 1 or extent.start() in differs:
                 symbol(*extent.span(), dtype, rank, dimension)
     given = set(values)
-    for place in asked:
+    for place in sorted(asked):
         symbol(*places[place][:2], "asked", *(other[place] for other in others))
     begun = {begin for begin, _, _ in spelled}
     for line in _FACTORY.finditer(text):
         for begin, end, is_extent in places:
             if line.start() <= begin < line.end() and not is_extent and int(text[begin:end]) not in given and begin not in begun:
-                symbol(begin, end, "made", text.count(",", text.rfind("[", 0, begin), begin))
+                inside = text.rfind("[", line.start(), begin)  # of a list of extents, whose places are told apart
+                symbol(begin, end, "made", text.count(",", inside, begin) if inside >= 0 else "")
     if not values or len(values) > _MOST:
         return ""
     pieces, at = [], 0

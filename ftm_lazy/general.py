@@ -14,9 +14,6 @@ if several different ones come, they get a program that was chosen for them.
 from __future__ import annotations
 
 import hashlib
-import json
-import re
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,23 +21,21 @@ from typing import Any, NamedTuple
 
 from ftm_backend.executable import Executable
 from ftm_backend.families import Places, Relation, relate
-from ftm_backend.isa.template import Template, TemplateError
+from ftm_backend.isa.template import TemplateError
 from ftm_backend.recent import Recent
+from ftm_backend.sizes import symbols_of
 from ftm_lazy import _C
 from ftm_lazy.chosen_sizes import larger_sizes
 from ftm_lazy.first_sight import relation_of, seeded, varying_results
+from ftm_lazy.general_program import LEAST_SIZE, GeneralProgram, packed, unpacked
 
 __all__ = ["Families", "Infer", "Instance", "Proposal"]
 
-_SYMBOL = re.compile(r"\bs\d+\b")
 _KEPT_BYTES = 1 << 28  # of images and texts in memory
 _MEMBERS = 3  # that relations are found from
 _PROGRAMS = 16  # general programs of one family
-_MOST_BYTES = 1 << 30
 _ROUNDS = 5  # of asking which numbers of a member follow from others
 _ATTEMPTS = 2  # that may come to nothing before a family is left alone
-_SIZE = 2  # the least value of a symbol that is a size; others are places
-_NEAR = 8  # times larger or smaller than that, a size is near
 _FAR_MEMBERS = 8  # that are far from all programs, until there is one for them
 
 
@@ -60,24 +55,6 @@ class Instance(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Program:
-    """chosen_for: the symbols' values that decided how it runs.  varies: of each result the dimensions that are symbols, as bits."""
-
-    relation: Relation
-    template: Template
-    image: bytes
-    chosen_for: tuple[int, ...]
-    varies: tuple[int, ...]
-
-    def is_near(self, values: Sequence[int]) -> bool:
-        """Whether it was chosen for sizes like these."""
-        return all(
-            least < _SIZE or (value <= _NEAR * chosen and chosen <= _NEAR * value)
-            for value, chosen, (_, _, least) in zip(values, self.chosen_for, self.relation.symbols, strict=True)
-        )
-
-
-@dataclass(eq=False)
 class _Family:
     """members: that came last.  specialized: that were last compiled as they are."""
 
@@ -85,7 +62,7 @@ class _Family:
     text: str
     members: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
     specialized: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
-    programs: deque[_Program] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
+    programs: deque[GeneralProgram] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
     failures: int = 0
     far: set[tuple[int, ...]] = field(default_factory=set)
     expectations: set[tuple[Any, ...]] = field(default_factory=set)
@@ -182,7 +159,7 @@ def _varying_least(places: Iterable[int], members: Sequence[Sequence[int]]) -> s
 def _is_special(guard: tuple[str, str, str]) -> bool:
     """Whether a guard leaves a symbol one value: an equality of one symbol; those of several are relations."""
     text, relation, _ = guard
-    return relation == "==" and len(set(_SYMBOL.findall(text))) == 1
+    return relation == "==" and len(symbols_of(text)) == 1
 
 
 class Families:
@@ -215,7 +192,7 @@ class Families:
             return None
         return self._made(family, numbers, *far)
 
-    def _made(self, family: _Family, numbers: tuple[int, ...], program: _Program, values: tuple[int, ...]) -> Instance | None:
+    def _made(self, family: _Family, numbers: tuple[int, ...], program: GeneralProgram, values: tuple[int, ...]) -> Instance | None:
         try:
             image = program.template.image(program.image, values)
         except TemplateError:  # larger than any program
@@ -249,7 +226,7 @@ class Families:
             family.specialized.append(numbers)
             return []
         like = [numbers] if family.admits(numbers) else family.members  # its own program where one for others serves it as well
-        largest = [max(member[place] for member in like) if least >= _SIZE else 0 for _, place, least in relation.symbols]
+        largest = [max(member[place] for member in like) if least >= LEAST_SIZE else 0 for _, place, least in relation.symbols]
         ahead = larger_sizes(relation.general(text, places, values), values, largest)
         return [
             Proposal(relation.general(text, places, chosen), relation, family, values, chosen, first_sight=expected is not None)
@@ -277,11 +254,11 @@ class Families:
             raise TemplateError(refusal)
         special = any(map(_is_special, template.guards))
         family.failures = family.failures + 1 if special else 0
-        program = _Program(proposal.relation, template, made.image, proposal.chosen_for, tuple(varying_results(proposal.text)))
+        program = GeneralProgram(proposal.relation, template, made.image, proposal.chosen_for, tuple(varying_results(proposal.text)))
         image = template.image(made.image, proposal.values)
         family.programs.appendleft(program)
         self._families.put(family.key, family, family.bytes)
-        self._put(family.text, _pack(family.programs))
+        self._put(family.text, packed(family.programs))
         return Instance(image, program.varies)
 
     def fail(self, proposal: Proposal) -> None:
@@ -313,53 +290,7 @@ class Families:
         stored = self._get(text)
         if stored is not None:
             try:
-                family.programs.extend(_unpack(stored))
+                family.programs.extend(unpacked(stored))
             except ValueError as error:
                 self._remove(text, str(error))
         return family
-
-
-def _pack(programs: Iterable[_Program]) -> bytes:
-    """A line of JSON that says what follows, then for each program its template and its image."""
-    facts, parts = [], []
-    for program in programs:
-        template, image = program.template.to_bytes(), zlib.compress(program.image, 1)
-        relation = program.relation
-        facts.append(
-            [
-                relation.fixed,
-                relation.texts,
-                relation.symbols,
-                program.chosen_for,
-                program.varies,
-                len(template),
-                len(image),
-                len(program.image),
-            ]
-        )
-        parts += [template, image]
-    return json.dumps(facts).encode() + b"\n" + b"".join(parts)
-
-
-def _unpack(data: bytes) -> list[_Program]:
-    """The reverse; raises ValueError for bytes that are not a family's."""
-    line, _, body = data.partition(b"\n")
-    programs, at = [], 0
-    try:
-        for fixed, texts, symbols, chosen_for, varies, template_bytes, packed_bytes, image_bytes in json.loads(line):
-            if len(chosen_for) != len(symbols) or not all(isinstance(n, int) for n in chosen_for):
-                raise ValueError("a program does not say what it was chosen for")
-            if not all(isinstance(n, int) and 0 <= n < 1 << 64 for n in varies):
-                raise ValueError("a program does not say which of its results' sizes vary")
-            if not 0 <= image_bytes <= _MOST_BYTES:
-                raise ValueError(f"an image of {image_bytes} bytes")
-            relation = Relation.of([(p, n) for p, n in fixed], [(p, t) for p, t in texts], [(s, p, n) for s, p, n in symbols])
-            middle, end = at + template_bytes, at + template_bytes + packed_bytes
-            image = zlib.decompressobj().decompress(body[middle:end], image_bytes + 1)
-            if len(image) != image_bytes:
-                raise ValueError("an image is cut off")
-            programs.append(_Program(relation, Template.from_bytes(body[at:middle], image_bytes), image, tuple(chosen_for), tuple(varies)))
-            at = end
-    except (ValueError, TypeError, RecursionError, zlib.error) as error:
-        raise ValueError(f"the general programs are damaged: {error}") from None
-    return programs

@@ -54,8 +54,8 @@ class Relation:
 
     def values(self, numbers: Sequence[int]) -> tuple[int, ...] | None:
         """The symbols' values in a member with these numbers; None if they are related otherwise."""
-        values = tuple(numbers[place] for _, place, _ in self.symbols)
-        if any(value < least for value, (_, _, least) in zip(values, self.symbols, strict=True)):
+        values = self._values(numbers)
+        if values is None:
             return None
         fixed, varying = self._checks
         if not fixed(numbers):
@@ -66,10 +66,14 @@ class Relation:
             return None
         return values if varying(numbers, found) else None
 
+    def _values(self, numbers: Sequence[int]) -> tuple[int, ...] | None:
+        values = tuple(numbers[place] for _, place, _ in self.symbols)
+        return None if any(value < least for value, (_, _, least) in zip(values, self.symbols, strict=True)) else values
+
     def wrong(self, numbers: Sequence[int]) -> list[int]:
         """The places of a member's numbers that are related otherwise; none where a symbol would be less than it may."""
-        values = tuple(numbers[place] for _, place, _ in self.symbols)
-        if any(value < least for value, (_, _, least) in zip(values, self.symbols, strict=True)):
+        values = self._values(numbers)
+        if values is None:
             return []
         places = [place for place, number in self.fixed if numbers[place] != number]
         try:

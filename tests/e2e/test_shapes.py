@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import ftm_lazy
+from ftm_lazy.cache import DiskCache
+from ftm_lazy.compiler import bridge
 
 R = torch.randn
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is counted here, no earlier run has left on disk."""
+    monkeypatch.setattr(bridge(), "_cache", DiskCache(tmp_path, 1 << 30))
+
+
 SIZES = (20, 33, 57, 64, 48, 17, 3, 7, 12, 1, 2)
 """Two classes, what is at their edges, and what is equal to other extents of the tests once."""
 

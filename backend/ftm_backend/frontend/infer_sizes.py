@@ -17,7 +17,7 @@ from typing import Any
 from ftm_backend.frontend.infer_views import view_arguments
 from ftm_backend.frontend.lowering import Lowering, LoweringError
 from ftm_backend.frontend.trace import Node, Ref, TensorType, Trace, argument_refs
-from ftm_backend.sizes import SPELLED, Size, Symbols, at_hand, declared, new_symbol, read, solved, substituted
+from ftm_backend.sizes import SPELLED, Size, Symbols, at_hand, declared, new_symbol, read, solved, substituted, symbols_of
 
 __all__ = ["infer_sizes"]
 
@@ -88,7 +88,7 @@ class _Inference(Lowering):
 
     def _is_free(self, text: str, name: str) -> bool:
         """Whether a size comes from declared symbols alone, and from another one than this."""
-        names = set(re.findall(r"\bs\d+\b", text))
+        names = symbols_of(text)
         return bool(names) and names <= self._declared - {name}
 
     def _inferred(self, node: Node) -> Node:
@@ -131,17 +131,17 @@ class _Inference(Lowering):
         result = base if node.op == "ftm.update" else TensorType(base.dtype, sizes)
         return Node(node.op, tuple((name, made.get(name, value)) for name, value in node.args), (result,))
 
-    def _learn(self, shape: Iterable[int]) -> None:
-        for size in shape:
+    def _learn(self, sizes: Iterable[object]) -> None:
+        for size in sizes:
             if isinstance(size, Size):
                 self._known.setdefault(size.value, {}).setdefault(size.text, size)
 
     def _count(self, value: Any) -> Any:
-        """An argument that counts: the size that is known to be as large."""
+        """An argument that counts: a size, or what may be one."""
         if isinstance(value, tuple):
             return tuple(map(self._count, value))
         if isinstance(value, Size):
-            self._known.setdefault(value.value, {}).setdefault(value.text, value)
+            self._learn([value])
             if value.text in self._declared:
                 self._guesses.setdefault(value.text, value)
             return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 from ftm_backend.instructions.types import MEMORY_ALIGNMENT
-from ftm_backend.sizes import Size, always_equal, at_hand, ceildiv, never_less, never_negative
+from ftm_backend.sizes import Order, Size, always_equal, at_hand, ceildiv, never_negative
 
 
 def region(count: int) -> int:
@@ -26,7 +26,7 @@ class Arena:
         self._starts: dict[int, int] = {}  # free offset -> bytes
         self._ends: dict[int, int] = {}  # end of a free hole -> its offset
         self._general: list[tuple[int, int]] = []  # free (bytes, offset) of which the bytes are a size
-        self._known: dict[tuple[str, str], bool] = {}  # by bytes of a hole and of a region, whether it surely fits
+        self._order = Order()  # of bytes of holes and of regions
 
     def take(self, count: int) -> int:
         """The offset of a new region of ``count`` bytes: the smallest hole that fits, else the end."""
@@ -54,15 +54,9 @@ class Arena:
             place = bisect_left(self._by_size, need, key=lambda hole: hole[0])
             if place < len(self._by_size):
                 return self._by_size[place]
-        large = [hole for hole in self._general if self._fits(hole[0], need)]
+        number = self._order.number(need)
+        large = [hole for hole in self._general if self._order.never_less(self._order.number(hole[0]), number)]
         return min(large, key=lambda hole: at_hand(hole[0]), default=None)
-
-    def _fits(self, hole: int, need: int) -> bool:
-        key = str(hole), str(need)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = never_less(hole, need)
-        return known
 
     def give(self, offset: int, count: int) -> None:
         """Returns a region."""

@@ -1,8 +1,6 @@
 """Who held which bytes of the arena before: the buffers that a new one has to wait for.
 
-Offsets of programs for many sizes are polynomials.  Which of two is less for all values of the symbols costs arithmetic to prove, and
-an arena has hundreds of regions, so proofs are kept, and follow from one another: what lies above a region lies above
-all that this one lies above.
+Offsets of programs for many sizes are polynomials, which have no order but a partial one (`ftm_backend.sizes.Order`).
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Generic, TypeVar
 
-from ftm_backend.sizes import Size, at_hand, never_less
+from ftm_backend.sizes import Order, Size, at_hand
 
 __all__ = ["Owners"]
 
@@ -73,7 +71,7 @@ class _General(Generic[Owner]):
     """The same where offsets are sizes: whoever may have held a part is among those before."""
 
     def __init__(self) -> None:
-        self._order = _Order()
+        self._order = Order()
         self._regions: list[_Region[Owner]] = []
 
     def take(self, start: int, end: int, owner: Owner) -> list[Owner]:
@@ -97,37 +95,3 @@ class _General(Generic[Owner]):
         if old.first < new.first or old.last > new.last:
             return False
         return self._order.never_less(old.begin, new.begin) and self._order.never_less(new.end, old.end)
-
-
-class _Order:
-    """Which of some sizes are never less than which, as far as that can be proved."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._sizes: list[int] = []
-        self._lower: list[int] = []  # of each size, those that it is never less than, one bit each
-        self._unproved: set[tuple[int, int]] = set()
-
-    def number(self, size: int) -> int:
-        """The number of a size here."""
-        number = self._numbers.setdefault(str(size), len(self._sizes))
-        if number == len(self._sizes):
-            self._sizes.append(size)
-            self._lower.append(1 << number)
-        return number
-
-    def note(self, high: int, low: int) -> None:
-        """``high`` is never less than ``low``, nor than what that is never less than."""
-        self._lower[high] |= self._lower[low]
-
-    def never_less(self, high: int, low: int) -> bool:
-        """Whether that is so."""
-        if self._lower[high] >> low & 1:
-            return True
-        if (high, low) in self._unproved:
-            return False
-        if not never_less(self._sizes[high], self._sizes[low]):
-            self._unproved.add((high, low))
-            return False
-        self.note(high, low)
-        return True

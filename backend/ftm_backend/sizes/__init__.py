@@ -29,8 +29,9 @@ from ftm_backend.sizes.choices import (
     upper_bound,
 )
 from ftm_backend.sizes.expressions import SPELLED, SizeError, evaluator
+from ftm_backend.sizes.order import Order
 from ftm_backend.sizes.real import Bits, Real, read_real, real, rounded
-from ftm_backend.sizes.size import Size, declared, new_symbol, read, solved, substituted
+from ftm_backend.sizes.size import Size, declared, new_symbol, read, solved, substituted, symbols_of
 from ftm_backend.sizes.symbols import PLACEHOLDER, Guard, Symbols, current
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "SPELLED",
     "Bits",
     "Guard",
+    "Order",
     "Real",
     "Size",
     "SizeError",
@@ -62,5 +64,6 @@ __all__ = [
     "rounded",
     "solved",
     "substituted",
+    "symbols_of",
     "upper_bound",
 ]

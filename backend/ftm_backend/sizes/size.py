@@ -15,7 +15,7 @@ from ftm_backend.sizes.symbols import Symbols, current
 if TYPE_CHECKING:
     from ftm_backend.sizes.real import Real
 
-__all__ = ["Size", "declared", "new_symbol", "read", "solved", "substituted"]
+__all__ = ["Size", "declared", "new_symbol", "read", "solved", "substituted", "symbols_of"]
 
 
 _MOST_TERMS = 48
@@ -397,6 +397,11 @@ def solved(symbols: Symbols) -> dict[str, str]:
 
 
 _NAME = re.compile(r"\bs\d+\b")
+
+
+def symbols_of(text: str) -> set[str]:
+    """The symbols that a size's text names."""
+    return set(_NAME.findall(text))
 
 
 def substituted(text: str, polynomials: Mapping[str, str]) -> str:
