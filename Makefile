@@ -5,7 +5,7 @@
 #   make bench     recording cost and step times beside eager's, and products modelled on the real target
 #   make lint      ruff (rules and format), mypy and clang-format: the rules are in pyproject.toml and .clang-format
 #   make format    ruff over Python, clang-format over the recorder and the machine
-#   make tidy      clang-tidy over ARGS, sources of C++; it is fetched the first time
+#   make tidy      clang-tidy over recorder and machine, or over ARGS, files and folders; it is fetched the first time
 #   make coverage  the tests of ARGS, and which lines of Python they did not reach
 #   make sanitize  tests with the machine, and then with recorder and machine, under address and undefined-behaviour sanitizers
 #   make fuzz      damaged images, texts and cache files against the machine under address, undefined-behaviour and thread
@@ -53,10 +53,10 @@ format: $(STAMPS)/packages
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(FORMATTED)
 
-# Not among the pinned packages: 100 MB that only this needs.
+# Not among the pinned packages: 140 MB that only this needs.
 tidy: build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check clang-tidy==22.1.8
-	$(BIN)/clang-tidy --quiet -p . $(ARGS)
+	$(BIN)/python csrc/tidy.py $(ARGS)
 
 # Subprocesses (the compiling worker, tools) count as well.
 coverage: build

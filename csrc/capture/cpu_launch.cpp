@@ -96,6 +96,7 @@ void CpuLaunch::compute() {
 void CpuLaunch::compute_op_by_op(const std::vector<void*>& inputs, const std::vector<uint64_t>& scalars) {
   const auto& trace = captured_.trace_;
   std::vector<at::Tensor> tensors;
+  tensors.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     tensors.push_back(dense(inputs[i], trace.parameters[i]));
   }

@@ -118,7 +118,7 @@ void DeviceLaunch::replace(size_t result, std::vector<Value>& old) {
     variable.set_value(std::move(value));
   } else {
     variable.set_value(updated(
-        whole(variable, tensor.scalar_type()), std::move(value), type.sizes, row_major(type.sizes),
+        whole(variable, tensor.scalar_type()), value, type.sizes, row_major(type.sizes),
         region_of(*tensor.unsafeGetTensorImpl()).offset));
   }
 }

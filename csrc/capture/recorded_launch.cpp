@@ -125,6 +125,7 @@ std::vector<Value> RecordedLaunch::record(c10::ArrayRef<uint64_t> scalars, const
     }
   }
   std::vector<Value> found;
+  found.reserve(trace.results.size());
   for (const int64_t operand : trace.results) {
     found.push_back(value_of(operand));
   }

@@ -12,7 +12,7 @@ using Mask = std::array<bool, 3>;
 
 // Of as many channels, or not there.
 bool is_of_channels(const Optional& tensor, int64_t channels) {
-  return !is_there(tensor) || (tensor->dim() == 1 && tensor->size(0) == channels);
+  return !tensor || !tensor->defined() || (tensor->dim() == 1 && tensor->size(0) == channels);
 }
 
 at::Tensor if_wanted(bool wanted, at::IntArrayRef sizes, at::ScalarType dtype) {
@@ -202,7 +202,7 @@ std::optional<ThreeTensors> convolution_backward(
   const auto dtype = grad.scalar_type();
   return ThreeTensors(
       if_wanted(mask[0], input.sizes(), dtype), if_wanted(mask[1], weight.sizes(), dtype),
-      mask[2] ? contiguous_meta(*bias, dtype) : at::Tensor());
+      mask[2] && bias ? contiguous_meta(*bias, dtype) : at::Tensor());
 }
 
 // --- dropout, look-ups, samples ---

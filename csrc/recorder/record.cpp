@@ -220,9 +220,9 @@ void record(Op& op, torch::jit::Stack* stack) {
   const auto arguments = torch::jit::last(*stack, op.arguments.size());
   if (const auto form = record_as_it_is(op, arguments, results)) {
     push_returned(op, *form, results, stack);
-  } else if (replace_arguments(op, std::span(*stack).last(op.arguments.size()))) {
-    record(op, stack);
-  } else if (op.cpu_indices && replace_masks(op, *stack)) {
+  } else if (
+      replace_arguments(op, std::span(*stack).last(op.arguments.size())) ||
+      (op.cpu_indices && replace_masks(op, *stack))) {
     record(op, stack);
   } else if (op.composite) {
     op.handle.callBoxedForDispatchKey(*op.composite, *stack);

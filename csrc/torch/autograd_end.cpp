@@ -21,7 +21,7 @@ void wait_for_autograd() {
   std::thread([over] {
     try {
       at::zeros({}, at::TensorOptions(c10::DeviceType::PrivateUse1)).requires_grad_().neg().backward();
-    } catch (const std::exception&) { // the device has failed, as whoever used it was told
+    } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): the device failed, as whoever used it was told
     }
     over->set_value_at_thread_exit(); // when it records no more, either
   }).detach();

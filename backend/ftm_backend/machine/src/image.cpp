@@ -171,9 +171,9 @@ class Loader : Declarations {
   Border border(const isa::Instruction& in) const {
     Border found;
     const uint64_t first = uint64_t(in.first_dim) + in.row_dims + in.column_dims;
-    require(in.sides >= 1 && in.sides <= kMostSides, "a border");
-    require(first <= dims_.count && 2 * uint64_t(in.sides) <= dims_.count - first, "a border");
     found.sides = int32_t(in.sides);
+    require(found.sides >= 1 && found.sides <= kMostSides, "a border");
+    require(first <= dims_.count && 2 * uint64_t(found.sides) <= dims_.count - first, "a border");
     int64_t stride = 1;
     for (int k = found.sides - 1; k >= 0; --k) {
       const isa::Dim &own = dims_[first + k], &all = dims_[first + in.sides + k];

@@ -6,8 +6,8 @@
 
 namespace ftm {
 
-void require(bool condition, const char* what) {
-  if (!condition) throw Error(std::string("the program image is damaged: ") + what);
+void refuse(const char* what) {
+  throw Error(std::string("the program image is damaged: ") + what);
 }
 
 template <class T> Records<T> Sections::section(int index) const {

@@ -9,8 +9,12 @@
 
 namespace ftm {
 
+[[noreturn]] void refuse(const char* what);
+
 // Refuses an image as damaged, unless `condition`; `what` says which part of it.
-void require(bool condition, const char* what);
+inline void require(bool condition, const char* what) {
+  if (!condition) refuse(what);
+}
 
 // A section: records of one kind, in the image.
 template <class T>

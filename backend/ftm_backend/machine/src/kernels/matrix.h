@@ -97,7 +97,7 @@ void matrix_panel(
 template <class T, bool Step1>
 void matrix_oriented(
     int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool acc) {
-  constexpr int L = VectorOf<T>::lanes;
+  constexpr int64_t L = VectorOf<T>::lanes;
   constexpr int kNarrow = kRows * kVectors / kWide; // rows of a wide block: as many sums
   int64_t j = 0;
   if (m <= kNarrow)

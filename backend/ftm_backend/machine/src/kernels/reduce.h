@@ -58,7 +58,7 @@ FTM_INLINE double across(vf v) {
 template <class T, class F>
 void reduce_lanes(Accumulator* acc, const void* a, int64_t n) {
   using V = Vec<T>;
-  constexpr int L = VectorOf<T>::lanes;
+  constexpr int64_t L = VectorOf<T>::lanes;
   const T* x = static_cast<const T*>(a);
   double s = acc->f;
   int64_t i = 0;
