@@ -105,13 +105,13 @@ std::vector<Value> RecordedLaunch::record(c10::ArrayRef<uint64_t> scalars, const
     }
   }
   std::vector<Value> results; // of all calls
-  const auto value_of = [&](int64_t operand) {
-    return operand % 2 == 0 ? parameters[operand / 2] : results[operand / 2];
+  const auto value_of = [&](ValueNumber number) {
+    return number.is_parameter() ? parameters[number.index()] : results[number.index()];
   };
   for (size_t i = 0; i < trace.calls.size(); ++i) {
     const auto& call = trace.calls[i];
     Operands values;
-    for (const int64_t operand : call.operands) {
+    for (const auto operand : call.operands) {
       values.push_back(value_of(operand));
     }
     const size_t count = call.form->scalars;
@@ -126,8 +126,8 @@ std::vector<Value> RecordedLaunch::record(c10::ArrayRef<uint64_t> scalars, const
   }
   std::vector<Value> found;
   found.reserve(trace.results.size());
-  for (const int64_t operand : trace.results) {
-    found.push_back(value_of(operand));
+  for (const auto result : trace.results) {
+    found.push_back(value_of(result));
   }
   return found;
 }

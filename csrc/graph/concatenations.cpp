@@ -64,7 +64,7 @@ FormPtr cat_form(c10::ArrayRef<ValueType> parts, int64_t dim) {
 // A value, and its number in the graph that is written.
 struct Part {
   Value value;
-  int64_t number;
+  ValueNumber number;
 };
 
 class Writer {
@@ -78,19 +78,19 @@ class Writer {
       results += call->form().results.size();
     }
     is_result_.resize(results);
-    for (const int64_t result : old_.result_operands) {
-      is_result_[result / 2] = true;
+    for (const auto result : old_.result_numbers) {
+      is_result_[result.index()] = true;
     }
     made_.graph.parameters = old_.parameters;
     made_.graph.scalars = old_.scalars;
     for (size_t i = 0, operand = 0; i < old_.calls.size(); ++i) {
-      write_call(i, c10::ArrayRef<int64_t>(old_.operands).slice(operand, old_.calls[i]->values.size()));
+      write_call(i, c10::ArrayRef<ValueNumber>(old_.operands).slice(operand, old_.calls[i]->values.size()));
       operand += old_.calls[i]->values.size();
     }
     for (size_t i = 0; i < old_.results.size(); ++i) {
-      const auto result = result_of(old_.result_operands[i], old_.results[i]);
+      const auto result = result_of(old_.result_numbers[i], old_.results[i]);
       made_.graph.results.push_back(result.value);
-      made_.graph.result_operands.push_back(result.number);
+      made_.graph.result_numbers.push_back(result.number);
     }
     made_.graph.hash = hash_of(made_.graph);
     auto& places = made_.cuts;
@@ -102,7 +102,7 @@ class Writer {
   }
 
  private:
-  void write_call(size_t place, c10::ArrayRef<int64_t> operands) {
+  void write_call(size_t place, c10::ArrayRef<ValueNumber> operands) {
     const auto& call = *old_.calls[place];
     std::vector<Part> parts;
     parts.reserve(operands.size());
@@ -116,7 +116,7 @@ class Writer {
     if (concatenations_.empty() || concatenations_.front() != place) {
       const int64_t first = add(call, parts);
       for (size_t k = 0; k < call.form().results.size(); ++k) {
-        results_.push_back({Value(), first + 2 * static_cast<int64_t>(k)});
+        results_.push_back({Value(), ValueNumber::result(first + static_cast<int64_t>(k))});
       }
       return;
     }
@@ -143,11 +143,11 @@ class Writer {
   }
 
   // A value of the old graph; one that is computed as it was has no value of its own here.
-  Part result_of(int64_t number, const Value& value) const {
-    if (number % 2 == 0) {
+  Part result_of(ValueNumber number, const Value& value) const {
+    if (number.is_parameter()) {
       return {value, number};
     }
-    const auto& made = results_[number / 2];
+    const auto& made = results_[number.index()];
     return {made.value.node ? made.value : value, made.number};
   }
 
@@ -212,20 +212,20 @@ class Writer {
     for (const auto& part : parts) {
       call->values.push_back(part.value);
     }
-    const int64_t number = add(*call, parts);
+    const int64_t result = add(*call, parts);
     made_.calls.emplace_back(std::move(call), 0);
-    return {made_.calls.back(), number};
+    return {made_.calls.back(), ValueNumber::result(result)};
   }
 
-  // Its first result's number.
+  // The index of its first result.
   int64_t add(const CallNode& call, c10::ArrayRef<Part> parts) {
     made_.graph.calls.push_back(&call);
     for (const auto& part : parts) {
       made_.graph.operands.push_back(part.number);
     }
-    const int64_t number = 2 * next_result_ + 1;
+    const int64_t first = next_result_;
     next_result_ += static_cast<int64_t>(call.form().results.size());
-    return number;
+    return first;
   }
 
   void cut() { made_.cuts.push_back(made_.graph.calls.size()); }

@@ -32,10 +32,10 @@ class Numbering {
  public:
   Numbering(Graph& graph, uint32_t walk) : graph_(graph), walk_(walk) {}
 
-  int64_t of(const Value& value) {
+  ValueNumber of(const Value& value) {
     const auto& node = trace_node(value);
-    return node.is_data ? 2 * parameter(static_cast<const DataNode&>(node))
-                        : 2 * (node.position + static_cast<int64_t>(value.index)) + 1;
+    return node.is_data ? ValueNumber::parameter(parameter(static_cast<const DataNode&>(node)))
+                        : ValueNumber::result(node.position + static_cast<int64_t>(value.index));
   }
 
  private:
@@ -72,7 +72,7 @@ Hash128 hash_of(const Graph& graph) {
     hash.add(call->form().hash.low);
     hash.add(call->form().hash.high);
     for (size_t i = 0; i < call->values.size(); ++i) {
-      hash.add(static_cast<uint64_t>(graph.operands[next++]));
+      hash.add(graph.operands[next++].word());
     }
   }
   hash.add(graph.parameters.size());
@@ -83,9 +83,9 @@ Hash128 hash_of(const Graph& graph) {
       hash.add(static_cast<uint64_t>(extent));
     }
   }
-  hash.add(graph.result_operands.size());
-  for (const int64_t result : graph.result_operands) {
-    hash.add(static_cast<uint64_t>(result));
+  hash.add(graph.result_numbers.size());
+  for (const auto result : graph.result_numbers) {
+    hash.add(result.word());
   }
   return hash;
 }
@@ -109,7 +109,7 @@ Graph collect_graph(const std::vector<Value>& results) {
   }
   for (const auto& result : results) {
     graph.results.push_back(result);
-    graph.result_operands.push_back(numbering.of(result));
+    graph.result_numbers.push_back(numbering.of(result));
   }
   graph.hash = hash_of(graph);
   return graph;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/node.h"
+#include "graph/value_number.h"
 
 #include <unordered_map>
 #include <vector>
@@ -14,10 +15,8 @@ struct Graph {
   std::vector<const CallNode*> calls; // in recording order, only what the results need
   std::vector<Value> results; // each value once
 
-  // Operands of all calls in order, then the results: parameter i is 2 * i, result j of the calls (counted
-  // over all calls) is 2 * j + 1.
-  std::vector<int64_t> operands;
-  std::vector<int64_t> result_operands;
+  std::vector<ValueNumber> operands; // of all calls, in order
+  std::vector<ValueNumber> result_numbers;
   std::vector<uint64_t> scalars; // of all calls, in order
   Hash128 hash; // of all of the above but the scalars' values
 };

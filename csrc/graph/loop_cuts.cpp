@@ -31,9 +31,9 @@ std::vector<int64_t> results_held(const Graph& graph) {
   size_t operand = 0;
   for (size_t i = 0; i < graph.calls.size(); ++i) {
     for (size_t k = 0; k < graph.calls[i]->values.size(); ++k, ++operand) {
-      const int64_t value = graph.operands[operand];
-      if (value % 2 != 0) {
-        last[value / 2] = i;
+      const auto value = graph.operands[operand];
+      if (!value.is_parameter()) {
+        last[value.index()] = i;
       }
     }
     made.insert(made.end(), graph.calls[i]->form().results.size(), i);

@@ -25,9 +25,9 @@ class Makers {
     for (size_t i = 0; i < graph.calls.size(); ++i) {
       begins_.push_back(makers_.size());
       for (size_t k = 0; k < graph.calls[i]->values.size(); ++k) {
-        const int64_t value = graph.operands[operand++];
-        if (value % 2 != 0) {
-          makers_.push_back(maker_of[value / 2]);
+        const auto value = graph.operands[operand++];
+        if (!value.is_parameter()) {
+          makers_.push_back(maker_of[value.index()]);
         }
       }
       maker_of.insert(maker_of.end(), graph.calls[i]->form().results.size(), static_cast<int64_t>(i));
@@ -158,7 +158,9 @@ Graph reordered(const Graph& graph, c10::ArrayRef<size_t> order) {
       renumbered[results_begin[i] + k] = next++;
     }
   }
-  const auto number_of = [&](int64_t value) { return value % 2 == 0 ? value : 2 * renumbered[value / 2] + 1; };
+  const auto number_of = [&](ValueNumber value) {
+    return value.is_parameter() ? value : ValueNumber::result(renumbered[value.index()]);
+  };
   Graph made;
   made.parameters = graph.parameters;
   made.results = graph.results;
@@ -169,14 +171,14 @@ Graph reordered(const Graph& graph, c10::ArrayRef<size_t> order) {
     for (size_t k = 0; k < call->values.size(); ++k) {
       made.operands.push_back(number_of(graph.operands[operands_begin[i] + k]));
       TORCH_INTERNAL_ASSERT(
-          made.operands.back() % 2 == 0 || made.operands.back() / 2 < renumbered[results_begin[i]],
+          made.operands.back().is_parameter() || made.operands.back().index() < renumbered[results_begin[i]],
           "a call comes before one that it waits for");
     }
     const auto first = graph.scalars.begin() + static_cast<std::ptrdiff_t>(scalars_begin[i]);
     made.scalars.insert(made.scalars.end(), first, first + static_cast<std::ptrdiff_t>(call->scalars.size()));
   }
-  for (const int64_t result : graph.result_operands) {
-    made.result_operands.push_back(number_of(result));
+  for (const auto result : graph.result_numbers) {
+    made.result_numbers.push_back(number_of(result));
   }
   return made;
 }

@@ -14,9 +14,9 @@ Value new_buffer(const Value& result) {
   return data_value(std::make_shared<Buffer>(type.dtype, type.sizes), type);
 }
 
-// Where the elements of a value lie: in another one's, from an element on. Values are numbered as in Graph::operands.
+// Where the elements of a value lie: in another one's, from an element on.
 struct Source {
-  int64_t root;
+  ValueNumber root;
   int64_t offset;
 };
 
@@ -38,8 +38,8 @@ class Cutter {
     for (size_t k = 0; k < begins_.size(); ++k) {
       write_piece(k);
     }
-    for (const int64_t result : whole_.result_operands) {
-      made_.results.push_back(made_by_[result / 2]);
+    for (const auto result : whole_.result_numbers) {
+      made_.results.push_back(made_by_[result.index()]);
     }
     return std::move(made_);
   }
@@ -47,14 +47,14 @@ class Cutter {
  private:
   size_t end_of(size_t piece) const { return piece + 1 < begins_.size() ? begins_[piece + 1] : whole_.calls.size(); }
 
-  static bool is_parameter(int64_t value) { return value % 2 == 0; }
-
   // Of values that are made before the piece, or by nobody.
-  bool is_outside(int64_t root, size_t piece) const {
-    return is_parameter(root) || piece_of_[root / 2] != static_cast<int32_t>(piece);
+  bool is_outside(ValueNumber root, size_t piece) const {
+    return root.is_parameter() || piece_of_[root.index()] != static_cast<int32_t>(piece);
   }
 
-  Source source_of(int64_t value) const { return is_parameter(value) ? Source{value, 0} : sources_[value / 2]; }
+  Source source_of(ValueNumber value) const {
+    return value.is_parameter() ? Source{value, 0} : sources_[value.index()];
+  }
 
   void read_calls() {
     size_t operand = 0, piece = 0;
@@ -62,7 +62,7 @@ class Cutter {
       const auto& form = whole_.calls[i]->form();
       piece += piece + 1 < begins_.size() && i == begins_[piece + 1] ? 1 : 0;
       for (size_t k = 0; k < form.results.size(); ++k) {
-        Source source{2 * static_cast<int64_t>(sources_.size()) + 1, 0};
+        Source source{ValueNumber::result(static_cast<int64_t>(sources_.size())), 0};
         if (form.kind == Form::Kind::view && is_row_major(form.sizes, form.strides)) {
           source = source_of(whole_.operands[operand]);
           source.offset += form.offset;
@@ -73,9 +73,9 @@ class Cutter {
       operand += whole_.calls[i]->values.size();
     }
     is_result_.resize(sources_.size());
-    for (const int64_t result : whole_.result_operands) {
-      TORCH_INTERNAL_ASSERT(!is_parameter(result), "a result is computed");
-      is_result_[result / 2] = true;
+    for (const auto result : whole_.result_numbers) {
+      TORCH_INTERNAL_ASSERT(!result.is_parameter(), "a result is computed");
+      is_result_[result.index()] = true;
     }
   }
 
@@ -100,12 +100,12 @@ class Cutter {
         continue;
       }
       for (size_t k = 0; k < call.values.size(); ++k) {
-        const int64_t value = whole_.operands[operand + k];
-        const int64_t root = source_of(value).root;
+        const auto value = whole_.operands[operand + k];
+        const auto root = source_of(value).root;
         if (!is_outside(root, piece)) {
-          inside[value / 2] = true;
-        } else if (!is_parameter(root)) {
-          needed_[root / 2] = true;
+          inside[value.index()] = true;
+        } else if (!root.is_parameter()) {
+          needed_[root.index()] = true;
         }
       }
     }
@@ -115,14 +115,14 @@ class Cutter {
     values_.resize(sources_.size());
     for (size_t i = 0, operand = 0; i < whole_.calls.size(); ++i) {
       for (const auto& value : whole_.calls[i]->values) {
-        const int64_t number = whole_.operands[operand++];
-        if (!is_parameter(number)) {
-          values_[number / 2] = value;
+        const auto number = whole_.operands[operand++];
+        if (!number.is_parameter()) {
+          values_[number.index()] = value;
         }
       }
     }
     for (size_t i = 0; i < whole_.results.size(); ++i) {
-      values_[whole_.result_operands[i] / 2] = whole_.results[i];
+      values_[whole_.result_numbers[i].index()] = whole_.results[i];
     }
   }
 
@@ -134,7 +134,7 @@ class Cutter {
     for (size_t i = begins_[number]; i < end_of(number); ++i) {
       const auto& call = *whole_.calls[i];
       for (const auto& value : call.values) {
-        const int64_t operand = whole_.operands[next_operand_++];
+        const auto operand = whole_.operands[next_operand_++];
         if (is_live_[i]) {
           piece.graph.operands.push_back(number_of(operand, type_of(value), number, piece));
         }
@@ -157,7 +157,7 @@ class Cutter {
       made_by_[result] = {made_.pieces.size(), piece.outputs.size()};
       outputs_[result] = new_buffer(values_[result]);
       piece.graph.results.push_back(values_[result]);
-      piece.graph.result_operands.push_back(2 * position_[result] + 1);
+      piece.graph.result_numbers.push_back(ValueNumber::result(position_[result]));
       piece.outputs.push_back(outputs_[result]);
     }
     piece.graph.hash = hash_of(piece.graph);
@@ -165,19 +165,20 @@ class Cutter {
   }
 
   // The piece's number of a value of the whole graph.
-  int64_t number_of(int64_t value, const ValueType& type, size_t number, Piece& piece) {
+  ValueNumber number_of(ValueNumber value, const ValueType& type, size_t number, Piece& piece) {
     const auto source = source_of(value);
     if (!is_outside(source.root, number)) {
-      return 2 * position_[value / 2] + 1;
+      return ValueNumber::result(position_[value.index()]);
     }
-    const auto& data = is_parameter(source.root) ? *whole_.parameters[source.root / 2]
-                                                 : static_cast<const DataNode&>(trace_node(outputs_[source.root / 2]));
+    const auto root = source.root.index();
+    const auto& data = source.root.is_parameter() ? *whole_.parameters[root]
+                                                  : static_cast<const DataNode&>(trace_node(outputs_[root]));
     const int64_t offset = data.offset() + source.offset;
     auto& parameters = piece.graph.parameters;
     auto& seen = by_buffer_[data.buffer().get()];
     for (const auto position : seen) {
       if (parameters[position]->offset() == offset && parameters[position]->type(0) == type) {
-        return 2 * static_cast<int64_t>(position);
+        return ValueNumber::parameter(static_cast<int64_t>(position));
       }
     }
     seen.push_back(parameters.size());
@@ -187,7 +188,7 @@ class Cutter {
       piece.kept.push_back(data_value(data.buffer(), type, offset));
       parameters.push_back(static_cast<const DataNode*>(piece.kept.back().node.get()));
     }
-    return 2 * static_cast<int64_t>(seen.back());
+    return ValueNumber::parameter(static_cast<int64_t>(seen.back()));
   }
 
   const Graph& whole_;

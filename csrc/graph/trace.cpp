@@ -15,7 +15,7 @@ Trace make_trace(const Graph& graph) {
     trace.calls.push_back({call->form_ptr(), {next, next + count}});
     next += count;
   }
-  trace.results = graph.result_operands;
+  trace.results = graph.result_numbers;
   for (const auto& result : graph.results) {
     trace.result_types.push_back(type_of(result));
   }
@@ -57,10 +57,9 @@ class TextWriter {
   }
 
  private:
-  void write_value(int64_t operand) {
-    const int64_t number =
-        operand % 2 == 0 ? operand / 2 : static_cast<int64_t>(trace_.parameters.size()) + operand / 2;
-    text_ += "%" + std::to_string(number);
+  void write_value(ValueNumber value) {
+    const auto before = value.is_parameter() ? 0 : static_cast<int64_t>(trace_.parameters.size());
+    text_ += "%" + std::to_string(before + value.index());
   }
 
   void write_scalars() {
@@ -79,7 +78,7 @@ class TextWriter {
     const Form& form = *call.form;
     for (size_t i = 0; i < form.results.size(); ++i) {
       text_ += i == 0 ? "  " : ", ";
-      write_value(2 * results_written_++ + 1);
+      write_value(ValueNumber::result(results_written_++));
     }
     text_ += " = " + form.pieces[0];
     size_t operand = 0;

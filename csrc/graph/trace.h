@@ -11,12 +11,12 @@ namespace ftm {
 struct Trace {
   struct Call {
     FormPtr form;
-    std::vector<int64_t> operands; // as in Graph: parameter i is 2 * i, call result j is 2 * j + 1
+    std::vector<ValueNumber> operands;
   };
 
   std::vector<ValueType> parameters;
   std::vector<Call> calls;
-  std::vector<int64_t> results;
+  std::vector<ValueNumber> results;
   std::vector<ValueType> result_types;
 };
 

@@ -79,8 +79,8 @@ class ReferenceRun {
         values_.resize(before);
       }
     }
-    for (const int64_t result : trace_.results) {
-      const bool reached = result % 2 == 0 || result / 2 < static_cast<int64_t>(values_.size());
+    for (const auto result : trace_.results) {
+      const bool reached = result.is_parameter() || result.index() < static_cast<int64_t>(values_.size());
       results.tensors.push_back(reached ? value(result) : at::Tensor());
     }
     return results;
@@ -98,15 +98,15 @@ class ReferenceRun {
     for (size_t i = 0; i < trace_.calls.size(); ++i) {
       const auto& call = trace_.calls[i];
       last_use.resize(last_use.size() + call.form->results.size(), static_cast<int64_t>(i));
-      for (const int64_t operand : call.operands) {
-        if (operand % 2 != 0) {
-          last_use[operand / 2] = static_cast<int64_t>(i);
+      for (const auto operand : call.operands) {
+        if (!operand.is_parameter()) {
+          last_use[operand.index()] = static_cast<int64_t>(i);
         }
       }
     }
-    for (const int64_t result : trace_.results) {
-      if (result % 2 != 0) {
-        last_use[result / 2] = -1;
+    for (const auto result : trace_.results) {
+      if (!result.is_parameter()) {
+        last_use[result.index()] = -1;
       }
     }
     dying_.resize(trace_.calls.size());
@@ -117,8 +117,8 @@ class ReferenceRun {
     }
   }
 
-  const at::Tensor& value(int64_t operand) const {
-    return operand % 2 == 0 ? inputs_[operand / 2] : values_[operand / 2];
+  const at::Tensor& value(ValueNumber number) const {
+    return number.is_parameter() ? inputs_[number.index()] : values_[number.index()];
   }
 
   void run_call(const Trace::Call& call) {

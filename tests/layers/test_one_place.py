@@ -1,20 +1,24 @@
-"""Facts of the machine that several rooms need are computed in one place each."""
+"""Facts that several rooms need are computed in one place each."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from layers import dependencies
 
 BACKEND = dependencies.ROOT / "backend" / "ftm_backend"
+RECORDER = dependencies.ROOT / "csrc"
 
 
-def naming(pattern: str) -> set[str]:
-    """The sources, of Python and C++, in which it stands."""
-    found = (path for ending in ("py", "cpp", "h") for path in BACKEND.rglob(f"*.{ending}") if re.search(pattern, path.read_text()))
-    return {path.relative_to(BACKEND).as_posix() for path in found}
+def naming(pattern: str, room: Path) -> set[str]:
+    """The sources below ``room``, of Python and C++, in which it stands."""
+    found = (
+        path for ending in ("py", "cpp", "h") for path in room.rglob(f"*.{ending}") if re.search(pattern, path.read_text(), re.MULTILINE)
+    )
+    return {path.relative_to(room).as_posix() for path in found}
 
 
 @pytest.mark.parametrize(
@@ -28,7 +32,24 @@ def naming(pattern: str) -> set[str]:
         (r"^ACCUMULATORS = |[^.]\bACCUMULATORS = \{", "instructions/types.py"),
         # Strips, which hold the values of a map's body, are the machine's to give out: an image has none.
         (r"choose_strips|strip_register", "machine/src/map_allocate.cpp"),
+        # Views of elements in memory: one class, and one answer to which strides a dense tensor has.
+        (r"^class Strided|^def decompose", "linalg/strided.py"),
+        (r"def (row_major|contiguous_strides|dense_strides)", "linalg/affine.py"),
     ],
 )  # fmt: skip
-def test_one_place(pattern: str, places: str) -> None:
-    assert naming(pattern) == set(places.split())
+def test_one_place_in_the_compiler(pattern: str, places: str) -> None:
+    assert naming(pattern, BACKEND) == set(places.split())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "places"),
+    [
+        # Forms are kept by ops, and by windows for theirs, in one kind of cache.
+        (r"flat_hash_map<uint64_t, std::vector<Entry>>", "graph/form_cache.h"),
+        (r"FormCache forms\b|new FormCache\b", "ops/op.h tensor/windows.cpp"),
+        # Parameters and results of calls are numbered in one way.
+        (r"% 2 (==|!=) 0", "graph/value_number.h"),
+    ],
+)
+def test_one_place_in_the_recorder(pattern: str, places: str) -> None:
+    assert naming(pattern, RECORDER) == set(places.split())

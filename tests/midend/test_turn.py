@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ftm_backend import driver, isa
-from ftm_backend.linalg.strided import contiguous_strides
+from ftm_backend.linalg.affine import row_major
 from ftm_backend.machine import Machine, cycles, presets
 from ftm_backend.midend import pipeline
 from ftm_backend.options import Options
@@ -27,7 +27,7 @@ ORDERS = {
 
 def permuted(shape: tuple[int, ...], order: tuple[int, ...], dtype: str = "f32") -> str:
     """The trace of a permutation that is made contiguous."""
-    source, strides = ",".join(map(str, shape)), contiguous_strides(shape)
+    source, strides = ",".join(map(str, shape)), row_major(shape)
     sizes, steps = (",".join(str(of[k]) for k in order) for of in (shape, strides))
     return (
         f"trace\n  %0 = param {dtype}[{source}]\n"

@@ -11,9 +11,9 @@ from ftm_backend.frontend.loop_operands import Index, Input, Output, Place, affi
 from ftm_backend.frontend.trace import TensorType
 from ftm_backend.frontend.value import Value
 from ftm_backend.linalg import ir
-from ftm_backend.linalg.affine import Affine, dot
+from ftm_backend.linalg.affine import Affine, dot, row_major
 from ftm_backend.linalg.nodes import gather_place, recognise_reduction
-from ftm_backend.linalg.strided import Strided, compose, contiguous_strides
+from ftm_backend.linalg.strided import Strided, compose
 from ftm_backend.sizes import Real, Size
 
 __all__ = ["Body", "Builder", "Input", "LoweringError", "Output", "Place", "Value"]
@@ -205,7 +205,7 @@ class Builder:
                 raise TypeError(f"the body yields {elem.dtype}, the output is {output.dtype}")
             indices = tuple(affine(k, rank) for k in output.index)
             value = ir.Value(info(output.dtype).builtin, tuple(output.shape))
-            result = ir.Result(value, dot(indices, contiguous_strides(output.shape), 0, rank), indices, elem.node)
+            result = ir.Result(value, dot(indices, row_major(output.shape), 0, rank), indices, elem.node)
             if carried:
                 result.init = self._start(output, indices, rank)
                 recognise_reduction(result, len(results))

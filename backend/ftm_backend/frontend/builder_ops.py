@@ -8,8 +8,9 @@ from ftm_backend.dtypes import info
 from ftm_backend.frontend.builder import Builder, Value
 from ftm_backend.frontend.elements import Number
 from ftm_backend.linalg import ir
+from ftm_backend.linalg.affine import row_major
 from ftm_backend.linalg.named import named_statement
-from ftm_backend.linalg.strided import Strided, contiguous_strides
+from ftm_backend.linalg.strided import Strided
 
 __all__ = ["contraction", "pad"]
 
@@ -38,6 +39,6 @@ def pad(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], fill: Num
     if not any(low) and not any(high):
         return x
     shape = tuple(n + before + after for n, before, after in zip(x.shape, low, high, strict=True))
-    strides = contiguous_strides(shape)
+    strides = row_major(shape)
     offset = sum(before * stride for before, stride in zip(low, strides, strict=True))
     return b.update(b.full(fill, x.dtype, shape), x, Strided(x.shape, strides, offset))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ftm_backend.linalg.affine import volume
+from ftm_backend.linalg.affine import row_major, volume
 from ftm_backend.linalg.ir import Border, Part, Tensor, Update, Value
 from ftm_backend.linalg.read_indices import sliced, tensor_type
-from ftm_backend.linalg.strided import Strided, contiguous_strides
+from ftm_backend.linalg.strided import Strided
 from ftm_backend.mlir_types import Operation
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def pad(reader: FunctionReader, op: Operation) -> None:
     low, high = tuple(op.attributes["static_low"]), tuple(op.attributes["static_high"])
     if min((*low, *high), default=0) < 0:
         raise ValueError("tensor.pad with dynamic or negative padding cannot be lowered: slice instead")
-    strides = contiguous_strides(shape)
+    strides = row_major(shape)
     base = Tensor.whole(Value(dtype, shape, splat=reader.scalars[fill.operands[0]]))
     offset = sum(p * s for p, s in zip(low, strides, strict=True))
     _place(reader, op, base, part, Strided(part.view.sizes, strides, offset))

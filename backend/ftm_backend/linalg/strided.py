@@ -11,17 +11,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Slicing", "Strided", "compose", "contiguous_strides", "decompose"]
+from ftm_backend.linalg.affine import row_major
 
-
-def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides of ``sizes``, in elements."""
-    strides = []
-    step = 1
-    for size in reversed(sizes):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
+__all__ = ["Slicing", "Strided", "compose", "decompose"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +27,7 @@ class Strided:
     @classmethod
     def whole(cls, sizes: Sequence[int]) -> Strided:
         """All of a contiguous buffer of shape ``sizes``."""
-        return cls(tuple(sizes), contiguous_strides(sizes))
+        return cls(tuple(sizes), row_major(sizes))
 
     @property
     def numel(self) -> int:
@@ -46,7 +38,7 @@ class Strided:
         """Row-major without gaps; strides of extents 1 do not matter, nor does the offset."""
         if self.numel == 0:
             return True
-        expected = contiguous_strides(self.sizes)
+        expected = row_major(self.sizes)
         return all(size == 1 or stride == want for size, stride, want in zip(self.sizes, self.strides, expected, strict=True))
 
     @property
@@ -54,7 +46,7 @@ class Strided:
         """Consecutive elements from element 0, in order."""
         if self.offset:
             return False
-        expected = contiguous_strides(self.sizes)
+        expected = row_major(self.sizes)
         return self.numel <= 1 or all(
             size == 1 or stride == want for size, stride, want in zip(self.sizes, self.strides, expected, strict=True)
         )
@@ -94,9 +86,9 @@ class Strided:
         """The same elements in row-major order under new ``sizes``, or None where strides cannot say it."""
         sizes = tuple(sizes)
         if self.numel == 0 or math.prod(sizes) == 0:
-            return Strided(sizes, contiguous_strides(sizes), self.offset)
+            return Strided(sizes, row_major(sizes), self.offset)
         if self.is_contiguous():
-            return Strided(sizes, contiguous_strides(sizes), self.offset)
+            return Strided(sizes, row_major(sizes), self.offset)
         groups: list[list[int]] = []  # runs of dimensions that advance as one: [extent, stride of the last]
         for size, stride in zip(self.sizes, self.strides, strict=True):
             if size == 1:
@@ -143,7 +135,7 @@ def compose(outer: Strided, inner: Strided) -> Strided | None:
     if inner.is_dense:
         return outer
     dims = _merged(inner)
-    flat = contiguous_strides([n for n, _ in dims])
+    flat = row_major([n for n, _ in dims])
     position = _digits(outer.offset, flat)
     highest, lowest = list(position), list(position)
     strides = []

@@ -27,7 +27,7 @@ _MOST_OPERANDS = 24
 class Cluster:
     """Statements in program order.  ``depth`` grows along dependences; ``consumed`` bounds it from above.
 
-    ``apart``: a copy that will be turned on chip, and is a kernel of its own.
+    ``is_turn``: a copy that will be turned on chip, and is a kernel of its own.
     ``domain`` is that of a nest, which may be split as statements want that were ``tried`` and are not in it; ``chain``
     has the statements of a contraction over loops that are cut alike.
     """
@@ -35,7 +35,7 @@ class Cluster:
     kind: str
     statements: list[Statement]
     one_core: bool = False
-    apart: bool = False
+    is_turn: bool = False
     domain: Domain | None = None
     tried: bool = False
     depth: int = 0
@@ -54,8 +54,8 @@ def single(statement: Statement, machine: MachineParameters) -> Cluster:
         return Cluster("contraction", [statement], chain=[statement])
     domain = Domain()
     domain.add(statement)
-    apart = turn.match_turn(statement, machine, [result.index for result in statement.results]) is not None
-    return Cluster("nest", [statement], apart=apart, domain=domain)
+    is_turn = turn.match_turn(statement, machine, [result.index for result in statement.results]) is not None
+    return Cluster("nest", [statement], is_turn=is_turn, domain=domain)
 
 
 def place_on_cores(cluster: Cluster, machine: MachineParameters) -> None:

@@ -81,7 +81,7 @@ class Fuser:
         alone = single(s, self._machine)
         needs = self._soft[s] | self._hard[s]
         alone.needs = needs
-        home = self._join(s, alone.apart) if alone.kind == "nest" and s.volume else None
+        home = self._join(s, alone.is_turn) if alone.kind == "nest" and s.volume else None
         if home is None:
             home = alone
             home.depth = 1 + max((self._cluster[m].depth for m in needs), default=-1)
@@ -95,16 +95,16 @@ class Fuser:
             if other is not home:
                 other.consumed = min(other.consumed, home.depth)
 
-    def _join(self, s: Statement, apart: bool) -> Cluster | None:
+    def _join(self, s: Statement, is_turn: bool) -> Cluster | None:
         """Puts ``s`` into the kernel of one of its producers, and gathers other producers' kernels there.
 
-        What stays apart joins no nest: it can only be what a contraction does with its result.
+        What is turned on chip joins no nest: it can only be what a contraction does with its result.
         """
         hard = {self._cluster[m] for m in self._hard[s]}
         soft = [
             c
             for c in dict.fromkeys(self._cluster[m] for m in sorted(self._soft[s], key=self._position.__getitem__))
-            if c not in hard and not c.apart and (c.kind == "contraction" or not apart)
+            if c not in hard and not c.is_turn and (c.kind == "contraction" or not is_turn)
         ]
         soft.sort(key=lambda c: (c.kind != "contraction", -c.depth))
         merged: set[Cluster] = set()
@@ -121,7 +121,7 @@ class Fuser:
                         merged.add(other)
             if self._enter(home, s):
                 return home
-        for home in () if apart else self._siblings(s):
+        for home in () if is_turn else self._siblings(s):
             if home not in hard and self._enter(home, s):
                 return home
         return None
@@ -130,7 +130,7 @@ class Fuser:
         """Kernels that read the largest tensors that ``s`` reads: sharing one saves a pass over memory."""
         wide = [o.value for o in s.operands if 2 * at_hand(volume(o.value.shape)) >= at_hand(s.volume)]
         found = [self._cluster[self._reader[v]] for v in wide if v in self._reader]
-        return [c for c in dict.fromkeys(found) if c.kind == "nest" and not c.apart]
+        return [c for c in dict.fromkeys(found) if c.kind == "nest" and not c.is_turn]
 
     def _enter(self, home: Cluster, s: Statement) -> bool:
         """Adds ``s`` to a kernel if its loops fit and no circle arises."""
@@ -207,7 +207,7 @@ class Fuser:
             if cluster.kind == "contraction":
                 self._append_epilogue(cluster, user)
                 continue
-            if cluster.apart or user.apart:
+            if cluster.is_turn or user.is_turn:
                 continue
             domain = self._joined(cluster, user)
             if domain is not None:

@@ -14,7 +14,7 @@ from math import prod
 
 from ftm_backend.linalg.affine import row_major, volume
 from ftm_backend.linalg.ir import Border, Function, Part, Repeat, Statement, Tensor, Update, Value, copy_statement
-from ftm_backend.linalg.strided import Strided, contiguous_strides
+from ftm_backend.linalg.strided import Strided
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions.form import Contraction, match
@@ -66,7 +66,7 @@ def _in_product(update: Update, readers: Counter[Value], machine: MachineParamet
         return None
     made = best[1].results[0].value
     made.producer, shape = best[1], (*place.sizes, 2)
-    update.parts = [Part(Tensor(made, Strided(shape, contiguous_strides(shape))), Strided(shape, (*place.strides, 1), place.offset))]
+    update.parts = [Part(Tensor(made, Strided(shape, row_major(shape))), Strided(shape, (*place.strides, 1), place.offset))]
     return found.statement, best[1]
 
 
@@ -96,15 +96,15 @@ def _zero_rows(update: Update) -> list[Statement]:
     (part,), shape = update.parts, update.result.shape
     place, number = part.place, update.base.value.splat
     *_, rows, columns, _ = place.sizes
-    apart = place.strides[-3] // shape[-1] if len(shape) > 1 else 1
-    lead = len(shape) - 2
-    if len(shape) < 2 or apart < 2 or 2 * columns != shape[-1] or rows * apart != shape[-2] or place.offset:
+    spacing = place.strides[-3] // shape[-1] if len(shape) > 1 else 1
+    outer = len(shape) - 2
+    if len(shape) < 2 or spacing < 2 or 2 * columns != shape[-1] or rows * spacing != shape[-2] or place.offset:
         return []
-    if (place.sizes[:lead], place.strides[:lead]) != (shape[:lead], row_major(shape)[:lead]) or number is None:
+    if (place.sizes[:outer], place.strides[:outer]) != (shape[:outer], row_major(shape)[:outer]) or number is None:
         return []
-    between = (*place.sizes[:lead], rows, apart - 1, shape[-1])
+    between = (*place.sizes[:outer], rows, spacing - 1, shape[-1])
     fill = copy_statement(Tensor.whole(Value(update.result.dtype, between, splat=number)))
-    strides = (*place.strides[:lead], place.strides[-3], shape[-1], 1)
+    strides = (*place.strides[:outer], place.strides[-3], shape[-1], 1)
     update.parts = [part, Part(Tensor.whole(fill.results[0].value), Strided(between, strides, shape[-1]))]
     update.base = Tensor.whole(Value(update.result.dtype, shape))
     return [fill]
@@ -129,7 +129,7 @@ def _interleaved(update: Update, machine: MachineParameters) -> list[Statement |
     count = prod(place.sizes)
     beside = Value(update.result.dtype, (gap, *place.sizes))
     base = Tensor.whole(Value(beside.dtype, beside.shape, splat=number))
-    beside.producer = Update(beside, base, [Part(part.value, Strided(part.value.view.sizes, contiguous_strides(place.sizes)))])
+    beside.producer = Update(beside, base, [Part(part.value, Strided(part.value.view.sizes, row_major(place.sizes)))])
     copy = copy_statement(Tensor(beside, Strided((*place.sizes, gap), (*row_major(place.sizes), count))))
     (made,) = copy.results
     if match_turn(copy, machine, [made.index]) is None:

@@ -114,8 +114,8 @@ def _joined(pair: _Pair, machine: MachineParameters) -> Statement | None:
     least, best = found
     peak = machine.cores * machine.fma_units * machine.lanes(pair.products[0].accumulator)
     if least > copying + sum(each.statement.volume for each in pair.products) / peak:
-        apart = copying + sum(cycles(each.statement, machine) for each in pair.products)
-        if least >= apart:
+        separate = copying + sum(cycles(each.statement, machine) for each in pair.products)
+        if least >= separate:
             return None
     (result,) = best.results
     result.value.producer = best
@@ -136,16 +136,16 @@ def _taps(products: Products) -> Taps | None:
     differ = [k for k, (n, m) in enumerate(zip(loops, others, strict=True)) if n != m]
     if len(differ) > 1 or (differ and not one.statement.reduced[differ[0]]) or one.b.value.splat is not None:
         return None
-    apart = other.a.index.const - one.a.index.const
-    tap = differ[0] if differ else _tap_loop(one, apart)
+    offset = other.a.index.const - one.a.index.const
+    tap = differ[0] if differ else _tap_loop(one, offset)
     longer = one if tap < 0 or loops[tap] >= others[tap] else other
     same = [k for k, n in enumerate(loops) if n > 1 and k != tap]
     if any(x.coeffs[k] != y.coeffs[k] for x, y in ((one.a.index, other.a.index), (one.b.index, other.b.index)) for k in same):
         return None
     step = (longer.a.index.coeffs[tap], longer.b.index.coeffs[tap]) if tap >= 0 else (0, 0)
-    if apart if step[0] == 0 else apart % step[0]:
+    if offset if step[0] == 0 else offset % step[0]:
         return None
-    distance = apart // step[0] if step[0] else 0
+    distance = offset // step[0] if step[0] else 0
     start = (max(-distance, 0), max(distance, 0))  # of each phase's taps among those of both
     counts = (loops[tap], others[tap]) if tap >= 0 else (1, 1)
     count = max(a + n for a, n in zip(start, counts, strict=True))
@@ -161,12 +161,12 @@ def _taps(products: Products) -> Taps | None:
     return _bordered(one.b.value, index, shape, tap, phase, count, wanted, first)
 
 
-def _tap_loop(product: Contraction, apart: int) -> int:
-    """The reduced loop along which the inputs of two phases are so far apart; -1 if they are not, or there is none."""
+def _tap_loop(product: Contraction, offset: int) -> int:
+    """The reduced loop along which the inputs of two phases are ``offset`` elements apart; -1 if they are not, or there is none."""
     statement, coeffs = product.statement, product.a.index.coeffs
     sums = [k for k, reduced in enumerate(statement.reduced) if reduced and coeffs[k] and statement.loops[k] > 1]
-    found = [k for k in sums if apart % coeffs[k] == 0]
-    return max(found, key=lambda k: abs(coeffs[k]), default=-1) if apart else -1
+    found = [k for k in sums if offset % coeffs[k] == 0]
+    return max(found, key=lambda k: abs(coeffs[k]), default=-1) if offset else -1
 
 
 def _bordered(

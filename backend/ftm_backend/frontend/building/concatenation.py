@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.linalg.strided import Strided, contiguous_strides
+from ftm_backend.linalg.affine import row_major
+from ftm_backend.linalg.strided import Strided
 
 __all__ = ["joined", "placed"]
 
@@ -18,7 +19,7 @@ def joined(b: Builder, parts: Sequence[Value], dim: int) -> Value:
 
 def placed(b: Builder, parts: Sequence[Value], dim: int, shape: tuple[int, ...], dtype: str) -> Value:
     """The same into a tensor of ``shape`` and ``dtype``."""
-    strides, start, places = contiguous_strides(shape), 0, []
+    strides, start, places = row_major(shape), 0, []
     for part in parts:
         places.append((part, Strided(part.shape, strides, start * strides[dim])))
         start += part.shape[dim]

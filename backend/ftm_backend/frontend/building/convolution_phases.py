@@ -12,7 +12,8 @@ from itertools import product
 from math import gcd
 
 from ftm_backend.frontend.builder import Builder, Input, Output, Value
-from ftm_backend.linalg.strided import Strided, contiguous_strides
+from ftm_backend.linalg.affine import row_major
+from ftm_backend.linalg.strided import Strided
 from ftm_backend.sizes import ceildiv
 
 __all__ = ["interleaved_phases"]
@@ -22,28 +23,28 @@ Correlate = Callable[[Value, Value, Sequence[int]], Value]
 
 @dataclass(frozen=True)
 class _Phase:
-    """Of one dimension: taps ``first + step * t`` for ``t < count``; the last one's elements start at ``start``, ``apart`` each."""
+    """Of one dimension: taps ``first + step * t`` for ``t < count``; the last one's elements start at ``start``, ``spacing`` each."""
 
     first: int
     step: int
     count: int
     start: int
-    apart: int
+    spacing: int
 
     @property
     def end(self) -> int:
         """Where the elements of the first tap start."""
-        return self.start + self.apart * (self.count - 1)
+        return self.start + self.spacing * (self.count - 1)
 
 
 def _phase(r: int, stride: int, padding: int, dilation: int, taps: int) -> _Phase | None:
     """Phase ``r`` of a dimension; None where no tap meets it."""
     common = gcd(dilation, stride)
-    step, apart = stride // common, dilation // common
+    step, spacing = stride // common, dilation // common
     for first in range(min(step, taps)):
         if (r + padding - dilation * first) % stride == 0:
             count = (taps - first + step - 1) // step
-            return _Phase(first, step, count, (r + padding - dilation * first) // stride - apart * (count - 1), apart)
+            return _Phase(first, step, count, (r + padding - dilation * first) // stride - spacing * (count - 1), spacing)
     return None
 
 
@@ -76,7 +77,7 @@ def interleaved_phases(
         part = bordered
         for dim, (phase, before, count) in enumerate(zip(phases, low, steps, strict=True), start=2):
             part = part.slice(dim, before + phase.start, count + phase.end - phase.start)
-        return correlate(part, _some_taps(b, weight, phases), [phase.apart for phase in phases])
+        return correlate(part, _some_taps(b, weight, phases), [phase.spacing for phase in phases])
 
     return _interleaved(b, every, (x.shape[0], weight.shape[0], *size), dense)
 
@@ -102,7 +103,7 @@ def _interleaved(
     """
     *outer, inner = every
     stride, width = len(inner), shape[-1]
-    strides = contiguous_strides(shape)
+    strides = row_major(shape)
     whole = width // stride
     parts: list[tuple[Value, Strided]] = []
     dtype = ""
@@ -132,6 +133,6 @@ def _interleaved(
 def _stacked(b: Builder, made: Sequence[Value | None], shape: Sequence[int], dtype: str) -> Value:
     """Tensors of ``shape`` as one, along a new first dimension; zeros for those that are None."""
     whole = (len(made), *shape)
-    strides = contiguous_strides(whole)
+    strides = row_major(whole)
     parts = [(m, Strided(m.shape, strides[1:], r * strides[0])) for r, m in enumerate(made) if m is not None]
     return b.placed(b.empty(dtype, whole) if None not in made else b.full(0, dtype, whole), parts)

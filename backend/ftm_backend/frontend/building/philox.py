@@ -9,7 +9,7 @@ from __future__ import annotations
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.builder import Builder
 from ftm_backend.frontend.elements import Elem
-from ftm_backend.linalg.strided import contiguous_strides
+from ftm_backend.linalg.affine import row_major
 
 __all__ = ["element_number", "open_unit", "unit", "word"]
 
@@ -20,7 +20,7 @@ def element_number(b: Builder, shape: tuple[int, ...]) -> Elem:
     Also where there is one element only: what is computed from its number stays in the body.
     """
     number = e.Elem(b.emitter, b.constant(0, "i64").node, "i64")
-    for k, stride in enumerate(contiguous_strides(shape)):
+    for k, stride in enumerate(row_major(shape)):
         if shape[k] > 1:
             number = b.index(k) * stride + number
     return number

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.builder import Builder, Input, Output, Place, Value
 from ftm_backend.frontend.elements import Elem, Number
-from ftm_backend.linalg.strided import Strided, contiguous_strides
+from ftm_backend.linalg.affine import row_major
+from ftm_backend.linalg.strided import Strided
 
 __all__ = ["Window", "gather_chosen", "gather_windows", "positions", "windows"]
 
@@ -101,7 +102,7 @@ def positions(b: Builder, size: Sequence[int], covered: Sequence[int] | None = N
     Read through the windows like the data, it spares every window the arithmetic on its coordinates.  covered: extents of the
     result where it goes on beyond the plane; what stands there is the number of no place in particular.
     """
-    strides = contiguous_strides(size)
+    strides = row_major(size)
     size = size if covered is None else covered
 
     def number() -> Elem:
@@ -134,7 +135,7 @@ def gather_windows(
         # Window o reaches input place i with kernel place k when o * stride = i + padding - k * dilation; with
         # k counted backwards that is a stride-1 window over the windows spread `stride` apart.
         shape = (w.planes, *((n - 1) * s + 1 if n else 0 for n, s in zip(w.out, w.stride, strict=True)))
-        strides = contiguous_strides(shape)
+        strides = row_major(shape)
         steps = (strides[0], *(t * s for t, s in zip(strides[1:], w.stride, strict=True)))
         spread = b.update(b.full(missing, x.dtype, shape), x, Strided(x.shape, steps))
         low = [0, *(d * (k - 1) - p for d, k, p in zip(w.dilation, w.kernel, w.padding, strict=True))]

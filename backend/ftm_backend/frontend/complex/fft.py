@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ftm_backend.dtypes import PART
 from ftm_backend.frontend.complex.pairs import Rewriter, Tensor, rewrites
 from ftm_backend.frontend.trace import DType, Ref, TensorType
-from ftm_backend.linalg.strided import contiguous_strides
+from ftm_backend.linalg.affine import row_major
 
 _DIRECT = 64
 """Lengths up to this are one product; longer ones are split if they can be."""
@@ -101,11 +101,11 @@ class _Transform:
 
     def _each(self, x: tuple[Ref, Ref], sizes: Sequence[int], order: Sequence[int], shape: Sequence[int]) -> tuple[Ref, Ref]:
         """Both parts, reshaped to ``sizes``, permuted, reshaped to ``shape``."""
-        strides = contiguous_strides(tuple(sizes))
+        strides = row_major(tuple(sizes))
         made = []
         for part in x:
             moved = self.r.view(part, [sizes[k] for k in order], [strides[k] for k in order])
-            made.append(self.r.view(moved, shape, contiguous_strides(tuple(shape))))
+            made.append(self.r.view(moved, shape, row_major(tuple(shape))))
         return made[0], made[1]
 
     def _roots(self, rows: int, columns: int, n: int) -> tuple[Ref, Ref]:
@@ -177,7 +177,7 @@ def _r2c(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...], no
     dims = [d % len(shape) for d in dim]
     zeros = r.emit("aten::zeros", TensorType(dtype, shape), size=shape, dtype=DType(dtype))
     x = _transformed(r, (self.ref, zeros), dims[::-1], transform)
-    half = [r.view(part, result.shape, contiguous_strides(shape)) for part in x]  # the first of the last dimension
+    half = [r.view(part, result.shape, row_major(shape)) for part in x]  # the first of the last dimension
     return _complex(r, (half[0], half[1]), transform, [shape[d] for d in dims], normalization)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ftm_backend.dtypes import PART, info
 from ftm_backend.frontend.complex.pairs import Rewriter, Tensor, pair_type, rewrites
 from ftm_backend.frontend.trace import Argument, DType, Ref, TensorType
-from ftm_backend.linalg.strided import contiguous_strides
+from ftm_backend.linalg.affine import row_major
 
 __all__ = ["converted", "or_zeros"]
 
@@ -43,13 +43,13 @@ def _bitcast(r: Rewriter, result: TensorType, base: Tensor, dtype: DType) -> Ref
     assert wanted is not None, "a bitcast has a result"
     own = r.shape(base.ref)
     if r.dtype(base.ref) == wanted.dtype:
-        return r.view(base.ref, wanted.shape, contiguous_strides(wanted.shape))
+        return r.view(base.ref, wanted.shape, row_major(wanted.shape))
     count = wanted.numel * info(wanted.dtype).bits // info(r.dtype(base.ref)).bits
     if count != TensorType("", own).numel:
         raise ValueError("a bitcast keeps the bytes")
     flat = r.view(base.ref, (count,), (1,))
     made = r.emit("ftm.bitcast", TensorType(wanted.dtype, (wanted.numel,)), base=flat, dtype=DType(wanted.dtype))
-    return r.view(made, wanted.shape, contiguous_strides(wanted.shape))
+    return r.view(made, wanted.shape, row_major(wanted.shape))
 
 
 @rewrites("aten::_to_copy aten::copy aten::clone aten::alias aten::detach aten::lift_fresh aten::contiguous aten::positive")

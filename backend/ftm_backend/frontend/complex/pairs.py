@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeGuard, TypeVar
 
 from ftm_backend.dtypes import PART
 from ftm_backend.frontend.trace import Argument, Complex, DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
-from ftm_backend.linalg.strided import contiguous_strides
+from ftm_backend.linalg.affine import row_major
 
 __all__ = ["OPS", "Operand", "Rewriter", "Tensor", "as_pairs", "is_number", "pair_type", "rewrites"]
 
@@ -133,12 +133,12 @@ class Rewriter:
     def part(self, pair: Ref, number: int) -> Ref:
         """The real (0) or imaginary (1) parts."""
         sizes = self.shape(pair)[:-1]
-        return self.view(pair, sizes, [2 * s for s in contiguous_strides(sizes)], number)
+        return self.view(pair, sizes, [2 * s for s in row_major(sizes)], number)
 
     def join(self, real: Ref, imaginary: Ref | None) -> Ref:
         """A pair from its parts, which have one type; None: zeros."""
         sizes = self.shape(real)
-        strides = tuple(2 * s for s in contiguous_strides(sizes))
+        strides = tuple(2 * s for s in row_major(sizes))
         type_ = TensorType(self.dtype(real), (*sizes, 2))
         pair = self.emit("aten::zeros", type_, size=type_.shape, dtype=DType(type_.dtype))
         if type_.numel == 0:

@@ -350,13 +350,13 @@ class Priced:
         one = np.maximum(step + g.after + alone, load + stores)
         longer = np.maximum(step, load)
         two = np.maximum(2 * step + g.after + alone, 2 * load + stores)
-        apart = np.where(steps == 1, one, (steps - 2) * longer + two)
+        separate = np.where(steps == 1, one, (steps - 2) * longer + two)
         if not shared.any():
-            return apart
+            return separate
         together = (steps - 1) * longer + one
         if self.late.any():
             together = np.where(self.late, self._late(step, load), together)
-        return np.where(shared, together + steps * self.machine.barrier_cycles, apart)
+        return np.where(shared, together + steps * self.machine.barrier_cycles, separate)
 
     def _late(self, step: Any, load: Any) -> Any:
         """The same where some chunks of the panel before are finished in each step, barriers apart."""

@@ -80,10 +80,10 @@ class StripWriter(NestWriter):
         for store in result.stores:
             place = self.axes.place(statement, store.index)
             walked = sorted(steps, key=lambda a: -place.steps.get(a, 0))  # as they lie in memory
-            apart, turned = b.tile(dtype, most, self.strips.width), b.tile(dtype, self.strips.width, most)
+            spread, turned = b.tile(dtype, most, self.strips.width), b.tile(dtype, self.strips.width, most)
             inside = [(self.count[a], steps[a]) for a in walked] + [(self.count[planes], 1)]
-            b.copy_windows(tile, 0, [n for n, _ in inside], [s for _, s in inside], len(walked), apart, 0)
-            b.transpose(apart, 0, turned, 0)
+            b.copy_windows(tile, 0, [n for n, _ in inside], [s for _, s in inside], len(walked), spread, 0)
+            b.transpose(spread, 0, turned, 0)
             dims = [(self.count[planes], place.steps[planes]), *self._dims(place, walked)]
             buffer = b.buffer(store.symbol, dtype, store.elements)
             b.store(turned, 0, buffer, self.address(place), [n for n, _ in dims], [s for _, s in dims], 1)

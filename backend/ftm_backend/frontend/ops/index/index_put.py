@@ -13,7 +13,7 @@ from ftm_backend.frontend.building.recording import Indices, recorded
 from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.ops.index.indexing import check_integers, common_shape, indexed
 from ftm_backend.frontend.ops.index.masks import flat_source, ranks_of
-from ftm_backend.linalg.strided import contiguous_strides
+from ftm_backend.linalg.affine import row_major
 
 recorded("aten::index_put", indices=Indices(1, "each", wraps=True), cpu_indices=True, forbids_overlap=True)
 recorded("aten::index_put_", composite="unfit")
@@ -38,7 +38,7 @@ def _index_put(b: Builder, self: Value, indices: list[Value], values: Value, acc
     places = common_shape([i.shape for i in chosen])
     inner = tuple(self.shape[k] for k in rest)
     count, width = math.prod(places), math.prod(inner)
-    row_strides = contiguous_strides([self.shape[k] for k in dims])
+    row_strides = row_major([self.shape[k] for k in dims])
 
     def flat(*coordinates: Elem) -> Elem:
         terms = [wrapped(c, self.shape[d]) * s for c, d, s in zip(coordinates, dims, row_strides, strict=True)]
@@ -78,7 +78,7 @@ def _put_where(b: Builder, self: Value, indices: list[Value], values: Value, acc
         one = b.reshape(values, shape if len(shape) <= self.rank else shape[len(shape) - self.rank :])
         return b.pointwise(lambda x, m, v: e.where(m, combined(x, v), x), [self, spread, one], self.type)
     ranks, total = ranks_of(b, mask)
-    wanted, source, strides = values.shape[count_dim], flat_source(b, values), contiguous_strides(values.shape)
+    wanted, source, strides = values.shape[count_dim], flat_source(b, values), row_major(values.shape)
 
     def body(x: Elem, m: Elem, rank: Elem, ones: Elem) -> Elem:
         # Another count of values than the mask's is an error, also where there are too many.

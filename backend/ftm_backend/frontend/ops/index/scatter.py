@@ -10,7 +10,7 @@ from ftm_backend.frontend.building.places import averaged, combining, from_rows,
 from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
 from ftm_backend.frontend.building.recording import Indices, recorded
 from ftm_backend.frontend.elements import Elem, Number
-from ftm_backend.linalg.strided import contiguous_strides
+from ftm_backend.linalg.affine import row_major
 
 recorded("aten::index_add aten::index_copy aten::index_reduce", indices=Indices(2, "dim"), forbids_overlap=True, tried=("always",))
 recorded("aten::index_fill", indices=Indices(2, "dim", wraps=True), forbids_overlap=True, value_is_number=True, tried=("always",))
@@ -21,7 +21,7 @@ recorded("aten::scatter aten::scatter_add aten::scatter_reduce", indices=Indices
 
 def element_rows(b: Builder, shape: tuple[int, ...], dim: int, index: Value) -> Value:
     """For ``index`` along ``dim`` the place of each element in the flattening of ``shape``, as i64 [count]."""
-    strides = contiguous_strides(shape)
+    strides = row_major(shape)
 
     def body(place: Elem) -> Elem:
         flat = inside(place, shape[dim]) * strides[dim]

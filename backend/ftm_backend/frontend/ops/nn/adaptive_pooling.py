@@ -16,7 +16,7 @@ from ftm_backend.frontend.building.windows import Window
 from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.ops.nn.pooling import average, average_backward, first_place, maximum_of_windows, place_found
 from ftm_backend.frontend.trace import TensorType
-from ftm_backend.linalg.strided import contiguous_strides
+from ftm_backend.linalg.affine import row_major
 
 recorded("aten::adaptive_max_pool2d_backward aten::adaptive_max_pool3d_backward", may_fail=True)
 recorded("aten::fractional_max_pool2d_backward aten::fractional_max_pool3d_backward", may_fail=True)
@@ -81,7 +81,7 @@ def _maximum(
     tables: (Value, its index over the loops plane, window, kernel place).
     """
     dims, source = len(out), planes
-    strides, shape = contiguous_strides(planes.shape[1:]), (planes.shape[0], *out)
+    strides, shape = row_major(planes.shape[1:]), (planes.shape[0], *out)
     loops, kept, inner = (*shape, *kernel), range(1 + dims), range(1 + dims, 1 + 2 * dims)
     reading = [Input(value, index) for value, index in tables]
 

@@ -14,7 +14,8 @@ from ftm_backend.frontend.building.convolution_phases import interleaved_phases
 from ftm_backend.frontend.building.record import lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.building.reduce import reduce
-from ftm_backend.linalg.strided import Strided, contiguous_strides
+from ftm_backend.linalg.affine import row_major
+from ftm_backend.linalg.strided import Strided
 
 recorded("aten::convolution", tried=("mixed", "negatives", "transposed_integers"), composite="unfit", layout="convolution")
 recorded("aten::convolution_backward", composite="unfit", layout="convolution_backward")
@@ -111,7 +112,7 @@ def _interior_padded(b: Builder, x: Value, g: _Geometry, size: Sequence[int]) ->
     if all(s == 1 and p == 0 and n == m for s, p, n, m in zip(g.stride, g.padding, x.shape[2:], size, strict=True)):
         return x
     shape = (*x.shape[:2], *size)
-    strides = contiguous_strides(shape)
+    strides = row_major(shape)
     steps, offset = list(strides[:2]), 0
     for dim, (s, p, n, step) in enumerate(zip(g.stride, g.padding, size, strides[2:], strict=True), start=2):
         first = (p + s - 1) // s

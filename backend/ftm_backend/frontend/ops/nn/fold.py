@@ -6,7 +6,8 @@ from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.builder import Builder, Input, Output, Place, Value
 from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
 from ftm_backend.frontend.building.windows import Window, windows
-from ftm_backend.linalg.strided import Strided, contiguous_strides
+from ftm_backend.linalg.affine import row_major
+from ftm_backend.linalg.strided import Strided
 
 
 def _places(size: list[int], kernel: list[int], dilation: list[int], padding: list[int], stride: list[int]) -> list[int]:
@@ -37,7 +38,7 @@ def _col2im(
     # The windows spread `stride` apart; then place i of the result is seen by kernel place k of the window at
     # i + padding - k * dilation, which lies outside or between windows for some.
     shape = (planes, *kernel_size, *((n - 1) * s + 1 for n, s in zip(out, stride, strict=True)))
-    strides = contiguous_strides(shape)
+    strides = row_major(shape)
     steps = (*strides[:3], *(t * s for t, s in zip(strides[3:], stride, strict=True)))
     spread = b.update(b.full(0, self.dtype, shape), columns, Strided(columns.shape, steps))
     low = [d * (k - 1) - p for d, k, p in zip(dilation, kernel_size, padding, strict=True)]

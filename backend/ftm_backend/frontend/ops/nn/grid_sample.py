@@ -17,7 +17,7 @@ from ftm_backend.frontend.building.places import scatter_rows
 from ftm_backend.frontend.building.record import lowering
 from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.trace import TensorType
-from ftm_backend.linalg.strided import contiguous_strides
+from ftm_backend.linalg.affine import row_major
 
 _SAMPLED = {"f64": (1e-9, 1e-10), "f32": (2e-4, 2e-5), "f16": (5e-2, 5e-2), "bf16": (2e-1, 3e-1)}
 """PyTorch's CPU rounds coordinates and weights to the half types."""
@@ -92,7 +92,7 @@ class _Grid:
         b, dims = self.b, self.dims
         shape = (self.batch, self.places, self.corners)
         coordinates = [b.reshape(self.grid.slice(2, k, 1), (self.batch, self.places, 1)).expand(shape) for k in range(dims)]
-        strides = contiguous_strides(self.size)
+        strides = row_major(self.size)
 
         def body(*values: Elem) -> tuple[Elem, ...]:
             number = b.index(2)

@@ -16,7 +16,8 @@ from ftm_backend.frontend.building.record import lowering
 from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.repeat import Iteration, repeat
 from ftm_backend.frontend.trace import TensorType
-from ftm_backend.linalg.strided import Strided, contiguous_strides
+from ftm_backend.linalg.affine import row_major
+from ftm_backend.linalg.strided import Strided
 
 _TOLERANCE = {"f64": (1e-9, 1e-9), "f32": (1e-4, 1e-5), "f16": (2e-2, 8e-3), "bf16": (8e-2, 5e-2)}
 
@@ -38,7 +39,7 @@ def _states(b: Builder, start: Value, steps: _Steps) -> Value:
 
 
 def _with_row(b: Builder, rows: Value, row: int, value: Value) -> Value:
-    strides = contiguous_strides(rows.shape)
+    strides = row_major(rows.shape)
     return b.update(rows, value, Strided(value.shape, strides[1:], row * strides[0]))
 
 
@@ -52,7 +53,7 @@ def _joined(b: Builder, parts: list[Value]) -> Value:
     """The reverse."""
     rows, width = parts[0].shape
     made = b.empty(parts[0].dtype, (rows, len(parts) * width))
-    strides = contiguous_strides(made.shape)
+    strides = row_major(made.shape)
     return b.placed(made, [(part, Strided(part.shape, strides, k * width)) for k, part in enumerate(parts)])
 
 

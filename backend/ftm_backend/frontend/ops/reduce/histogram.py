@@ -16,7 +16,7 @@ from ftm_backend.frontend.building.recording import Domain, recorded
 from ftm_backend.frontend.building.reduce import reduce
 from ftm_backend.frontend.building.search import count_before
 from ftm_backend.frontend.elements import Elem, Number
-from ftm_backend.linalg.strided import contiguous_strides
+from ftm_backend.linalg.affine import row_major
 
 recorded("aten::histc", constants=("min", "max"), domain=Domain("min", "max"), may_fail=True)
 recorded("aten::histogram aten::_histogramdd_from_bin_cts aten::_histogramdd_from_bin_tensors", may_fail=True)
@@ -95,7 +95,7 @@ def _histogram(b: Builder, x: Value, dims: Sequence[_Edges], weight: Value | Non
     """How many rows of ``x`` [n, d] (or how much of ``weight``) are in each bin; the last edge is inside."""
     dtype, count = x.dtype, x.shape[0]
     shape = [edges.count - 1 for edges in dims]
-    bins, strides = math.prod(shape), contiguous_strides(shape)
+    bins, strides = math.prod(shape), row_major(shape)
     bounds = [x for edges in dims for x in edges.bounds]
 
     def at(edges: _Edges, own: list[Elem], number: Elem) -> Elem:
