@@ -27,7 +27,7 @@ from ftm_backend.isa.template import TemplateError
 from ftm_backend.service import source_hash
 from ftm_lazy import _C, dump, settings
 from ftm_lazy.cache import DiskCache, Functions, Key
-from ftm_lazy.general import Families, Instance, Proposal
+from ftm_lazy.general import Families, Instance, Likely, Proposal
 from ftm_lazy.notices import notice
 from ftm_lazy.recompiles import CAUSES, Explanation, History, Trace, read
 from ftm_lazy.worker import CompileError, Worker, WorkerError
@@ -65,7 +65,7 @@ class Bridge:
                 self._worker.start()
 
     def answer(
-        self, text: str, refused: str, locations: Sequence[str] = (), varies: Sequence[int] | None = None
+        self, text: str, refused: str, locations: Sequence[str] = (), varies: Sequence[int] = (), trains: bool = True
     ) -> tuple[bytes, Sequence[int]] | str:
         """As `compile`, for the recorder: the image and which dimensions of its results vary, or why there is none.
 
@@ -73,7 +73,7 @@ class Bridge:
         signal's handler raised, and WorkerError.
         """
         try:
-            return self._compiled(text, refused, locations, varies)
+            return self._compiled(text, refused, locations, varies, trains)
         except WorkerError:
             raise
         except Exception as error:
@@ -93,13 +93,14 @@ class Bridge:
 
         Raises CompileError where the program does not compile, and WorkerError where there is no compiler.
         """
-        return self._compiled(text, refused, locations, None).image
+        return self._compiled(text, refused, locations).image
 
-    def _compiled(self, text: str, refused: str, locations: Sequence[str], varies: Sequence[int] | None) -> Instance:
+    def _compiled(self, text: str, refused: str, locations: Sequence[str], varies: Sequence[int] = (), trains: bool = True) -> Instance:
         """As `compile`.
 
         varies: of each parameter the dimensions that are likely to be of another size in the next trace like it, one bit each;
-        None where it trains.
+        none where no size is.
+        trains: the sizes of what is counted, and of what the trace fills itself, are those of the next one as well.
         """
         begin = time.perf_counter()
         if refused:
@@ -123,7 +124,8 @@ class Bridge:
                 self._families.note(text)
         else:
             refusal = self._families.refusal(text) if general and "recompile" in self._settings.debug else ""
-            proposals = self._families.propose(text, varies, self._infer if varies or " = param " not in text else None) if general else []
+            likely = Likely(varies, trains, self._infer) if varies or not trains else None
+            proposals = self._families.propose(text, likely) if general else []
             executable, symbols = self._compile_explained(text, locations, proposals, refusal)
             how = "compiled"
         if self._settings.dump is not None:

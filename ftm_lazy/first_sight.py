@@ -26,7 +26,14 @@ _LEAST = 2
 _MOST = 32
 
 
-def seeded(text: str, varies: Sequence[int], places: Places, others: Sequence[Sequence[int]] = (), asked: Iterable[int] = ()) -> str:
+def seeded(
+    text: str,
+    varies: Sequence[int],
+    places: Places,
+    others: Sequence[Sequence[int]] = (),
+    asked: Iterable[int] = (),
+    trains: bool = False,
+) -> str:
     """A trace's text with a symbol for each size that is likely to vary; empty where none is.
 
     Args:
@@ -35,8 +42,11 @@ def seeded(text: str, varies: Sequence[int], places: Places, others: Sequence[Se
         places: of the numbers in the text that may vary.
         others: the numbers of traces like it; where they have another one, a parameter's size varies.
         asked: which of the numbers vary besides, as those that were not found to follow from the others.
+        trains: sizes of whole numbers and of what it fills itself are fixed, as those of batches and gradients, and each other one is
+            a symbol of its own: experts may have as many tokens by chance.
     """
-    differs = {begin for k, (begin, end, _) in enumerate(places) if any(other[k] != int(text[begin:end]) for other in others)}
+    columns = {begin: tuple(other[k] for other in others) for k, (begin, _, _) in enumerate(places)}
+    differs = {begin for begin, end, _ in places if any(number != int(text[begin:end]) for number in columns[begin])}
     symbols: dict[tuple[object, ...], str] = {}
     values: list[int] = []
     spelled: list[tuple[int, int, str]] = []
@@ -53,15 +63,20 @@ def seeded(text: str, varies: Sequence[int], places: Places, others: Sequence[Se
 
     for parameter in _PARAMETER.finditer(text):
         dtype, rank = parameter[2], parameter[3].count(",") + 1
-        mask = -1 if dtype in _COUNTED else 0 if dtype in _NARROW else varies[int(parameter[1])]
+        number = int(parameter[1])
+        mask = (0 if dtype in _NARROW else -1 if dtype in _COUNTED and not trains else varies[number]) if varies else 0
         for dimension, extent in enumerate(_NUMBER.finditer(text, *parameter.span(3))):
             if mask >> dimension & 1 or extent.start() in differs:
-                symbol(*extent.span(), dtype, rank, dimension)
+                kind = (number,) if trains else (dtype, rank)
+                symbol(*extent.span(), *kind, dimension, columns.get(extent.start(), ()))
     given = set(values)
-    for place in sorted(asked):
-        symbol(*places[place][:2], "asked", *(other[place] for other in others))
     begun = {begin for begin, _, _ in spelled}
-    for line in _FACTORY.finditer(text):
+    for place in sorted(asked):
+        begin, end, _ = places[place]
+        if begin not in begun:
+            symbol(begin, end, "asked", columns[begin])
+    begun = {begin for begin, _, _ in spelled}
+    for line in () if trains else _FACTORY.finditer(text):
         for begin, end, is_extent in places:
             if line.start() <= begin < line.end() and not is_extent and int(text[begin:end]) not in given and begin not in begun:
                 inside = text.rfind("[", line.start(), begin)  # of a list of extents, whose places are told apart

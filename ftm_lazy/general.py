@@ -29,7 +29,7 @@ from ftm_lazy.chosen_sizes import larger_sizes
 from ftm_lazy.first_sight import relation_of, seeded, varying_results
 from ftm_lazy.general_program import LEAST_SIZE, GeneralProgram, packed, unpacked
 
-__all__ = ["Families", "Infer", "Instance", "Proposal"]
+__all__ = ["Families", "Instance", "Likely", "Proposal"]
 
 _KEPT_BYTES = 1 << 28  # of images and texts in memory
 _MEMBERS = 3  # that relations are found from
@@ -43,8 +43,18 @@ Store = tuple[Callable[[str], bytes | None], Callable[[str, bytes], object], Cal
 """What reads, writes and removes (with the reason) an entry of the disk cache by a text."""
 
 
-Infer = Callable[[str], str]
-"""From a trace some of whose sizes are symbols to one all of whose numbers that follow from these are; "" for none."""
+@dataclass(frozen=True)
+class Likely:
+    """What is known of the sizes of a trace before another one like it has come.
+
+    varies: of each parameter the dimensions that are likely to vary, one bit each.  trains: no others are.
+    infer: from the trace with symbols for such sizes to one all of whose numbers that follow from these are symbols,
+    see `ftm_backend.frontend.infer_sizes`; "" where nothing does.
+    """
+
+    varies: Sequence[int]
+    trains: bool
+    infer: Callable[[str], str]
 
 
 class Instance(NamedTuple):
@@ -87,13 +97,13 @@ class _Family:
         return relate([*alike, numbers], places) if alike else None
 
     def expected(
-        self, text: str, numbers: tuple[int, ...], others: Sequence[tuple[int, ...]], places: Places, varies: Sequence[int], infer: Infer
+        self, text: str, numbers: tuple[int, ...], others: Sequence[tuple[int, ...]], places: Places, likely: Likely
     ) -> Relation | None:
         """How the numbers of a member follow from the sizes that are likely to vary; None if none is, or that was expected before."""
         asked: set[int] = set()
         for _ in range(_ROUNDS):
-            seeds = seeded(text, varies, places, others, asked)
-            general = infer(seeds) if seeds else ""
+            seeds = seeded(text, likely.varies, places, others, asked, trains=likely.trains)
+            general = likely.infer(seeds) if seeds else ""
             if not general:
                 return None
             try:
@@ -205,13 +215,12 @@ class Families:
         family, numbers = self._find(text)
         family.note(numbers)
 
-    def propose(self, text: str, varies: Sequence[int] | None = None, infer: Infer | None = None) -> list[Proposal]:
+    def propose(self, text: str, likely: Likely | None = None) -> list[Proposal]:
         """What to compile instead of a trace that is no instance, the best first; nothing where the trace itself shall be.
 
         Args:
             text: the trace.
-            varies: of each parameter the dimensions that are likely to vary, one bit each; None of a trace that trains.
-            infer: finds what follows from these, see `ftm_backend.frontend.infer_sizes`; "" where nothing does.
+            likely: which of its sizes are likely to vary, if any are.
         """
         family, numbers = self._find(text)
         others = [member for member in family.members if member != numbers]
@@ -219,7 +228,7 @@ class Families:
         if family.failures >= _ATTEMPTS:
             return []
         places = _C._family_numbers(text)
-        expected = family.expected(text, numbers, others, places, varies or (), infer) if infer is not None else None
+        expected = family.expected(text, numbers, others, places, likely) if likely is not None else None
         relation = expected or family.relation(others, numbers, places)
         values = relation.values(numbers) if relation is not None else None
         if relation is None or values is None:

@@ -22,17 +22,6 @@ Trace make_trace(const Graph& graph) {
   return trace;
 }
 
-std::vector<uint64_t> varying_dimensions(const Graph& graph) {
-  std::vector<uint64_t> found;
-  for (const auto* parameter : graph.parameters) {
-    const auto& buffer = *parameter->buffer();
-    const auto dimensions = buffer.varies();
-    const bool whole = buffer.shape().sizes() == c10::IntArrayRef(parameter->type(0).sizes);
-    found.push_back(whole || dimensions == 0 ? dimensions : ~uint64_t{0}); // of a part of it, any may
-  }
-  return found;
-}
-
 namespace {
 
 class TextWriter {

@@ -22,9 +22,6 @@ struct Trace {
 
 Trace make_trace(const Graph& graph);
 
-// Of each parameter the dimensions that are likely to be of another size when the same is recorded again, one bit each.
-std::vector<uint64_t> varying_dimensions(const Graph& graph);
-
 // The canonical text; see the header comment of the compiler's trace parser for its grammar.
 std::string trace_text(const Trace& trace);
 

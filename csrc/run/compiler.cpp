@@ -17,7 +17,7 @@ PyObject* compile_function = nullptr; // owned; guarded by the GIL
 
 FTM_CATCHES_FORCED_UNWIND CompileResult compile_in_python(
     const std::string& trace_text, const std::string& refused, const std::vector<std::string>& locations,
-    const std::vector<uint64_t>& varies) {
+    const Likely& likely) {
   CompileResult result;
   const WithGil gil;
   if (compile_function == nullptr) {
@@ -25,8 +25,8 @@ FTM_CATCHES_FORCED_UNWIND CompileResult compile_in_python(
     return result;
   }
   try {
-    const py::object answer =
-        py::handle(compile_function)(py::str(trace_text), py::str(refused), py::cast(locations), py::cast(varies));
+    const py::object answer = py::handle(compile_function)(
+        py::str(trace_text), py::str(refused), py::cast(locations), py::cast(likely.varies), py::bool_(likely.trains));
     if (py::isinstance<py::tuple>(answer)) {
       const auto made = answer.cast<py::tuple>();
       result.image = made[0].cast<py::bytes>();

@@ -16,12 +16,18 @@ struct CompileResult {
   std::exception_ptr interrupt; // the user's: a signal's handler raised it, or there is no compiler; to be thrown on
 };
 
+// What is likely of the next trace that is like one.
+struct Likely {
+  std::vector<uint64_t>
+      varies; // of each parameter the dimensions that are of another size, one bit each; none of all if it is empty
+  bool trains = false; // and sizes that it makes itself are fixed
+};
+
 // Calls the compiler with the GIL. Never throws. refused: why the image that it gave for this trace before was no good;
 // empty the first time. locations: for each call the Python line that recorded it, or nothing; none if they are not noted.
-// varies: of each parameter the dimensions that are likely to vary, one bit each; none of all if it is empty.
 CompileResult compile_in_python(
     const std::string& trace_text, const std::string& refused, const std::vector<std::string>& locations,
-    const std::vector<uint64_t>& varies);
+    const Likely& likely);
 // `callable`: a PyObject*, or null.
 void set_compile_function(void* callable);
 

@@ -11,6 +11,7 @@
 #include "run/launches.h"
 #include "run/program.h"
 #include "run/taken.h"
+#include "run/varying.h"
 
 #include <algorithm>
 #include <atomic>
@@ -72,6 +73,11 @@ void suspend(std::vector<Cut>& cuts, size_t first) {
       std::make_move_iterator(cuts.end()));
 }
 
+Built build(const Cut& cut) {
+  const auto varies = varying_dimensions(cut.trace.parameters, cut.job->inputs, cut.trains);
+  return build_program(cut.hash, cut.trace, {varies, cut.trains}, noted_lines(cut));
+}
+
 // The results of a program for many sizes are of other sizes when it runs again.
 void note_varying(const Job& job, const Program& program) {
   const auto& varies = program.varies();
@@ -89,8 +95,7 @@ void build_and_start(std::vector<Cut> cuts) {
     if (built.program) {
       hits.fetch_add(1);
     } else {
-      run_or_abandon(
-          rest, [&](const Cut& cut) { built = build_program(cut.hash, cut.trace, cut.varies, noted_lines(cut)); });
+      run_or_abandon(rest, [&](const Cut& cut) { built = build(cut); });
     }
     if (built.interrupt) {
       suspend(cuts, i);

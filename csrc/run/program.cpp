@@ -120,16 +120,16 @@ ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
 
 namespace {
 
-Built build(const Trace& trace, const std::vector<uint64_t>& varies, const std::vector<std::string>& locations) {
+Built compiled(const Trace& trace, const Likely& likely, const std::vector<std::string>& locations) {
   Built built;
   built.program = std::make_shared<Program>(trace);
   if (machine_wanted) {
     static auto& failures = counter("compile_failures");
     const std::string text = trace_text(trace);
-    CompileResult result = compile_in_python(text, "", locations, varies);
+    CompileResult result = compile_in_python(text, "", locations, likely);
     const std::string refused = load_into(*built.program, result);
     if (!refused.empty()) { // perhaps a damaged file of the cache: made anew, it may be good
-      result = compile_in_python(text, refused, locations, varies);
+      result = compile_in_python(text, refused, locations, likely);
       result.error += load_into(*built.program, result);
     }
     if (result.interrupt) {
@@ -149,8 +149,7 @@ Built build(const Trace& trace, const std::vector<uint64_t>& varies, const std::
 } // namespace
 
 Built build_program(
-    const Hash128& hash, const Trace& trace, const std::vector<uint64_t>& varies,
-    const std::vector<std::string>& locations) {
+    const Hash128& hash, const Trace& trace, const Likely& likely, const std::vector<std::string>& locations) {
   std::optional<BuildTurn> turn;
   try {
     turn.emplace(hash);
@@ -164,7 +163,7 @@ Built build_program(
       return {std::move(program), "", nullptr};
     }
   }
-  Built built = build(trace, varies, locations);
+  Built built = compiled(trace, likely, locations);
   if (!built.interrupt) {
     const std::lock_guard<std::mutex> guard(table.mutex);
     table.keep(hash, built.program);

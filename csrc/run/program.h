@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/trace.h"
+#include "run/compiler.h"
 #include "run/machine.h"
 
 #include <torch/csrc/lazy/backend/lowering_context.h>
@@ -61,11 +62,10 @@ struct Built {
 };
 // Compiles, and keeps the result under the hash; if another thread is at it, waits for that. Not under the recorder's
 // lock.
-// varies: of each parameter the dimensions that are likely to vary (varying_dimensions), or none of all.
+// likely: what else the compiler is told of the trace.
 // locations: of each call the Python line that recorded it, or nothing; none if they are not noted.
 Built build_program(
-    const Hash128& hash, const Trace& trace, const std::vector<uint64_t>& varies,
-    const std::vector<std::string>& locations);
+    const Hash128& hash, const Trace& trace, const Likely& likely, const std::vector<std::string>& locations);
 // Counts that a program which did not compile runs op by op; throws in strict mode.
 void note_op_by_op(const Program& program);
 // Programs kept in memory; the longest unused are forgotten first.

@@ -109,14 +109,13 @@ Taken take_pending(PendingTrace& pending) {
   taken.hash = graph.hash;
   ProgramPtr program;
   auto made = pieces_of(std::move(graph), program);
-  const bool whole = made.pieces.size() == 1 && !pending.trains.load(std::memory_order_relaxed);
   for (auto& piece : made.pieces) {
     Cut cut;
     cut.hash = piece.graph.hash;
     cut.program = program ? program : find_program(cut.hash, piece.graph);
     if (!cut.program) {
       cut.trace = make_trace(piece.graph);
-      cut.varies = whole ? varying_dimensions(piece.graph) : std::vector<uint64_t>();
+      cut.trains = pending.trains.load(std::memory_order_relaxed);
     }
     cut.job = job_of(piece);
     taken.cuts.push_back(std::move(cut));

@@ -12,7 +12,7 @@ struct Cut {
   JobPtr job;
   ProgramPtr program; // null: to be built from `trace`
   Trace trace;
-  std::vector<uint64_t> varies; // dimensions of its parameters (varying_dimensions); none where it trains
+  bool trains = false; // it computes gradients, or uses them
   Hash128 hash;
 };
 

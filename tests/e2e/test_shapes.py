@@ -240,6 +240,41 @@ def test_training_is_not_general_at_first_sight() -> None:
     assert ftm_lazy.metrics.counters()["first_sight_programs"] == before
 
 
+def _routed(net: nn.ModuleList, x: Tensor, which: Tensor) -> Tensor:
+    """Rows that go through the network of their own each, as many as there happen to be, which Python knows."""
+    order, sizes = which.argsort(stable=True), which.bincount(minlength=len(net) - 1).tolist()
+    rows = net[-1](x)[order.to(x.device)]
+    rows.sum().item()  # the loss is in another program
+    return torch.cat([expert(part) for expert, part in zip(net, rows.split(sizes), strict=False)]).square().mean()
+
+
+def test_experts_that_train_are_general_at_first_sight() -> None:
+    """Also where as many rows as there are columns, or none, or one go to an expert."""
+    torch.manual_seed(0)
+    nets = {"cpu": nn.ModuleList(nn.Linear(8, 8) for _ in range(4))}
+    nets["ftm"] = copy.deepcopy(nets["cpu"]).to("ftm")
+    optimizers = {device: torch.optim.SGD(net.parameters(), 0.1) for device, net in nets.items()}
+
+    def step(sizes: tuple[int, ...]) -> None:
+        x, which = R(24, 8), torch.arange(3).repeat_interleave(torch.tensor(sizes))[torch.randperm(24)]
+        losses = []
+        for device, net in nets.items():
+            optimizers[device].zero_grad()
+            loss = _routed(net, x.to(device), which)
+            loss.backward()
+            optimizers[device].step()
+            losses.append(loss.item())
+        assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+    assert _counted(lambda: step((9, 9, 6)))["compiles"] == 2
+    for sizes in ((8, 8, 8), (11, 3, 10), (2, 20, 2), (9, 9, 6), (4, 4, 16)):
+        assert _counted(lambda sizes=sizes: step(sizes))["compiles"] == 0, sizes
+    for sizes in ((1, 13, 10), (0, 20, 4)):
+        step(sizes)
+    for (name, one), other in zip(nets["cpu"].named_parameters(), nets["ftm"].parameters(), strict=True):
+        torch.testing.assert_close(other.detach().cpu(), one.detach(), rtol=1e-4, atol=1e-5, msg=name)
+
+
 @pytest.mark.parametrize(
     ("kind", "how", "most"),
     [("GPT2", {}, 4), ("Llama", {"cache_implementation": "static", "disable_compile": True}, 4), ("GPT2", {"num_beams": 3}, 6)],

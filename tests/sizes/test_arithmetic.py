@@ -106,6 +106,7 @@ def test_bounds_see_through_quotients() -> None:
         two, one = 2 * (ceildiv(16 * s, 64) * 64), ceildiv(32 * s, 64) * 64
         assert (two - one).bounds == (0, 64)
         assert (ceildiv(s, 16) * 16 - s).bounds == (0, 15)
+        assert (s - s // 4 * 4).bounds == (0, 3)
         assert never_negative(two - one)
         before = dict(symbols.guards)
         assert greater(one, two) is two

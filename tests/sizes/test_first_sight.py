@@ -11,7 +11,7 @@ from ftm_backend.families import Relation
 from ftm_lazy import _C
 from ftm_lazy.chosen_sizes import larger_sizes
 from ftm_lazy.first_sight import relation_of, seeded, varying_results
-from ftm_lazy.general import Families
+from ftm_lazy.general import Families, Likely
 
 # One layer's attention of the last of ``t`` new tokens over a cache of ``c``, with 4 heads of 16.
 _STEP = """trace
@@ -157,7 +157,7 @@ def test_what_a_second_member_has_otherwise_is_a_symbol_and_the_rest_follows() -
     families = Families((lambda text: None, lambda text, data: None, lambda text, reason: None))
 
     def proposed(text: str) -> Relation:
-        (best, *_) = families.propose(text, (0, 0, 0), lambda seeds: infer_sizes(seeds) or "")
+        (best, *_) = families.propose(text, Likely((0, 0, 0), False, lambda seeds: infer_sizes(seeds) or ""))
         assert best.first_sight
         return best.relation
 
@@ -170,6 +170,57 @@ def test_what_a_second_member_has_otherwise_is_a_symbol_and_the_rest_follows() -
     second = proposed(_beams(7, 40, 2))
     for t, n, place in ((7, 40, 2), (9, 48, 5), (30, 31, 22)):
         assert second.values(_C._family(_beams(t, n, place))[1]) is not None
+
+
+def _experts(*rows: int) -> str:
+    """What experts make of their rows, one behind the other, and windows that see what each has made."""
+    total, count, begins = sum(rows), len(rows), [sum(rows[:k]) for k in range(len(rows))]
+    lines = [f"  %{k} = param f32[{n},8]" for k, n in enumerate(rows)] + [f"  %{count} = param f32[8,16]"]
+    lines.append(f"  %{count + 1} = aten::zeros(size=[{16 * total}], dtype=f32) : f32[{16 * total}]")
+    written = value = count + 1
+    for k, (n, begin) in enumerate(zip(rows, begins, strict=True)):
+        lines += [
+            f"  %{value + 1} = aten::mm(self=%{k}, mat2=%{count}) : f32[{n},16]",
+            f"  %{value + 2} = ftm.update(base=%{written}, value=%{value + 1}, sizes=[{n},16], strides=[16,1], offset={16 * begin})"
+            f" : f32[{16 * total}]",
+        ]
+        value = written = value + 2
+    seen = range(value + 1, value + 1 + count)
+    for number, n, begin in zip(seen, rows, begins, strict=True):
+        lines.append(f"  %{number} = ftm.view(base=%{written}, sizes=[{n},16], strides=[16,1], offset={16 * begin}) : f32[{n},16]")
+    return "\n".join(["trace", *lines, f"  return {', '.join(f'%{number}' for number in seen)}", ""])
+
+
+_ROWS = st.lists(st.integers(1, 9), min_size=2, max_size=4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(_ROWS, _ROWS)
+def test_parts_begin_where_those_before_them_end(rows: list[int], others: list[int]) -> None:
+    """Also of parts that are as large by chance; sizes of 1 and the memory's are numbers."""
+    others = (others * len(rows))[: len(rows) - 1]
+    others.append(sum(rows) - sum(others))
+    text = _experts(*rows)
+    seeds = seeded(text, [1] * len(rows) + [0], _C._family_numbers(text), trains=True)
+    general = (infer_sizes(seeds) or "") if seeds else ""
+    if not general:
+        assert max(rows) == 1
+        return
+    relation = relation_of(general, text, _C._family_numbers(text))
+    assert relation.values(_C._family(text)[1]) is not None
+    if min(others) > 1:
+        member = _C._family(_experts(*others))[1]
+        values = relation.values(member)
+        assert (values is not None) == all(a == b for a, b in zip(rows, others, strict=True) if a == 1)
+        if values is not None:
+            spelled = relation.general(_experts(*others), _C._family_numbers(_experts(*others)), values)
+            assert spelled.partition("%0")[2] == general.partition("%0")[2]
+
+
+def test_what_trains_has_fixed_whole_numbers_and_zeros() -> None:
+    text = _experts(5, 3).replace("f32[5,8]", "i64[5,8]")
+    assert not seeded(text, [0, 0, 0], _C._family_numbers(text), trains=True)
+    assert "  size s0 = 3, 2\n  %0 = param i64[5,8]" in seeded(text, [0, 1, 0], _C._family_numbers(text), trains=True)
 
 
 def test_what_a_program_is_chosen_for_is_a_trace() -> None:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ftm_backend.frontend.infer_parts import parts_of
 from ftm_backend.frontend.infer_views import view_arguments
 from ftm_backend.frontend.lowering import Lowering, LoweringError
 from ftm_backend.frontend.trace import Node, Ref, TensorType, Trace, argument_refs
@@ -67,6 +68,8 @@ class _Inference(Lowering):
         self._declared = frozenset(symbols.values)
         self._known: dict[int, dict[str, Size]] = {}  # by the number at hand, sizes by their texts
         self._guesses: dict[str, Size] = {}  # symbols that may be one of these, by name
+        self._likeliest: dict[str, Any] = {}  # of some of them what they are, if they may be
+        self._parts = parts_of(trace.params)
         for type_ in trace.params:
             self._learn(type_.shape)
 
@@ -81,7 +84,9 @@ class _Inference(Lowering):
         for name, symbol in self._guesses.items():
             if name in decided:
                 continue
-            same = (size for size in self._known[symbol.value].values() if self._is_free(substituted(size.text, decided), name))
+            likely = [size for size in (self._likeliest.get(name),) if isinstance(size, Size)]
+            sizes = (*likely, *self._known.get(symbol.value, {}).values())
+            same = (size for size in sizes if self._is_free(substituted(size.text, decided), name))
             size: Any = next(same, symbol if name in self._declared else symbol.value)
             if symbol != size:  # never: the comparison writes the guard
                 raise LoweringError(f"{symbol} is not {size}")
@@ -99,6 +104,9 @@ class _Inference(Lowering):
             args = tuple((name, self._count(value) if name in _COUNTS else value) for name, value in node.args)
             node = Node(node.op, args, node.results)
         _ask(node, operands)
+        if node.op == "aten::cat":
+            alike = [operand.shape for operand in operands if len(operand.shape) == len(operands[-1].shape)]
+            self._parts.learn([shape[node.argument("dim")] for shape in alike])
         guessed = tuple(None if type_ is None else self._result(type_, operands, node) for type_ in node.results)
         made = self.lowered(Node(node.op, node.args, guessed))
         results: list[TensorType | None] = []
@@ -124,6 +132,12 @@ class _Inference(Lowering):
         given = {name: node.argument(name) for name in ("sizes", "strides", "offset")}
         if node.op == "ftm.update":
             given["sizes"] = self._type(node.argument("value").index).shape
+        part = self._parts.seen(given["sizes"], given["strides"], given["offset"])
+        if part is not None:
+            extents = [*given["sizes"]]
+            if type(extents[part.dimension]) is int:
+                extents[part.dimension] = self._guess(extents[part.dimension], part.extent)
+            given |= {"sizes": tuple(extents), "offset": part.offset}
         sizes, strides, offset = view_arguments(base.shape, given["sizes"], given["strides"], given["offset"], self._guess)
         if node.op == "ftm.update":
             sizes = given["sizes"]
@@ -147,12 +161,13 @@ class _Inference(Lowering):
             return value
         return self._guess(value) if type(value) is int else value
 
-    def _guess(self, number: int) -> int:
-        """A symbol for a number that may be a size that is known; itself where there is none."""
-        if type(number) is not int or number < 2 or number not in self._known:
+    def _guess(self, number: int, likely: int = 0) -> int:
+        """A symbol for a number that may be a size that is known, ``likely`` at first; itself where there is none."""
+        if type(number) is not int or number < 2 or (number not in self._known and not isinstance(likely, Size)):
             return number
         symbol: Any = new_symbol(self._symbols, number)
         self._guesses[symbol.text] = symbol
+        self._likeliest[symbol.text] = likely
         return symbol
 
     def _result(self, type_: TensorType, operands: Sequence[TensorType], node: Node) -> TensorType:

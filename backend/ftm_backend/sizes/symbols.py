@@ -126,7 +126,7 @@ class Symbols:
             if factor < 0:
                 least, most = most, least
             low, high = low + factor * least, high + factor * most
-        if len(polynomial) == 1 or () in polynomial:
+        if len(polynomial) < 2 or () in polynomial:
             return low, high
         for atom in set.intersection(*map(set, polynomial)):  # s*s - s is s * (s - 1)
             a, b = self._bounds[atom]

@@ -1,0 +1,77 @@
+#include "run/varying.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace ftm {
+namespace {
+
+constexpr size_t kLeastRank = 2; // of parts: in a row of numbers, parts may be anything
+
+uint64_t of_results(const ValueType& type, const Buffer& buffer) {
+  const auto dimensions = buffer.varies();
+  const bool whole = buffer.shape().sizes() == c10::IntArrayRef(type.sizes);
+  return whole || dimensions == 0 ? dimensions : ~uint64_t{0}; // of a part of it, any may
+}
+
+// The dimension along which values are parts of one, of different extents; -1 if there is no such one.
+int64_t differing(c10::ArrayRef<const ValueType*> parts, const Buffer& buffer) {
+  const auto whole = buffer.shape().sizes();
+  int64_t found = -1;
+  for (size_t d = 0; d < whole.size(); ++d) {
+    const auto is_whole = [&](const ValueType* part) { return part->sizes[d] == whole[d]; };
+    if (std::all_of(parts.begin(), parts.end(), is_whole)) {
+      continue;
+    }
+    if (found >= 0) {
+      return -1;
+    }
+    found = static_cast<int64_t>(d);
+  }
+  const auto is_first = [&](const ValueType* part) { return part->sizes[found] == parts.front()->sizes[found]; };
+  return found >= 0 && !std::all_of(parts.begin(), parts.end(), is_first) ? found : -1;
+}
+
+void add_parts(
+    const std::vector<ValueType>& parameters, const std::vector<Input>& inputs, std::vector<uint64_t>& found) {
+  std::unordered_map<const Buffer*, std::vector<size_t>> parts;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto& buffer = *inputs[i].buffer;
+    const auto whole = buffer.shape().sizes();
+    if (!buffer.is_from_cpu() && whole.size() >= kLeastRank && parameters[i].sizes.size() == whole.size() &&
+        whole != c10::IntArrayRef(parameters[i].sizes)) {
+      parts[&buffer].push_back(i);
+    }
+  }
+  for (const auto& [buffer, of_buffer] : parts) {
+    std::vector<const ValueType*> types;
+    for (const size_t i : of_buffer) {
+      types.push_back(&parameters[i]);
+    }
+    const int64_t dimension = differing(types, *buffer);
+    if (dimension < 0 || dimension >= 64) {
+      continue;
+    }
+    for (const size_t i : of_buffer) {
+      found[i] |= uint64_t{1} << dimension;
+    }
+  }
+}
+
+} // namespace
+
+std::vector<uint64_t> varying_dimensions(
+    const std::vector<ValueType>& parameters, const std::vector<Input>& inputs, bool trains) {
+  std::vector<uint64_t> found;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto& buffer = *inputs[i].buffer;
+    found.push_back(trains && buffer.is_from_cpu() ? 0 : of_results(parameters[i], buffer));
+  }
+  add_parts(parameters, inputs, found);
+  if (trains && std::all_of(found.begin(), found.end(), [](uint64_t dimensions) { return dimensions == 0; })) {
+    found.clear();
+  }
+  return found;
+}
+
+} // namespace ftm
