@@ -25,12 +25,16 @@ _MOST_TERMS = 48
 class Size:
     """An integer that remembers its polynomial; see the module.  Made by `Symbols` and by arithmetic."""
 
-    __slots__ = ("_bounds", "_polynomial", "_symbols", "_text", "value")
+    __slots__ = ("_bounds", "_polynomial", "_products", "_sums", "_symbols", "_text", "value")
 
     def __init__(self, polynomial: Polynomial, value: int, symbols: Symbols) -> None:
         self._polynomial, self.value, self._symbols = polynomial, value, symbols
         self._text = ""
         self._bounds: tuple[float, float] | None = None
+        # What has been made of it, by the other operand: a number, or a size's text. A program asks for the same few again and
+        # again, and what is found here has its text and bounds already.
+        self._sums: dict[int | str, Any] = {}
+        self._products: dict[int | str, Any] = {}
 
     @property
     def text(self) -> str:
@@ -77,7 +81,11 @@ class Size:
         if isinstance(other, float):
             return other if math.isinf(other) else _real("+", self, other)
         if isinstance(other, Size):
-            return _make(add(self._polynomial, other._polynomial, 1), self.value + other.value, self._symbols)
+            found = self._sums.get(other.text)
+            if found is None:
+                found = _make(add(self._polynomial, other._polynomial, 1), self.value + other.value, self._symbols)
+                self._sums[other.text] = found
+            return found
         if isinstance(other, int):
             return self._moved(other)
         return NotImplemented
@@ -88,7 +96,7 @@ class Size:
         if isinstance(other, float):
             return self + -other
         if isinstance(other, Size):
-            return _make(add(self._polynomial, other._polynomial, -1), self.value - other.value, self._symbols)
+            return self + -other
         if isinstance(other, int):
             return self._moved(-other)
         return NotImplemented
@@ -97,38 +105,51 @@ class Size:
         """The sum with a number."""
         if not by:
             return self
-        polynomial = dict(self._polynomial)
-        constant = polynomial.pop((), 0) + by
-        if constant:
-            polynomial[()] = constant
-        return Size(polynomial, self.value + by, self._symbols)
+        found: Size | None = self._sums.get(by)
+        if found is None:
+            polynomial = dict(self._polynomial)
+            constant = polynomial.pop((), 0) + by
+            if constant:
+                polynomial[()] = constant
+            found = self._sums[by] = Size(polynomial, self.value + by, self._symbols)
+        return found
 
     def __rsub__(self, other: object) -> Any:
         return -self + other if isinstance(other, (int, float)) else NotImplemented
 
     def __neg__(self) -> Size:
-        return Size({m: -c for m, c in self._polynomial.items()}, -self.value, self._symbols)
+        return cast(Size, self * -1)
 
     def __pos__(self) -> Size:
         return self
 
     def __mul__(self, other: object) -> Any:
         if isinstance(other, Size):
-            if len(self._polynomial) * len(other._polynomial) > _MOST_TERMS:
-                return int(self) * int(other)
-            product: Polynomial = {}
-            for a, x in self._polynomial.items():
-                for b, y in other._polynomial.items():
-                    monomial = tuple(sorted(a + b))
-                    product[monomial] = product.get(monomial, 0) + x * y
-            return _make(product, self.value * other.value, self._symbols)
+            found = self._products.get(other.text)
+            if found is None:
+                found = self._products[other.text] = self._times(other)
+            return found
         if isinstance(other, int):
             if other == 1:
                 return self
-            return Size({m: c * other for m, c in self._polynomial.items()}, self.value * other, self._symbols) if other else 0
+            found = self._products.get(other)
+            if found is None:
+                scaled = {m: c * other for m, c in self._polynomial.items()}
+                found = self._products[other] = Size(scaled, self.value * other, self._symbols) if other else 0
+            return found
         if isinstance(other, float):
             return (other if self > 0 else -other) if math.isinf(other) and self != 0 else _real("*", self, other)
         return NotImplemented
+
+    def _times(self, other: Size) -> Any:
+        if len(self._polynomial) * len(other._polynomial) > _MOST_TERMS:
+            return int(self) * int(other)
+        product: Polynomial = {}
+        for a, x in self._polynomial.items():
+            for b, y in other._polynomial.items():
+                monomial = tuple(sorted(a + b))
+                product[monomial] = product.get(monomial, 0) + x * y
+        return _make(product, self.value * other.value, self._symbols)
 
     __rmul__ = __mul__
 

@@ -58,6 +58,9 @@ class Symbols:
         """For quotients by an integer what is divided, and by what."""
         self._spans: dict[tuple[str, ...], tuple[float, float]] = {}
         self._bounds: dict[str, tuple[float, float]] = {}
+        # Least and greatest numbers of what varies in polynomials that were met: many differ by a constant alone.
+        self._met: dict[frozenset[tuple[tuple[str, ...], int]], tuple[float, float]] = {}
+        self._met_divided: dict[frozenset[tuple[tuple[str, ...], int]], tuple[float, float]] = {}
         self._placed: list[str] | None = None
         for name, (value, least) in values.items():
             self.declare(name, value, least)
@@ -91,14 +94,25 @@ class Symbols:
 
     def bounds(self, polynomial: Polynomial) -> tuple[float, float]:
         """Least and greatest number that a polynomial can be for any values of the symbols."""
-        low, high = self._bounds_of_terms(polynomial)
+        constant = polynomial.get((), 0)
+        varying = {m: c for m, c in polynomial.items() if m} if constant else polynomial
+        key = frozenset(varying.items())
+        found = self._met.get(key)
+        if found is None:
+            found = self._met[key] = self._bounds_of_terms(varying)
+        low, high = found[0] + constant, found[1] + constant
         if low < 0 < high and len(polynomial) > 1 and self._quotients:
-            inner_low, inner_high = self._bounds_divided(polynomial)
-            low, high = max(low, inner_low), min(high, inner_high)
+            divided = self._met_divided.get(key)
+            if divided is None:
+                divided = self._met_divided[key] = self._bounds_divided(varying)
+            low, high = max(low, divided[0] + constant), min(high, divided[1] + constant)
         return low, high
 
     def _bounds_divided(self, polynomial: Polynomial) -> tuple[float, float]:
-        """The same where quotients are taken for what is divided, less a remainder: ``128*(s/64)`` is ``2*s`` or up to 126 less."""
+        """The same where quotients are taken for what is divided, less a remainder: ``128*(s/64)`` is ``2*s`` or up to 126 less.
+
+        No term is a constant.
+        """
         taken: Polynomial = {}
         low: float = 0
         high: float = 0
@@ -196,11 +210,11 @@ class _Placing:
 
 def _multiples(polynomial: Polynomial, low: float, high: float) -> tuple[float, float]:
     """Bounds, as near as the divisor that all coefficients have in common allows."""
-    common, constant = math.gcd(*(c for m, c in polynomial.items() if m)), polynomial.get((), 0)
+    common = math.gcd(*polynomial.values())
     if not math.isinf(low):
-        low = constant - (constant - int(low)) // common * common
+        low = -(-int(low) // common) * common
     if not math.isinf(high):
-        high = constant + (int(high) - constant) // common * common
+        high = int(high) // common * common
     return low, high
 
 
