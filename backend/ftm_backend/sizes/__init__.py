@@ -31,8 +31,9 @@ from ftm_backend.sizes.choices import (
 from ftm_backend.sizes.expressions import SPELLED, SizeError, evaluator
 from ftm_backend.sizes.order import Order
 from ftm_backend.sizes.real import Bits, Real, read_real, real, rounded
-from ftm_backend.sizes.size import Size, declared, new_symbol, read, solved, substituted, symbols_of
+from ftm_backend.sizes.size import Size
 from ftm_backend.sizes.symbols import PLACEHOLDER, Guard, Symbols, current
+from ftm_backend.sizes.texts import declared, new_symbol, read, solved, substituted, symbols_of
 
 __all__ = [
     "PLACEHOLDER",

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from ftm_backend.sizes.expressions import OPERATIONS, SizeError, parse
+from ftm_backend.sizes.expressions import SizeError
 from ftm_backend.sizes.polynomial import Polynomial, add, exact, grouped, leads_negative, parts, spell
-from ftm_backend.sizes.symbols import Symbols, current
+from ftm_backend.sizes.symbols import Symbols
 
 if TYPE_CHECKING:
     from ftm_backend.sizes.real import Real
 
-__all__ = ["Size", "declared", "new_symbol", "read", "solved", "substituted", "symbols_of"]
+__all__ = ["Size"]
 
 
 _MOST_TERMS = 48
@@ -23,12 +21,12 @@ _MOST_TERMS = 48
 
 
 class Size:
-    """An integer that remembers its polynomial; see the module.  Made by `Symbols` and by arithmetic."""
+    """An integer that remembers its ``polynomial``; ``value``: what it is in the program at hand.  Made by arithmetic."""
 
-    __slots__ = ("_bounds", "_polynomial", "_products", "_sums", "_symbols", "_text", "value")
+    __slots__ = ("_bounds", "_products", "_sums", "_symbols", "_text", "polynomial", "value")
 
     def __init__(self, polynomial: Polynomial, value: int, symbols: Symbols) -> None:
-        self._polynomial, self.value, self._symbols = polynomial, value, symbols
+        self.polynomial, self.value, self._symbols = polynomial, value, symbols
         self._text = ""
         self._bounds: tuple[float, float] | None = None
         # What has been made of it, by the other operand: a number, or a size's text. A program asks for the same few again and
@@ -40,22 +38,22 @@ class Size:
     def text(self) -> str:
         """The polynomial, in an order that depends on nothing but itself."""
         if not self._text:
-            self._text = spell(self._polynomial)
+            self._text = spell(self.polynomial)
         return self._text
 
     @property
     def bounds(self) -> tuple[float, float]:
         """Least and greatest number that it can be."""
         if self._bounds is None:
-            self._bounds = self._symbols.bounds(self._polynomial)
+            self._bounds = self._symbols.bounds(self.polynomial)
         return self._bounds
 
     @property
     def monomial(self) -> tuple[int, tuple[str, ...]] | None:
         """Its factor and its atoms, where it is one product."""
-        if len(self._polynomial) != 1:
+        if len(self.polynomial) != 1:
             return None
-        ((atoms, factor),) = self._polynomial.items()
+        ((atoms, factor),) = self.polynomial.items()
         return factor, atoms
 
     def product(self, atoms: Sequence[str]) -> Size:
@@ -83,7 +81,7 @@ class Size:
         if isinstance(other, Size):
             found = self._sums.get(other.text)
             if found is None:
-                found = _make(add(self._polynomial, other._polynomial, 1), self.value + other.value, self._symbols)
+                found = _make(add(self.polynomial, other.polynomial, 1), self.value + other.value, self._symbols)
                 self._sums[other.text] = found
             return found
         if isinstance(other, int):
@@ -107,7 +105,7 @@ class Size:
             return self
         found: Size | None = self._sums.get(by)
         if found is None:
-            polynomial = dict(self._polynomial)
+            polynomial = dict(self.polynomial)
             constant = polynomial.pop((), 0) + by
             if constant:
                 polynomial[()] = constant
@@ -134,7 +132,7 @@ class Size:
                 return self
             found = self._products.get(other)
             if found is None:
-                scaled = {m: c * other for m, c in self._polynomial.items()}
+                scaled = {m: c * other for m, c in self.polynomial.items()}
                 found = self._products[other] = Size(scaled, self.value * other, self._symbols) if other else 0
             return found
         if isinstance(other, float):
@@ -142,11 +140,11 @@ class Size:
         return NotImplemented
 
     def _times(self, other: Size) -> Any:
-        if len(self._polynomial) * len(other._polynomial) > _MOST_TERMS:
+        if len(self.polynomial) * len(other.polynomial) > _MOST_TERMS:
             return int(self) * int(other)
         product: Polynomial = {}
-        for a, x in self._polynomial.items():
-            for b, y in other._polynomial.items():
+        for a, x in self.polynomial.items():
+            for b, y in other.polynomial.items():
                 monomial = tuple(sorted(a + b))
                 product[monomial] = product.get(monomial, 0) + x * y
         return _make(product, self.value * other.value, self._symbols)
@@ -178,14 +176,14 @@ class Size:
         key = self.text, other.text if isinstance(other, Size) else int(other)
         found = self._symbols.divided.get(key)
         if found is None:
-            divisor: Polynomial = other._polynomial if isinstance(other, Size) else {(): int(other)}
+            divisor: Polynomial = other.polynomial if isinstance(other, Size) else {(): int(other)}
             by = other.value if isinstance(other, Size) else int(other)
-            found = self._symbols.divided[key] = _divide(self._polynomial, self.value, divisor, by, self._symbols)
+            found = self._symbols.divided[key] = _divide(self.polynomial, self.value, divisor, by, self._symbols)
         return found
 
     def __rdivmod__(self, other: int) -> tuple[Any, Any]:
         constant: Polynomial = {(): other} if other else {}
-        return _divide(constant, other, self._polynomial, self.value, self._symbols)
+        return _divide(constant, other, self.polynomial, self.value, self._symbols)
 
     def __abs__(self) -> Size:
         return self if self >= 0 else -self
@@ -294,8 +292,8 @@ def _make(polynomial: Polynomial, value: int, symbols: Symbols) -> Any:
 
 def _signed(size: Size) -> Size:
     """The one of a size and its negative whose first term is positive: both are 0 together."""
-    first = min(size._polynomial)
-    return size if size._polynomial[first] > 0 else -size
+    first = min(size.polynomial)
+    return size if size.polynomial[first] > 0 else -size
 
 
 def _not_negative(difference: Size | float) -> bool:
@@ -335,7 +333,7 @@ def _divide(top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: S
         if over == 0 or (over > 0 and made > over):
             return q, over
     else:
-        low, high = symbols.bounds(r._polynomial)
+        low, high = symbols.bounds(r.polynomial)
         if low >= 0 and not isinstance(made, Size) and high < by:
             return q, r
     low, high = symbols.bounds(rest)
@@ -353,78 +351,3 @@ def _divide(top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: S
 def _value(polynomial: Polynomial, symbols: Symbols) -> int:
     """The number at hand."""
     return sum(c * math.prod(symbols.atoms[a] for a in m) for m, c in polynomial.items())
-
-
-_DECLARED = re.compile(r"^ *size (s\d+) = (-?\d{1,18}), (-?\d{1,19})$", re.MULTILINE)
-
-
-def declared(text: str) -> Symbols | None:
-    """The symbols that the lines ``size s0 = 37, 2`` of a trace declare: name, number at hand, least number; None without."""
-    found = {name: (int(value), int(least)) for name, value, least in _DECLARED.findall(text)}
-    return Symbols(found) if found else None
-
-
-def new_symbol(symbols: Symbols, value: int) -> Size:
-    """One more symbol, a size of at least 2: ``value`` at hand."""
-    name = f"s{1 + max((int(name[1:]) for name in symbols.values), default=-1)}"
-    symbols.declare(name, value, 2)
-    return Size({(name,): 1}, value, symbols)
-
-
-def read(text: str) -> int:
-    """The size that ``{4*s0+1}`` spells, of the symbols at hand; a plain integer without any."""
-    if not text.startswith("{"):
-        return int(text)
-    symbols = current()
-    if symbols is None:
-        raise SizeError(f"{text} is a size of a general program, but no sizes are declared")
-
-    found = symbols.read.get(text)
-    if found is None:
-        found = symbols.read[text] = _evaluate(parse(text[1:-1], symbols.values), symbols)
-    return found
-
-
-def _evaluate(node: ast.expr, symbols: Symbols) -> Any:
-    if isinstance(node, ast.BinOp):
-        return OPERATIONS[type(node.op)](_evaluate(node.left, symbols), _evaluate(node.right, symbols))
-    if isinstance(node, ast.UnaryOp):
-        return -_evaluate(node.operand, symbols)
-    if isinstance(node, ast.Name):
-        return _make({(node.id,): 1}, symbols.values[node.id], symbols)
-    return cast(ast.Constant, node).value
-
-
-def solved(symbols: Symbols) -> dict[str, str]:
-    """What the guards of equality make of some symbols: a polynomial of others each, or the number at hand.
-
-    No symbol that is given away occurs in another's polynomial.
-    """
-    found: dict[str, str] = {}
-    for guard in symbols.pinned:
-        difference = _evaluate(parse(substituted(guard.size, found), symbols.values), symbols)
-        if not isinstance(difference, Size):
-            continue
-        polynomial = difference._polynomial
-        atoms = [atom for monomial in polynomial for atom in monomial]
-        names = [name for atom in atoms for name in _NAME.findall(atom)]
-        alone = [m[0] for m, factor in polynomial.items() if len(m) == 1 and abs(factor) == 1 and names.count(m[0]) == 1 and m[0] in names]
-        name = max(alone or names, key=lambda name: int(name[1:]))
-        rest: Polynomial = (
-            {m: -polynomial[name,] * c for m, c in polynomial.items() if m != (name,)} if alone else {(): symbols.values[name]}
-        )
-        found = {other: substituted(text, {name: spell(rest)}) for other, text in found.items()} | {name: spell(rest)}
-    return found
-
-
-_NAME = re.compile(r"\bs\d+\b")
-
-
-def symbols_of(text: str) -> set[str]:
-    """The symbols that a size's text names."""
-    return set(_NAME.findall(text))
-
-
-def substituted(text: str, polynomials: Mapping[str, str]) -> str:
-    """A size's text in which symbols are what they were found to be."""
-    return _NAME.sub(lambda name: f"({polynomials[name[0]]})" if name[0] in polynomials else name[0], text)
