@@ -99,7 +99,12 @@ class _Family:
     def expected(
         self, text: str, numbers: tuple[int, ...], others: Sequence[tuple[int, ...]], places: Places, likely: Likely
     ) -> Relation | None:
-        """How the numbers of a member follow from the sizes that are likely to vary; None if none is, or that was expected before."""
+        """How the numbers of a member follow from the sizes that are likely to vary; None if none is, or that was expected before.
+
+        What is done with sizes of 1 is often something else, so members of other sizes there say nothing.
+        """
+        ones = [place for place, (_, _, is_extent) in enumerate(places) if is_extent and numbers[place] < LEAST_SIZE]
+        others = [other for other in others if all(other[place] == numbers[place] for place in ones)]
         asked: set[int] = set()
         for _ in range(_ROUNDS):
             seeds = seeded(text, likely.varies, places, others, asked, trains=likely.trains)
@@ -234,7 +239,8 @@ class Families:
         if relation is None or values is None:
             family.specialized.append(numbers)
             return []
-        like = [numbers] if family.admits(numbers) else family.members  # its own program where one for others serves it as well
+        # Its own program where one for others serves it as well.
+        like = [numbers] if family.admits(numbers) else [member for member in family.members if relation.values(member) is not None]
         largest = [max(member[place] for member in like) if least >= LEAST_SIZE else 0 for _, place, least in relation.symbols]
         ahead = larger_sizes(relation.general(text, places, values), values, largest)
         return [

@@ -223,6 +223,24 @@ def test_what_trains_has_fixed_whole_numbers_and_zeros() -> None:
     assert "  size s0 = 3, 2\n  %0 = param i64[5,8]" in seeded(text, [0, 1, 0], _C._family_numbers(text), trains=True)
 
 
+def test_a_size_of_one_is_general_at_first_sight_in_the_others() -> None:
+    """Members that have more there say nothing of it, also not how large its sizes will be."""
+    families = Families((lambda text: None, lambda text, data: None, lambda text, reason: None))
+    likely = Likely((0,), False, lambda seeds: infer_sizes(seeds) or "")
+
+    def rows(b: int, t: int) -> str:
+        type_ = f"[{b},{t}]"
+        return f"trace\n  %0 = param i64{type_}\n  $0 = scalar i64\n  %1 = aten::lt.Scalar(self=%0, other=$0) : i1{type_}\n  return %1\n"
+
+    (first, *_) = families.propose(rows(50, 70), likely)
+    assert first.first_sight
+    (best, *_) = families.propose(rows(1, 8), likely)
+    assert best.first_sight
+    assert (best.values, best.chosen_for) == ((8,), (32,))
+    assert best.relation.values(_C._family(rows(1, 5))[1]) == (5,)
+    assert best.relation.values(_C._family(rows(2, 5))[1]) is None
+
+
 def test_what_a_program_is_chosen_for_is_a_trace() -> None:
     """Sizes grow as far as the views' memory does."""
     text = (
