@@ -34,21 +34,25 @@ int64_t differing(c10::ArrayRef<const ValueType*> parts, const Buffer& buffer) {
 
 void add_parts(
     const std::vector<ValueType>& parameters, const std::vector<Input>& inputs, std::vector<uint64_t>& found) {
-  std::unordered_map<const Buffer*, std::vector<size_t>> parts;
+  std::unordered_map<const Buffer*, size_t> seen;
+  std::vector<std::vector<size_t>> parts; // of each buffer, in the order in which they are seen
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto& buffer = *inputs[i].buffer;
     const auto whole = buffer.shape().sizes();
     if (!buffer.is_from_cpu() && whole.size() >= kLeastRank && parameters[i].sizes.size() == whole.size() &&
         whole != c10::IntArrayRef(parameters[i].sizes)) {
-      parts[&buffer].push_back(i);
+      const size_t number = seen.emplace(&buffer, parts.size()).first->second;
+      parts.resize(seen.size());
+      parts[number].push_back(i);
     }
   }
-  for (const auto& [buffer, of_buffer] : parts) {
+  for (const auto& of_buffer : parts) {
     std::vector<const ValueType*> types;
+    types.reserve(of_buffer.size());
     for (const size_t i : of_buffer) {
       types.push_back(&parameters[i]);
     }
-    const int64_t dimension = differing(types, *buffer);
+    const int64_t dimension = differing(types, *inputs[of_buffer.front()].buffer);
     if (dimension < 0 || dimension >= 64) {
       continue;
     }
