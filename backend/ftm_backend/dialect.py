@@ -130,6 +130,21 @@ class Sort(FTM.Operation, name="sort"):
     x: Operand
 
 
+class ConvTranspose(FTM.Operation, name="conv_transpose"):
+    """The transposed convolution of ``x``: tensor<NxFxOxPxT> by ``weight``: tensor<FxCxKxLxT>; result: tensor<NxCxHxWxU>.
+
+    Window (o, p) adds ``x[n, f, o, p] * weight[f, c, k, l]`` to ``result[n, c, o * stride + k * dilation - padding, ...]``, where that is
+    inside.  stride, dilation, padding: a number for each of the two dimensions, as "2,2".  U is the type that sums of T have.
+    """
+
+    result: Result
+    x: Operand
+    weight: Operand
+    stride: ir.StringAttr
+    dilation: ir.StringAttr
+    padding: ir.StringAttr
+
+
 class Kernel(FTM.Operation, name="kernel"):
     """A group of operations that share one loop nest; the region may use values from outside.
 

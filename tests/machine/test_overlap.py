@@ -34,6 +34,7 @@ OPERATIONS = {
     "MERGE X, Q, Y": "i64",
     "MERGE Q, X, Y": "i64",
     "TRANS X, Y": "i64",
+    "FOLD X, 1@1 | 8@1 8@0, Y": "i64",
     "DCP X, Y": "i64",
     "DCW X, 8@8 | 8@1, Y": "i64",
     "MM X, Q, Y": "i64",

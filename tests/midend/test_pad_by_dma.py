@@ -91,8 +91,8 @@ def test_in_f64(name: str, direction: str) -> None:
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_no_copy_is_made(direction: str) -> None:
     made = compiled(program("3x3", direction)[0], M7032)
-    assert "DLB" in made
-    assert made.count("@call") == (2 if direction == "input" else 1)  # one that turns the weights
+    assert ("FOLD" if direction == "input" else "DLB") in made  # windows that are summed on chip need no border
+    assert made.count("@call") == 1
 
 
 def _after(text: str, machine: presets.MachineParameters = M7032) -> list[Update]:

@@ -13,7 +13,15 @@ from ftm_backend import driver, isa
 from ftm_backend.frontend.building.convolution_phases import _phase
 from ftm_backend.machine import Machine
 from ftm_backend.midend import interior_padding, join_phases
+from ftm_backend.midend.contractions import folds
 from ftm_backend.options import Options
+
+
+@pytest.fixture(autouse=True)
+def phases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is written as one product with folded windows (``test_folds``)."""
+    monkeypatch.setattr(folds, "planned", lambda statement, machine: None)
+
 
 SHAPES = {  # images, channels, filters, size of the result, window, stride, padding, dilation, groups
     "3x3 by 2": (3, 7, 11, (14, 18), (3, 3), (2, 2), (1, 1), (1, 1), 1),

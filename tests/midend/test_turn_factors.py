@@ -13,12 +13,19 @@ from ftm_backend import codegen, driver, isa
 from ftm_backend.linalg.ir import Statement
 from ftm_backend.machine import Machine, presets
 from ftm_backend.midend import pipeline
+from ftm_backend.midend.contractions import folds
 from ftm_backend.midend.turn_factors import turn_factors
 from ftm_backend.options import Options
 from midend.test_pad_by_dma import program
 from midend.test_turn import permuted
 
 M7032 = presets.load("m7032")
+
+
+@pytest.fixture(autouse=True)
+def phases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is written as one product with folded windows (``test_folds``)."""
+    monkeypatch.setattr(folds, "planned", lambda statement, machine: None)
 
 
 def _copies(text: str, machine: presets.MachineParameters = M7032) -> list[Statement]:

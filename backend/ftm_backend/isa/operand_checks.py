@@ -59,6 +59,16 @@ def _window_copy(e: Operands, item: p.Instruction, values: list[Value]) -> None:
     e.fits(e.tile(item.operands[2], item.line, 2), e.rows, e.columns, item.line, 1)
 
 
+def _fold(e: Operands, item: p.Instruction, values: list[Value]) -> None:
+    _pair(e, item, values)
+    dims, x = item.operands[1], e.tile(item.operands[0], item.line, 0)
+    assert isinstance(dims, p.Dims)
+    if len(dims.columns) != 2 * len(dims.rows):
+        raise e.error("FOLD takes twice as many dimensions right of the bar as left of it: windows, and then sizes", item.line, 1)
+    if x.type.token not in ACCUMULATORS.values():
+        raise e.error(f"FOLD takes {', '.join(sorted(set(ACCUMULATORS.values())))}, not {x.type.token}", item.line, 0)
+
+
 def _scan(e: Operands, item: p.Instruction, values: list[Value]) -> None:
     x, c, y = (e.tile(operand, item.line, n) for n, operand in enumerate(item.operands))
     if not item.suffixes or item.suffixes[0] == "DOWN":
@@ -96,6 +106,7 @@ CHECKS: dict[str, Callable[[Operands, p.Instruction, list[Value]], None]] = {
     "TRANS": _pair,
     "DCP": _pair,
     "DCW": _window_copy,
+    "FOLD": _fold,
     "SCAN": _scan,
     "SORT": _order,
     "MERGE": _order,

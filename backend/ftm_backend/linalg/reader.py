@@ -301,5 +301,6 @@ _HANDLERS: dict[str, Handler] = {
     "ftm.scatter": FunctionReader._whole,
     "ftm.scan": FunctionReader._whole,
     "ftm.sort": FunctionReader._whole,
+    "ftm.conv_transpose": FunctionReader._whole,
     "linalg.generic": FunctionReader._generic,
 }

@@ -177,6 +177,19 @@ class Core:
         dtype = BY_NUMBER[self.decoded.sections["tiles"][source[0]][3]].token
         self.events.append(Compute(rules.transpose_cycles(self.machine, dtype, rows, columns, zipped), what="TRANS"))
 
+    def _fold(self, item: tuple[int, ...]) -> None:
+        source, target = self._slot(item, 0), self._slot(item, 1)
+        taps, others = self._dims(item)
+        windows, sizes = others[: len(taps)], others[len(taps) :]
+        numbers = [tuple(int(extent) for extent, _ in side) for side in (taps, windows, sizes)]
+        shape = rules.Folded(numbers[0], numbers[1], numbers[2], tuple(int(stride) for _, stride in windows))
+        rows, columns = self._extents(source)
+        channels, images = rows // prod(shape.taps), columns // prod(shape.windows)
+        self._fill(target, channels, images * prod(shape.sizes))
+        dtype = BY_NUMBER[self.decoded.sections["tiles"][source[0]][3]].token
+        elements = images * prod(shape.steps)
+        self.events.append(Compute(rules.fold_cycles(self.machine, dtype, shape, channels, elements), what="FOLD"))
+
     def _scan(self, item: tuple[int, ...]) -> None:
         rows, columns = self._extents(self._slot(item, 0))
         self._fill(self._slot(item, 2), rows, columns)
@@ -221,6 +234,7 @@ TILE_INSTRUCTIONS: dict[str, Callable[[Core, tuple[int, ...]], None]] = {
     "MM": Core._product,
     "MMW": Core._windows,
     "TRANS": Core._transpose,
+    "FOLD": Core._fold,
     "SCAN": Core._scan,
     "SORT": Core._sort,
     "MERGE": Core._merge,

@@ -8,7 +8,7 @@ namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
 constexpr uint32_t kVersion = 3;
-constexpr uint64_t kFingerprint = 0x7ce996e0fbb29ed4ull;
+constexpr uint64_t kFingerprint = 0xb934e68a6dfcb44aull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
 
@@ -44,74 +44,75 @@ enum Opcode : uint16_t {
   FTM_OP_MM = 28,  // C[m][n] (+)= sum over k of A[m][k] * B[k][n]
   FTM_OP_MMW = 29,  // C[m][n] (+)= sum over k of A[sum(row index * stride) + sum(column index * stride)] * B[k][n]
   FTM_OP_TRANS = 30,  // Y[j][i] = X[i][j]
-  FTM_OP_SCAN = 31,  // C[i] = Y[i][j] = C[i] (+) X[i][j], j ascending
-  FTM_OP_SORT = 32,  // Y[i] = the least elements of X[i], ascending
-  FTM_OP_MERGE = 33,  // Y[i] = the elements of A[i] and B[i], ascending
-  FTM_OP_VMOV = 34,  // d = a
-  FTM_OP_VADD = 35,  // d = a + b
-  FTM_OP_VSUB = 36,  // d = a - b
-  FTM_OP_VMUL = 37,  // d = a * b
-  FTM_OP_VFMA = 38,  // d = a * b + c
-  FTM_OP_VDIV = 39,  // d = a / b, for integers trunc(a / b)
-  FTM_OP_VREM = 40,  // d = a - b * trunc(a / b)
-  FTM_OP_VNEG = 41,  // d = -a
-  FTM_OP_VABS = 42,  // d = |a|
-  FTM_OP_VMIN = 43,  // d = min(a, b)
-  FTM_OP_VMAX = 44,  // d = max(a, b)
-  FTM_OP_VMINN = 45,  // d = b if a is NaN, a if b is NaN, else min(a, b)
-  FTM_OP_VMAXN = 46,  // d = b if a is NaN, a if b is NaN, else max(a, b)
-  FTM_OP_VCOPYSIGN = 47,  // d = |a| * sign(b)
-  FTM_OP_VAND = 48,  // d = a & b
-  FTM_OP_VOR = 49,  // d = a | b
-  FTM_OP_VXOR = 50,  // d = a ^ b
-  FTM_OP_VNOT = 51,  // d = ~a
-  FTM_OP_VSHL = 52,  // d = a << b
-  FTM_OP_VSHR = 53,  // d = a >> b
-  FTM_OP_VSHRU = 54,  // d = a >>> b
-  FTM_OP_VCMPEQ = 55,  // d = a == b
-  FTM_OP_VCMPNE = 56,  // d = a != b
-  FTM_OP_VCMPLT = 57,  // d = a < b
-  FTM_OP_VCMPLE = 58,  // d = a <= b
-  FTM_OP_VCMPGT = 59,  // d = a > b
-  FTM_OP_VCMPGE = 60,  // d = a >= b
-  FTM_OP_VSEL = 61,  // d = a if m else b
-  FTM_OP_VEXP = 62,  // d = e^a
-  FTM_OP_VEXP2 = 63,  // d = 2^a
-  FTM_OP_VEXPM1 = 64,  // d = e^a - 1
-  FTM_OP_VLOG = 65,  // d = ln(a)
-  FTM_OP_VLOG1P = 66,  // d = ln(1 + a)
-  FTM_OP_VLOG2 = 67,  // d = log2(a)
-  FTM_OP_VLOG10 = 68,  // d = log10(a)
-  FTM_OP_VSQRT = 69,  // d = sqrt(a)
-  FTM_OP_VRSQRT = 70,  // d = 1 / sqrt(a)
-  FTM_OP_VRCP = 71,  // d = 1 / a
-  FTM_OP_VCBRT = 72,  // d = a^(1/3)
-  FTM_OP_VSIN = 73,  // d = sin(a)
-  FTM_OP_VCOS = 74,  // d = cos(a)
-  FTM_OP_VTAN = 75,  // d = tan(a)
-  FTM_OP_VASIN = 76,  // d = asin(a)
-  FTM_OP_VACOS = 77,  // d = acos(a)
-  FTM_OP_VATAN = 78,  // d = atan(a)
-  FTM_OP_VATAN2 = 79,  // d = atan2(a, b)
-  FTM_OP_VSINH = 80,  // d = sinh(a)
-  FTM_OP_VCOSH = 81,  // d = cosh(a)
-  FTM_OP_VTANH = 82,  // d = tanh(a)
-  FTM_OP_VASINH = 83,  // d = asinh(a)
-  FTM_OP_VACOSH = 84,  // d = acosh(a)
-  FTM_OP_VATANH = 85,  // d = atanh(a)
-  FTM_OP_VERF = 86,  // d = 2/sqrt(pi) * integral of e^(-t^2) over t = 0..a
-  FTM_OP_VERFC = 87,  // d = 1 - erf(a)
-  FTM_OP_VPOW = 88,  // d = a^b
-  FTM_OP_VFLOOR = 89,  // d = floor(a)
-  FTM_OP_VCEIL = 90,  // d = ceil(a)
-  FTM_OP_VROUND = 91,  // d = round(a)
-  FTM_OP_VTRUNC = 92,  // d = trunc(a)
-  FTM_OP_VCVT = 93,  // d = to(a)
-  FTM_OP_VBITC = 94,  // bits of d = bits of a
-  FTM_OP_VIDX = 95,  // d = b + i * r + j * c, for element (i, j) of the map
-  FTM_OP_VPHILOX = 96,  // d = philox4x32_10(counter = (i >> 2, o), key = s)[i & 3]
-  FTM_OP_VGA = 97,  // d = a[i]
-  FTM_OP_COUNT = 98,
+  FTM_OP_FOLD = 31,  // Y[c][n, window * stride + tap * distance - before] += X[c, tap][n, window]
+  FTM_OP_SCAN = 32,  // C[i] = Y[i][j] = C[i] (+) X[i][j], j ascending
+  FTM_OP_SORT = 33,  // Y[i] = the least elements of X[i], ascending
+  FTM_OP_MERGE = 34,  // Y[i] = the elements of A[i] and B[i], ascending
+  FTM_OP_VMOV = 35,  // d = a
+  FTM_OP_VADD = 36,  // d = a + b
+  FTM_OP_VSUB = 37,  // d = a - b
+  FTM_OP_VMUL = 38,  // d = a * b
+  FTM_OP_VFMA = 39,  // d = a * b + c
+  FTM_OP_VDIV = 40,  // d = a / b, for integers trunc(a / b)
+  FTM_OP_VREM = 41,  // d = a - b * trunc(a / b)
+  FTM_OP_VNEG = 42,  // d = -a
+  FTM_OP_VABS = 43,  // d = |a|
+  FTM_OP_VMIN = 44,  // d = min(a, b)
+  FTM_OP_VMAX = 45,  // d = max(a, b)
+  FTM_OP_VMINN = 46,  // d = b if a is NaN, a if b is NaN, else min(a, b)
+  FTM_OP_VMAXN = 47,  // d = b if a is NaN, a if b is NaN, else max(a, b)
+  FTM_OP_VCOPYSIGN = 48,  // d = |a| * sign(b)
+  FTM_OP_VAND = 49,  // d = a & b
+  FTM_OP_VOR = 50,  // d = a | b
+  FTM_OP_VXOR = 51,  // d = a ^ b
+  FTM_OP_VNOT = 52,  // d = ~a
+  FTM_OP_VSHL = 53,  // d = a << b
+  FTM_OP_VSHR = 54,  // d = a >> b
+  FTM_OP_VSHRU = 55,  // d = a >>> b
+  FTM_OP_VCMPEQ = 56,  // d = a == b
+  FTM_OP_VCMPNE = 57,  // d = a != b
+  FTM_OP_VCMPLT = 58,  // d = a < b
+  FTM_OP_VCMPLE = 59,  // d = a <= b
+  FTM_OP_VCMPGT = 60,  // d = a > b
+  FTM_OP_VCMPGE = 61,  // d = a >= b
+  FTM_OP_VSEL = 62,  // d = a if m else b
+  FTM_OP_VEXP = 63,  // d = e^a
+  FTM_OP_VEXP2 = 64,  // d = 2^a
+  FTM_OP_VEXPM1 = 65,  // d = e^a - 1
+  FTM_OP_VLOG = 66,  // d = ln(a)
+  FTM_OP_VLOG1P = 67,  // d = ln(1 + a)
+  FTM_OP_VLOG2 = 68,  // d = log2(a)
+  FTM_OP_VLOG10 = 69,  // d = log10(a)
+  FTM_OP_VSQRT = 70,  // d = sqrt(a)
+  FTM_OP_VRSQRT = 71,  // d = 1 / sqrt(a)
+  FTM_OP_VRCP = 72,  // d = 1 / a
+  FTM_OP_VCBRT = 73,  // d = a^(1/3)
+  FTM_OP_VSIN = 74,  // d = sin(a)
+  FTM_OP_VCOS = 75,  // d = cos(a)
+  FTM_OP_VTAN = 76,  // d = tan(a)
+  FTM_OP_VASIN = 77,  // d = asin(a)
+  FTM_OP_VACOS = 78,  // d = acos(a)
+  FTM_OP_VATAN = 79,  // d = atan(a)
+  FTM_OP_VATAN2 = 80,  // d = atan2(a, b)
+  FTM_OP_VSINH = 81,  // d = sinh(a)
+  FTM_OP_VCOSH = 82,  // d = cosh(a)
+  FTM_OP_VTANH = 83,  // d = tanh(a)
+  FTM_OP_VASINH = 84,  // d = asinh(a)
+  FTM_OP_VACOSH = 85,  // d = acosh(a)
+  FTM_OP_VATANH = 86,  // d = atanh(a)
+  FTM_OP_VERF = 87,  // d = 2/sqrt(pi) * integral of e^(-t^2) over t = 0..a
+  FTM_OP_VERFC = 88,  // d = 1 - erf(a)
+  FTM_OP_VPOW = 89,  // d = a^b
+  FTM_OP_VFLOOR = 90,  // d = floor(a)
+  FTM_OP_VCEIL = 91,  // d = ceil(a)
+  FTM_OP_VROUND = 92,  // d = round(a)
+  FTM_OP_VTRUNC = 93,  // d = trunc(a)
+  FTM_OP_VCVT = 94,  // d = to(a)
+  FTM_OP_VBITC = 95,  // bits of d = bits of a
+  FTM_OP_VIDX = 96,  // d = b + i * r + j * c, for element (i, j) of the map
+  FTM_OP_VPHILOX = 97,  // d = philox4x32_10(counter = (i >> 2, o), key = s)[i & 3]
+  FTM_OP_VGA = 98,  // d = a[i]
+  FTM_OP_COUNT = 99,
 };
 
 constexpr const char* kOpcodeNames[] = {
@@ -146,6 +147,7 @@ constexpr const char* kOpcodeNames[] = {
   "MM",
   "MMW",
   "TRANS",
+  "FOLD",
   "SCAN",
   "SORT",
   "MERGE",
@@ -347,6 +349,7 @@ constexpr StripFacts kStrips[] = {
   {1, false, false, true, Strip::Trunc},
 };
 constexpr Strip kStripOf[] = {  // by opcode; Count: none
+  Strip::Count,
   Strip::Count,
   Strip::Count,
   Strip::Count,

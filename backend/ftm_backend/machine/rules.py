@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 from ftm_backend.machine.presets import MachineParameters
 
 __all__ = [
+    "Folded",
     "MicroKernels",
     "bytes_per_cycle",
     "columns_taken",
     "dot_cycles",
     "even_runs",
+    "fold_cycles",
     "granules",
     "micro_kernels",
     "outer_cycles",
@@ -136,6 +138,32 @@ def transpose_cycles(machine: MachineParameters, dtype: str, rows: Any, columns:
         memory = machine.vector_load_latency + machine.vector_store_latency
         each += rounds / lanes + (2 * memory + rounds if rounds > HELD_ROUNDS else 0) / lanes**2
     return rows * columns * each
+
+
+class Folded(NamedTuple):
+    """The windows that ``FOLD`` sums, for each dimension of an image: taps, windows, size of the image, distance of windows."""
+
+    taps: tuple[int, ...]
+    windows: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Elements of a phase in each dimension: those that are ``strides`` apart."""
+        return tuple(pieces(size, stride) for size, stride in zip(self.sizes, self.strides, strict=True))
+
+
+def fold_cycles(machine: MachineParameters, dtype: str, shape: Folded, channels: Any, elements: Any) -> Any:
+    """``FOLD``: as its expansion.  For each channel and vector of the ``elements`` of a phase, a shuffle for each tap; elements of
+    the phases of a row are interleaved by as many for each vector as there are phases but one, and each row that a vector reaches into
+    takes one more to be stored by itself."""
+    lanes, phases = machine.lanes(dtype), prod(shape.strides)
+    pieces_of_rows = 1 + (phases > 1) * pieces(lanes - 1, shape.sizes[-1])
+    shuffles = prod(shape.taps) + phases * (shape.strides[-1] - 1 + (pieces_of_rows if phases > 1 else 0))
+    moved = 2 * prod(shape.taps) + phases * pieces_of_rows
+    each = max(shuffles, moved / machine.vector_memory_ports)
+    return channels * pieces(elements, lanes) * each
 
 
 def granules(machine: MachineParameters, run_bytes: Any) -> Any:

@@ -59,6 +59,7 @@ def cost(row: i.Instruction) -> str:
         "barrier": "see barrier time",
         "wait": "until the transfer is complete",
         "trans": "see order time",
+        "fold": "see order time",
         "scan": "see order time",
         "sort": "see order time",
         "merge": "see order time",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Statement
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.contractions import folds
 from ftm_backend.midend.contractions import lower as contraction
 from ftm_backend.midend.nests import turn
 from ftm_backend.midend.nests.domain import Domain, Shape
@@ -50,6 +51,8 @@ def single(statement: Statement, machine: MachineParameters) -> Cluster:
         return Cluster("rows", [statement])
     if statement.op in ("ftm.scan", "ftm.sort"):
         return Cluster(statement.op.removeprefix("ftm."), [statement])
+    if statement.op == "ftm.conv_transpose":
+        return Cluster("fold", [statement])
     if contraction.match(statement) is not None:
         return Cluster("contraction", [statement], chain=[statement])
     domain = Domain()
@@ -64,6 +67,8 @@ def place_on_cores(cluster: Cluster, machine: MachineParameters) -> None:
         cluster.one_core = scan.one_core(cluster.statements[0])
     elif cluster.kind == "sort":
         cluster.one_core = sort.one_core(cluster.statements[0], machine)
+    elif cluster.kind == "fold":
+        cluster.one_core = folds.one_core(cluster.statements[0], machine)
     elif cluster.kind == "nest":
         work = sum(max(at_hand(s.volume), at_hand(volume(s.results[0].value.shape))) for s in cluster.statements)
         cluster.one_core = work < ONE_CORE_WORK

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ftm_backend.midend.attentions import backward as attention_backward
 from ftm_backend.midend.attentions import lower as attention
+from ftm_backend.midend.contractions import folds
 from ftm_backend.midend.contractions import lower as contraction
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nests import lower as nest
@@ -36,6 +37,7 @@ class Lowering:
 
 
 LOWERINGS: dict[str, Lowering] = {
+    "fold": Lowering(folds.lower),
     "nest": Lowering(nest.lower, nest.workspace),
     "contraction": Lowering(contraction.lower),
     "attention": Lowering(attention.lower),

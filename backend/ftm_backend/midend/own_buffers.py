@@ -11,6 +11,7 @@ Afterwards
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ftm_backend.linalg.affine import Affine
@@ -81,7 +82,7 @@ class _Owner:
             elif item.op == "ftm.scatter":
                 self._scatter(item)
             elif not item.op.startswith("linalg."):
-                self._in_memory(item, (0,))
+                self._in_memory(item, range(len(item.tensors)))
             self._body.append(item)
         self._return()
         self._function.body = self._body
@@ -173,7 +174,7 @@ class _Owner:
             self._replace(scatter, 0, self._copy(dest))
         self._in_memory(scatter, (1, 2))
 
-    def _in_memory(self, statement: Statement, numbers: tuple[int, ...]) -> None:
+    def _in_memory(self, statement: Statement, numbers: Sequence[int]) -> None:
         for number in numbers:
             if statement.tensors[number].value.splat is not None:
                 self._replace(statement, number, self._copy(statement.tensors[number]))

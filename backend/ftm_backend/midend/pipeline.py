@@ -11,6 +11,7 @@ from ftm_backend.linalg.printer import print_function
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import text
 from ftm_backend.midend.fetch_strips import fetch_strips
+from ftm_backend.midend.fold_windows import fold_windows
 from ftm_backend.midend.group import group_kernels
 from ftm_backend.midend.inline_operands import inline_operands
 from ftm_backend.midend.interior_padding import fuse_interior_padding
@@ -58,6 +59,12 @@ TILES = Form(print_tiles, lambda content, machine: read_tiles(content), ".tiles"
 
 PASSES: tuple[Pass, ...] = (
     Pass("pad-by-dma", pad_by_dma, FUNCTION, "leave the zeros around what products read to DMA, where it works beside the core"),
+    Pass(
+        "fold-windows",
+        fold_windows,
+        FUNCTION,
+        "transposed convolutions become one product whose windows are summed on chip, where that pays",
+    ),
     Pass(
         "join-phases", join_phases, FUNCTION, "products whose results a copy interleaves become one, interleaved on chip, where that pays"
     ),

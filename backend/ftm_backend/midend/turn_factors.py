@@ -17,7 +17,7 @@ from ftm_backend.midend.contractions.form import Contraction, match
 from ftm_backend.midend.contractions.schedule import least_cycles, schedule
 from ftm_backend.sizes import is_integer
 
-__all__ = ["turn_factors"]
+__all__ = ["turn_factors", "turned_cycles"]
 
 
 def turn_factors(function: Function, machine: MachineParameters) -> Function:
@@ -33,12 +33,22 @@ def turn_factors(function: Function, machine: MachineParameters) -> Function:
 
 def _turned(statement: Statement, machine: MachineParameters) -> list[Statement]:
     """The statement, or a copy of one of its factors and what reads that."""
+    _, best = _cheapest(statement, machine)
+    for result in best[-1].results:
+        result.value.producer = best[-1]
+    return best
+
+
+def turned_cycles(statement: Statement, machine: MachineParameters) -> float:
+    """What the planner says of a product, with a copy of a factor where that pays; 0 of other statements."""
+    return _cheapest(statement, machine)[0]
+
+
+def _cheapest(statement: Statement, machine: MachineParameters) -> tuple[float, list[Statement]]:
     found = match(statement) if statement.volume else None
     if found is None:
-        return [statement]
+        return 0.0, [statement]
     candidates = [(operand, order) for operand in (found.a, found.b) if (order := _order(found, operand, machine))]
-    if not candidates:
-        return [statement]
     least, best = _cycles(statement, machine), [statement]
     for operand, order in candidates:
         moved = 2 * volume(operand.value.shape) * ELEMENT_BYTES[operand.value.dtype]
@@ -53,9 +63,7 @@ def _turned(statement: Statement, machine: MachineParameters) -> list[Statement]
         cycles = _cycles(turned, machine) + copying
         if cycles < least:
             least, best = cycles, [copy, turned]
-    for result in best[-1].results:
-        result.value.producer = best[-1]
-    return best
+    return least, best
 
 
 def _cycles(statement: Statement, machine: MachineParameters) -> float:

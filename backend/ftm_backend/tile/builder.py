@@ -280,6 +280,15 @@ class TileBuilder(Operands):
         source, target = self._slot(x, x_slot), self._slot(y, y_slot)
         self._compute(["TRANS.ZIP " if zipped else "TRANS ", source, ", ", target], [source], [target])
 
+    def fold(self, x: Tile, x_slot: Index, extents: Sequence[Index], strides: Sequence[Index], y: Tile, y_slot: Index) -> None:
+        """``FOLD``: sums what windows hold, a row of ``x`` for each channel and tap, at the places that they see.
+
+        extents, strides: a third each: taps and their distance, windows and theirs, sizes of the image and what lies before it.
+        """
+        source, target = self._slot(x, x_slot), self._slot(y, y_slot)
+        parts = ["FOLD ", source, ", ", *self._in_place(extents, strides, len(extents) // 3), ", ", target]
+        self._compute(parts, [source], [target])
+
     def scan(
         self, kind: str, x: Tile, x_slot: Index, carry: Tile, carry_slot: Index, y: Tile, y_slot: Index, *, down: bool = False
     ) -> None:

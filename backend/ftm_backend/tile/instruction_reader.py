@@ -167,6 +167,10 @@ class InstructionReader:
         extents, strides, rows = self._in_place(operands[1])
         self._builder.copy_windows(*self._slot(operands[0]), extents, strides, rows, *self._slot(operands[2]))
 
+    def _fold(self, operands: list[str], suffixes: list[str]) -> None:
+        extents, strides, _ = self._in_place(operands[1])
+        self._builder.fold(*self._slot(operands[0]), extents, strides, *self._slot(operands[2]))
+
     def _in_place(self, text: str) -> tuple[list[Expr], list[Expr], int]:
         """Extents, strides and the number of row dimensions of what is read in place from a slot."""
         extents, strides, rows = [], [], 0
@@ -241,6 +245,7 @@ _INSTRUCTIONS: dict[str, tuple[int, tuple[str, ...], Build]] = {
     "DCP": (2, (), lambda f, operands, _: f._builder.copy(*f._slots(operands))),
     "DCW": (3, (), InstructionReader._window_copy),
     "TRANS": (2, ("ZIP",), lambda f, operands, suffixes: f._builder.transpose(*f._slots(operands), zipped="ZIP" in suffixes)),
+    "FOLD": (3, (), InstructionReader._fold),
     "SCAN": (3, ("ADD", "MUL", "MIN", "MAX", "LSE", "DOWN"), InstructionReader._scan),
     "SORT": (2, (), lambda f, operands, _: f._builder.sort(*f._slots(operands))),
     "MERGE": (3, (), lambda f, operands, _: f._builder.merge(*f._slots(operands))),

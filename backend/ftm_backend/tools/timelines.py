@@ -16,6 +16,7 @@ COLOURS = {
     "MMW": "#3b6ea8",
     "@map": "#5a9a5a",
     "TRANS": "#8a6fb0",
+    "FOLD": "#8a6fb0",
     "scalar": "#b9b9b9",
     "wait": "#f0e2d0",
     "DLD": "#d08a3c",

@@ -56,4 +56,20 @@ INSTRUCTIONS = (
         ),
         suffixes=("ZIP",), macro=Macro("moving.transpose"),
     ),
+    Instruction(
+        "FOLD", "matrix", (Operand("X", SLOT), Operand("dims", DIMS), Operand("Y", SLOT)),
+        "Sums what windows hold at the places that they see, as `col2im` does: the last step of a transposed convolution.  Left of the bar "
+        "stand, for each dimension of the image, the taps of a window and their distance; right of it, for each dimension, how many "
+        "windows there are and their distance, and then, for each dimension, the size of the image and how many elements before it the "
+        "first window begins.  X has a row for each channel and tap, and a column for each image and window; Y becomes a row for each "
+        "channel and a column for each element of each image.  Places outside of the image are left out, elements that no window sees "
+        "are 0.  Types: f32, f64, i32, i64, the same on both sides; integers wrap; the order of a sum is not specified.",
+        "Y[c][n, window * stride + tap * distance - before] += X[c, tap][n, window]", Cost((), 0, "fold"),
+        Example(
+            "  @tile X, am, f32, 2x3, 1, 0\n  @tile Y, am, f32, 1x4, 1, 64\n"
+            "    DLD b0[0], 2@3 | 3@1, X\n    DWAIT X\n    FOLD X, 2@1 | 3@1 4@0, Y\n    DST Y, o0[0], 1@4 | 4@1\n",
+            {"b0": ("f32", (2, 3), [1, 2, 3, 10, 20, 30])}, {"o0": ("f32", (1, 4), [1, 12, 23, 30])},
+        ),
+        macro=Macro("folding.fold"),
+    ),
 )

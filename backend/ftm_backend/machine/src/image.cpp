@@ -89,8 +89,12 @@ class Loader : Declarations {
         break;
       case isa::FTM_OP_MMW:
       case isa::FTM_OP_DCW:
+      case isa::FTM_OP_FOLD:
         s.target = int32_t(p.windows.size());
         p.windows.push_back({matrix(in), in.row_dims, dims(in)});
+        require(
+            in.opcode != isa::FTM_OP_FOLD || p.windows.back().dims.size() == size_t(3) * in.row_dims,
+            "dimensions of a fold");
         break;
       default: s.a = source(in.v[0]); s.b = source(in.v[1]);
     }
@@ -207,7 +211,7 @@ class Loader : Declarations {
            what == isa::FTM_FLAG_MAX || (what == isa::FTM_FLAG_LSE && is_float(type));
   }
 
-  // MM, MMW, MERGE: A, B, C; SCAN: X, carry, Y; DCP, DCW, TRANS, SORT: a to b; DWAIT: a.
+  // MM, MMW, MERGE: A, B, C; SCAN: X, carry, Y; DCP, DCW, TRANS, FOLD, SORT: a to b; DWAIT: a.
   Matrix matrix(const isa::Instruction& in) const {
     Matrix m{};
     m.a = tile(in.tile[0], in.v[0]);
@@ -220,6 +224,10 @@ class Loader : Declarations {
         in.opcode == isa::FTM_OP_SCAN ? b == (is_float(a) ? Type::F64 : Type::I64) : a == b, "operands of two types");
     if (in.opcode == isa::FTM_OP_DCP || in.opcode == isa::FTM_OP_DCW) return m;
     if (in.opcode == isa::FTM_OP_TRANS || in.opcode == isa::FTM_OP_SORT) return m;
+    if (in.opcode == isa::FTM_OP_FOLD) {
+      require(a == Type::F32 || a == Type::F64 || a == Type::I32 || a == Type::I64, "the type of a fold");
+      return m;
+    }
     m.c = tile(in.tile[2], in.v[2]);
     const Type c = program_->tiles[m.c.tile].type;
     if (in.opcode != isa::FTM_OP_MM && in.opcode != isa::FTM_OP_MMW) {

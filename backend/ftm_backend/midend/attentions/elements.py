@@ -151,7 +151,7 @@ class Elements:
         maker = value.producer
         if not isinstance(maker, Statement) or maker not in self.inside:
             return self.made("in", value.dtype, (), Operand(value, place))
-        if maker.gathers or maker.op in ("ftm.scatter", "ftm.scan", "ftm.sort"):
+        if maker.gathers or maker.op in ("ftm.scatter", "ftm.scan", "ftm.sort", "ftm.conv_transpose"):
             raise Unfit
         result = next(r for r in maker.results if r.value is value)
         known: Loops = {}

@@ -49,7 +49,7 @@ class LatePanels(Panels):
         with b.where(*self._has_row(step), *self._has_column(step)), b.for_(*self._part(step, part)) as chunk:
             product, slot = b.add(self._c_ring(step), chunk), self._slot(part, chunk, 1)
             if self.plan.turn_c:
-                b.transpose(self.c_tile, product, self.c_result, slot, zipped=self.plan.zip_c)
+                self._turn(self._c_places(step, chunk), product, slot)
             self.body.finish(self._c_places(step, chunk), slot if self.plan.turn_c else product, slot, self._slot(part, chunk, 2))
 
     def _part(self, step: Step, part: Index) -> tuple[Index, Index]:

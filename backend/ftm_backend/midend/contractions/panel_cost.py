@@ -15,13 +15,11 @@ import numpy as np
 from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contractions.panel_sizes import sizes, taken
+from ftm_backend.midend.contractions.panel_sizes import LARGEST, Sampling, axis, folded_sizes, sizes, taken
 from ftm_backend.midend.contractions.tiling import Cut, Operand, Problem
 
-__all__ = ["CERTAIN", "CHUNKS", "Choice", "Grid", "Priced", "Sampling"]
+__all__ = ["CERTAIN", "CHUNKS", "Choice", "Grid", "Priced"]
 
-LARGEST = {"m": 768, "n": 4096, "k": 4096}
-"""Elements of a group that a tile may take."""
 CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Chunks of a panel that are tried."""
 SCALARS = {"step": 60, "load": 22, "product": 22, "store": 30}
@@ -39,14 +37,6 @@ class Choice(NamedTuple):
     share: str
     m_outer: bool
     keep: bool
-
-
-class Sampling(NamedTuple):
-    """Which sizes a grid has: their growth, the chunks of a panel, and whether they suit the micro-kernels."""
-
-    growth: float
-    chunks: tuple[int, ...]
-    quanta: bool
 
 
 class Grid:
@@ -76,29 +66,41 @@ class Grid:
             sizes(problem.n, quanta[1], LARGEST["n"], columns, sampling.growth),
             sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth),
         )
+        if problem.folded:
+            quantum = machine.mm_rows if sampling.quanta else 1
+            folded = folded_sizes(problem.folded, (problem.m[0], problem.n[0]), quantum, (shares, columns), sampling.growth)
+            self.cuts = (*folded, self.cuts[2])
         if problem.zipped:  # both halves of a block, and all that lies inside of them
             *outside, halves, inside = problem.n
             self.cuts = (self.cuts[0], (Cut(len(outside), halves, halves * inside, prod(outside)),), self.cuts[2])
         (ms, ns, ks) = self.cuts
-        self.mc, self.nt, self.kt = (_axis([c.elements for c in cs], at) for cs, at in ((ms, 0), (ns, 2), (ks, 3)))
-        m_blocks = _axis([c.blocks for c in ms], 0)
-        self.n_blocks, self.k_blocks = _axis([c.blocks for c in ns], 2), _axis([c.blocks for c in ks], 3)
+        self.mc, self.nt, self.kt = (axis([c.elements for c in cs], at) for cs, at in ((ms, 0), (ns, 2), (ks, 3)))
+        m_blocks = axis([c.blocks for c in ms], 0)
+        self.n_blocks, self.k_blocks = axis([c.blocks for c in ns], 2), axis([c.blocks for c in ks], 3)
         self._windows(ms, ks)
-        self.panels = rules.pieces(m_blocks, np.minimum(_axis(sampling.chunks, 1), m_blocks))
+        self.panels = rules.pieces(m_blocks, np.minimum(axis(sampling.chunks, 1), m_blocks))
         self.chunks = rules.pieces(m_blocks, self.panels)
         self.late = rules.pieces(self.chunks, self.k_blocks)  # chunks that are finished in each step of the next panel
         self.rows = self.panels * self.batch
         self.row_trips = rules.pieces(self.rows, rows)
         self.column_trips = rules.pieces(self.n_blocks, columns)
-        self.turn_c = problem.zipped or (problem.c.runs[1] == 0 and problem.c.runs[0] > 0)
+        self.turn_c = problem.zipped or problem.folded is not None or (problem.c.runs[1] == 0 and problem.c.runs[0] > 0)
         self._moving()
         self._computing()
         self.c_tile = slot_bytes(self.mc, self.nt, ELEMENT_BYTES[accumulator])
+        self.result_tile = slot_bytes(*self._image(), ELEMENT_BYTES[accumulator]) if problem.folded else self.c_tile
         self.b_tile = slot_bytes(self.kt, self.nt, ELEMENT_BYTES[problem.a.dtype])
         computing = self.row_trips * self.column_trips * (self.k_blocks * self.matrix + self.after)
         floor = np.maximum(computing, CERTAIN * self._least_moving())
         self.floor = np.where(self.c_tile * self.chunks + 2 * self.b_tile <= machine.am_bytes, floor, inf)
         self.least = float(self.floor.min())
+
+    def _image(self) -> tuple[Any, Any]:
+        """Channels of a block, and elements of its images."""
+        folded = self.problem.folded
+        assert folded is not None
+        self.whole_images = axis([cut.dim == 0 for cut in self.cuts[1]], 2)
+        return self.mc // prod(folded.shape.taps), axis([folded.columns(cut) for cut in self.cuts[1]], 2)
 
     def _windows(self, ms: Sequence[Cut], ks: Sequence[Cut]) -> None:
         """Elements of A that a block of m x k covers, lengths of its sides, and even runs of k."""
@@ -113,18 +115,29 @@ class Grid:
             length: Any = 1
             for position, step in side.steps:
                 group, at = (0, position) if position < len(p.m) else (1, position - len(p.m))
-                length = length + _axis([(counts[at] - 1) * abs(step) for counts in steps[group]], 0 if group == 0 else 3)
+                length = length + axis([(counts[at] - 1) * abs(step) for counts in steps[group]], 0 if group == 0 else 3)
             length = np.where(length == side.full, side.joined, length) if side.joined else length
             self.lengths += (length,)
         self.block = prod(self.lengths, start=np.ones_like(self.block))
-        self.runs = _axis([rules.even_runs(counts) for counts in steps[1]], 3)
+        self.runs = axis([rules.even_runs(counts) for counts in steps[1]], 3)
 
     def _moving(self) -> None:
         """For blocks of A as it lies and turned, of B, C and what follows: bytes that DDR moves, and cycles of the engine for elements."""
         p = self.problem
         self.moved_b, self.elements_b = self._moved(p.b, self.kt, self.nt, self.b_form != "plain")
-        sides = (2 * self.mc, self.nt // 2) if p.zipped else (self.mc, self.nt)
-        self.moved_c, self.elements_c = self._moved(p.c, *sides, self.turn_c)
+        self.piecewise = p.piecewise and self.b_form == "plain"
+        self.moved_pieces: Any = self.moved_b
+        if self.piecewise:
+            item, inside = ELEMENT_BYTES[p.b.dtype], prod(p.n[1:])
+            self.moved_pieces = self.nt // inside * rules.granules(self.machine, self.kt * inside * item)
+            self.pieces = self.kt * (self.nt // inside) * rules.granules(self.machine, inside * item)
+        if p.folded:
+            (channels, elements), item = self._image(), ELEMENT_BYTES[p.c.dtype]
+            of_image = np.where(self.whole_images, channels * prod(p.folded.shape.sizes), elements)
+            self.moved_c, self.elements_c = channels * elements / of_image * rules.granules(self.machine, of_image * item), 0.0
+        else:
+            sides = (2 * self.mc, self.nt // 2) if p.zipped else (self.mc, self.nt)
+            self.moved_c, self.elements_c = self._moved(p.c, *sides, self.turn_c)
         alike = p.epilogue_alike / ELEMENT_BYTES[p.c.dtype]
         self.beside_c = self.mc * self.nt * (p.epilogue_bytes - p.epilogue_alike) + alike * self.moved_c
         if p.a_windows:
@@ -168,12 +181,13 @@ class Grid:
         self.turning = rules.transpose_cycles(mc, p.b.dtype, self.kt, self.nt) if self.b_form == "turned" else 0.0
         vectors = self.mc * rules.pieces(self.nt, mc.lanes(p.accumulator))
         self.body = p.epilogue_interval * vectors + 40 if p.epilogue_tiles else 0.0 * vectors
-        self.after = self.chunks * (
-            mc.issue_cycles
-            + SCALARS["store"] * scalar
-            + self.body
-            + (rules.transpose_cycles(mc, p.accumulator, self.mc, self.nt, p.zipped) if self.turn_c else 0.0)
-        )
+        turning: Any = 0.0
+        if p.folded:
+            elements = axis([p.folded.elements(cut) for cut in self.cuts[1]], 2)
+            turning = rules.fold_cycles(mc, p.accumulator, p.folded.shape, self._image()[0], elements)
+        elif self.turn_c:
+            turning = rules.transpose_cycles(mc, p.accumulator, self.mc, self.nt, p.zipped)
+        self.after = self.chunks * (mc.issue_cycles + SCALARS["store"] * scalar + self.body + turning)
 
     def _least_moving(self) -> Any:
         """Cycles below which no choice gets: the engine of the busiest core loads its part of A and B and stores its part of C at least
@@ -192,11 +206,11 @@ class Grid:
 
         each = cycles(moved_a, np.minimum(self.elements_a, self.elements_turned))
         own = self.row_trips * self.k_blocks * rules.pieces(self.chunks, columns) * each
-        own = own + self.column_trips * self.k_blocks * cycles(self.moved_b, self.elements_b)
+        own = own + self.column_trips * self.k_blocks * cycles(np.minimum(self.moved_b, self.moved_pieces), self.elements_b)
         own = own + panels * self.chunks * (cycles(self.moved_c, self.elements_c) + extra / rate + mc.dma_latency * p.epilogue_tiles)
         even_rows, even_columns = self.even()
         together = self.row_trips * self.k_blocks * self.chunks * moved_a * even_rows
-        together = together + self.column_trips * self.k_blocks * self.moved_b * even_columns
+        together = together + self.column_trips * self.k_blocks * np.minimum(self.moved_b, self.moved_pieces) * even_columns
         together = together + panels * self.chunks * (self.moved_c + extra) * even_rows * even_columns
         return np.maximum(own, together * (mc.clock_hz / mc.ddr_bandwidth))
 
@@ -205,7 +219,7 @@ class Grid:
         p = self.problem
         rows, columns = np.minimum(self.rows, self.groups[0]), np.minimum(self.n_blocks, self.groups[1])
         even_rows = np.minimum(self.batch * prod(p.m) / (self.row_trips * (self.chunks * self.mc)), rows)
-        even_columns = np.minimum(prod(p.n) / (self.column_trips * self.nt), columns)
+        even_columns = np.minimum(prod(p.n) / (self.column_trips * self.nt) if not p.folded else self.n_blocks / self.column_trips, columns)
         return np.maximum(even_rows, 1.0), np.maximum(even_columns, 1.0)
 
     def price(self, choices: Sequence[Choice], limit: float = inf) -> Priced:
@@ -222,13 +236,6 @@ class Grid:
                 setattr(kept, name, at(values))
         kept.lengths = tuple(map(at, self.lengths))
         return Priced(kept, choices)
-
-
-def _axis(values: Sequence[Any], position: int) -> Any:
-    """Values along one of the axes (m, chunks, n, k)."""
-    shape = [1, 1, 1, 1]
-    shape[position] = len(values)
-    return np.array(values).reshape(shape)
 
 
 class Priced:
@@ -260,7 +267,7 @@ class Priced:
         even_rows, even_columns = g.even()
         a = g.k_blocks * g.chunks * np.minimum(g.moved_a, g.moved_turned)
         a = a / np.where(self.share_a, columns, 1) / np.where(self.keep_a, g.column_trips, 1)
-        b = g.k_blocks * g.moved_b / np.where(self.keep_b, g.row_trips, 1)
+        b = g.k_blocks * np.where(self.share_b, g.moved_pieces, g.moved_b) / np.where(self.keep_b, g.row_trips, 1)
         c = g.chunks * (g.moved_c + g.beside_c)
         total = a * even_rows * columns + b * np.where(self.share_b, 1, rows) * even_columns + c * even_rows * even_columns
         active = total / (a + b + c)
@@ -287,9 +294,9 @@ class Priced:
         sharers = np.where(self.share_a, np.minimum(g.groups[1], g.n_blocks), 1)
         self.loads = rules.pieces(g.chunks, sharers)
         self.load_a = self.loads * each
-        self.load_b = cycles(g.moved_b, g.elements_b)
+        self.load_b = cycles(np.where(self.share_b, g.moved_pieces, g.moved_b), g.elements_b)
         if self.share_b.any():
-            size = g.kt * g.nt * ELEMENT_BYTES[p.b.dtype]
+            size = g.pieces if g.piecewise else g.kt * g.nt * ELEMENT_BYTES[p.b.dtype]
             handed_on = rules.transfer_cycles(mc, 0.0, size * np.minimum(g.rows, g.groups[0]) / mc.gsm_bytes_per_cycle, 0.0)
             self.load_b = self.load_b + np.where(self.share_b, handed_on, 0.0)
         store = cycles(g.moved_c, g.elements_c) + g.beside_c / self.rate
@@ -374,7 +381,7 @@ class Priced:
             b_slots = 2 + np.where(self.keep_b, kept, 1)
         else:
             b_slots = np.where(self.keep_b, kept, 2)
-        am = g.c_tile * (g.chunks + p.epilogue_tiles + (2 if g.turn_c else 0)) + g.b_tile * b_slots
+        am = g.c_tile * (g.chunks + p.epilogue_tiles) + (2 * g.result_tile if g.turn_c else 0) + g.b_tile * b_slots
         a = slot_bytes(g.block, 1, item) * g.chunks * np.where(self.keep_a, kept, 2)
         owners = g.groups[0] * np.where(self.share_a, 1, g.groups[1])
         # One core beside others cannot know what they keep in GSM.
@@ -389,8 +396,8 @@ class Priced:
         if self.shared.any():
             ahead = g.late * np.where(g.k_blocks > 1, 2, 1)
             beside = g.chunks + p.epilogue_operands * ahead + (p.epilogue_tiles - p.epilogue_operands) * g.late - p.epilogue_tiles
-            beside = beside + (g.late - 2 if g.turn_c else 0)
-            self.late = self.shared & (am + g.c_tile * beside <= mc.am_bytes) & (g.row_trips * g.column_trips > FEW_PANELS)
+            results = g.result_tile * (g.late - 2) if g.turn_c else 0
+            self.late = self.shared & (am + g.c_tile * beside + results <= mc.am_bytes) & (g.row_trips * g.column_trips > FEW_PANELS)
             rings = np.where(self.late, 2, rings)
             self.overlaps = self.overlaps | self.late
         return space, rings, (am <= mc.am_bytes) & (in_gsm | ~self.share_a) & (pool <= mc.gsm_bytes)
@@ -431,6 +438,8 @@ class Priced:
             "turn_c": g.turn_c,
             "c_rings": pick(self.rings),
             "zip_c": self.problem.zipped,
+            "piecewise": self.grid.piecewise and choice.share == "b",
+            "fold_c": self.problem.folded is not None,
             "late": pick(g.late) if pick(self.late) else 0,
             "cycles": self.best[number],
             "compute_cycles": float(outer * inner * (blocks * work + pick(g.after)) + turns),

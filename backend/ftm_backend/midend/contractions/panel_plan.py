@@ -24,7 +24,8 @@ from math import inf, prod
 
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contractions.panel_cost import CERTAIN, CHUNKS, Choice, Grid, Priced, Sampling
+from ftm_backend.midend.contractions.panel_cost import CERTAIN, CHUNKS, Choice, Grid, Priced
+from ftm_backend.midend.contractions.panel_sizes import Sampling
 from ftm_backend.midend.contractions.tiling import Cut, Problem
 
 __all__ = ["PanelPlan", "cheapest", "fitting_plan", "lower_bound", "panel_plan"]
@@ -70,6 +71,10 @@ class PanelPlan:
     dma_cycles: float
     zip_c: bool = False
     """The halves of C's columns are interleaved as it is turned."""
+    fold_c: bool = False
+    """In place of being turned, C's windows are summed at the places that they see."""
+    piecewise: bool = False
+    """Blocks of a shared B wait as they lie in memory, n's outer dimension x (k x its inner one)."""
     late: int = 0
     """So many chunks of a panel are finished and stored in each step of the next one, as its transfers are: no barrier waits for all
     of them.  0: behind the products of each."""
@@ -86,7 +91,9 @@ class PanelPlan:
         words += [f"keeps {'A' if self.m_outer else 'B'}"] if self.keep else []
         words += [f"A in {self.a_space.upper()}"] + ["A shared"] * (self.share == "a") + ["A transposed"] * self.trans_a
         words += [f"B {self.b_form}"] if self.b_form != "plain" else []
-        words += ["B shared"] * (self.share == "b") + ["C zipped" if self.zip_c else "C turned"] * self.turn_c
+        words += ["B shared" + " piecewise" * self.piecewise] * (self.share == "b") + [
+            "C folded" if self.fold_c else "C zipped" if self.zip_c else "C turned"
+        ] * self.turn_c
         words += [f"C late, {self.late} a step"] * (self.late > 0)
         words += [f"{self.c_rings} panels of C", f"cores {self.row_groups}x{self.column_groups}"]
         return f"{', '.join(words)}: {self.cycles:.0f} cycles (compute {self.compute_cycles:.0f}, DMA {self.dma_cycles:.0f})"

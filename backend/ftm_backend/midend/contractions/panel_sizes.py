@@ -4,11 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import gcd, prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from ftm_backend.machine import rules
 from ftm_backend.midend.contractions.tiling import Cut, cuts
 
-__all__ = ["sizes", "taken"]
+if TYPE_CHECKING:
+    from ftm_backend.midend.contractions.fold import Geometry
+
+__all__ = ["LARGEST", "Sampling", "axis", "folded_sizes", "sizes", "taken"]
+
+LARGEST = {"m": 768, "n": 4096, "k": 4096}
+"""Elements of a group that a tile may take."""
+LARGE_IMAGE = 1024
+"""Windows of an image from which on blocks of some of its rows are tried."""
+
+
+class Sampling(NamedTuple):
+    """Which sizes a grid has: their growth, the chunks of a panel, and whether they suit the micro-kernels."""
+
+    growth: float
+    chunks: tuple[int, ...]
+    quanta: bool
+
+
+def axis(values: Sequence[Any], position: int) -> Any:
+    """Values along one of the axes (m, chunks, n, k)."""
+    shape = [1, 1, 1, 1]
+    shape[position] = len(values)
+    return np.array(values).reshape(shape)
 
 
 @lru_cache(maxsize=4096)
@@ -35,6 +62,30 @@ def sizes(extents: tuple[int, ...], quantum: int, largest: int, shares: int, gro
             break
         target = max(target * growth, target + 1)
     return tuple(sorted((cut for cut in found.values() if cut.elements <= largest or len(found) == 1), key=lambda c: c.size))
+
+
+def folded_sizes(
+    folded: Geometry, extents: tuple[int, int], quantum: int, shares: tuple[int, int], growth: float
+) -> tuple[tuple[Cut, ...], tuple[Cut, ...]]:
+    """Cuts of rows and columns of a product whose windows are summed: whole channels; whole images, and rows of large ones.
+
+    Args:
+        folded: the windows.
+        extents: channels, images.
+        quantum: rows of the micro-kernel.
+        shares: of how many sharers of each.
+        growth: of the sizes.
+    """
+    taps, windows = prod(folded.shape.taps), prod(folded.shape.windows)
+    channels = sizes((extents[0],), quantum // gcd(quantum, taps), max(LARGEST["m"] // taps, 1), shares[0], growth)
+    columns: list[Cut] = []
+    if windows <= LARGEST["n"]:
+        columns += [folded.whole(extents[1], cut.size) for cut in sizes((extents[1],), 1, LARGEST["n"] // windows, shares[1], growth)]
+    if windows > LARGE_IMAGE:
+        steps = folded.shape.steps[0]
+        found = [folded.cut(extents[1], cut.size) for cut in sizes((steps,), 1, steps, 1, growth)]
+        columns += [cut for number, cut in enumerate(found) if cut.elements <= LARGEST["n"] or (number == 0 and not columns)]
+    return tuple(Cut(0, cut.size, cut.size * taps, cut.blocks) for cut in channels), tuple(sorted(columns, key=lambda cut: cut.elements))
 
 
 def taken(extents: Sequence[int], cut: Cut) -> tuple[int, ...]:

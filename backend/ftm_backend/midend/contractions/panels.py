@@ -122,7 +122,9 @@ class Panels:
         if plan.b_form == "turned":
             self.b_tile = b.tile(dtype, k, n, "am", self._depth(True) if self.b_kept else 1)
         if plan.share == "b":
-            self.b_pool = b.tile(dtype, *((n, k) if turned else (k, n)), "gsm", 2)
+            inside = prod(form.sizes(form.n[1:]))
+            waiting = (n // inside, k * inside) if plan.piecewise else (n, k) if turned else (k, n)
+            self.b_pool = b.tile(dtype, *waiting, "gsm", 2)
         accumulator = chosen.contraction.accumulator
         self.c_tile = b.tile(accumulator, m, n, "am", plan.chunks * plan.c_rings)
         epilogue = chosen.epilogue
@@ -131,6 +133,8 @@ class Panels:
             between = form.interleaved
             assert between is not None
             sides, most = ((tuple(k for k in form.n if k != between), (*form.m, between)), (n // 2, 2 * m))
+        if chosen.fold is not None:
+            sides, most = chosen.fold.sides(), chosen.fold.most(plan.m, plan.n)
         self.c_result = b.tile(accumulator, *most, "am", plan.late or 2) if plan.turn_c else self.c_tile
         self.body = TileBody(
             self.blocks,
@@ -176,6 +180,8 @@ class Panels:
         return self.blocks.place(self.form.m, plan.m, number)
 
     def _columns(self, step: Step) -> Places:
+        if self.chosen.fold is not None:
+            return self.chosen.fold.place(self.blocks, self.plan.n, step.column)
         return self.blocks.place(self.form.n, self.plan.n, step.column)
 
     def _depths(self, step: Step) -> Places:
@@ -256,15 +262,28 @@ class Panels:
         sides = (form.n, form.k) if plan.b_form != "plain" else (form.k, form.n)
         slot = self.b.rem(step.number, 2) if plan.b_form == "turned" else self._block(step, self.b_kept)
         if plan.share == "b":
-            self.b.copy(self.b_pool, self.b.rem(step.number, 2), self.b_arrival, slot)
+            self._hand_on(self.b.rem(step.number, 2), slot, places)
             return
         self.blocks.load(self.chosen.b.value, form.accesses[1], self.b_arrival, slot, places, *sides)
+
+    def _hand_on(self, waiting: Index, slot: Index, places: Places) -> None:
+        """Copies a block of B from GSM; pieces of its rows are put together."""
+        b, form = self.b, self.form
+        if not self.plan.piecewise:
+            b.copy(self.b_pool, waiting, self.b_arrival, slot)
+            return
+        (depth,), (outer, *others) = form.k, form.n
+        inside = prod(form.sizes(others))
+        extents = [places[depth][1], places[outer][1], inside]
+        b.copy_windows(self.b_pool, waiting, extents, [inside, self.b_pool.columns, 1], 1, self.b_arrival, slot)
 
     def _pool(self, number: Index) -> None:
         """Starts the transfer of a step's block of B into GSM, where it waits for all cores; they take turns."""
         b, plan, form = self.b, self.plan, self.form
         step = self._at(number)
         sides = (form.n, form.k) if plan.b_form != "plain" else (form.k, form.n)
+        if plan.piecewise:
+            sides = (form.n[:1], (*form.k, *form.n[1:]))
         entry = self.blocks.steps(form.batch, 0)  # B is the same for all of them
         with self.b.where(("eq", b.rem(number, self.row_groups), self.group), ("lt", number, self.steps)):
             self.blocks.load(
@@ -328,8 +347,16 @@ class Panels:
                 )
             if last and not plan.late:
                 if plan.turn_c:
-                    b.transpose(self.c_tile, c_slot, self.c_result, b.rem(chunk, 2), zipped=plan.zip_c)
+                    self._turn(places, c_slot, b.rem(chunk, 2))
                 self.body.build(places, b.rem(chunk, 2) if plan.turn_c else c_slot)
+
+    def _turn(self, places: Places, slot: Index, result: Index) -> None:
+        """Brings the chunk of C at ``places`` into the form that it is stored in."""
+        b, fold = self.b, self.chosen.fold
+        if fold is not None:
+            b.fold(self.c_tile, slot, *fold.instruction(self.blocks, places), self.c_result, result)
+        else:
+            b.transpose(self.c_tile, slot, self.c_result, result, zipped=self.plan.zip_c)
 
     def _c_ring(self, step: Step) -> Index:
         """The slot of the panel's first chunk."""

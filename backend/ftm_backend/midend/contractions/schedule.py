@@ -17,6 +17,7 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.body_cost import interval
 from ftm_backend.midend.contractions.epilogue import Epilogue, read_epilogue
+from ftm_backend.midend.contractions.fold import Fold
 from ftm_backend.midend.contractions.form import Contraction, Form, axes_of, match, volume
 from ftm_backend.midend.contractions.panel_plan import PanelPlan, cheapest, fitting_plan, lower_bound
 from ftm_backend.midend.contractions.tiling import Plan, Problem
@@ -51,6 +52,8 @@ class Schedule:
     plan: Plan | PanelPlan | None
     windows: tuple[Side, ...] = ()
     """Of A, where its rows overlap in memory; see ``windows``."""
+    fold: Fold | None = None
+    """How C's windows are summed before it is stored; see ``folds``."""
 
     def access(self, index: Affine) -> Affine:
         """An access of the epilogue (over loops) as a function of the axes."""

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import ceil, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions.windows import Side
 from ftm_backend.sizes import at_hand
+
+if TYPE_CHECKING:
+    from ftm_backend.midend.contractions.fold import Geometry
 
 __all__ = ["Cut", "Operand", "Plan", "Problem", "cuts", "pitch", "plan"]
 
@@ -81,6 +84,12 @@ class Problem:
     """Where rows of A overlap in memory, the sides of the box that they cover; positions count the dimensions of m, then of k."""
     zipped: bool = False
     """Whether n's last dimension but one has two steps that lie beside each other in C, between those of m; ``c`` then has them in m."""
+    folded: Geometry | None = None
+    """Windows that are summed before C is stored: m is (channel, tap) and n is (image, window), and blocks take all taps of some channels
+    and all windows of some images."""
+    piecewise: bool = False
+    """Whether B lies in memory as n's outer dimension x (k x its inner one), and that one is shorter than a granule: where cores share B,
+    its blocks wait as they lie, and its rows are put together on chip."""
     sized: tuple[int, int, int] | None = None
     """If extents are sizes: for m, n and k the outermost dimension that is one.  A tile inside of it is held as often as
     `sizes.upper_bound` says, which is up to twice the number at hand."""

@@ -1,0 +1,63 @@
+"""Pass ``fold-windows``: a transposed convolution becomes one product, of which the windows are summed on chip, where that pays.
+
+As convolutions of phases it takes a kernel for each of them, or zeros to multiply, and weights that are copied tap by tap.  As one product
+(``contractions.folds``) it reads weights and windows once, as they lie, and its sums are added up where they are computed.
+"""
+
+from __future__ import annotations
+
+from ftm_backend.linalg.affine import volume
+from ftm_backend.linalg.ir import Function, Repeat, Statement, Update, Value, whole_statement
+from ftm_backend.machine import rules
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.contractions import folds
+from ftm_backend.midend.contractions.interleaved_product import cycles
+from ftm_backend.midend.own_buffers import drop_unused
+from ftm_backend.midend.transposed_convolution import CONVOLUTION, Transposed, transposed
+from ftm_backend.midend.turn_factors import turned_cycles
+
+__all__ = ["fold_windows"]
+
+
+def fold_windows(function: Function, machine: MachineParameters) -> Function:
+    """``function``, rewritten in place; what is in a repeat stays as it is."""
+    if not machine.dma_overlaps:
+        return function
+    replaced: set[Statement] = set()
+    for number in range(len(function.body) - 1, -1, -1):
+        item = function.body[number]
+        if isinstance(item, Repeat) or (isinstance(item, Statement) and (item.op != CONVOLUTION or item in replaced)):
+            continue
+        found = transposed(item)
+        if found is not None:
+            value = item.result if isinstance(item, Update) else item.results[0].value
+            maker = value.producer
+            folded = _folded(found, value)
+            plan = folds.planned(folded, machine)
+            if plan is not None and plan.cycles < _apart(item, found, value, function, machine):
+                function.body[number] = folded
+                replaced.update(found.products)
+            else:
+                value.producer = maker
+    if replaced:
+        drop_unused(function)
+    return function
+
+
+def _folded(found: Transposed, value: Value) -> Statement:
+    words = {"stride": found.stride, "dilation": found.dilation, "padding": found.padding}
+    return whole_statement(
+        "ftm.conv_transpose", (found.x, found.weight), value, {name: ",".join(map(str, pair)) for name, pair in words.items()}
+    )
+
+
+def _apart(item: Statement | Update, found: Transposed, value: Value, function: Function, machine: MachineParameters) -> float:
+    """The time of the phases: each of their products, a copy of the weights tap by tap, and what interleaves them."""
+    if isinstance(item, Statement):
+        return turned_cycles(item, machine)
+    bandwidth = rules.bytes_per_cycle(machine, machine.cores) * machine.cores
+    weights = (
+        0 if volume(found.weight.view.sizes[2:]) == 1 else 2 * volume(found.weight.view.sizes) * ELEMENT_BYTES[found.weight.value.dtype]
+    )
+    moved = 2 * volume(value.shape) * ELEMENT_BYTES[value.dtype]
+    return (weights + moved) / bandwidth + sum(cycles(product, machine) for product in found.products)

@@ -1,0 +1,210 @@
+"""Transposed convolutions as one product whose windows are summed on chip: results, what is recognised, plans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from ftm_backend import driver, isa
+from ftm_backend.linalg.ir import Statement
+from ftm_backend.machine import Machine, cycles, presets
+from ftm_backend.midend import fold_windows, pipeline
+from ftm_backend.midend.contractions import folds, panel_plan, panel_sizes
+from ftm_backend.options import Options
+
+M7032 = presets.load("m7032")
+KINDS = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
+TOLERANCE = {"f32": 1e-4, "f64": 1e-10, "bf16": 5e-2, "f16": 5e-3}
+
+SHAPES = {  # images, channels, filters, size of the image, window, stride, padding, dilation
+    "3x3": (3, 7, 20, (9, 11), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "3x3 by 2": (5, 7, 11, (14, 18), (3, 3), (2, 2), (1, 1), (1, 1)),
+    "odd sizes": (2, 5, 9, (15, 13), (3, 3), (2, 2), (1, 1), (1, 1)),
+    "7x7 by 2, three channels": (2, 3, 16, (28, 32), (7, 7), (2, 2), (3, 3), (1, 1)),
+    "1x1 by 2": (9, 6, 5, (8, 8), (1, 1), (2, 2), (0, 0), (1, 1)),
+    "1x1 by 2, odd": (2, 6, 5, (9, 7), (1, 1), (2, 2), (0, 0), (1, 1)),
+    "one place": (17, 30, 40, (1, 1), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "one window": (16, 12, 40, (2, 2), (3, 3), (2, 2), (1, 1), (1, 1)),
+    "5x4 by 3 and 2": (2, 6, 5, (17, 22), (5, 4), (3, 2), (2, 0), (1, 1)),
+    "stride beyond the window": (2, 4, 6, (13, 15), (2, 2), (4, 3), (0, 0), (1, 1)),
+    "dilation 3": (1, 4, 6, (17, 19), (3, 2), (2, 2), (3, 1), (3, 3)),
+    "dilation 2, stride 1": (2, 4, 6, (12, 10), (3, 3), (1, 1), (2, 2), (2, 2)),
+    "one image, one channel": (1, 1, 4, (6, 6), (3, 3), (2, 2), (1, 1), (1, 1)),
+    "more than a block": (3, 70, 130, (20, 20), (3, 3), (2, 2), (1, 1), (1, 1)),
+    "7x7 by 2, large": (1, 2, 5, (134, 130), (7, 7), (2, 2), (3, 3), (1, 1)),
+    "few windows": (16, 64, 128, (4, 4), (3, 3), (2, 2), (1, 1), (1, 1)),
+    "pixels that no window sees": (2, 3, 4, (11, 12), (3, 3), (2, 4), (0, 0), (1, 1)),
+}
+
+
+def gradient(name: str, dtype: str, transposed: bool = False) -> tuple[str, list[np.ndarray], np.ndarray]:
+    """The trace of an input's gradient or of a transposed convolution, its arguments, and what PyTorch gives."""
+    n, c, f, size, window, stride, padding, dilation = SHAPES[name]
+    generator = torch.Generator().manual_seed(0)
+    kind = KINDS[dtype]
+    x = torch.randn((n, c, *size), generator=generator).to(kind)
+    w = torch.randn((f, c, *window), generator=generator).to(kind)
+    exact = torch.float64 if dtype == "f64" else torch.float32
+    leaf = x.to(exact).clone().requires_grad_()
+    made = functional.conv2d(leaf, w.to(exact), None, stride, padding, dilation)
+    grad = torch.randn(made.shape, generator=generator).to(kind)
+    (wanted,) = torch.autograd.grad(made, [leaf], grad.to(exact))
+    lists = {"stride": stride, "padding": padding, "dilation": dilation}
+    reach = [(o - 1) * s - 2 * p + d * (k - 1) + 1 for o, s, p, d, k in zip(grad.shape[2:], stride, padding, dilation, window, strict=True)]
+    lists["output_padding"] = tuple(a - b for a, b in zip(size, reach, strict=True)) if transposed else (0, 0)
+    words = ", ".join(f"{key}=[{','.join(map(str, value))}]" for key, value in lists.items())
+    tensors = (grad, w) if transposed else (grad, x, w)
+    types = [f"{dtype}[{','.join(map(str, t.shape))}]" for t in tensors]
+    lines = ["trace", *(f"  %{k} = param {t}" for k, t in enumerate(types))]
+    result = f"{dtype}[{','.join(map(str, x.shape))}]"
+    if transposed:
+        lines += [f"  %2 = aten::convolution(input=%0, weight=%1, bias=none, {words}, transposed=true, groups=1) : {result}", "  return %2"]
+    else:
+        lines += [
+            f"  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, {words}, transposed=false, "
+            f"groups=1, output_mask=[true,false,false]) : {result}, none, none",
+            "  return %3",
+        ]
+    arrays = [(t.view(torch.uint16) if dtype == "bf16" else t).numpy() for t in tensors]
+    return "\n".join(lines) + "\n", arrays, wanted.detach().numpy()
+
+
+def run(text: str, arrays: list[np.ndarray], dtype: str, cores: int, machine: str = "m7032") -> np.ndarray:
+    assembly = driver.run_from("trace", text, "asm", Options(machine=machine, cores=cores))
+    assert "FOLD" in assembly
+    with Machine(cores=cores, checked=True) as emulator:
+        (got,) = emulator.load(isa.assemble(assembly)).run(arrays, [])
+    return torch.from_numpy(got).view(torch.bfloat16).float().numpy() if dtype == "bf16" else got
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It always pays."""
+    monkeypatch.setattr(fold_windows, "_apart", lambda *_: math.inf)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
+@pytest.mark.parametrize("name", SHAPES)
+def test_gradient_of_the_input(name: str, cores: int) -> None:
+    text, arrays, wanted = gradient(name, "f32")
+    np.testing.assert_allclose(run(text, arrays, "f32", cores), wanted, rtol=TOLERANCE["f32"], atol=TOLERANCE["f32"])
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("dtype", ["f64", "bf16", "f16"])
+@pytest.mark.parametrize("name", ["3x3 by 2", "7x7 by 2, three channels", "1x1 by 2, odd", "one window", "more than a block"])
+def test_types(name: str, dtype: str) -> None:
+    text, arrays, wanted = gradient(name, dtype)
+    np.testing.assert_allclose(run(text, arrays, dtype, 3), wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * np.abs(wanted).max())
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("machine", ["mt3000", "m7002"])
+def test_other_machines(machine: str) -> None:
+    text, arrays, wanted = gradient("3x3 by 2", "f32")
+    np.testing.assert_allclose(run(text, arrays, "f32", 2, machine), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("name", ["3x3 by 2", "5x4 by 3 and 2", "dilation 3", "stride beyond the window"])
+def test_transposed_convolution(name: str) -> None:
+    text, arrays, wanted = gradient(name, "f32", transposed=True)
+    np.testing.assert_allclose(run(text, arrays, "f32", 3), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Blocks of few windows, so that they are rows of small images, too."""
+    caches = (folds._plan, panel_plan.fitting_plan, panel_plan._coarse)
+    for cache in caches:
+        cache.cache_clear()
+    monkeypatch.setattr(panel_sizes, "LARGE_IMAGE", 0)
+    monkeypatch.setitem(panel_sizes.LARGEST, "n", 64)
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+@pytest.mark.usefixtures("always", "small_blocks")
+@pytest.mark.parametrize("cores", [1, 3, 8])
+@pytest.mark.parametrize("name", [name for name in SHAPES if "large" not in name])
+def test_rows_of_images(name: str, cores: int) -> None:
+    """Windows that see rows of two blocks are computed for both."""
+    text, arrays, wanted = gradient(name, "f32")
+    np.testing.assert_allclose(run(text, arrays, "f32", cores), wanted, rtol=TOLERANCE["f32"], atol=TOLERANCE["f32"])
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("cores", [1, 3, 8])
+def test_a_large_image_is_made_by_rows(cores: int) -> None:
+    text, arrays, wanted = gradient("7x7 by 2, large", "f32")
+    np.testing.assert_allclose(run(text, arrays, "f32", cores), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_few_windows_of_an_image_wait_as_they_lie(dtype: str, cores: int) -> None:
+    """Where cores share them, their rows are put together on chip."""
+    text, arrays, wanted = gradient("few windows", dtype)
+    (made,) = folded(text)
+    plan = folds.planned(made, M7032)
+    assert plan is not None
+    assert plan.piecewise
+    got = run(text, arrays, dtype, cores)
+    np.testing.assert_allclose(got, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * np.abs(wanted).max())
+
+
+def folded(text: str) -> list[Statement]:
+    """What the pass makes of a trace."""
+    linalg = driver.run_from("trace", text, "linalg", Options(machine="m7032"))
+    function = pipeline.FUNCTION.read(linalg, M7032)
+    for step in pipeline.PASSES[: 1 + [step.name for step in pipeline.PASSES].index("fold-windows")]:
+        function = step.run(function, M7032)
+    return [item for item in function.body if isinstance(item, Statement) and item.op == "ftm.conv_transpose"]
+
+
+def convolution(side: int, window: int, stride: int, backward: bool, groups: int = 1) -> str:
+    out = side // stride
+    x, w, y = f"f32[16,64,{side},{side}]", f"f32[128,{64 // groups},{window},{window}]", f"f32[16,128,{out},{out}]"
+    words = f"stride=[{stride},{stride}], padding=[{window // 2},{window // 2}], dilation=[1,1], transposed=false, output_padding=[0,0]"
+    if not backward:
+        return f"trace\n  %0 = param {x}\n  %1 = param {w}\n  %2 = aten::convolution(input=%0, weight=%1, bias=none, {words}, groups={groups}) : {y}\n  return %2\n"
+    return (
+        f"trace\n  %0 = param {y}\n  %1 = param {x}\n  %2 = param {w}\n  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, "
+        f"weight=%2, bias_sizes=none, {words}, groups={groups}, output_mask=[true,false,false]) : {x}, none, none\n  return %3\n"
+    )
+
+
+def test_geometry_is_that_of_the_convolution() -> None:
+    (made,) = folded(convolution(28, 3, 2, backward=True))
+    assert made.attributes == {"stride": "2,2", "dilation": "1,1", "padding": "1,1"}
+    assert [tensor.view.sizes for tensor in made.tensors] == [(16, 128, 14, 14), (128, 64, 3, 3)]
+
+
+@pytest.mark.parametrize("text", [convolution(28, 3, 2, False), convolution(28, 3, 1, False), convolution(28, 3, 2, True, groups=2)])
+def test_what_is_no_transposed_convolution_stays(text: str) -> None:
+    assert not folded(text)
+
+
+def test_other_machines_keep_phases() -> None:
+    text, *_ = gradient("3x3 by 2", "f32")
+    assert "FOLD" not in driver.run_from("trace", text, "asm", Options(machine="host", cores=2))
+
+
+@pytest.mark.parametrize(("side", "window", "stride"), [(28, 3, 2), (56, 1, 2), (14, 3, 2), (32, 3, 2)])
+def test_a_plan_costs_what_is_charged(side: int, window: int, stride: int) -> None:
+    """Within 10%; where all is over soon, within 20%."""
+    text = convolution(side, window, stride, backward=True)
+    (made,) = folded(text)
+    plan = folds.planned(made, M7032)
+    assert plan is not None
+    profile = cycles.model(driver.run_from("trace", text, "asm", Options(machine="m7032", cores=8)), machine="m7032", cores=8)
+    charged = sum(kernel.cycles for kernel in profile.kernels if kernel.flops)
+    assert plan.cycles == pytest.approx(charged, rel=0.1 if side > 14 else 0.2)
