@@ -97,7 +97,7 @@ def test_phases_meet_each_tap_once(stride: int, dilation: int, taps: int, paddin
             assert phase is not None
             tap = phase.first + phase.step * t
             met.append(tap)
-            place = phase.end - phase.apart * t  # of the input, for element r of the result
+            place = phase.end - phase.spacing * t  # of the input, for element r of the result
             assert place * stride + dilation * tap == r + padding
     common = math.gcd(stride, dilation)
     assert sorted(met) == sorted(tap for tap in range(taps) for r in range(stride) if (r + padding - dilation * tap) % stride == 0)
