@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ftm_backend.families import Places, Relation
+from ftm_lazy.cropped import Cropped, cropped
 
 __all__ = ["relation_of", "seeded", "varying_results"]
 
@@ -51,22 +52,31 @@ def seeded(
     values: list[int] = []
     spelled: list[tuple[int, int, str]] = []
 
-    def symbol(begin: int, end: int, *kind: object) -> None:
+    def symbol(begin: int, end: int, *kind: object) -> str:
         number = int(text[begin:end])
         if number < _LEAST:
-            return
+            return str(number)
         name = symbols.get((*kind, number))
         if name is None:
             name = symbols[(*kind, number)] = f"s{len(values)}"
             values.append(number)
         spelled.append((begin, end, name))
+        return name
 
+    windows: dict[int, list[Cropped]] = {}
+    for window in cropped(text):
+        windows.setdefault(window.extent[0], []).append(window)
     for parameter in _PARAMETER.finditer(text):
         dtype, rank = parameter[2], parameter[3].count(",") + 1
         number = int(parameter[1])
         mask = (0 if dtype in _NARROW else -1 if dtype in _COUNTED and not trains else varies[number]) if varies else 0
         for dimension, extent in enumerate(_NUMBER.finditer(text, *parameter.span(3))):
-            if mask >> dimension & 1 or extent.start() in differs:
+            if mask & 1 and extent.start() in windows:
+                for window in windows[extent.start()]:
+                    rows, whole = symbol(*window.rows, "rows"), symbol(*window.whole, "whole")
+                    spelled += [(*place, f"{times}*{whole}") for place, times in window.outer]
+                spelled.append((*extent.span(), f"{window.wholes}*{whole}+{window.width}*{rows}"))
+            elif mask >> dimension & 1 or extent.start() in differs:
                 kind = (number,) if trains else (dtype, rank)
                 symbol(*extent.span(), *kind, dimension, columns.get(extent.start(), ()))
     given = set(values)

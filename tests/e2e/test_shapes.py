@@ -304,3 +304,27 @@ def test_generated_texts_need_a_program_for_each_kind_of_step(kind: str, how: di
             assert on_device.generate(prompt.to("ftm"), **settings).tolist() == expected.tolist()
 
     assert _counted(run)["compiles"] <= most
+
+
+def test_assisted_generation_crops_caches_with_few_programs() -> None:
+    """How many candidates hold differs from step to step, and with it what is left of the caches."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+
+    def gpt2(layers: int) -> Any:
+        config = transformers.GPT2Config(
+            vocab_size=96, n_positions=64, n_embd=48, n_layer=layers, n_head=3, bos_token_id=0, eos_token_id=None
+        )
+        return transformers.GPT2LMHeadModel(config).eval()
+
+    models = {"cpu": (gpt2(2), gpt2(1))}
+    models["ftm"] = tuple(copy.deepcopy(model).to("ftm") for model in models["cpu"])
+
+    def run(length: int) -> None:
+        prompt, made = torch.randint(1, 96, (1, length)), []
+        for device, (model, assistant) in models.items():
+            settings = {"max_new_tokens": 20, "do_sample": False, "pad_token_id": 0, "assistant_model": assistant}
+            made.append(model.generate(prompt.to(device), **settings).tolist())
+        assert made[1] == made[0]
+
+    assert _counted(lambda: [run(length) for length in (5, 9, 14)])["compiles"] <= 38

@@ -223,6 +223,47 @@ def test_what_trains_has_fixed_whole_numbers_and_zeros() -> None:
     assert "  size s0 = 3, 2\n  %0 = param i64[5,8]" in seeded(text, [0, 1, 0], _C._family_numbers(text), trains=True)
 
 
+def _cropped(rows: int, whole: int, new: int, heads: int = 3) -> str:
+    """Rows of eight numbers that were left of a cache, and new ones behind them."""
+    extent, n = 8 * ((heads - 1) * whole + rows), rows + new
+    return (
+        f"trace\n  %0 = param f32[{extent}]\n  %1 = param f32[1,{heads},{new},8]\n"
+        f"  %2 = ftm.view(base=%0, sizes=[1,{heads},{rows},8], strides=[{8 * heads * whole},{8 * whole},8,1], offset=0)"
+        f" : f32[1,{heads},{rows},8]\n  %3 = aten::cat(tensors=[%2,%1], dim=-2) : f32[1,{heads},{n},8]\n  return %3\n"
+    )
+
+
+def test_a_cropped_cache_is_general_at_first_sight() -> None:
+    """Also where as many rows are left as there are numbers in one."""
+    for text in (_cropped(8, 9, 2), _cropped(5, 16, 3)):
+        relation = _relation(text, (1, 0b100))
+        for rows, whole, new in ((8, 9, 2), (5, 16, 3), (3, 4, 8), (16, 40, 16)):
+            values = relation.values(_C._family(_cropped(rows, whole, new))[1])
+            assert sorted(values or ()) == sorted((rows, 8 * whole, new))
+        assert relation.values(_C._family(_cropped(5, 9, 2, heads=2))[1]) is None
+        other = _cropped(5, 9, 2).replace("param f32[184]", "param f32[188]")
+        assert relation.values(_C._family(other)[1]) is None
+
+
+_CROPPED = st.tuples(*(st.integers(1, 12) for _ in range(4)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(_CROPPED, _CROPPED)
+def test_members_of_cropped_caches_are_those_whose_numbers_are_the_relations(one: tuple[int, ...], two: tuple[int, ...]) -> None:
+    (rows, more, new, heads), (rows2, more2, new2, heads2) = one, two
+    text, other = _cropped(rows, rows + more, new, heads), _cropped(rows2, rows2 + more2, new2, heads2)
+    general = _general(text, (1, 0b100))
+    if not general:
+        return
+    relation = relation_of(general, text, _C._family_numbers(text))
+    assert relation.values(_C._family(text)[1]) is not None
+    values = relation.values(_C._family(other)[1])
+    if values is not None:
+        spelled = relation.general(other, _C._family_numbers(other), values)
+        assert spelled.partition("%0")[2] == general.partition("%0")[2]
+
+
 def test_a_size_of_one_is_general_at_first_sight_in_the_others() -> None:
     """Members that have more there say nothing of it, also not how large its sizes will be."""
     families = Families((lambda text: None, lambda text, data: None, lambda text, reason: None))

@@ -24,7 +24,10 @@ def view_arguments(
     if not memory.varies and memory.is_whole(sizes, strides):
         repeated = (size if stride else guess(size) for size, stride in zip(sizes, strides, strict=True))
         return tuple(repeated), tuple(strides), offset
-    found = tuple(memory.stride(stride, guess) for stride in strides)
+    if any(isinstance(stride, Size) for stride in strides):  # declared, and the others are numbers
+        found = tuple(strides)
+    else:
+        found = tuple(memory.stride(stride, guess) for stride in strides)
     extents = tuple(memory.size(size, stride, guess) for size, stride in zip(sizes, found, strict=True))
     return extents, found, memory.offset(offset, extents, found, guess)
 

@@ -1,0 +1,57 @@
+"""Windows of a value some of whose rows were left out, as a cache that was cropped: their numbers are two sizes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+__all__ = ["Cropped", "cropped"]
+
+_ROW = re.compile(r"^  %(\d+) = param \w+\[(\d+)\]$", re.MULTILINE)
+_WINDOW = re.compile(r"ftm\.view\(base=%(\d+), sizes=\[([\d,]+)\], strides=\[([\d,]+)\], offset=0\)")
+_NUMBER = re.compile(r"\d+")
+
+
+class Cropped(NamedTuple):
+    """A parameter that is what such a window sees, from its first element to its last; places are where a number begins and ends.
+
+    rows: where the window says how many there are.  whole: where it says how many elements the rows were before.
+    outer: where it says how many elements there are to the next along dimensions before that, in such wholes.
+    extent: where the parameter's extent is, which is ``wholes`` such wholes and ``width`` elements for each row.
+    """
+
+    rows: tuple[int, int]
+    whole: tuple[int, int]
+    outer: tuple[tuple[tuple[int, int], int], ...]
+    extent: tuple[int, int]
+    wholes: int
+    width: int
+
+
+def cropped(text: str) -> Iterator[Cropped]:
+    """Of the parameters of a trace those that are windows without some rows."""
+    extents = {found[1]: found.span(2) for found in _ROW.finditer(text)}
+    for view in _WINDOW.finditer(text):
+        if view[1] in extents:
+            sizes, strides = ([number.span() for number in _NUMBER.finditer(text, *view.span(part))] for part in (2, 3))
+            found = _cropped(text, extents[view[1]], sizes, strides)
+            if found is not None:
+                yield found
+
+
+def _cropped(text: str, extent: tuple[int, int], sizes: list[tuple[int, int]], strides: list[tuple[int, int]]) -> Cropped | None:
+    counts, steps = ([int(text[slice(*place)]) for place in places] for places in (sizes, strides))
+    dense = [math.prod(counts[d + 1 :]) for d in range(len(counts))]
+    before = max((d for d in range(len(counts)) if steps[d] != dense[d]), default=-1)
+    if before < 0 or before + 1 == len(counts):
+        return None
+    times = [math.prod(counts[d + 1 : before + 1]) for d in range(before + 1)]
+    wholes = sum((count - 1) * time for count, time in zip(counts, times, strict=False))
+    whole, rows = steps[before], before + 1
+    is_window = whole > dense[before] and steps[:rows] == [time * whole for time in times]
+    if not is_window or not wholes or int(text[slice(*extent)]) != wholes * whole + dense[before]:
+        return None
+    outer = tuple(zip(strides[:before], times[:before], strict=True))
+    return Cropped(sizes[rows], strides[before], outer, extent, wholes, dense[rows])
