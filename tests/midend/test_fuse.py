@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from ftm_backend.machine import presets
 from midend.harness import check, stages
 from midend.linalg_text import Function
 
 RNG = np.random.default_rng(5)
 SUM = "%r = arith.addf %x, %a : f32\n linalg.yield %r : f32"
+SMALL = replace(presets.load("m7032"), am_bytes=96 * 1024)
 MAX = "%r = arith.maximumf %x, %a : f32\n linalg.yield %r : f32"
 
 
@@ -104,6 +108,44 @@ def test_batch_statistics_over_outer_and_inner_dimensions():
     text = f.text(out, mean, inverse)
     assert kernels(text) == 1
     check(text, [normal(6, 5, 4, 3), normal(5)], tolerance=1e-4)
+
+
+def channels_backward(f: Function, images: int, channels: int, length: int, dtype: str = "f32") -> str:
+    """What normalized channels' gradient becomes: two sums of each channel, and what they are taken from."""
+    kind, stat, one = f"{images}x{channels}x{length}x{dtype}", f"{channels}x{dtype}", dtype
+    x, dy, w = f.argument(kind), f.argument(kind), f.argument(stat)
+    zero = f.fill(f.constant("0.0", one), stat)
+    places = [(dy, "n, c, l"), (x, "n, c, l")]
+    s1 = f.generic("n c l", places[:1], (zero, "c"), f"%r = arith.addf %x, %a : {one}\n linalg.yield %r : {one}", "n l")
+    body = f"%p = arith.mulf %a, %b : {one}\n %r = arith.addf %x, %p : {one}\n linalg.yield %r : {one}"
+    s2 = f.generic("n c l", places, (zero, "c"), body, "n l")
+    return f.map(
+        kind,
+        [(dy, "i, j, k"), (x, "i, j, k"), (s1, "j"), (s2, "j"), (w, "j")],
+        f"%p = arith.mulf %b, %d : {one}\n %q = arith.addf %p, %c : {one}\n %s = arith.mulf %q, %e : {one}\n"
+        f"%r = arith.subf %a, %s : {one}\n linalg.yield %r : {one}",
+    )
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
+def test_channels_that_fill_scratchpad_but_for_a_third_are_read_once(cores):
+    """4 x 1500 elements of two tensors and of the result are 72 KB of 96: what each channel has of its own takes none."""
+    f = Function()
+    text = f.text(channels_backward(f, 4, 9, 1500))
+    made = stages(text, SMALL)
+    assert made["group-kernels"].count('"ftm.kernel"') == 1
+    inputs = [normal(4, 9, 1500), normal(4, 9, 1500), 1e-4 * normal(9)]
+    check(text, inputs, tolerance=1e-3, machine=SMALL, cores=cores)
+
+
+@pytest.mark.parametrize("dtype,length,held", [("f64", 751, True), ("f64", 1000, False), ("f32", 1700, False), ("f32", 1, True)])
+def test_channels_are_held_while_they_fit(dtype, length, held):
+    f = Function()
+    text = f.text(channels_backward(f, 4, 9, length, dtype))
+    assert (stages(text, SMALL)["group-kernels"].count('"ftm.kernel"') == 1) == held
+    numbers = [normal(4, 9, length), normal(4, 9, length), 1e-4 * normal(9)]
+    inputs = [a.astype({"f32": np.float32, "f64": np.float64}[dtype]) for a in numbers]
+    check(text, inputs, tolerance=1e-3, machine=SMALL, cores=3)
 
 
 @pytest.mark.parametrize("rows,columns", [(4, 6), (300, 96)])

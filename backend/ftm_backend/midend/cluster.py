@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from ftm_backend.linalg.affine import volume
-from ftm_backend.linalg.ir import Statement
+from ftm_backend.linalg.ir import Statement, Value
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions import folds
 from ftm_backend.midend.contractions import lower as contraction
 from ftm_backend.midend.nests import turn
-from ftm_backend.midend.nests.domain import Domain, Shape
+from ftm_backend.midend.nests.axes import index_nodes
+from ftm_backend.midend.nests.domain import Dim, Domain, Shape
 from ftm_backend.midend.rows import lower as rows
 from ftm_backend.midend.rows import scan
 from ftm_backend.midend.sorts import lower as sort
@@ -20,8 +22,12 @@ ONE_CORE_WORK = 20_000
 """Element operations below which a nest kernel runs on one core: a barrier costs as much as this work."""
 
 _VECTOR = 64  # columns that a turned tile should have
-_MOST_STATEMENTS = 48
+MOST_STATEMENTS = 48
 _MOST_OPERANDS = 24
+_BESIDE = 1.3  # tiles of held elements may take AM but for this: the next ones of some are fetched beside them
+
+Stored = Callable[[Value, Collection[Statement]], bool]
+"""Whether a value goes to memory from a kernel of these statements."""
 
 
 @dataclass(eq=False)
@@ -74,21 +80,16 @@ def place_on_cores(cluster: Cluster, machine: MachineParameters) -> None:
         cluster.one_core = work < ONE_CORE_WORK
 
 
-def common_domain(statements: list[Statement], machine: MachineParameters) -> Domain | None:
-    """The domain of a nest of these statements; None when they do not belong into one kernel."""
-    if len(statements) > _MOST_STATEMENTS:
-        return None
+def common_domain(statements: list[Statement]) -> Domain | None:
+    """The domain of a nest of these statements; None when their loops do not fit together."""
     domain = Domain()
-    for statement in statements:
-        if not domain.add(statement):
-            return None
-    return domain if acceptable(domain, machine) else None
+    return domain if all(domain.add(statement) for statement in statements) else None
 
 
-def acceptable(domain: Domain, machine: MachineParameters) -> bool:
+def acceptable(domain: Domain, machine: MachineParameters, stored: Stored) -> bool:
     """Whether tiles can carry a domain, within the scratchpad and along memory."""
     statements = list(domain.loops)
-    if len(statements) > _MOST_STATEMENTS:
+    if len(statements) > MOST_STATEMENTS:
         return False
     operands = {(o.value, o.index) for s in statements for o in s.operands if o.value.producer not in domain.loops}
     if len(operands) > _MOST_OPERANDS:
@@ -96,21 +97,49 @@ def acceptable(domain: Domain, machine: MachineParameters) -> bool:
     shape = domain.shape()
     if shape is None:
         return False
-    return not shape.resident or _fits(domain, shape, machine)
+    return not shape.resident or _fits(domain, shape, machine, stored)
 
 
-def _fits(domain: Domain, shape: Shape, machine: MachineParameters) -> bool:
+def _fits(domain: Domain, shape: Shape, machine: MachineParameters, stored: Stored) -> bool:
     """Whether tiles of all held elements fit, with a vector's width of free ones where those are columns."""
     held = set(shape.held)
     width = at_hand(volume([leaf.extent for leaf in held]))
     free = at_hand(volume([leaf.extent for leaf in shape.free]))
-    total = 0
-    for s in domain.loops:
-        if not held.issubset(domain.span(s)):
-            continue
-        total += sum(ELEMENT_BYTES[o.value.dtype] for o in s.operands if o.value.producer not in domain.loops)
-        total += sum(ELEMENT_BYTES[r.value.dtype] for r in s.results if not domain.reduced(s))
     if free < machine.cores and width * len(domain.loops) > ONE_CORE_WORK:
         return False
     across = min(free, _VECTOR) if shape.turned else 1
-    return width * across * total * 2 <= machine.am_bytes
+    return width * across * _held_bytes(domain, held, stored) * _BESIDE <= machine.am_bytes
+
+
+def _held_bytes(domain: Domain, held: set[Dim], stored: Stored) -> int:
+    """Bytes for each held element: of what is fetched, each once, of what is stored, of what a later map reads, and of positions."""
+    tiles: dict[object, str] = {}
+    level: dict[Statement, int] = {}  # which map a statement is in, as of ``stages_of``
+    wide: dict[Statement, bool] = {}
+    for s in domain.loops:
+        wide[s] = held.issubset(domain.span(s))
+        level[s] = 0
+        for o in s.operands:
+            producer = o.value.producer
+            if producer in level:
+                assert isinstance(producer, Statement)
+                apart = bool(domain.reduced(producer)) or wide[producer] != wide[s]
+                level[s] = max(level[s], level[producer] + apart)
+        if not wide[s]:
+            continue
+        for o in s.operands:
+            producer = o.value.producer
+            if producer not in level:
+                steps = domain.coefficients(s, o.index)
+                if not held.isdisjoint(steps):
+                    tiles[o.value, o.index.const, frozenset(steps.items())] = o.value.dtype
+            elif wide[producer] and level[producer] != level[s] and not domain.reduced(producer):
+                tiles[o.value] = o.value.dtype
+        if held.isdisjoint(domain.reduced(s)):
+            summed = bool(domain.reduced(s))  # along the free ones
+            tiles |= {r.value: r.value.dtype for r in s.results if summed or stored(r.value, domain.loops.keys())}
+        for node in index_nodes(s.results):
+            steps = domain.coefficients(s, node.payload)
+            if not held.isdisjoint(steps):
+                tiles["position", frozenset(steps.items())] = "i64"
+    return sum(ELEMENT_BYTES[dtype] for dtype in tiles.values())

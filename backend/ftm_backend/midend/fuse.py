@@ -17,7 +17,7 @@ from typing import TypeVar
 from ftm_backend.linalg.affine import dot, volume
 from ftm_backend.linalg.ir import Operand, Repeat, Statement, Store, Update, Value
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.cluster import Cluster, acceptable, common_domain, place_on_cores, single
+from ftm_backend.midend.cluster import MOST_STATEMENTS, Cluster, Stored, acceptable, common_domain, place_on_cores, single
 from ftm_backend.midend.contractions import lower as contraction
 from ftm_backend.midend.nests.domain import Domain
 from ftm_backend.midend.reloop import aligned
@@ -33,10 +33,11 @@ class Fuser:
         statements: in program order, with no repeat between them.
         updates: those of the function.
         machine: sizes of scratchpads, number of cores.
+        stored: whether a kernel of some statements writes a value to memory.
     """
 
-    def __init__(self, statements: list[Statement], updates: Sequence[Update], machine: MachineParameters):
-        self._machine = machine
+    def __init__(self, statements: list[Statement], updates: Sequence[Update], machine: MachineParameters, stored: Stored):
+        self._machine, self._stored = machine, stored
         self._position = {s: k for k, s in enumerate(statements)}
         self._cluster: dict[Statement, Cluster] = {}
         self._reader: dict[Value, Statement] = {}  # the last statement that reads a tensor
@@ -153,7 +154,7 @@ class Fuser:
         if not home.domain.add(s):
             home.tried = True
             return False
-        if acceptable(home.domain, self._machine):
+        if acceptable(home.domain, self._machine, self._stored):
             return True
         home.domain.remove(s)
         home.tried = True
@@ -167,7 +168,14 @@ class Fuser:
         return self._joined(a, b)
 
     def _joined(self, a: Cluster, b: Cluster) -> Domain | None:
-        return common_domain(self._in_order([*a.statements, *b.statements]), self._machine)
+        return self._domain(self._in_order([*a.statements, *b.statements]))
+
+    def _domain(self, statements: list[Statement]) -> Domain | None:
+        """The domain of a nest of these statements; None when they do not belong into one kernel."""
+        if len(statements) > MOST_STATEMENTS:
+            return None
+        domain = common_domain(statements)
+        return domain if domain is not None and acceptable(domain, self._machine, self._stored) else None
 
     def _related(self, a: Cluster, b: Cluster) -> bool:
         """Whether one must be complete in memory before the other."""
@@ -235,7 +243,7 @@ class Fuser:
         if len(cluster.statements) == 1:
             cluster.domain = single(cluster.statements[0], self._machine).domain
             return
-        cluster.domain = common_domain(cluster.statements, self._machine)
+        cluster.domain = self._domain(cluster.statements)
         if cluster.domain is None:
             for s in cluster.statements:
                 self._cluster[s] = single(s, self._machine)

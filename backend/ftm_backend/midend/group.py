@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ftm_backend.linalg.affine import dot
 from ftm_backend.linalg.ir import Function, Repeat, Result, Statement, Store, Update, Value
@@ -28,7 +28,7 @@ def _kernels(function: Function, machine: MachineParameters, first: int, repeat:
     run: list[Statement] = []
 
     def close() -> None:
-        clusters = Fuser(run, former.updates, machine).clusters()
+        clusters = Fuser(run, former.updates, machine, former.stored).clusters()
         for cluster in clusters:
             kernel = former.kernel(cluster)
             if kernel.kind == "contraction":  # by what it stores, as it will be lowered: it is planned once
@@ -138,6 +138,10 @@ class Former:
         kernel.aligned = align_all(kernel.statements) if kernel.kind == "contraction" else kernel.statements
         kernel.domain = cluster.domain
         return kernel
+
+    def stored(self, value: Value, members: Collection[Statement]) -> bool:
+        """Whether a kernel of ``members``, one of which makes ``value``, writes it to memory."""
+        return value in self._kept or value in self._parts or any(r not in members for r in self._readers.get(value, ()))
 
     def hold(self, kernels: Iterable[Sequence[Statement]]) -> None:
         """Notes the statements of all kernels, in order."""

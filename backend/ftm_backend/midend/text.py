@@ -199,7 +199,7 @@ def _read(module: Module, machine: MachineParameters) -> tuple[Grouped, list[Ope
     for op, statements, inside in groups:
         cluster = Cluster(op.attributes["kind"].value, statements, one_core="one_core" in op.attributes)
         if cluster.kind == "nest":
-            cluster.domain = common_domain(statements, machine)
+            cluster.domain = common_domain(statements)
         former = formers[id(inside)]
         former.count = len(kernels)
         kernels.append(former.kernel(cluster))
