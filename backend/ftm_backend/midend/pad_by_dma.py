@@ -48,23 +48,32 @@ def _multiplies(reader: object, value: Value) -> bool:
 def _border(update: Update) -> Border | None:
     """The border that an update writes a whole tensor into; None if it does something else."""
     splat = update.base.value.splat
-    if splat is None or splat.op != "constant" or str(splat.payload) not in ("0", "0.0") or len(update.parts) != 1:
+    if splat is None or splat.op != "constant" or str(splat.payload) not in ("0", "0.0"):
         return None
-    (part,) = update.parts
-    inside, value, shape = part.value, part.value.value, update.result.shape
-    if not inside.is_whole or value.splat is not None or value.border is not None or len(part.place.sizes) != len(shape):
+    found = around(update)
+    value = update.parts[0].value.value
+    if found is None or value.splat is not None or value.border is not None:
         return None
-    if not all(is_integer(n) for n in (*shape, *part.place.sizes, part.place.offset)) or 0 in part.place.sizes:
+    sides = [k for k, both in enumerate(zip(*found, strict=True)) if any(both)]
+    if len(update.result.shape) - sides[0] > MOST_SIDES:
+        return None
+    return Border(value, update.parts[0].place.sizes, tuple(found[0]))
+
+
+def around(update: Update) -> tuple[list[int], list[int]] | None:
+    """What an update leaves of each dimension before and behind its one part, a whole tensor; None if it is no such box, or all."""
+    shape = update.result.shape
+    if len(update.parts) != 1 or not update.parts[0].value.is_whole:
+        return None
+    place = update.parts[0].place
+    if len(place.sizes) != len(shape) or not all(is_integer(n) for n in (*shape, *place.sizes, place.offset)) or 0 in place.sizes:
         return None
     strides = row_major(shape)
-    if any(n != 1 and have != want for n, have, want in zip(part.place.sizes, part.place.strides, strides, strict=True)):
+    if any(n != 1 and have != want for n, have, want in zip(place.sizes, place.strides, strides, strict=True)):
         return None
-    low, left = [], part.place.offset
+    low, left = [], place.offset
     for stride in strides:
         low.append(left // stride)
         left %= stride
-    high = [whole - n - before for whole, n, before in zip(shape, part.place.sizes, low, strict=True)]
-    sides = [k for k in range(len(shape)) if low[k] or high[k]]
-    if left or min(high) < 0 or not sides or len(shape) - sides[0] > MOST_SIDES:
-        return None
-    return Border(value, part.place.sizes, tuple(low))
+    high = [whole - n - before for whole, n, before in zip(shape, place.sizes, low, strict=True)]
+    return (low, high) if not left and min(high) >= 0 and any(low + high) else None

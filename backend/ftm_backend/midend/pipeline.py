@@ -26,6 +26,7 @@ from ftm_backend.midend.share_kernels import share_kernels
 from ftm_backend.midend.split_sums import split_sums
 from ftm_backend.midend.turn_copies import turn_copies
 from ftm_backend.midend.turn_factors import turn_factors
+from ftm_backend.midend.write_borders import write_borders
 from ftm_backend.stages import Form, Pass
 from ftm_backend.tile.program import TileProgram
 from ftm_backend.tile.reader import read_tiles
@@ -73,6 +74,12 @@ PASSES: tuple[Pass, ...] = (
         fuse_interior_padding,
         FUNCTION,
         "write elements with gaps of one number together with these, where DMA works beside the core",
+    ),
+    Pass(
+        "write-borders",
+        write_borders,
+        FUNCTION,
+        "write what pads a tensor around it alone, not below it, where DMA works beside the core and rows are long",
     ),
     Pass("inline-operands", inline_operands, FUNCTION, "let what follows a product compute operands that need none where it reads them"),
     Pass("own-buffers", own_buffers, FUNCTION, "give what is written in place memory that nobody else needs; drop what no result needs"),
