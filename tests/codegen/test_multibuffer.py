@@ -63,6 +63,45 @@ def test_an_update_in_place_walks_the_same_blocks_and_may_be_pipelined(lab):
     np.testing.assert_array_equal(lab.run(text, [x.copy()], donate=[0])[0][:56], 2 * x[:56])
 
 
+def columns(width, step, pitch=40, rows=5, trips=4):
+    """o0[r pitch + step i + c] = 2 * b0[the same] for c below width and all rows, some columns in each iteration on one core."""
+
+    def build(b):
+        X, Y = b.tile("f32", rows, width), b.tile("f32", rows, width)
+        with b.if_(b.compare("eq", b.core_id(), 0)), b.for_(0, trips) as i:
+            b.load(b.buffer("b0", "f32", rows * pitch), b.mul(i, step), X, 0, [rows, width], [pitch, 1], 1)
+            b.map(rows, width, [(X, 0, "full")], [(Y, 0, "full")], lambda v: [Node("arith.addf", "f32", (v[0], v[0]))])
+            b.store(Y, 0, b.buffer("o0", "f32", rows * pitch), b.mul(i, step), [rows, width], [pitch, 1], 1)
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("width", "step", "pitch", "early"),
+    [
+        (10, 10, 40, True),
+        (8, 10, 40, True),
+        (10, 10, 20, True),
+        (10, 10, 19, False),  # the next columns are the next row's first
+        (11, 10, 40, False),  # and those of the iteration before
+        (10, 40, 40, False),  # rows below rows
+        (10, 50, 40, False),
+    ],
+)
+def test_columns_that_lie_beside_those_that_are_stored_are_fetched_early(lab, width, step, pitch, early):
+    places = Places()
+    places.share("o0", "b0")
+    assert (depths(lab, columns(width, step, pitch), places)[0]["T0"] == 2) == early
+
+
+@pytest.mark.parametrize("width", [7, 10])
+def test_columns_in_place(lab, width):
+    text = lab.text(columns(width, 10), [("f32", [200])], [("f32", [200], "b0")], overlap=True)
+    x = np.arange(200, dtype=np.float32)
+    expected = np.where(np.arange(200) % 40 % 10 < width, 2 * x, x)
+    np.testing.assert_array_equal(lab.run(text, [x.copy()], donate=[0])[0], expected)
+
+
 @pytest.mark.parametrize(("stride", "ahead"), [(4, 0), (8, 8), (0, 0)])
 def test_a_load_of_what_the_iteration_before_stored_stays(lab, stride, ahead):
     places = Places()

@@ -17,6 +17,7 @@ from math import prod
 
 from ftm_backend.codegen import scratchpad
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.sizes import Size
 from ftm_backend.tile.index import Atom, Expr, Indices
 from ftm_backend.tile.program import TileProgram
 from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Slot, Tile, Transfer, Use, instructions
@@ -146,10 +147,25 @@ def _known_atom(atom: Atom, loop: Loop) -> bool:
 
 
 def _steps_aside(load: Transfer, store: Transfer, loop: Loop, places: Places) -> bool:
-    """Whether a store of one iteration cannot touch what another iteration loads: both walk the same blocks."""
+    """Whether a store of one iteration cannot touch what the next one loads: both walk the same blocks, one behind or beside another."""
     same = load.offset is store.offset and load.extents == store.extents and load.strides == store.strides
     growth = load.offset.coefficient(loop.variable)
-    return same and places.same(load.buffer, store.buffer) and growth is not None and bool(growth) and growth >= load.span
+    if not same or not places.same(load.buffer, store.buffer) or not growth:
+        return False
+    return growth >= load.span or _lie_beside(load, growth)
+
+
+def _lie_beside(block: Transfer, step: int) -> bool:
+    """Whether a block and the one ``step`` elements on lie beside each other in rows, a pitch apart, that are longer than both."""
+    extents = [extent.high for extent in block.extents]
+    if any(isinstance(number, Size) for number in (step, *block.strides, *extents)):
+        return False
+    dims = [(stride, extent) for stride, extent in zip(block.strides, extents, strict=True) if extent > 1]
+    pitch = min((stride for stride, _ in dims if stride > step), default=0)
+    if pitch == 0 or any(stride <= 0 or (stride >= pitch and stride % pitch) for stride, _ in dims):
+        return False
+    width = 1 + sum((extent - 1) * stride for stride, extent in dims if stride < pitch)
+    return 0 < width <= step and step + width <= pitch
 
 
 def _stored(loop: Loop, confined: set[Tile]) -> list[Tile]:
