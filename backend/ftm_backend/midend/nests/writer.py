@@ -13,6 +13,7 @@ from __future__ import annotations
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Operand, Result, Statement
 from ftm_backend.midend.kernel import Kernel, core_share
+from ftm_backend.midend.nests import joined_runs
 from ftm_backend.midend.nests.axes import Axis, Place
 from ftm_backend.midend.nests.map import MapWriter
 from ftm_backend.midend.nests.plan import TilePlan
@@ -149,6 +150,9 @@ class NestWriter:
         if tile is None:
             tile = self.tile(value.dtype, rows, columns)
         buffer = self.b.buffer(value.symbol, value.dtype, volume(value.shape))
+        if rows and columns and joined_runs.pays(self, place, value.dtype):
+            joined_runs.fetch(self, buffer, place, tile)
+            return tile
         extents, strides, row_dims = self.dims(place, rows, columns)
         self.b.load(buffer, self.address(place), tile, 0, extents, strides, row_dims)
         return tile
@@ -198,8 +202,11 @@ class NestWriter:
         """Stores a result's tile to all places in DDR that it goes to."""
         for store in result.stores:
             place = self.axes.place(statement, store.index)
-            extents, strides, row_dims = self.dims(place, form.rows, form.columns)
             buffer = self.b.buffer(store.symbol, result.value.dtype, store.elements)
+            if form.rows and form.columns and joined_runs.pays(self, place, result.value.dtype):
+                joined_runs.put(self, tile, buffer, place)
+                continue
+            extents, strides, row_dims = self.dims(place, form.rows, form.columns)
             self.b.store(tile, 0, buffer, self.address(place), extents, strides, row_dims)
 
     def store_partial(self, statement: Statement, result: Result, tile: Tile, form: Form) -> None:
