@@ -322,6 +322,9 @@ class Panels:
             c_slot = b.add(ring, chunk)
             places = self._c_places(step, chunk) if first or last or self.box is not None else {}
             started = self._start(places, c_slot) if first else True
+            finished = last and not plan.late
+            if finished:
+                self.body.fetch(places)  # beside the product
             if self.box is not None:
                 b.windows(
                     self.a_tile,
@@ -345,10 +348,10 @@ class Panels:
                     trans_a=plan.trans_a,
                     trans_b=plan.b_form == "dot",
                 )
-            if last and not plan.late:
+            if finished:
                 if plan.turn_c:
                     self._turn(places, c_slot, b.rem(chunk, 2))
-                self.body.build(places, b.rem(chunk, 2) if plan.turn_c else c_slot)
+                self.body.finish(places, b.rem(chunk, 2) if plan.turn_c else c_slot)
 
     def _turn(self, places: Places, slot: Index, result: Index) -> None:
         """Brings the chunk of C at ``places`` into the form that it is stored in."""
