@@ -115,10 +115,10 @@ def test_regions_of_the_arena_that_overlap_forbid_it(lab):
     places.region("b0", 0, "f32", [64])
     places.region("o0", 128, "f32", [64])
     assert depths(lab, stream(), places)[0]["T0"] == 1
-    apart = Places()
-    apart.region("b0", 0, "f32", [64])
-    apart.region("o0", 256, "f32", [64])
-    assert depths(lab, stream(), apart)[0]["T0"] == 2
+    distinct = Places()
+    distinct.region("b0", 0, "f32", [64])
+    distinct.region("o0", 256, "f32", [64])
+    assert depths(lab, stream(), distinct)[0]["T0"] == 2
 
 
 def test_a_ring_that_does_not_fit_is_not_made(lab):

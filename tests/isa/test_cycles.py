@@ -229,9 +229,9 @@ def test_jumping_is_exact_in_nested_loops_with_tails(n):
 
 def test_a_loop_of_ten_million_steps_takes_no_time():
     text = program(LOOP.format(n=640_000_000, bound=10_000_000), elements=640_000_000)
-    start = time.perf_counter()
+    start = time.process_time()
     profile = cycles.model(text, machine="m7032", cores=1)
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
     assert profile.flops == 2 * 640_000_000
 
 

@@ -159,13 +159,13 @@ def test_expansion_agrees_with_its_macro(row, word):
         finite = number & np.isfinite(values[0])
         np.testing.assert_array_equal(values[1][number & ~finite], values[0][number & ~finite])
         allowed = 0.0 if row.name in EXACT else ULPS.get(row.name, MOST)
-        apart = distance(got[finite], want[finite], word)
+        off = distance(got[finite], want[finite], word)
         # What is subnormal was rounded twice, and the remainder of a division is subnormal earlier.
         info = np.finfo(np.float32 if word == "BF16" else want.dtype)
         low = np.abs(values[0][finite]) < info.tiny * (4 / info.eps if row.name == "VDIV" else 2)
-        worst = np.argmax(np.where(low, 0, apart))
-        assert np.all(apart <= np.where(low, max(allowed, 2.0), allowed)), (
-            f"{np.max(np.where(low, 0, apart))} units at {[a[finite][worst] for a in arrays]}: {got[finite][worst]}, not {want[finite][worst]}"
+        worst = np.argmax(np.where(low, 0, off))
+        assert np.all(off <= np.where(low, max(allowed, 2.0), allowed)), (
+            f"{np.max(np.where(low, 0, off))} units at {[a[finite][worst] for a in arrays]}: {got[finite][worst]}, not {want[finite][worst]}"
         )
     else:
         np.testing.assert_array_equal(got, want)

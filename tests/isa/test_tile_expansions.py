@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -14,50 +13,10 @@ from ftm_backend.instructions.expansions import folding, moving, products
 from ftm_backend.instructions.expansions.unit import Unit, Vector
 from ftm_backend.instructions.table import BY_NAME
 from ftm_backend.machine import Machine, cycles, cycles_cost, presets, rules
+from isa.tile_programs import FAMILY, M7032, RNG, TOKENS, load, numbers, programs, store, tile, unit
 from machine.machine_programs import run_text
 
 MACHINE = Machine(cores=1)
-M7032 = presets.load("m7032")
-FAMILY = [presets.load(name) for name in ("m7032", "mt3000", "m7002")]
-"""The machines whose costs are those of expansions; the host's are measured on the emulator."""
-TOKENS = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "i8": np.int8, "u8": np.uint8}
-RNG = np.random.default_rng(3)
-
-
-def unit(dtype: str, dry: bool = False) -> Unit:
-    return Unit(M7032, dtype, costs.cost, dry)
-
-
-def numbers(token: str, *shape: int, edges: bool = False) -> np.ndarray:
-    dtype = np.dtype(TOKENS[token])
-    if dtype.kind != "f":
-        info = np.iinfo(dtype)
-        return RNG.integers(max(info.min, -(2**62)), min(info.max, 2**62), shape).astype(dtype)
-    values = RNG.standard_normal(shape).astype(dtype)
-    if edges:
-        flat = values.reshape(-1)
-        for k, edge in enumerate((np.inf, -np.inf, np.nan, -0.0, 0.0)):
-            if flat.size > 3 * k + 2:
-                flat[3 * k + 2] = edge
-    return values
-
-
-def tile(name: str, token: str, rows: int, columns: int, at: int) -> str:
-    return f"  @tile {name}, am, {token}, {max(rows, 1)}x{max(columns, 1)}, 1, {at}\n"
-
-
-def load(name: str, buffer: str, rows: int, columns: int) -> str:
-    return f"    DLD {buffer}[0], {rows}@{columns} | {columns}@1, {name}\n    DWAIT {name}\n"
-
-
-def store(name: str, buffer: str, rows: int, columns: int) -> str:
-    return f"    DST {name}, {buffer}[0], {rows}@{columns} | {columns}@1\n"
-
-
-def programs(header: str, body: str) -> str:
-    return f"@program t, host\n{header}@func main\n{body}@ret\n"
-
-
 SHAPES = [(1, 1), (1, 16), (3, 17), (5, 40), (2, 100)]
 
 
@@ -172,94 +131,6 @@ def test_halves_of_an_odd_number_of_columns_are_refused():
     )
     with pytest.raises(Exception, match="even number of columns, and X has 3"):
         run_text(MACHINE, text, [np.zeros((2, 3), np.float32)])
-
-
-FOLDS = [
-    # for each dimension: taps, their distance, windows, their distance, size, before it; channels, images
-    ([(3, 1, 5, 1, 5, 1)], 2, 3),
-    ([(3, 1, 4, 2, 7, 1)], 1, 1),
-    ([(3, 1, 7, 2, 14, 1), (3, 1, 7, 2, 14, 1)], 3, 2),
-    ([(1, 1, 4, 2, 8, 0), (1, 1, 4, 2, 8, 0)], 5, 2),
-    ([(7, 1, 6, 2, 12, 3), (7, 1, 6, 2, 12, 3)], 1, 2),
-    ([(3, 1, 8, 1, 8, 1), (3, 1, 8, 1, 8, 1)], 2, 3),
-    ([(2, 2, 3, 3, 9, 0), (3, 2, 4, 1, 6, 1)], 2, 1),
-    ([(3, 1, 1, 1, 1, 1), (3, 1, 1, 1, 1, 1)], 3, 40),
-    ([(2, 1, 3, 4, 11, -1), (2, 1, 9, 1, 2, 3)], 2, 2),
-    ([(2, 1, 2, 2, 4, 0), (2, 1, 2, 3, 6, 0), (2, 1, 3, 1, 4, 0)], 2, 2),
-]
-
-
-def _folded(x: np.ndarray, sides: Sequence[tuple[int, ...]], channels: int, images: int) -> np.ndarray:
-    """What FOLD computes, by its formula."""
-    taps, windows, sizes = ([side[at] for side in sides] for at in (0, 2, 4))
-    y = np.zeros((channels, images, *sizes), x.dtype)
-    held = x.reshape(channels, *taps, images, *windows)
-    for tap in np.ndindex(*taps):
-        for window in np.ndindex(*windows):
-            place = tuple(
-                o * stride + t * apart - before for o, t, (_, apart, _, stride, _, before) in zip(window, tap, sides, strict=True)
-            )
-            if all(0 <= at < size for at, size in zip(place, sizes, strict=True)):
-                y[(slice(None), slice(None), *place)] += held[(slice(None), *tap, slice(None), *window)]
-    return y.reshape(channels, -1)
-
-
-@pytest.mark.parametrize("token", ["f64", "f32", "i64", "i32"])
-@pytest.mark.parametrize(("sides", "channels", "images"), FOLDS)
-def test_fold(sides, channels, images, token):
-    taps, windows, size = (prod(side[at] for side in sides) for at in (0, 2, 4))
-    x = numbers(token, channels * taps, images * windows)
-    dims = [" ".join(f"{side[at]}@{side[at + 1]}" for side in sides) for at in (0, 2, 4)]
-    text = programs(
-        f"@in b0, {token}, {x.shape[0]}x{x.shape[1]}\n@out o0, {token}, {channels}x{images * size}\n",
-        tile("X", token, *x.shape, 0)
-        + tile("Y", token, channels, images * size, 262144)
-        + load("X", "b0", *x.shape)
-        + f"    FOLD X, {dims[0]} | {dims[1]} {dims[2]}, Y\n"
-        + store("Y", "o0", channels, images * size),
-    )
-    y = np.empty((channels, images * size), x.dtype)
-    BY_NAME["FOLD"].macro.function(unit(token), x, y, [folding.Side(*side) for side in sides])
-    got, wanted = run_text(MACHINE, text, [x])[0], _folded(x, sides, channels, images)
-    tolerance = {"f64": 1e-12, "f32": 1e-5}.get(token, 0)
-    np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
-    np.testing.assert_allclose(y, wanted, rtol=tolerance, atol=tolerance)
-
-
-@pytest.mark.parametrize(
-    ("dims", "message"),
-    [
-        ("2@1 | 3@1 4@0", "no whole channels"),
-        ("3@1 | 2@1 4@0", "no whole channels"),
-        ("3@1 | 4@1 4@0", "number of windows 4 is not between 1 and 3"),
-        ("3@1 | 3@1 8@0", "size of the image 8 is not between 1 and 6"),
-        ("3@0 | 3@1 4@0", "distance of taps 0"),
-    ],
-)
-def test_what_cannot_be_folded_is_refused(dims, message):
-    text = programs(
-        "@in b0, f32, 3x3\n@out o0, f32, 1x4\n",
-        tile("X", "f32", 3, 3, 0)
-        + tile("Y", "f32", 1, 6, 65536)
-        + load("X", "b0", 3, 3)
-        + f"    FOLD X, {dims}, Y\n"
-        + store("Y", "o0", 1, 4),
-    )
-    with pytest.raises(Exception, match=message):
-        run_text(MACHINE, text, [np.zeros((3, 3), np.float32)])
-
-
-@pytest.mark.parametrize("machine", FAMILY, ids=lambda machine: machine.name)
-@pytest.mark.parametrize(("sides", "channels", "images"), [case for case in FOLDS if len(case[0]) == 2])
-def test_a_fold_is_charged_as_its_expansion_counts(sides, channels, images, machine):
-    """But for the filling of its loop."""
-    taps, windows, sizes, strides = (tuple(side[at] for side in sides) for at in (0, 2, 4, 3))
-    u = Unit(machine, "f32", costs.cost, dry=True)
-    x, y = np.zeros((channels * prod(taps), images * prod(windows)), np.float32), np.zeros((channels, images * prod(sizes)), np.float32)
-    folding.fold(u, x, y, [folding.Side(*side) for side in sides])
-    shape = rules.Folded(taps, windows, sizes, strides)
-    charged = rules.fold_cycles(machine, "f32", shape, channels, images * prod(shape.steps))
-    assert charged <= u.cycles <= 1.02 * charged + 40 * (prod(strides) + 2)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -16,7 +16,7 @@ class Side(NamedTuple):
     """One dimension of the image: taps and their distance, windows and theirs, its size, and what lies before it."""
 
     taps: int
-    apart: int
+    spacing: int
     windows: int
     stride: int
     size: int
@@ -24,7 +24,7 @@ class Side(NamedTuple):
 
     def window(self, place: np.ndarray, tap: int) -> tuple[np.ndarray, np.ndarray]:
         """Whose tap sees each place, and whether there is such a window."""
-        offset = place + self.before - tap * self.apart
+        offset = place + self.before - tap * self.spacing
         number = offset // self.stride
         return number, (offset % self.stride == 0) & (number >= 0) & (number < self.windows) & (place < self.size)
 
@@ -84,7 +84,7 @@ def _phase(u: Unit, rows: np.ndarray, sides: Sequence[Side], phases: Sequence[in
     image, places, exists = _places(sides, phases, numbers, count)
     total = u.constant(rows.dtype.type(0))
     for number, taps in enumerate(product(*(range(side.taps) for side in sides))):
-        if any((r + s.before - t * s.apart) % s.stride for s, t, r in zip(sides, taps, phases, strict=True)):
+        if any((r + s.before - t * s.spacing) % s.stride for s, t, r in zip(sides, taps, phases, strict=True)):
             continue
         source, within = image, exists
         for side, tap, place in zip(sides, taps, places, strict=True):

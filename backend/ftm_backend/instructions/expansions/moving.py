@@ -54,12 +54,12 @@ def _interleave(u: Unit, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> None:
             u.store(u.shuffle(places + number * (u.lanes // 2), left, right), y[row], 2 * at + number * u.lanes)
 
 
-def _exchange(u: Unit, sources: Sequence[np.ndarray], at: int, targets: Sequence[np.ndarray], to: int, apart: int) -> None:
-    """All rounds between rows that lie ``apart``: from element ``at`` of the sources to element ``to`` of the targets."""
+def _exchange(u: Unit, sources: Sequence[np.ndarray], at: int, targets: Sequence[np.ndarray], to: int, spacing: int) -> None:
+    """All rounds between rows that lie ``spacing`` apart: from element ``at`` of the sources to element ``to`` of the targets."""
     group = [u.load(row, at) for row in sources]
     half = len(group) // 2
     while half:
-        group = _swapped(u, group, half, half * apart)
+        group = _swapped(u, group, half, half * spacing)
         half //= 2
     for v, row in zip(group, targets, strict=True):
         u.store(v, row, to)

@@ -259,7 +259,7 @@ void Checker::windows(
   write_tile(operands.c.tile, c, m, n);
 }
 
-void Checker::transpose(const Matrix& operands, int32_t from, int32_t to, int64_t rows, int64_t columns) {
+void Checker::rearrange(const Matrix& operands, int32_t from, int32_t to, int64_t rows, int64_t columns) {
   const Slot& slot = core_.slot(operands.a.tile, from);
   read_tile(operands.a.tile, from, slot.rows, slot.columns);
   write_tile(operands.b.tile, to, rows, columns);

@@ -58,7 +58,7 @@ class Checker {
   void windows(
       const Matrix& operands, int32_t a, int32_t b, int32_t c, const CopyDim* dims, int count, int64_t at, int64_t m,
       int64_t n, bool acc);
-  void transpose(const Matrix& operands, int32_t from, int32_t to, int64_t rows, int64_t columns);
+  void rearrange(const Matrix& operands, int32_t from, int32_t to, int64_t rows, int64_t columns);
   void scan(const Matrix& operands, int32_t x, int32_t carry, int32_t y);
   void sort(const Matrix& operands, int32_t from, int32_t to, int32_t kept);
   void merge(const Matrix& operands, int32_t a, int32_t b, int32_t y);

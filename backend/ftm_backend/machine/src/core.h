@@ -60,6 +60,14 @@ struct Slot {
   Extent rows, columns;
 };
 
+// What an instruction of one tile to another works on.
+struct Pair {
+  const TileDecl &s, &d; // X and Y as declared
+  int32_t from_number, to_number; // of their slots
+  Slot from; // as X is before anything is written
+  Slot& to;
+};
+
 // Memory that a buffer's name stands for: of a parameter, from the address that it is bound to.
 struct View {
   uint8_t* base;
@@ -129,6 +137,12 @@ struct Core {
   }
   Slot& slot(const TileRef& ref) const { return slot(ref.tile, slot_number(ref.tile, value(ref.slot))); }
   int32_t number(const TileRef& ref) const { return slot_number(ref.tile, value(ref.slot)); }
+  // Of an instruction X to Y.
+  Pair pair(const Matrix& operands) const {
+    const TileRef &x = operands.a, &y = operands.b;
+    const int32_t from = number(x), to = number(y);
+    return {tile(x.tile), tile(y.tile), from, to, slot(x.tile, from), slot(y.tile, to)};
+  }
 
   // Where a slot lies in its scratchpad, in bytes.
   int64_t start(int32_t tile_index, int32_t number) const {

@@ -272,11 +272,7 @@ void run_scatter(Core& core, const Dma& dma, uint16_t flags) {
 }
 
 void run_tile_copy(Core& core, const Matrix& operands) {
-  const TileDecl& s = core.tile(operands.a.tile);
-  const TileDecl& d = core.tile(operands.b.tile);
-  const int32_t from_number = core.number(operands.a), to_number = core.number(operands.b);
-  const Slot from = core.slot(operands.a.tile, from_number);
-  Slot& to = core.slot(operands.b.tile, to_number);
+  const auto [s, d, from_number, to_number, from, to] = core.pair(operands);
   if (from.rows > d.rows || from.columns > d.columns)
     throw Fault(
         extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " + extents(d.rows, d.columns));
@@ -292,11 +288,7 @@ void run_tile_copy(Core& core, const Matrix& operands) {
 
 void run_window_copy(Core& core, const Windows& operands) {
   const Matrix& tiles = operands.tiles;
-  const TileDecl& s = core.tile(tiles.a.tile);
-  const TileDecl& d = core.tile(tiles.b.tile);
-  const int32_t from_number = core.number(tiles.a), to_number = core.number(tiles.b);
-  const Slot from = core.slot(tiles.a.tile, from_number);
-  Slot& to = core.slot(tiles.b.tile, to_number);
+  const auto [s, d, from_number, to_number, from, to] = core.pair(tiles);
   CopyDim dims[kMostDims];
   const int all = int(operands.dims.size());
   int64_t rows = 1, columns = 1;

@@ -55,11 +55,7 @@ void sum(uint8_t* to, const uint8_t* from, const std::vector<int64_t>& seen, int
 
 void run_fold(Core& core, const Windows& operands) {
   const Matrix& tiles = operands.tiles;
-  const TileDecl& s = core.tile(tiles.a.tile);
-  const TileDecl& d = core.tile(tiles.b.tile);
-  const int32_t from_number = core.number(tiles.a), to_number = core.number(tiles.b);
-  const Slot from = core.slot(tiles.a.tile, from_number);
-  Slot& to = core.slot(tiles.b.tile, to_number);
+  const auto [s, d, from_number, to_number, from, to] = core.pair(tiles);
   const int count = operands.row_dims;
   std::vector<Side> sides(count);
   int64_t taps = 1, windows = 1, size = 1;
@@ -72,12 +68,12 @@ void run_fold(Core& core, const Windows& operands) {
     taps *= side.taps;
     windows *= side.windows;
     size *= side.size;
-    const Wide apart = positive(core, tap.stride, INT64_MAX, "the distance of taps");
+    const Wide spacing = positive(core, tap.stride, INT64_MAX, "the distance of taps");
     const Wide stride = positive(core, window.stride, INT64_MAX, "the distance of windows");
     const Wide before = core.value(image.stride);
     for (int64_t t = 0; t < side.taps; ++t)
       for (int64_t o = 0; o < side.windows; ++o) {
-        const Wide place = o * stride + t * apart - before;
+        const Wide place = o * stride + t * spacing - before;
         side.places.push_back(place < 0 || place >= side.size ? -1 : int64_t(place));
       }
   }
@@ -91,7 +87,7 @@ void run_fold(Core& core, const Windows& operands) {
         "the images " + extents(channels, images * size) + " exceed tile " + d.name + ", which is " +
         extents(d.rows, d.columns));
   core.refuse_overlap("Y", tiles.b.tile, to_number, tiles.a.tile, from_number);
-  if (core.checker) core.checker->transpose(tiles, from_number, to_number, channels, images * size);
+  if (core.checker) core.checker->rearrange(tiles, from_number, to_number, channels, images * size);
   to.rows = int32_t(channels);
   to.columns = int32_t(images * size);
   const int64_t bytes = type_bytes(s.type);

@@ -182,11 +182,7 @@ static void zip(uint8_t* to, int64_t ldd, const uint8_t* from, int64_t lds, int6
 }
 
 void run_transpose(Core& core, const Matrix& operands, uint16_t flags) {
-  const TileDecl& s = core.tile(operands.a.tile);
-  const TileDecl& d = core.tile(operands.b.tile);
-  const int32_t from_number = core.number(operands.a), to_number = core.number(operands.b);
-  const Slot from = core.slot(operands.a.tile, from_number);
-  Slot& to = core.slot(operands.b.tile, to_number);
+  const auto [s, d, from_number, to_number, from, to] = core.pair(operands);
   const int64_t pieces = flags & isa::FTM_FLAG_ZIP ? 2 : 1;
   if (from.columns % pieces)
     throw Fault("TRANS.ZIP takes an even number of columns, and X has " + std::to_string(from.columns));
@@ -196,7 +192,7 @@ void run_transpose(Core& core, const Matrix& operands, uint16_t flags) {
         "the transpose of " + extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " +
         extents(d.rows, d.columns));
   core.refuse_overlap("Y", operands.b.tile, to_number, operands.a.tile, from_number);
-  if (core.checker) core.checker->transpose(operands, from_number, to_number, rows, columns);
+  if (core.checker) core.checker->rearrange(operands, from_number, to_number, rows, columns);
   to.rows = rows;
   to.columns = columns;
   const int log2 = log2_of(type_bytes(s.type));

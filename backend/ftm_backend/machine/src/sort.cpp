@@ -126,11 +126,7 @@ void merge_row(const int64_t* a, int64_t na, const int64_t* b, int64_t nb, int64
 } // namespace
 
 void run_sort(Core& core, const Matrix& operands) {
-  const TileDecl& s = core.tile(operands.a.tile);
-  const TileDecl& d = core.tile(operands.b.tile);
-  const int32_t from_number = core.number(operands.a), to_number = core.number(operands.b);
-  const Slot from = core.slot(operands.a.tile, from_number);
-  Slot& to = core.slot(operands.b.tile, to_number);
+  const auto [s, d, from_number, to_number, from, to] = core.pair(operands);
   if (from.rows > d.rows)
     throw Fault(
         extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " + extents(d.rows, d.columns));
