@@ -14,7 +14,7 @@ from ftm_backend.linalg import ir
 from ftm_backend.linalg.affine import Affine, dot, row_major
 from ftm_backend.linalg.nodes import gather_place, recognise_reduction
 from ftm_backend.linalg.strided import Strided, compose
-from ftm_backend.sizes import Real, Size
+from ftm_backend.sizes import Real, Size, always_equal, seen_equal
 
 __all__ = ["Body", "Builder", "Input", "LoweringError", "Output", "Place", "Value"]
 
@@ -108,7 +108,7 @@ class Builder:
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """Row-major reshape to ``shape`` (no -1)."""
         shape = tuple(shape)
-        if shape == x.shape:
+        if len(shape) == len(x.shape) and all(map(seen_equal, shape, x.shape)):
             return x
         access = x.access.reshape(shape)
         return x.at(access) if access is not None else self.reshape(self.copy(x), shape)
@@ -233,7 +233,7 @@ class Builder:
             return Elem(self.emitter, x.base.splat, x.dtype, True)
         const, coeffs = x.access.offset, [0] * len(loops)
         for k, size, stride in zip(index, x.access.sizes, x.access.strides, strict=True):
-            if k is None or size == 1:
+            if k is None or _is_one(size, loops[k] if isinstance(k, int) else None):
                 continue
             if isinstance(k, int):
                 coeffs[k] += stride
@@ -310,6 +310,12 @@ class Builder:
     def inline(self, x: Number, dtype: str) -> Elem:
         """A scalar argument (Elem, Python number or bool) as an Elem of ``dtype``."""
         return x.to(dtype) if isinstance(x, Elem) else self.constant(x, dtype)
+
+
+def _is_one(size: int, loop: int | None) -> bool:
+    """Whether an extent is 1, which has no stride; one that is its loop's is walked, whatever it is."""
+    walked = loop is not None and isinstance(size, Size) and always_equal(size, loop)
+    return not walked and size == 1
 
 
 def _stays_inside(place: ir.Node, extent: int) -> bool:

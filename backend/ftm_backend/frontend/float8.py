@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ftm_backend.frontend.elements import Elem
+    from ftm_backend.frontend.element import Elem
 
 __all__ = ["FORMATS", "Format", "decode", "encode"]
 
@@ -47,7 +47,7 @@ FORMATS = {
 
 def decode(x: Elem) -> Elem:
     """The f32 that the float8 ``x`` is; exact."""
-    from ftm_backend.frontend.elements import where
+    from ftm_backend.frontend.element import where
 
     code = x.emitter.emit("arith.extui", "i32", x)
     if x.dtype == _POWERS:
@@ -66,7 +66,7 @@ def decode(x: Elem) -> Elem:
 
 def encode(x: Elem, token: str) -> Elem:
     """The f32 ``x`` as the float8 ``token``."""
-    from ftm_backend.frontend.elements import where
+    from ftm_backend.frontend.element import where
 
     bits = x.bitcast("i32")
     if token == _POWERS:
@@ -90,7 +90,7 @@ def encode(x: Elem, token: str) -> Elem:
 
 def _power(bits: Elem) -> Elem:
     """The exponent, one more from the middle on; of a subnormal number from above the middle on."""
-    from ftm_backend.frontend.elements import where
+    from ftm_backend.frontend.element import where
 
     exponent = (bits >> 23) & 0xFF
     rest = bits & ((1 << 23) - 1)

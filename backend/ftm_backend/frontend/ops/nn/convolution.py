@@ -137,7 +137,7 @@ def _scatter_windows(b: Builder, x: Value, weight: Value, g: _Geometry, size: Se
             g.padding,
             g.dilation,
             size,
-            lambda part, taps, apart: correlate(b, part, taps, ones, apart, g.groups),
+            lambda part, taps, spacing: correlate(b, part, taps, ones, spacing, g.groups),
         )
     low, high = [0, 0], [0, 0]
     for n, k, d, p, s in zip(x.shape[2:], weight.shape[2:], g.dilation, g.padding, size, strict=True):
