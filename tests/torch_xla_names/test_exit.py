@@ -96,7 +96,11 @@ print("ended")
 """
 
 
-@pytest.mark.parametrize("program", [LOADER, BACKWARD, COMPILATION], ids=["loader", "backward", "compilation"])
+UNAWAITED = "from ftm_lazy.torch_xla.distributed import parallel_loader\nparallel_loader._GRACE = 0.0\n" + LOADER
+"""As where a thread does not come to run within the time that the end of the process waits for it."""
+
+
+@pytest.mark.parametrize("program", [LOADER, UNAWAITED, BACKWARD, COMPILATION], ids=["loader", "unawaited", "backward", "compilation"])
 def test_in_the_midst_of_work(run, tmp_path, program):
     for _ in range(2):
         assert run(LATE + program, *UNCHANGED, FTM_CACHE_DIR=str(tmp_path)) == "ended\n"

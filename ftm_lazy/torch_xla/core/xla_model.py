@@ -38,6 +38,8 @@ from ftm_lazy.torch_xla.core._collectives import (
     reduce_scatter_bucketized,
 )
 from ftm_lazy.torch_xla.core._data import ToXlaTensorArena, check_view_sharing, on_cpu, save, send_cpu_data_to_device
+from ftm_lazy.torch_xla.core._rate_tracker import RateTracker
+from ftm_lazy.torch_xla.core._rendezvous import do_on_ordinals, mesh_reduce, rendezvous, xla_rendezvous
 
 __all__ = [
     "REDUCE_AND",
@@ -306,78 +308,6 @@ def optimizer_step(
 @inert("nothing moves work across the end of a checkpointed segment here")
 def optimization_barrier_(tensors: list[torch.Tensor]) -> None:
     """Keeps the compiler from merging what is before and after."""
-
-
-class RateTracker:
-    """Items in a second: smoothed, and since the start.
-
-    Args:
-        smooth_factor: weight of earlier rates in `rate`; ``RATE_TRACKER_SMOOTHING`` or 0.4 if None.
-    """
-
-    def __init__(self, smooth_factor: float | None = None) -> None:
-        self._smooth = float(os.environ.get("RATE_TRACKER_SMOOTHING", 0.4)) if smooth_factor is None else smooth_factor
-        self._start = self._last = time.time()
-        self._total = self._since = 0.0
-        self._rate: float | None = None
-
-    def add(self, count: float) -> None:
-        """Counts `count` more items."""
-        self._since += count
-
-    def rate(self) -> float:
-        """Items in a second since the last call of `rate`, smoothed with what it returned then."""
-        now = time.time()
-        passed = now - self._last
-        if passed <= 0:
-            return 0.0
-        rate = self._since / passed
-        if self._rate is not None:
-            rate = (1 - self._smooth) * rate + self._smooth * self._rate
-        self._total, self._since, self._last, self._rate = self._total + self._since, 0.0, now, rate
-        return rate
-
-    def global_rate(self) -> float:
-        """Items in a second since the start."""
-        passed = time.time() - self._start
-        return (self._total + self._since) / passed if passed > 0 else 0.0
-
-
-# --- all processes together ---------------------------------------------------------------------------------
-
-
-def xla_rendezvous(payload: bytes = b"", ordinals: list[int] | None = None, tag: str | None = None) -> list[bytes]:
-    """The payloads of all processes, by ordinal; waits for them.
-
-    Raises ValueError if `ordinals` are not all processes, TypeError if `payload` is not bytes.
-    """
-    if ordinals and len(ordinals) != _world.size():
-        raise ValueError("Only global rendezvous is supported")
-    if not isinstance(payload, bytes):
-        raise TypeError(f"`payload` must be bytes, not {type(payload)}")
-    _steps.sync()
-    return _world.collective(payload)
-
-
-def rendezvous(tag: str, payload: bytes = b"", replicas: list[int] = []) -> list[bytes]:  # noqa: B006
-    """`xla_rendezvous` under a name for logs."""
-    return xla_rendezvous(payload, replicas or None, tag)
-
-
-def mesh_reduce(tag: str, data: object, reduce_fn: Callable[[list[Any]], Any]) -> Any:
-    """``reduce_fn([data of process 0, data of process 1, ...])``, with their tensors on the CPU; waits for all."""
-    stream = io.BytesIO()
-    torch.save(on_cpu(data), stream)
-    payloads = rendezvous(tag, stream.getvalue())
-    return reduce_fn([torch.load(io.BytesIO(payload), weights_only=False) for payload in payloads])
-
-
-def do_on_ordinals(target: Callable[..., Any], data: object = (), ordinals: Collection[int] | int = (0,)) -> Any:
-    """``target(*data)``, tensors on the CPU, in the processes `ordinals`; None in the others. Waits for all."""
-    chosen = (ordinals,) if isinstance(ordinals, int) else ordinals
-    result = target(*on_cpu(data)) if _world.ordinal() in chosen else None
-    rendezvous("torch_xla.core.xla_model.do_on_ordinals")
-    return result
 
 
 # --- random numbers -----------------------------------------------------------------------------------------
