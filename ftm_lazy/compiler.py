@@ -65,7 +65,13 @@ class Bridge:
                 self._worker.start()
 
     def answer(
-        self, text: str, refused: str, locations: Sequence[str] = (), varies: Sequence[int] = (), trains: bool = True
+        self,
+        text: str,
+        refused: str,
+        locations: Sequence[str] = (),
+        varies: Sequence[int] = (),
+        trains: bool = True,
+        any_size: bool = False,
     ) -> tuple[bytes, Sequence[int]] | str:
         """As `compile`, for the recorder: the image and which dimensions of its results vary, or why there is none.
 
@@ -73,7 +79,7 @@ class Bridge:
         signal's handler raised, and WorkerError.
         """
         try:
-            return self._compiled(text, refused, locations, varies, trains)
+            return self._compiled(text, refused, locations, varies, trains, any_size)
         except WorkerError:
             raise
         except Exception as error:
@@ -95,12 +101,21 @@ class Bridge:
         """
         return self._compiled(text, refused, locations).image
 
-    def _compiled(self, text: str, refused: str, locations: Sequence[str], varies: Sequence[int] = (), trains: bool = True) -> Instance:
+    def _compiled(
+        self,
+        text: str,
+        refused: str,
+        locations: Sequence[str],
+        varies: Sequence[int] = (),
+        trains: bool = True,
+        any_size: bool = False,
+    ) -> Instance:
         """As `compile`.
 
         varies: of each parameter the dimensions that are likely to be of another size in the next trace like it, one bit each;
         none where no size is.
         trains: the sizes of what is counted, and of what the trace fills itself, are those of the next one as well.
+        any_size: where sizes vary, one is as likely as others.
         """
         begin = time.perf_counter()
         if refused:
@@ -124,7 +139,7 @@ class Bridge:
                 self._families.note(text)
         else:
             refusal = self._families.refusal(text) if general and "recompile" in self._settings.debug else ""
-            likely = Likely(varies, trains, self._infer) if varies or not trains else None
+            likely = Likely(varies, trains, self._infer, any_size) if varies or not trains else None
             proposals = self._families.propose(text, likely) if general else []
             executable, symbols = self._compile_explained(text, locations, proposals, refusal)
             how = "compiled"

@@ -17,13 +17,14 @@ from ftm_lazy.cropped import Cropped, cropped
 __all__ = ["relation_of", "seeded", "varying_results"]
 
 _PARAMETER = re.compile(r"^  %(\d+) = param (\w+)\[([\d,]+)\]$", re.MULTILINE)
+_UPDATE = re.compile(r"ftm\.update\(base=%\d+, value=%\d+, sizes=\[[\d,]+\], strides=\[[\d,]+\], offset=([1-9]\d*)\)")
 _FACTORY = re.compile(r"^  %\d+ = aten::(?:full|zeros|ones|arange\.start_step)\(.*$", re.MULTILINE)
 _SIZE = re.compile(r"^  size (s\d+) = (\d+), (\d+)\n", re.MULTILINE)
 _NUMBER = re.compile(r"-?\d+")
 _COUNTED = frozenset({"i64", "i32", "i1"})
 _NARROW = frozenset({"u8", "i8", "i16"})  # images and sounds, or quantized: of fixed sizes as a rule
 _TYPE = re.compile(r"none|\w+\[[^]]*\]")
-_LEAST = 2
+_LEAST = 1
 _MOST = 32
 
 
@@ -34,6 +35,7 @@ def seeded(
     others: Sequence[Sequence[int]] = (),
     asked: Iterable[int] = (),
     trains: bool = False,
+    any_size: bool = False,
 ) -> str:
     """A trace's text with a symbol for each size that is likely to vary; empty where none is.
 
@@ -45,6 +47,7 @@ def seeded(
         asked: which of the numbers vary besides, as those that were not found to follow from the others.
         trains: sizes of whole numbers and of what it fills itself are fixed, as those of batches and gradients, and each other one is
             a symbol of its own: experts may have as many tokens by chance.
+        any_size: what is one varies as well; else it is a number, since most of these are one always.
     """
     columns = {begin: tuple(other[k] for other in others) for k, (begin, _, _) in enumerate(places)}
     differs = {begin for begin, end, _ in places if any(number != int(text[begin:end]) for number in columns[begin])}
@@ -52,9 +55,11 @@ def seeded(
     values: list[int] = []
     spelled: list[tuple[int, int, str]] = []
 
+    smallest = _LEAST if any_size else _LEAST + 1
+
     def symbol(begin: int, end: int, *kind: object) -> str:
         number = int(text[begin:end])
-        if number < _LEAST:
+        if number < smallest:
             return str(number)
         name = symbols.get((*kind, number))
         if name is None:
@@ -91,14 +96,25 @@ def seeded(
             if line.start() <= begin < line.end() and not is_extent and int(text[begin:end]) not in given and begin not in begun:
                 inside = text.rfind("[", line.start(), begin)  # of a list of extents, whose places are told apart
                 symbol(begin, end, "made", text.count(",", inside, begin) if inside >= 0 else "")
-    if not values or len(values) > _MOST:
+    if not values:
+        return ""
+    leasts = [_LEAST] * len(values)
+    begun = {begin for begin, _, _ in spelled}
+    for update in () if trains else _UPDATE.finditer(text):
+        if update.start(1) not in begun:
+            spelled.append((*update.span(1), f"s{len(values)}"))
+            values.append(int(update[1]))
+            leasts.append(0)
+    if len(values) > _MOST:
         return ""
     pieces, at = [], 0
     for begin, end, name in sorted(spelled):
         pieces += [text[at:begin], "{" + name + "}"]
         at = end
     head, _, body = "".join([*pieces, text[at:]]).partition("\n")
-    return "\n".join([head, *(f"  size s{k} = {value}, {_LEAST}" for k, value in enumerate(values)), body])
+    return "\n".join(
+        [head, *(f"  size s{k} = {value}, {least}" for k, (value, least) in enumerate(zip(values, leasts, strict=True))), body]
+    )
 
 
 def relation_of(general: str, text: str, places: Places) -> Relation:

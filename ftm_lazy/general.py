@@ -47,7 +47,8 @@ Store = tuple[Callable[[str], bytes | None], Callable[[str, bytes], object], Cal
 class Likely:
     """What is known of the sizes of a trace before another one like it has come.
 
-    varies: of each parameter the dimensions that are likely to vary, one bit each.  trains: no others are.
+    varies: of each parameter the dimensions that are likely to vary, one bit each.  trains: no others are.  any_size: one is as
+    likely as others.
     infer: from the trace with symbols for such sizes to one all of whose numbers that follow from these are symbols,
     see `ftm_backend.frontend.infer_sizes`; "" where nothing does.
     """
@@ -55,6 +56,7 @@ class Likely:
     varies: Sequence[int]
     trains: bool
     infer: Callable[[str], str]
+    any_size: bool = False
 
 
 class Instance(NamedTuple):
@@ -103,11 +105,11 @@ class _Family:
 
         What is done with sizes of 1 is often something else, so members of other sizes there say nothing.
         """
-        ones = [place for place, (_, _, is_extent) in enumerate(places) if is_extent and numbers[place] < LEAST_SIZE]
+        ones = [place for place, (_, _, is_extent) in enumerate(places) if is_extent and numbers[place] <= LEAST_SIZE]
         others = [other for other in others if all(other[place] == numbers[place] for place in ones)]
         asked: set[int] = set()
         for _ in range(_ROUNDS):
-            seeds = seeded(text, likely.varies, places, others, asked, trains=likely.trains)
+            seeds = seeded(text, likely.varies, places, others, asked, trains=likely.trains, any_size=likely.any_size)
             general = likely.infer(seeds) if seeds else ""
             if not general:
                 return None

@@ -12,7 +12,7 @@ from ftm_backend.isa.template import Template
 
 __all__ = ["LEAST_SIZE", "GeneralProgram", "packed", "unpacked"]
 
-LEAST_SIZE = 2
+LEAST_SIZE = 1
 """The least value of a symbol that is a size; others are places."""
 _NEAR = 8  # times larger or smaller than what a program was chosen for, a size is near
 _MOST_BYTES = 1 << 30

@@ -9,7 +9,7 @@
 // Views are no part of all this: whether one is recorded depends on where the cut before was.
 #pragma once
 
-#include "graph/form.h"
+#include "graph/graph.h"
 #include "graph/repetition.h"
 
 #include <atomic>
@@ -30,6 +30,8 @@ class CallLog {
   bool due() const { return length_.load(std::memory_order_relaxed) >= stop_.load(std::memory_order_relaxed); }
   // True: the trace is to be cut, and the log cleared, now.
   bool cuts_here();
+  // What is cut there is a piece of a loop, as many iterations as all such pieces, and nothing else.
+  bool is_loop_piece() const { return is_loop_piece_; }
 
  private:
   bool is_planned();
@@ -39,10 +41,15 @@ class CallLog {
   size_t hashed_ = 0; // of the calls; their sequence_hash:
   uint64_t hash_ = 0;
   std::optional<LoopCut> plan_;
+  bool is_loop_piece_ = false;
   size_t look_at_; // the number of calls with which a loop is looked for next
   std::atomic<size_t> length_{0};
   std::atomic<size_t> stop_{0};
 };
+
+// The loops of a graph that is cut into iterations when it is launched (run/unrolled.h): while it is recorded, a trace is cut in them only
+// when it is many times as long as others may be. So how long an iteration is decides about programs, and not how many there were.
+void note_unrolled(const Graph& graph);
 
 // The number of calls from which on a trace that repeats itself is cut; 0: none is. What was remembered is forgotten.
 void set_loop_length(int64_t calls);

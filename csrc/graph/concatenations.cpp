@@ -73,14 +73,6 @@ class Writer {
       : old_(old), concatenations_(concatenations), cuts_(cuts) {}
 
   GraphInSteps write() {
-    size_t results = 0;
-    for (const auto* call : old_.calls) {
-      results += call->form().results.size();
-    }
-    is_result_.resize(results);
-    for (const auto result : old_.result_numbers) {
-      is_result_[result.index()] = true;
-    }
     made_.graph.parameters = old_.parameters;
     made_.graph.scalars = old_.scalars;
     for (size_t i = 0, operand = 0; i < old_.calls.size(); ++i) {
@@ -128,11 +120,6 @@ class Writer {
     const auto& type = call.form().results[0].type;
     dim_ = dim_of(call.form());
     const int64_t outer = c10::multiply_integers(type.sizes.begin(), type.sizes.begin() + dim_);
-    if (is_result_[results_.size()] || parts.size() == 1) {
-      results_.push_back(concatenated(parts));
-      cut();
-      return;
-    }
     // What one program does for one shape it does for others: all are rows, or a row.
     const int64_t inner = type_of(parts[0].value).numel() / outer;
     const auto rows = outer == 1 ? c10::DimVector{inner} : c10::DimVector{outer, inner};
@@ -235,7 +222,6 @@ class Writer {
   const CallNode* like_ = nullptr; // the concatenation that is written
   int64_t dim_ = 0; // of its steps
   std::vector<Part> results_; // of the old graph's calls
-  std::vector<bool> is_result_; // of the old graph, for each of these
   int64_t next_result_ = 0;
   GraphInSteps made_;
 };

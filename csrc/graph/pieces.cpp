@@ -9,9 +9,18 @@
 namespace ftm {
 namespace {
 
-Value new_buffer(const Value& result) {
+// Where a result will be; `seen_as`: the type that it is known by outside, unless it is its own.
+Value new_buffer(const Value& result, const ValueType* seen_as = nullptr) {
   const auto& type = type_of(result);
-  return data_value(std::make_shared<Buffer>(type.dtype, type.sizes), type);
+  return data_value(std::make_shared<Buffer>(type.dtype, (seen_as != nullptr ? *seen_as : type).sizes), type);
+}
+
+const DataNode& data_node(const Value& value) {
+  return static_cast<const DataNode&>(trace_node(value));
+}
+
+bool holds_the_same(const ValueType& one, const ValueType& other) {
+  return one.dtype == other.dtype && one.numel() == other.numel();
 }
 
 // Where the elements of a value lie: in another one's, from an element on.
@@ -27,8 +36,9 @@ class Cutter {
       begins_.insert(begins_.begin(), 0);
     }
     read_calls();
-    mark_needed();
     find_values();
+    read_results();
+    mark_needed();
     position_.resize(sources_.size());
     outputs_.resize(sources_.size());
     made_by_.resize(sources_.size());
@@ -38,8 +48,12 @@ class Cutter {
     for (size_t k = 0; k < begins_.size(); ++k) {
       write_piece(k);
     }
-    for (const auto result : whole_.result_numbers) {
-      made_.results.push_back(made_by_[result.index()]);
+    for (size_t i = 0; i < whole_.results.size(); ++i) {
+      const auto root = root_of_result_[i];
+      const auto& output = outputs_[root];
+      const auto& type = type_of(whole_.results[i]);
+      made_.results.push_back(made_by_[root]);
+      made_.values.push_back(type_of(output) == type ? output : data_value(data_node(output).buffer(), type));
     }
     return std::move(made_);
   }
@@ -72,10 +86,30 @@ class Cutter {
       }
       operand += whole_.calls[i]->values.size();
     }
+  }
+
+  // Which of all calls' results are results of the whole graph, or stand for one: what a window sees all of, unless somebody else has it.
+  void read_results() {
     is_result_.resize(sources_.size());
+    seen_as_.resize(sources_.size());
     for (const auto result : whole_.result_numbers) {
       TORCH_INTERNAL_ASSERT(!result.is_parameter(), "a result is computed");
       is_result_[result.index()] = true;
+    }
+    for (size_t i = 0; i < whole_.results.size(); ++i) {
+      const int64_t result = whole_.result_numbers[i].index();
+      const auto source = sources_[result];
+      const bool is_window = !source.root.is_parameter() && source.root.index() != result;
+      const int64_t root = is_window ? source.root.index() : result;
+      const auto& type = type_of(whole_.results[i]);
+      if (!is_window || is_result_[root] || !holds_the_same(type_of(values_[root]), type)) {
+        root_of_result_.push_back(result);
+        continue;
+      }
+      is_result_[result] = false;
+      is_result_[root] = true;
+      seen_as_[root] = &type;
+      root_of_result_.push_back(root);
     }
   }
 
@@ -155,7 +189,7 @@ class Cutter {
     }
     for (const int64_t result : results) {
       made_by_[result] = {made_.pieces.size(), piece.outputs.size()};
-      outputs_[result] = new_buffer(values_[result]);
+      outputs_[result] = new_buffer(values_[result], seen_as_[result]);
       piece.graph.results.push_back(values_[result]);
       piece.graph.result_numbers.push_back(ValueNumber::result(position_[result]));
       piece.outputs.push_back(outputs_[result]);
@@ -171,8 +205,7 @@ class Cutter {
       return ValueNumber::result(position_[value.index()]);
     }
     const auto root = source.root.index();
-    const auto& data = source.root.is_parameter() ? *whole_.parameters[root]
-                                                  : static_cast<const DataNode&>(trace_node(outputs_[root]));
+    const auto& data = source.root.is_parameter() ? *whole_.parameters[root] : data_node(outputs_[root]);
     const int64_t offset = data.offset() + source.offset;
     auto& parameters = piece.graph.parameters;
     auto& seen = by_buffer_[data.buffer().get()];
@@ -199,12 +232,16 @@ class Cutter {
   // For each result of all calls:
   std::vector<Source> sources_;
   std::vector<int32_t> piece_of_;
-  std::vector<bool> is_result_; // of the whole graph
+  std::vector<bool> is_result_; // of the whole graph, or what one sees
+  std::vector<const ValueType*> seen_as_; // by a result of the whole graph; null: it is that result, or none
   std::vector<bool> needed_; // by other pieces, or a result
   std::vector<int64_t> position_; // among the results of its piece's calls
   std::vector<Value> values_; // of what others use
   std::vector<Value> outputs_; // of what is needed
   std::vector<Made> made_by_;
+
+  std::vector<int64_t>
+      root_of_result_; // for each result of the whole graph: the call's result that it is, or sees all of
 
   // Of the whole graph, that are written next:
   int64_t next_result_ = 0;
@@ -221,6 +258,7 @@ PiecedGraph one_piece(Graph graph) {
   for (size_t i = 0; i < graph.results.size(); ++i) {
     piece.outputs.push_back(new_buffer(graph.results[i]));
     made.results.push_back({0, i});
+    made.values.push_back(piece.outputs.back());
   }
   piece.graph = std::move(graph);
   made.pieces.push_back(std::move(piece));

@@ -1,11 +1,13 @@
 #include "process/ending.h"
 
 #include <Python.h>
+#include <cxxabi.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <thread>
 
 namespace ftm {
@@ -20,6 +22,14 @@ std::atomic<int> resting{0};
 std::atomic<bool> ending{false};
 thread_local bool records = false;
 thread_local bool ends = false;
+std::terminate_handler terminate_as_before = nullptr;
+
+// What unwinds a thread that Python ends is no exception of C++; where a destructor of PyTorch's is in its way, the thread rests.
+void rest_or_terminate() {
+  if (!ends && abi::__cxa_current_exception_type() == nullptr) rest();
+  terminate_as_before();
+  std::abort();
+}
 
 } // namespace
 
@@ -45,7 +55,7 @@ void rest() {
 
 void begin_end() {
   ends = true;
-  ending = true;
+  if (!ending.exchange(true)) terminate_as_before = std::set_terminate(rest_or_terminate);
   if (recording > records) {
     // One of autograd's threads that rests in the midst of another's backward does not answer PyTorch, which would wait ten seconds.
     setenv("TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT", "0", /*replace=*/0);

@@ -1,7 +1,8 @@
 // The end of the process. A thread that waits for Python's lock while the interpreter is taken down is ended by Python, which
 // unwinds its stack: through C++, PyTorch's and ours, that ends the process with "terminate called without an active
 // exception". So from the interpreter's last handler on, other threads of Python do not come back from calls on the device:
-// they rest, without Python's lock, until the process is gone, as all threads do from Python 3.14 on.
+// they rest, without Python's lock, until the process is gone, as all threads do from Python 3.14 on. One that is
+// late, in an operation of PyTorch's own, rests where its unwinding would terminate the process.
 #pragma once
 
 // Of a function that catches abi::__forced_unwind, by which Python ends a thread: that exception has no object, and sanitizers take the

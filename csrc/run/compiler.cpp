@@ -26,7 +26,8 @@ FTM_CATCHES_FORCED_UNWIND CompileResult compile_in_python(
   }
   try {
     const py::object answer = py::handle(compile_function)(
-        py::str(trace_text), py::str(refused), py::cast(locations), py::cast(likely.varies), py::bool_(likely.trains));
+        py::str(trace_text), py::str(refused), py::cast(locations), py::cast(likely.varies), py::bool_(likely.trains),
+        py::bool_(likely.any_size));
     if (py::isinstance<py::tuple>(answer)) {
       const auto made = answer.cast<py::tuple>();
       result.image = made[0].cast<py::bytes>();

@@ -21,6 +21,7 @@ struct Likely {
   std::vector<uint64_t>
       varies; // of each parameter the dimensions that are of another size, one bit each; none of all if it is empty
   bool trains = false; // and sizes that it makes itself are fixed
+  bool any_size = false; // of these dimensions, each on its own, and of one element too
 };
 
 // Calls the compiler with the GIL. Never throws. refused: why the image that it gave for this trace before was no good;

@@ -74,15 +74,16 @@ void suspend(std::vector<Cut>& cuts, size_t first) {
 }
 
 Built build(const Cut& cut) {
-  const auto varies = varying_dimensions(cut.trace.parameters, cut.job->inputs, cut.trains);
-  return build_program(cut.hash, cut.trace, {varies, cut.trains}, noted_lines(cut));
+  auto likely = cut.is_step ? any_sizes(cut.trace.parameters)
+                            : Likely{varying_dimensions(cut.trace.parameters, cut.job->inputs, cut.trains), cut.trains};
+  return build_program(cut.hash, cut.trace, likely, noted_lines(cut));
 }
 
 // The results of a program for many sizes are of other sizes when it runs again.
 void note_varying(const Job& job, const Program& program) {
   const auto& varies = program.varies();
   for (size_t i = 0; i < std::min(varies.size(), job.outputs.size()); ++i) {
-    job.outputs[i]->set_varies(varies[i]);
+    job.outputs[i]->set_varies(varying_outside(varies[i], program.trace().result_types[i], *job.outputs[i]));
   }
 }
 

@@ -85,11 +85,12 @@ void note_before(const PendingValues& values, const PiecedGraph& made, std::vect
   }
 }
 
-// What is to be computed program by program: all at once if `program` is found, else in pieces where its loops say so.
-PiecedGraph pieces_of(Graph graph, ProgramPtr& program) {
+// What is to be computed program by program: all at once if `program` is found, or if it is a piece of a long loop already, else in
+// pieces where its loops say so.
+PiecedGraph pieces_of(Graph graph, bool is_piece, ProgramPtr& program) {
   static auto& unrolled = counter("unrolled");
   program = find_program(graph.hash, graph);
-  auto iterations = program ? std::nullopt : iterations_of(graph);
+  auto iterations = program || is_piece ? std::nullopt : iterations_of(graph);
   if (!iterations) {
     return one_piece(std::move(graph));
   }
@@ -108,13 +109,14 @@ Taken take_pending(PendingTrace& pending) {
   auto graph = collect_graph(values.results);
   taken.hash = graph.hash;
   ProgramPtr program;
-  auto made = pieces_of(std::move(graph), program);
+  auto made = pieces_of(std::move(graph), pending.log.is_loop_piece(), program);
   for (auto& piece : made.pieces) {
     Cut cut;
     cut.hash = piece.graph.hash;
     cut.program = program ? program : find_program(cut.hash, piece.graph);
     if (!cut.program) {
       cut.trace = make_trace(piece.graph);
+      cut.is_step = piece.is_step;
       cut.trains = pending.trains.load(std::memory_order_relaxed);
     }
     cut.job = job_of(piece);
@@ -125,8 +127,7 @@ Taken take_pending(PendingTrace& pending) {
     enqueue(cut.job); // may throw, at the first one: nothing is changed yet
   }
   for (size_t i = 0; i < values.variables.size(); ++i) {
-    const auto [piece, result] = made.results[values.result_of[i]];
-    taken.settled.push_back(settle(*values.variables[i], made.pieces[piece].outputs[result]));
+    taken.settled.push_back(settle(*values.variables[i], made.values[values.result_of[i]]));
   }
   taken.settled.insert(
       taken.settled.end(), std::make_move_iterator(values.results.begin()),

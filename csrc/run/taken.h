@@ -13,6 +13,7 @@ struct Cut {
   ProgramPtr program; // null: to be built from `trace`
   Trace trace;
   bool trains = false; // it computes gradients, or uses them
+  bool is_step = false; // of a concatenation of any number of values
   Hash128 hash;
 };
 

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kLeastCalls = 16; // of a loop that is worth a look
 constexpr int kOften = 32; // launches after which a trace gets a program of its own
 constexpr size_t kRemembered = 4096; // loops, and traces
-constexpr size_t kCounts = 3; // different numbers of values that are concatenated, until it is any number
+constexpr size_t kCounts = 2; // different numbers of values that are concatenated, until it is any number
 
 // Of layers: below that a compile is short, and a piece is not worth a launch.
 constexpr size_t kLeastSaved = 400; // calls
@@ -108,6 +108,9 @@ PiecedGraph cut_in_steps(const Graph& graph, c10::ArrayRef<size_t> concatenation
   auto steps = concatenate_in_steps(graph, concatenations, cuts);
   auto cut = cut_graph(steps.graph, steps.cuts);
   cut.calls = std::move(steps.calls);
+  for (auto& piece : cut.pieces) {
+    piece.is_step = piece.graph.calls.size() == 1 && piece.graph.calls[0]->form().concatenates != Concatenation::none;
+  }
   return cut;
 }
 
@@ -163,6 +166,7 @@ std::optional<PiecedGraph> iterations_of(const Graph& graph) {
   if (is_frequent(graph.hash)) {
     return std::nullopt;
   }
+  note_unrolled(graph);
   const auto positions = cuts_of(ordered, varying, alike);
   return positions.empty() ? std::nullopt
                            : std::make_optional(cut_in_steps(ordered, concatenations_behind_loops(ordered), positions));

@@ -78,4 +78,20 @@ std::vector<uint64_t> varying_dimensions(
   return found;
 }
 
+Likely any_sizes(const std::vector<ValueType>& parameters) {
+  Likely likely;
+  likely.varies.assign(parameters.size(), ~uint64_t{0});
+  likely.trains = likely.any_size = true;
+  return likely;
+}
+
+uint64_t varying_outside(uint64_t varies, const ValueType& result, const Buffer& buffer) {
+  const auto outside = buffer.shape().sizes();
+  if (varies == 0 || outside == c10::IntArrayRef(result.sizes)) {
+    return varies;
+  }
+  const auto several = std::find_if(outside.begin(), outside.end(), [](int64_t extent) { return extent > 1; });
+  return several == outside.end() || several - outside.begin() >= 64 ? 0 : uint64_t{1} << (several - outside.begin());
+}
+
 } // namespace ftm

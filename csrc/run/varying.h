@@ -3,6 +3,7 @@
 
 #include "graph/value_type.h"
 #include "memory/buffer.h"
+#include "run/compiler.h"
 
 #include <cstdint>
 #include <vector>
@@ -13,5 +14,12 @@ namespace ftm {
 // parts of a computed value differ, as the tokens of experts do. Empty where a trace that trains has none.
 std::vector<uint64_t> varying_dimensions(
     const std::vector<ValueType>& parameters, const std::vector<Input>& inputs, bool trains);
+
+// For a step of concatenations, all of whose parameters' sizes are others when it is taken again.
+Likely any_sizes(const std::vector<ValueType>& parameters);
+
+// What varies of a result, where its buffer is known outside by other sizes: a row that varies does so along the first dimension of
+// several elements.
+uint64_t varying_outside(uint64_t varies, const ValueType& result, const Buffer& buffer);
 
 } // namespace ftm

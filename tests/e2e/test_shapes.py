@@ -135,6 +135,45 @@ def test_a_size_of_one_is_general_in_the_others() -> None:
         assert counts["compiles"] == (b == 9), b
 
 
+def test_any_number_of_parts_along_any_dimension() -> None:
+    """Once a second number has come, two steps put them together: also single rows, and along another dimension."""
+    parts = [R(1, 16) for _ in range(70)]
+    on_device = [part.to("ftm") for part in parts]
+
+    def run(count: int, dim: int) -> None:
+        torch.testing.assert_close(torch.cat(on_device[:count], dim).cpu(), torch.cat(parts[:count], dim))
+
+    assert _counted(lambda: [run(20, 0), run(12, 0)])["compiles"] <= 3
+    for count, dim in ((7, 0), (70, 0), (33, 0), (9, 1), (20, 1), (64, 1), (2, 0)):
+        counts = _counted(lambda count=count, dim=dim: run(count, dim))
+        assert counts["compiles"] <= (count == 9), (count, dim)  # the first number along a dimension is one program
+
+
+def test_episodes_of_any_length() -> None:
+    """A loop that is cut into iterations when it is launched is not cut at other places because it is long."""
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2)).to("ftm")
+    on_cpu = copy.deepcopy(net).cpu()
+
+    def loss_of(net: nn.Module, states: Tensor, device: str) -> Tensor:
+        scores = []
+        for state in states:
+            scores.append(torch.tanh(net(state.to(device))).log_softmax(-1)[0])
+            scores[-1].item()
+        return torch.stack([-score * 0.5 for score in scores]).sum()
+
+    def run(steps: int) -> None:
+        states = R(steps, 4)
+        for each, device in ((net, "ftm"), (on_cpu, "cpu")):
+            each.zero_grad()
+            loss_of(each, states, device).backward()
+        torch.testing.assert_close(net[0].weight.grad.cpu(), on_cpu[0].weight.grad, rtol=1e-4, atol=1e-4)
+
+    for steps in (12, 17, 20):
+        run(steps)
+    for steps in (60, 90, 45):  # whose backward passes are longer than loops that are cut while they are recorded
+        assert _counted(lambda steps=steps: run(steps))["compiles"] == 0, steps
+
+
 class _Block(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()

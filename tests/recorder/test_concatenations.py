@@ -67,7 +67,7 @@ def test_gradients() -> None:
 
 
 def test_few_programs() -> None:
-    """Once three different numbers have come; empty values and single numbers of them change nothing."""
+    """Once a second number has come; empty values change nothing."""
     parts = [torch.full((3,), float(i)).to("ftm") for i in range(200)]
     torch.cat(parts[:3] + [torch.zeros(0).to("ftm")]).sum().item()
     for count in 20, 12, 31:
@@ -79,13 +79,13 @@ def test_few_programs() -> None:
 
 
 def test_a_number_that_stays_is_one_program() -> None:
-    """Two numbers are no loop; and one that comes often has a program of its own."""
+    """And so is one that comes often among others."""
     parts = [torch.full((3,), float(i)).to("ftm") for i in range(40)]
     before = unrolled()
-    for count in 20, 12, 20, 12:
-        torch.cat(parts[:count]).sum().item()
+    for _ in range(4):
+        torch.cat(parts[:20]).sum().item()
     assert unrolled() == before
-    for count in 30, *[40] * 40:
+    for count in 30, *[40] * 40, 20:
         torch.cat(parts[:count]).sum().item()
     assert 32 <= unrolled() - before <= 34
 

@@ -46,7 +46,7 @@ def test_tiles_that_live_together_are_apart(given: list[tuple[Any, int, int]]) -
         tiles = [Tile(f"T{k}", "am", "f32", 1, read(str(count)), 1, 4) for k, (count, _, _) in enumerate(given)]
         lives = {t: set(range(begin, begin + length)) for t, (_, begin, length) in zip(tiles, given, strict=True)}
         intervals = {t: SimpleNamespace(overlaps=lambda other, mine=t: bool(lives[mine] & lives[other.tile]), tile=t) for t in tiles}
-        patch.setattr(scratchpad, "live_intervals", lambda kernel, apart: intervals)
+        patch.setattr(scratchpad, "live_intervals", lambda kernel, distinct: intervals)
         kernel: Any = SimpleNamespace(tiles=tiles)
         assert scratchpad.fits(kernel, presets.load("host"))
         scratchpad.place(kernel)

@@ -69,6 +69,7 @@ class _Inference(Lowering):
         self._known: dict[int, dict[str, Size]] = {}  # by the number at hand, sizes by their texts
         self._guesses: dict[str, Size] = {}  # symbols that may be one of these, by name
         self._likeliest: dict[str, Any] = {}  # of some of them what they are, if they may be
+        self._places: dict[int, Size] = {}  # that were written, by the number at hand
         self._parts = parts_of(trace.params)
         for type_ in trace.params:
             self._learn(type_.shape)
@@ -138,6 +139,11 @@ class _Inference(Lowering):
             if type(extents[part.dimension]) is int:
                 extents[part.dimension] = self._guess(extents[part.dimension], part.extent)
             given |= {"sizes": tuple(extents), "offset": part.offset}
+        offset = given["offset"]
+        if node.op == "ftm.update" and isinstance(offset, Size):
+            self._places.setdefault(offset.value, offset)
+        elif offset in self._places:  # what was written there is read there
+            given["offset"] = self._guessed(offset, self._places[offset], 0)
         sizes, strides, offset = view_arguments(base.shape, given["sizes"], given["strides"], given["offset"], self._guess)
         if node.op == "ftm.update":
             sizes = given["sizes"]
@@ -165,7 +171,10 @@ class _Inference(Lowering):
         """A symbol for a number that may be a size that is known, ``likely`` at first; itself where there is none."""
         if type(number) is not int or number < 2 or (number not in self._known and not isinstance(likely, Size)):
             return number
-        symbol: Any = new_symbol(self._symbols, number)
+        return self._guessed(number, likely, 2)
+
+    def _guessed(self, number: int, likely: object, least: int) -> Any:
+        symbol = new_symbol(self._symbols, number, least)
         self._guesses[symbol.text] = symbol
         self._likeliest[symbol.text] = likely
         return symbol

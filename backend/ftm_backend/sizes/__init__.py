@@ -23,9 +23,11 @@ from ftm_backend.sizes.choices import (
     divides,
     greater,
     is_integer,
+    is_walked,
     narrow,
     never_less,
     never_negative,
+    seen_equal,
     upper_bound,
 )
 from ftm_backend.sizes.expressions import SPELLED, SizeError, evaluator
@@ -55,6 +57,7 @@ __all__ = [
     "evaluator",
     "greater",
     "is_integer",
+    "is_walked",
     "narrow",
     "never_less",
     "never_negative",
@@ -63,6 +66,7 @@ __all__ = [
     "read_real",
     "real",
     "rounded",
+    "seen_equal",
     "solved",
     "substituted",
     "symbols_of",

@@ -15,9 +15,11 @@ __all__ = [
     "divides",
     "greater",
     "is_integer",
+    "is_walked",
     "narrow",
     "never_less",
     "never_negative",
+    "seen_equal",
     "upper_bound",
 ]
 
@@ -25,6 +27,11 @@ __all__ = [
 def is_integer(value: object) -> TypeGuard[int]:
     """Whether a value is an integer or a size; booleans are none."""
     return isinstance(value, (int, Size)) and not isinstance(value, bool)
+
+
+def is_walked(extent: int) -> bool:
+    """Whether a loop is written for an extent; without a guard: one that varies is walked where it is 1 as well."""
+    return isinstance(extent, Size) or extent > 1
 
 
 def as_integer(number: float) -> int:
@@ -64,6 +71,11 @@ def always_equal(left: float, right: float) -> bool:
     """Whether two numbers are equal for all values of the symbols; without a guard."""
     difference = left - right
     return not isinstance(difference, Size) and difference == 0
+
+
+def seen_equal(left: float, right: float) -> bool:
+    """Whether two numbers are equal, for choices that are right where the answer is no: a guard only where they are equal at hand."""
+    return at_hand(left) == at_hand(right) and left == right  # type: ignore[arg-type]
 
 
 def never_negative(difference: float) -> bool:

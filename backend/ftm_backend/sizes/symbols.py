@@ -41,7 +41,7 @@ class Symbols:
     """The symbols of one program, what they are in the program at hand, and the guards that were met.
 
     Args:
-        values: for each symbol its number at hand and the least number that it may be; one that is at least 2 is a size
+        values: for each symbol its number at hand and the least number that it may be; one that is at least 1 is a size
             of tensors, and not above ``_LARGEST``.
     """
 
@@ -74,7 +74,7 @@ class Symbols:
 
     def declare(self, name: str, value: int, least: int) -> None:
         """One symbol more: its number at hand, and the least that it may be."""
-        high = _LARGEST if least > 1 else math.inf
+        high = _LARGEST if least > 0 else math.inf
         self.values[name] = self.atoms[name] = value
         self._bounds[name] = least, high
         self.guards[name, ">="] = Guard(f"{name}{-least:+d}", ">=", "the symbol's least value")

@@ -24,10 +24,10 @@ def declared(text: str) -> Symbols | None:
     return Symbols(found) if found else None
 
 
-def new_symbol(symbols: Symbols, value: int) -> Size:
-    """One more symbol, a size of at least 2: ``value`` at hand."""
+def new_symbol(symbols: Symbols, value: int, least: int = 2) -> Size:
+    """One more symbol: ``value`` at hand."""
     name = f"s{1 + max((int(name[1:]) for name in symbols.values), default=-1)}"
-    symbols.declare(name, value, 2)
+    symbols.declare(name, value, least)
     return Size({(name,): 1}, value, symbols)
 
 

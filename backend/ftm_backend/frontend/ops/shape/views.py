@@ -12,6 +12,7 @@ from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.trace import TensorType
 from ftm_backend.linalg.affine import row_major
 from ftm_backend.linalg.strided import Strided
+from ftm_backend.sizes import seen_equal
 
 
 @lowering(
@@ -121,7 +122,7 @@ def _update(b: Builder, base: Value, value: Value, sizes: list[int], strides: li
     access = Strided(tuple(sizes), tuple(strides), offset)
     order = sorted(range(len(sizes)), key=lambda k: -strides[k])
     sorted_access = access.permute(order)
-    whole = sorted_access.numel == len_flat(base) and offset == 0 and sorted_access.is_contiguous()
+    whole = seen_equal(sorted_access.numel, len_flat(base)) and seen_equal(offset, 0) and sorted_access.is_contiguous()
     if whole and sorted_access.strides == row_major(sorted_access.sizes):
         return b.reshape(value.permute(order), base.shape)  # every element is written: base does not matter
     return b.update(base, value, access)
