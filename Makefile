@@ -1,13 +1,14 @@
 # Everything that a fresh machine with Python 3.11, gcc and make needs, and nothing twice:
 #   make demo      trains the digits CNN on ftm and compares it with the CPU
-#   make test      all tests
+#   make test      all tests, or those of ARGS, in JOBS (2) processes
 #   make test-ops  PyTorch's own databases of ops, modules and optimizers, whole, against the CPU; resumable
 #   make bench     recording cost and step times beside eager's, and products modelled on the real target
 #   make lint      ruff (rules and format), mypy and clang-format: the rules are in pyproject.toml and .clang-format
 #   make format    ruff over Python, clang-format over the recorder and the machine
 #   make tidy      clang-tidy over recorder and machine, or over ARGS, files and folders; it is fetched the first time
 #   make coverage  the tests of ARGS, and which lines of Python they did not reach
-#   make sanitize  tests with the machine, and then with recorder and machine, under address and undefined-behaviour sanitizers
+#   make sanitize  tests with the machine, and then those of RECORDED with recorder and machine, under address and
+#                  undefined-behaviour sanitizers
 #   make fuzz      damaged images, texts and cache files against the machine under address, undefined-behaviour and thread
 #                  sanitizers, compiled programs of several cores, and random recorded programs against the CPU, with recorder
 #                  and machine under sanitizers and without, for SECONDS (60) each
@@ -29,8 +30,13 @@ FORMATTED := $(filter %.cpp %.h,$(RECORDER_SOURCES) $(MACHINE_SOURCES))
 demo: build
 	$(BIN)/python examples/demo.py
 
+# A file's tests stay in one process: they share what they compiled.
+JOBS ?= 2
+PARALLEL := --numprocesses $(JOBS) --dist loadfile
+NONE := 5# what pytest ends with where ARGS names no such test
 test: build
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not alone" $(ARGS) || test $$? = $(NONE)
+	$(BIN)/python -m pytest -m alone $(ARGS) || test $$? = $(NONE)
 
 test-ops: build
 	$(BIN)/python tests/opdb/run.py $(ARGS)
@@ -70,9 +76,10 @@ RECORDED := tests/recorder tests/autograd/test_functions.py tests/autograd/test_
             tests/e2e/test_quantized.py tests/e2e/test_loops.py
 sanitize: build
 	$(BIN)/python -m ftm_backend.machine.build --sanitize
-	$(BIN)/python tests/fuzz/sanitized.py address -m pytest --capture=sys --sanitized=address tests/machine tests/isa/test_examples.py $(ARGS)
+	$(BIN)/python tests/fuzz/sanitized.py address -m pytest $(PARALLEL) --capture=sys --sanitized=address \
+	  tests/machine tests/isa/test_examples.py $(ARGS)
 	$(BIN)/python setup.py --quiet build_sanitized
-	$(BIN)/python tests/fuzz/sanitized.py recorder -m pytest --capture=sys $(RECORDED)
+	$(BIN)/python tests/fuzz/sanitized.py recorder -m pytest $(PARALLEL) --capture=sys $(RECORDED)
 
 SECONDS ?= 60
 fuzz: build

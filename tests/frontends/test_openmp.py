@@ -51,7 +51,7 @@ def test_the_threads_of_operators_sleep_where_the_machine_has_as_many_as_there_a
     """By default they spin for milliseconds, which a slow processor only makes longer."""
     processors = str(len(os.sched_getaffinity(0)))
     ours = found(FTM_CORES=processors)
-    assert ours["before"] > 1e-3, "libgomp has another default: is anything to do?"
+    assert ours["before"] > 5e-4, "libgomp has another default: is anything to do?"
     assert ours["after"] < ours["before"] / 3 and ours["child"] == 7, ours
     chosen = found(FTM_CORES=processors, OMP_WAIT_POLICY="active", GOMP_SPINCOUNT="3000000")
-    assert chosen["after"] > 1e-3, "what the environment says is the user's to choose"
+    assert chosen["after"] > 5e-4, "what the environment says is the user's to choose"
