@@ -85,7 +85,7 @@ def run(text: str, arrays: list[np.ndarray], dtype: str, cores: int, machine: st
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """It always pays."""
-    monkeypatch.setattr(fold_windows, "_apart", lambda *_: math.inf)
+    monkeypatch.setattr(fold_windows, "_phases_cycles", lambda *_: math.inf)
 
 
 @pytest.mark.usefixtures("always")

@@ -114,6 +114,6 @@ def test_updates_of_parameters_are_finished_late() -> None:
     problem = Problem((), (3072,), (768,), (1024,), a, item, item, "f32", 6, 3, 20, 20, 2.0)
     plan = panel_plan(problem, M7032)
     assert plan.late and plan.c_rings == 2
-    apart = panel_plan(replace(problem, epilogue_tiles=0, epilogue_operands=0, epilogue_bytes=0, epilogue_alike=0), M7032)
+    alone = panel_plan(replace(problem, epilogue_tiles=0, epilogue_operands=0, epilogue_bytes=0, epilogue_alike=0), M7032)
     least = 20 * 3072 * 768 / (M7032.ddr_bandwidth / M7032.clock_hz)
-    assert plan.cycles < apart.cycles + 0.5 * least, "transfers of what follows are not behind the products"
+    assert plan.cycles < alone.cycles + 0.5 * least, "transfers of what follows are not behind the products"

@@ -16,7 +16,7 @@ from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Value
 from ftm_backend.machine import Machine, presets
 from ftm_backend.midend.contractions.form import axes_of, match
-from ftm_backend.midend.contractions.windows import Side, windows
+from ftm_backend.midend.contractions.windows import Side, behind, windows
 from ftm_backend.options import Options
 from midend.contraction_programs import assembly, product, tensor, zeros
 from midend.test_conv import SHAPES, forward, tensors
@@ -57,16 +57,34 @@ def test_strided_windows_are_read_in_place() -> None:
 def test_sides_are_joined_where_a_granule_holds_what_is_between() -> None:
     rows = Affine(0, (256, 1024, 0, 16, 1))  # c, n, f, ky, kx: 3x3 of images of 16x16, of which 15x15 are seen two apart
     image = replace(rows, coeffs=(*rows.coeffs, 32, 2))  # and oy, ox
-    found = windows((4, 2, 8, 3, 3, 7, 7), image, (0, 3, 4), (1, 5, 6), 8, 32, 2048)
+    extents = (4, 2, 8, 3, 3, 7, 7)
+    found = windows(extents, image, (0, 3, 4), (1, 5, 6), 8, 32, behind(extents, image, 2048, 32))
     assert found is not None
     assert [(side.unit, side.full, side.joined) for side in found[-2:]] == [(16, 15, 16), (1, 15, 16)]
     assert [side.fetched(15) for side in found[-2:]] == [16, 16]
     assert [side.fetched(11) for side in found[-2:]] == [11, 11]
-    beyond = windows((4, 2, 8, 3, 3, 7, 7), image.shifted(1), (0, 3, 4), (1, 5, 6), 8, 32, 2048)
+    beyond = windows(extents, image.shifted(1), (0, 3, 4), (1, 5, 6), 8, 32, behind(extents, image.shifted(1), 2048, 32))
     assert beyond is not None
     assert not any(side.joined for side in beyond[:-1]), "the last image would be read beyond its end"
     wide = Affine(0, (1024, 64, 2))  # every second one of 64: to fetch all takes two granules in place of one
-    assert all(not side.joined for side in windows((3, 8, 16), wide, (0,), (1, 2), 8, 32, 3072) or ())
+    assert all(not side.joined for side in windows((3, 8, 16), wide, (0,), (1, 2), 8, 32, 32) or ())
+
+
+@pytest.mark.parametrize("cores", [1, 3, 8])
+def test_a_kernel_is_not_shared_with_one_that_reads_nearer_to_the_end(cores: int) -> None:
+    """Every third element of rows of 29, from the first on and from the second on: only the former may be fetched as whole rows."""
+    n, c, f, length = 3, 8, 16, 10
+    x, g = tensors((n, c, 29), (n, f, length))
+    tx, tg, to = tensor(x.shape), tensor(g.shape), tensor((f, c))
+    body = zeros("i", (f, c), "f32")
+    for start in (0, 1):
+        body += product(f"r{start}", ("g", tg, "n, f, o"), ("x", tx, f"n, c, o * 3 + {start}"), "i", (to, "f, c"), "f,c,n,o", "n,o")
+    text = f"func.func @main(%x: {tx}, %g: {tg}) -> ({to}, {to}) {{{body}\n  return %r0, %r1 : {to}, {to}\n}}"
+    image = isa.assemble(assembly(text, replace(M7032, cores=cores)))
+    with Machine(cores=cores, checked=True) as emulator:
+        found = emulator.load(image).run([x, g], [])
+    for start, got in enumerate(found):
+        np.testing.assert_allclose(got, np.einsum("nfo,nco->fc", g, x[:, :, start::3][:, :, :length]), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])

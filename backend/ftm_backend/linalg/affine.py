@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ftm_backend.sizes import is_walked, seen_equal
+
 
 @dataclass(frozen=True, slots=True)
 class Affine:
@@ -79,11 +81,11 @@ def digits(loops: Sequence[int], index: Affine) -> list[int] | None:
     """Loops, outer first, of which ``index`` is the row-major number; None when it is not one."""
     if index.const:
         return None
-    order = [k for k, c in enumerate(index.coeffs) if c and loops[k] > 1]
+    order = [k for k, c in enumerate(index.coeffs) if c and is_walked(loops[k])]
     order.sort(key=lambda k: index.coeffs[k])
     expected = 1
     for k in order:
-        if index.coeffs[k] != expected:
+        if not seen_equal(index.coeffs[k], expected):
             return None
         expected *= loops[k]
     return order[::-1]

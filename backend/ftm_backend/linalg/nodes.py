@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Result, walk
+from ftm_backend.sizes import seen_equal
 
 __all__ = ["combined", "constant", "gather_place", "identity", "operation", "recognise_reduction"]
 
@@ -78,7 +79,7 @@ def gather_place(places: list[Node], extents: tuple[int, ...], strides: tuple[in
     flat = constant(offset, "i64")
     for place, extent, stride in zip(places, extents, strides, strict=True):
         if place.op == "index" or (place.op == "constant" and 0 <= place.payload < extent):
-            flat = _add(flat, _scale(place, stride)) if extent != 1 else flat
+            flat = _add(flat, _scale(place, stride)) if not seen_equal(extent, 1) else flat
         elif extent == 1:
             flat = _add(flat, place)  # 0, unless it is a place outside, which has to fault
         else:
@@ -93,7 +94,7 @@ def _outside(place: Node) -> Node:
 
 
 def _scale(node: Node, factor: int) -> Node:
-    if factor == 1:
+    if seen_equal(factor, 1):
         return node
     if node.op == "constant":
         return constant(node.payload * factor, "i64")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ftm_backend.linalg.affine import row_major
+from ftm_backend.sizes import seen_equal
 
 __all__ = ["Slicing", "Strided", "compose", "decompose"]
 
@@ -38,18 +39,18 @@ class Strided:
         """Row-major without gaps; strides of extents 1 do not matter, nor does the offset."""
         if self.numel == 0:
             return True
-        expected = row_major(self.sizes)
-        return all(size == 1 or stride == want for size, stride, want in zip(self.sizes, self.strides, expected, strict=True))
+        return self._is_row_major()
 
     @property
     def is_dense(self) -> bool:
         """Consecutive elements from element 0, in order."""
         if self.offset:
             return False
-        expected = row_major(self.sizes)
-        return self.numel <= 1 or all(
-            size == 1 or stride == want for size, stride, want in zip(self.sizes, self.strides, expected, strict=True)
-        )
+        return self._is_row_major() or self.numel <= 1
+
+    def _is_row_major(self) -> bool:
+        steps = zip(self.sizes, self.strides, row_major(self.sizes), strict=True)
+        return all(seen_equal(stride, expected) or seen_equal(size, 1) for size, stride, expected in steps)
 
     def permute(self, order: Sequence[int]) -> Strided:
         """Dimension k of the result is dimension ``order[k]``."""
@@ -91,9 +92,9 @@ class Strided:
             return Strided(sizes, row_major(sizes), self.offset)
         groups: list[list[int]] = []  # runs of dimensions that advance as one: [extent, stride of the last]
         for size, stride in zip(self.sizes, self.strides, strict=True):
-            if size == 1:
+            if seen_equal(size, 1):
                 continue
-            if groups and groups[-1][1] == size * stride:
+            if groups and seen_equal(groups[-1][1], size * stride):
                 groups[-1][0] *= size
                 groups[-1][1] = stride
             else:
@@ -111,17 +112,17 @@ class Strided:
         return Strided(sizes, tuple(strides), self.offset)
 
 
-def _merged(view: Strided) -> list[tuple[int, int]]:
+def merged(view: Strided) -> list[tuple[int, int]]:
     """``(extent, stride)`` pairs with neighbours merged where one stride walks through both."""
-    merged: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     for extent, stride in zip(view.sizes, view.strides, strict=True):
-        if extent == 1:
+        if seen_equal(extent, 1):
             continue
-        if merged and merged[-1][1] == stride * extent:
-            merged[-1] = (merged[-1][0] * extent, stride)
+        if pairs and seen_equal(pairs[-1][1], stride * extent):
+            pairs[-1] = (pairs[-1][0] * extent, stride)
         else:
-            merged.append((extent, stride))
-    return merged
+            pairs.append((extent, stride))
+    return pairs
 
 
 def compose(outer: Strided, inner: Strided) -> Strided | None:
@@ -134,7 +135,7 @@ def compose(outer: Strided, inner: Strided) -> Strided | None:
         return Strided(outer.sizes, outer.strides, 0)
     if inner.is_dense:
         return outer
-    dims = _merged(inner)
+    dims = merged(inner)
     flat = row_major([n for n, _ in dims])
     position = _digits(outer.offset, flat)
     highest, lowest = list(position), list(position)

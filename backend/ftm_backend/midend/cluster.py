@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from ftm_backend.linalg.affine import volume
+from ftm_backend.linalg.affine import Affine, volume
 from ftm_backend.linalg.ir import Statement, Value
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions import folds
 from ftm_backend.midend.contractions import lower as contraction
 from ftm_backend.midend.nests import turn
 from ftm_backend.midend.nests.axes import index_nodes
-from ftm_backend.midend.nests.domain import Dim, Domain, Shape
+from ftm_backend.midend.nests.domain import Dim, Domain, Loops, Shape, steps_of
 from ftm_backend.midend.rows import lower as rows
 from ftm_backend.midend.rows import scan
 from ftm_backend.midend.sorts import lower as sort
@@ -88,10 +88,9 @@ def common_domain(statements: list[Statement]) -> Domain | None:
 
 def acceptable(domain: Domain, machine: MachineParameters, stored: Stored) -> bool:
     """Whether tiles can carry a domain, within the scratchpad and along memory."""
-    statements = list(domain.loops)
-    if len(statements) > MOST_STATEMENTS:
+    if len(domain.loops) > MOST_STATEMENTS:
         return False
-    operands = {(o.value, o.index) for s in statements for o in s.operands if o.value.producer not in domain.loops}
+    operands = {(o.value, o.index) for _, o in domain.fetched()}
     if len(operands) > _MOST_OPERANDS:
         return False
     shape = domain.shape()
@@ -115,31 +114,40 @@ def _held_bytes(domain: Domain, held: set[Dim], stored: Stored) -> int:
     """Bytes for each held element: of what is fetched, each once, of what is stored, of what a later map reads, and of positions."""
     tiles: dict[object, str] = {}
     level: dict[Statement, int] = {}  # which map a statement is in, as of ``stages_of``
-    wide: dict[Statement, bool] = {}
-    for s in domain.loops:
-        wide[s] = held.issubset(domain.span(s))
+    wide: dict[Loops, bool] = {}
+    steps: dict[tuple[Loops, tuple[int, ...]], frozenset[tuple[Dim, int]]] = {}
+
+    def walked(loops: Loops, index: Affine) -> frozenset[tuple[Dim, int]]:
+        """How an access walks, if it does along what is held."""
+        key = loops, index.coeffs
+        if key not in steps:
+            found = steps_of(*key)
+            steps[key] = frozenset() if held.isdisjoint(found) else frozenset(found.items())
+        return steps[key]
+
+    for s, loops in domain.loops.items():
+        if loops not in wide:
+            wide[loops] = held.issubset(domain.span(s))
         level[s] = 0
         for o in s.operands:
             producer = o.value.producer
             if producer in level:
                 assert isinstance(producer, Statement)
-                apart = bool(domain.reduced(producer)) or wide[producer] != wide[s]
-                level[s] = max(level[s], level[producer] + apart)
-        if not wide[s]:
+                later = bool(domain.reduced(producer)) or wide[domain.loops[producer]] != wide[loops]
+                level[s] = max(level[s], level[producer] + later)
+        if not wide[loops]:
             continue
         for o in s.operands:
             producer = o.value.producer
             if producer not in level:
-                steps = domain.coefficients(s, o.index)
-                if not held.isdisjoint(steps):
-                    tiles[o.value, o.index.const, frozenset(steps.items())] = o.value.dtype
-            elif wide[producer] and level[producer] != level[s] and not domain.reduced(producer):
+                if along := walked(loops, o.index):
+                    tiles[o.value, o.index.const, along] = o.value.dtype
+            elif wide[domain.loops[producer]] and level[producer] != level[s] and not domain.reduced(producer):
                 tiles[o.value] = o.value.dtype
-        if held.isdisjoint(domain.reduced(s)):
-            summed = bool(domain.reduced(s))  # along the free ones
-            tiles |= {r.value: r.value.dtype for r in s.results if summed or stored(r.value, domain.loops.keys())}
+        reduced = domain.reduced(s)
+        if held.isdisjoint(reduced):  # along the free ones, if at all
+            tiles |= {r.value: r.value.dtype for r in s.results if reduced or stored(r.value, domain.loops.keys())}
         for node in index_nodes(s.results):
-            steps = domain.coefficients(s, node.payload)
-            if not held.isdisjoint(steps):
-                tiles["position", frozenset(steps.items())] = "i64"
+            if along := walked(loops, node.payload):
+                tiles["position", along] = "i64"
     return sum(ELEMENT_BYTES[dtype] for dtype in tiles.values())

@@ -22,7 +22,7 @@ def may_overwrite(view: Kernel, output: int, inputs: Sequence[int]) -> bool:
     result = view.made[output]
     if result is None or result.combine is not None or len(result.stores) != 1:
         return False
-    if view.kind == "contraction":
+    if view.kind in ("contraction", "gradients"):
         return _epilogue_may_overwrite(view, result, {view.inputs[k] for k in inputs})
     if view.kind != "nest":
         return False
@@ -49,7 +49,10 @@ def may_overwrite(view: Kernel, output: int, inputs: Sequence[int]) -> bool:
 
 
 def _epilogue_may_overwrite(view: Kernel, result: Result, overwritten: set[Value]) -> bool:
-    """The same for what follows a contraction: it runs once for each tile of the product, when that is complete."""
+    """The same for what follows a contraction: it runs once for each tile of the product, when that is complete.
+
+    Where the other gradient reads the weights, too, it does so in the tile that was fetched for that.
+    """
     product, *others = view.aligned
     contraction = match(product)
     if contraction is None or result.value is product.results[0].value:

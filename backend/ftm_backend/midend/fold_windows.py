@@ -34,7 +34,7 @@ def fold_windows(function: Function, machine: MachineParameters) -> Function:
             maker = value.producer
             folded = _folded(found, value)
             plan = folds.planned(folded, machine)
-            if plan is not None and plan.cycles < _apart(item, found, value, function, machine):
+            if plan is not None and plan.cycles < _phases_cycles(item, found, value, machine):
                 function.body[number] = folded
                 replaced.update(found.products)
             else:
@@ -51,7 +51,7 @@ def _folded(found: Transposed, value: Value) -> Statement:
     )
 
 
-def _apart(item: Statement | Update, found: Transposed, value: Value, function: Function, machine: MachineParameters) -> float:
+def _phases_cycles(item: Statement | Update, found: Transposed, value: Value, machine: MachineParameters) -> float:
     """The time of the phases: each of their products, a copy of the weights tap by tap, and what interleaves them."""
     if isinstance(item, Statement):
         return turned_cycles(item, machine)

@@ -135,7 +135,8 @@ class Former:
         inputs.update((over, None) for over in ties.values())
         kernel.inputs, kernel.outputs, kernel.made = list(inputs), list(outputs), list(outputs.values())
         kernel.ties = [kernel.inputs.index(ties[home]) if home in ties else None for home in outputs]
-        kernel.aligned = align_all(kernel.statements) if kernel.kind == "contraction" else kernel.statements
+        apart = {"contraction": 0, "gradients": 1}.get(kernel.kind)
+        kernel.aligned = kernel.statements if apart is None else align_all(kernel.statements[apart:])
         kernel.domain = cluster.domain
         return kernel
 

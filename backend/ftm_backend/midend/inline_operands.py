@@ -13,7 +13,7 @@ from ftm_backend.linalg.affine import digits, volume
 from ftm_backend.linalg.ir import Function, Node, Operand, Result, Statement, Value, walk
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.contractions.form import match
-from ftm_backend.sizes import is_integer
+from ftm_backend.sizes import is_integer, seen_equal
 
 __all__ = ["inline_operands"]
 
@@ -33,7 +33,7 @@ def inline_operands(function: Function, machine: MachineParameters) -> Function:
             products.update(item.writes())
         elif not _is_elementwise(item):
             continue
-        elif any(o.value in products and volume(o.value.shape) == item.volume for o in item.operands):
+        elif any(o.value in products and seen_equal(volume(o.value.shape), item.volume) for o in item.operands):
             function.body[position] = _inlined(item, scaled)
             products.update(item.writes())
         elif _is_from(item, entering, scaled) and readers[item.results[0].value] == 1:
@@ -56,7 +56,7 @@ def _is_from(statement: Statement, entering: set[Value], scaled: dict[Value, Sta
     (result,), (operand,) = statement.results, statement.operands
     alone = all(node.op != "index" for node in walk([result.yields]))
     known = operand.value in entering or operand.value in scaled
-    whole = statement.volume == volume(result.value.shape) == volume(operand.value.shape)
+    whole = all(seen_equal(statement.volume, volume(value.shape)) for value in (result.value, operand.value))
     return alone and known and whole and operand.value.border is None and operand.index == result.index
 
 

@@ -23,7 +23,7 @@ class Kernel:
     inputs: values in memory that it reads.  outputs: values in memory that it writes; ``made`` has for each the result that
     it is (None for one that updates put together), ``ties`` the number of the input over which it is written (updates and
     scatters), or None for memory of its own.  faults: it can address memory that is not there.  barrier: all cores meet
-    before it.  workspaces: buffers of its own.  aligned: the statements over loops that are cut alike, for contractions.
+    before it.  workspaces: buffers of its own.  aligned: the statements of a contraction over loops that are cut alike.
     domain: where a lowering keeps its analysis.  repeat: what it runs in each iteration of, with the kernels beside it.
     """
 

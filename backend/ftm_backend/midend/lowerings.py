@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ftm_backend.midend.attentions import backward as attention_backward
 from ftm_backend.midend.attentions import lower as attention
-from ftm_backend.midend.contractions import folds
+from ftm_backend.midend.contractions import folds, gradients
 from ftm_backend.midend.contractions import lower as contraction
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nests import lower as nest
@@ -40,6 +40,7 @@ LOWERINGS: dict[str, Lowering] = {
     "fold": Lowering(folds.lower),
     "nest": Lowering(nest.lower, nest.workspace),
     "contraction": Lowering(contraction.lower),
+    "gradients": Lowering(gradients.lower),
     "attention": Lowering(attention.lower),
     "attention-backward": Lowering(attention_backward.lower, attention_backward.workspace),
     "rows": Lowering(rows.lower),

@@ -51,8 +51,10 @@ def _border(update: Update) -> Border | None:
     if splat is None or splat.op != "constant" or str(splat.payload) not in ("0", "0.0"):
         return None
     found = around(update)
+    if found is None:
+        return None
     value = update.parts[0].value.value
-    if found is None or value.splat is not None or value.border is not None:
+    if value.splat is not None or value.border is not None:
         return None
     sides = [k for k, both in enumerate(zip(*found, strict=True)) if any(both)]
     if len(update.result.shape) - sides[0] > MOST_SIDES:

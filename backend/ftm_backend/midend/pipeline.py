@@ -16,6 +16,7 @@ from ftm_backend.midend.group import group_kernels
 from ftm_backend.midend.inline_operands import inline_operands
 from ftm_backend.midend.interior_padding import fuse_interior_padding
 from ftm_backend.midend.join_attention import join_attention
+from ftm_backend.midend.join_gradients import join_gradients
 from ftm_backend.midend.join_phases import join_phases
 from ftm_backend.midend.lower_kernels import lower_kernels
 from ftm_backend.midend.order_kernels import order_kernels
@@ -87,6 +88,12 @@ PASSES: tuple[Pass, ...] = (
     Pass("split-sums", split_sums, FUNCTION, "cut products with long sums and small results along the sum, where that pays"),
     Pass("group-kernels", group_kernels, GROUPED, "put operations that share a loop nest into one kernel"),
     Pass("join-attention", join_attention, GROUPED, "put attention, or its gradients, into one kernel: scores stay on chip"),
+    Pass(
+        "join-gradients",
+        join_gradients,
+        GROUPED,
+        "put both gradients of a product with weights into one kernel with what updates these, where that pays: weights are read once",
+    ),
     Pass("turn-copies", turn_copies, GROUPED, "copies of columns to rows are turned on chip, where DMA works beside the core"),
     Pass("fetch-strips", fetch_strips, GROUPED, "reductions over windows fetch images once, where DMA works beside the core"),
     Pass("order-kernels", order_kernels, GROUPED, "find the kernels that can fault; let kernels that write over inputs wait for them"),

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Value, nodes_of, walk
+from ftm_backend.machine.presets import ELEMENT_BYTES
+from ftm_backend.midend.contractions.windows import behind
 from ftm_backend.midend.kernel import Kernel
 
 __all__ = ["Arguments", "arguments_of", "signature"]
@@ -81,6 +84,11 @@ def signature(kernel: Kernel, arguments: Arguments, shared: Iterable[tuple[int, 
         writer.value(value)
     for statement, body in zip(kernel.statements, arguments.bodies, strict=True):
         writer.statement(statement, body)
+    if kernel.kind == "contraction" and kernel.machine.dma_overlaps:
+        product = kernel.statements[0]
+        for operand in product.operands:
+            granule = kernel.machine.dma_granule // ELEMENT_BYTES[operand.value.dtype]
+            writer.words.append(behind(product.loops, operand.index, prod(operand.value.shape), granule))
     return tuple(writer.words)
 
 

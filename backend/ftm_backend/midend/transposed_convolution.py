@@ -46,10 +46,10 @@ class _Piece:
 
 @dataclass(frozen=True)
 class _Taps:
-    """Of one dimension of a product: it reads windows from ``window`` on, ``apart`` each, with taps from ``first`` down, ``step`` each."""
+    """One dimension of a product: it reads windows from ``window`` on, ``spacing`` each, with taps from ``first`` down, ``step`` each."""
 
     window: int
-    apart: int
+    spacing: int
     first: int
     step: int
     count: int
@@ -147,12 +147,12 @@ def _unstacked(part: Part) -> Iterator[tuple[Tensor, Strided]]:
         yield tensor, place
         return
     stacked = 0 if view.sizes[0] == 1 and place.strides[0] == 0 else 4
-    apart = view.strides[stacked] if view.sizes[stacked] > 1 else one
+    step = view.strides[stacked] if view.sizes[stacked] > 1 else one
     for number in range(view.sizes[stacked]):
         inner, outer = view.select(stacked, number), place.select(stacked, number)
         phase, offset = divmod(inner.offset, one)
         found = next((p for p in maker.parts if p.place.offset == phase * one and p.value.is_whole and p.place.numel == one), None)
-        if apart != one or (found is None and not _is_zero(maker.base.value)):
+        if step != one or (found is None and not _is_zero(maker.base.value)):
             yield tensor, place  # which is no piece
         elif found is not None:
             yield Tensor(found.value.value, Strided(inner.sizes, inner.strides, offset)), outer
@@ -222,8 +222,8 @@ def _taps(product: Statement, x: Tensor, weight: Tensor) -> tuple[_Taps, _Taps] 
     )
     if left or not inside:
         return None
-    apart = product.attributes.get("dilations", (1, 1))
-    rows, columns = (_Taps(start[d] - low[2 + d], apart[d], first[d], steps[d], counts[d]) for d in (0, 1))
+    spacings = product.attributes.get("dilations", (1, 1))
+    rows, columns = (_Taps(start[d] - low[2 + d], spacings[d], first[d], steps[d], counts[d]) for d in (0, 1))
     return rows, columns
 
 
@@ -234,9 +234,9 @@ def _geometry(dim: int, stride: int, steps: Sequence[tuple[_Piece, _Taps]]) -> t
     """Dilation and padding of one dimension, if all pieces have the same.
 
     Element i of a product is at ``first + stride * (i - start)`` of the result, and its tap t is number ``taps.first - step * t`` of window
-    ``window + i + apart * t``.
+    ``window + i + spacing * t``.
     """
-    dilations = {Fraction(stride * t.apart, t.step) for _, t in steps if t.count > 1}
+    dilations = {Fraction(stride * t.spacing, t.step) for _, t in steps if t.count > 1}
     offsets = {(t.first, stride * (t.window + p.start[dim]) - p.first[dim]) for p, t in steps}
     tap, offset = min(offsets)
     dilations |= {Fraction(offset - other, another - tap) for another, other in offsets if another != tap}

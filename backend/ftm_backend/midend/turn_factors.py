@@ -33,7 +33,11 @@ def turn_factors(function: Function, machine: MachineParameters) -> Function:
 
 def _turned(statement: Statement, machine: MachineParameters) -> list[Statement]:
     """The statement, or a copy of one of its factors and what reads that."""
-    _, best = _cheapest(statement, machine)
+    found = _product(statement)
+    candidates = _candidates(found, machine) if found is not None else []
+    if found is None or not candidates:
+        return [statement]
+    _, best = _cheapest(found, candidates, machine)
     for result in best[-1].results:
         result.value.producer = best[-1]
     return best
@@ -41,14 +45,22 @@ def _turned(statement: Statement, machine: MachineParameters) -> list[Statement]
 
 def turned_cycles(statement: Statement, machine: MachineParameters) -> float:
     """What the planner says of a product, with a copy of a factor where that pays; 0 of other statements."""
-    return _cheapest(statement, machine)[0]
+    found = _product(statement)
+    return 0.0 if found is None else _cheapest(found, _candidates(found, machine), machine)[0]
 
 
-def _cheapest(statement: Statement, machine: MachineParameters) -> tuple[float, list[Statement]]:
-    found = match(statement) if statement.volume else None
-    if found is None:
-        return 0.0, [statement]
-    candidates = [(operand, order) for operand in (found.a, found.b) if (order := _order(found, operand, machine))]
+def _product(statement: Statement) -> Contraction | None:
+    return match(statement) if statement.volume else None
+
+
+def _candidates(found: Contraction, machine: MachineParameters) -> list[tuple[Operand, list[int]]]:
+    """Factors that a copy may help, with the order of its loops."""
+    return [(operand, order) for operand in (found.a, found.b) if (order := _order(found, operand, machine))]
+
+
+def _cheapest(found: Contraction, candidates: list[tuple[Operand, list[int]]], machine: MachineParameters) -> tuple[float, list[Statement]]:
+    """Cycles of the product, and its statements: with a copy of one of the candidates where that pays."""
+    statement = found.statement
     least, best = _cycles(statement, machine), [statement]
     for operand, order in candidates:
         moved = 2 * volume(operand.value.shape) * ELEMENT_BYTES[operand.value.dtype]

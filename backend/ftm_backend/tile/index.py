@@ -219,8 +219,8 @@ class Indices:
         if operation == "lt":
             certain = True if never_negative(-1 - high) else False if never_negative(low) else None
         else:
-            apart = never_negative(low - 1) or never_negative(-high - 1)
-            equal = True if always_equal(low, 0) and always_equal(high, 0) else False if apart else None
+            differ = never_negative(low - 1) or never_negative(-high - 1)
+            equal = True if always_equal(low, 0) and always_equal(high, 0) else False if differ else None
             certain = equal if operation == "eq" or equal is None else not equal
         if certain is not None:
             return self.constant(int(certain))

@@ -14,7 +14,7 @@ from ftm_backend.linalg.affine import volume as elements_of
 from ftm_backend.linalg.ir import Node, Operand, Store, Value
 from ftm_backend.midend.bodies import mapped
 from ftm_backend.midend.contractions.tiling import Cut
-from ftm_backend.sizes import ceildiv, divides
+from ftm_backend.sizes import ceildiv, divides, seen_equal
 from ftm_backend.tile.builder import Bordered, Index, TileBuilder
 from ftm_backend.tile.index import Expr
 
@@ -78,9 +78,9 @@ class Blocks:
         dims: list[tuple[Index, int]] = []
         for axis in group:
             extent, stride = places[axis][1], access.coeffs[axis]
-            if not isinstance(extent, Expr) and extent == 1:
+            if not isinstance(extent, Expr) and seen_equal(extent, 1):
                 continue
-            if dims and not isinstance(extent, Expr) and dims[-1][1] == stride * extent:
+            if dims and not isinstance(extent, Expr) and seen_equal(dims[-1][1], stride * extent):
                 dims[-1] = (self.b.mul(dims[-1][0], extent), stride)
             else:
                 dims.append((extent, stride))

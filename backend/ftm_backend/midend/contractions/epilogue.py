@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Statement, Store, Value, walk
 from ftm_backend.midend.contractions.form import Contraction, axes_of, match
-from ftm_backend.sizes import always_equal
+from ftm_backend.sizes import always_equal, seen_equal
 
 __all__ = ["Epilogue", "Output", "can_fuse_epilogue", "read_epilogue"]
 
@@ -62,12 +62,12 @@ class _Rewriter:
             return None
         place = self.places[id(reads[0].value)]
         ours = self.contraction.statement
-        free = [k for k, extent in enumerate(ours.loops) if extent != 1 and not ours.reduced[k]]
+        free = [k for k, extent in enumerate(ours.loops) if not seen_equal(extent, 1) and not ours.reduced[k]]
         loops: list[int | None] = []
         for number, extent in enumerate(statement.loops):
             stride = reads[0].index.coeffs[number]
             found: list[int | None] = [None]
-            if extent != 1:
+            if not seen_equal(extent, 1):
                 found = [k for k in free if always_equal(ours.loops[k], extent) and always_equal(place.coeffs[k], stride)]
             if not found:
                 return None
@@ -82,7 +82,7 @@ class _Rewriter:
     def _trimmed(self, index: Affine) -> Affine:
         """``index`` without the terms of loops of one trip."""
         extents = self.contraction.statement.loops
-        return Affine(index.const, tuple(c if n != 1 else 0 for c, n in zip(index.coeffs, extents, strict=True)))
+        return Affine(index.const, tuple(0 if seen_equal(n, 1) else c for c, n in zip(index.coeffs, extents, strict=True)))
 
     def _over(self, index: Affine, loops: Sequence[int | None]) -> Affine:
         coeffs = [0] * self.rank

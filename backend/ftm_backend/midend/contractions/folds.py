@@ -29,7 +29,7 @@ from ftm_backend.midend.contractions.tiling import Problem
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.tile.builder import TileBuilder
 
-__all__ = ["lower", "one_core", "planned"]
+__all__ = ["fold_of", "lower", "one_core", "planned", "read"]
 
 _CHANNEL, _TAP, _IMAGE, _DOWN, _ACROSS, _FILTER, _ROW, _COLUMN = range(8)
 
@@ -80,6 +80,16 @@ def _plan(form: Form, geometry: Geometry, dtype: str, machine: MachineParameters
         piecewise=_is_piecewise(form, dtype, machine),
     )
     return fitting_plan(problem, machine)
+
+
+def read(statement: Statement) -> tuple[Form, Geometry]:
+    """The product, whose accesses are those of the weights, the windows, the sums and the stores; and what is summed."""
+    return _form(statement), _geometry(statement)
+
+
+def fold_of(statement: Statement) -> Fold:
+    """Where the blocks of the product lie."""
+    return Fold(_geometry(statement), _form(statement), _IMAGE, (_DOWN, _ACROSS), (_ROW, _COLUMN))
 
 
 def _is_piecewise(form: Form, dtype: str, machine: MachineParameters) -> bool:
@@ -141,6 +151,4 @@ def _schedule(statement: Statement, plan: PanelPlan) -> Schedule:
     )
     carried = Node("carry", accumulator, payload=0)
     epilogue = Epilogue(carried, (Output(carried, tuple(result.stores)),), (), ())
-    return Schedule(
-        contraction, epilogue, form, *factors, plan=plan, fold=Fold(_geometry(statement), form, _IMAGE, (_DOWN, _ACROSS), (_ROW, _COLUMN))
-    )
+    return Schedule(contraction, epilogue, form, *factors, plan=plan, fold=fold_of(statement))

@@ -18,7 +18,7 @@ from ftm_backend.instructions.types import ACCUMULATORS
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Statement
 from ftm_backend.midend.contractions.tiling import Operand as TiledOperand
-from ftm_backend.sizes import at_hand
+from ftm_backend.sizes import at_hand, seen_equal
 
 __all__ = ["Contraction", "Form", "axes_of", "match", "merge_loops", "volume"]
 
@@ -90,7 +90,7 @@ def match(statement: Statement) -> Contraction | None:
 
 def _is_reduction(found: Contraction) -> bool:
     """Whether it is one long row-wise sum for each element of the result."""
-    loops = [k for k, extent in enumerate(found.statement.loops) if extent != 1]
+    loops = [k for k, extent in enumerate(found.statement.loops) if not seen_equal(extent, 1)]
     groups = {loop: found.group_of(loop) for loop in loops}
     free = {group for group in groups.values() if group in ("m", "n")}
     if len(free) != 1:

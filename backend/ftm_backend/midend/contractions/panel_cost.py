@@ -16,6 +16,7 @@ from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions.panel_sizes import LARGEST, Sampling, axis, folded_sizes, sizes, taken
+from ftm_backend.midend.contractions.panel_trips import share, trips
 from ftm_backend.midend.contractions.tiling import Cut, Operand, Problem
 
 __all__ = ["CERTAIN", "CHUNKS", "Choice", "Grid", "Priced"]
@@ -261,18 +262,20 @@ class Priced:
     # --- transfers ------------------------------------------------------------------------------------
 
     def _share_bandwidth(self) -> None:
-        """Sets each core's part of DDR and GSM: all of the traffic over that of the busiest core."""
+        """Sets each core's part of DDR and GSM."""
         g, mc = self.grid, self.machine
-        rows, columns = np.minimum(g.rows, g.groups[0]), np.minimum(g.n_blocks, g.groups[1])
-        even_rows, even_columns = g.even()
+        groups = [np.minimum(g.rows, g.groups[0]), np.minimum(g.n_blocks, g.groups[1])]
         a = g.k_blocks * g.chunks * np.minimum(g.moved_a, g.moved_turned)
-        a = a / np.where(self.share_a, columns, 1) / np.where(self.keep_a, g.column_trips, 1)
+        a = a / np.where(self.share_a, groups[1], 1) / np.where(self.keep_a, g.column_trips, 1)
         b = g.k_blocks * np.where(self.share_b, g.moved_pieces, g.moved_b) / np.where(self.keep_b, g.row_trips, 1)
         c = g.chunks * (g.moved_c + g.beside_c)
-        total = a * even_rows * columns + b * np.where(self.share_b, 1, rows) * even_columns + c * even_rows * even_columns
-        active = total / (a + b + c)
-        self.rate = np.minimum(mc.ddr_bandwidth / active, mc.core_bandwidth) / mc.clock_hz
-        self.gsm_rate = mc.gsm_bytes_per_cycle / active
+
+        def active(rows: Any, columns: Any) -> Any:
+            return (a * rows * groups[1] + b * np.where(self.share_b, 1, groups[0]) * columns + c * rows * columns) / (a + b + c)
+
+        every = zip((g.rows, g.n_blocks), (g.row_trips, g.column_trips), g.groups, g.even(), strict=True)
+        self.rate, cores = share(mc, active, *(trips(*each) for each in every))
+        self.gsm_rate = mc.gsm_bytes_per_cycle / cores
 
     def _loads(self) -> None:
         """Sets how A is turned, and the cycles of the engine for the loads of a step and for the store of a chunk."""

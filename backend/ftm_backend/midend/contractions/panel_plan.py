@@ -128,6 +128,7 @@ def cheapest(problems: Sequence[Problem], machine: MachineParameters) -> tuple[i
     return best[1:]
 
 
+@lru_cache(maxsize=4096)
 def lower_bound(problem: Problem, machine: MachineParameters) -> float:
     """Cycles that no plan is below: all cores compute at peak, the engines take elements one by one where no side of an operand lies along
     memory, and DDR moves what each transfer takes of its granules; A, B and C move once.

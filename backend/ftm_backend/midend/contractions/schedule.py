@@ -22,9 +22,9 @@ from ftm_backend.midend.contractions.form import Contraction, Form, axes_of, mat
 from ftm_backend.midend.contractions.panel_plan import PanelPlan, cheapest, fitting_plan, lower_bound
 from ftm_backend.midend.contractions.tiling import Plan, Problem
 from ftm_backend.midend.contractions.tiling_general import general_plan
-from ftm_backend.midend.contractions.windows import Side, windows
+from ftm_backend.midend.contractions.windows import Side, behind, windows
 
-__all__ = ["Schedule", "least_cycles", "schedule"]
+__all__ = ["Schedule", "least_cycles", "roles", "schedule", "windows_of"]
 
 Roles = tuple[Form, Operand, Operand]
 """The axes of a contraction, and the operands that are taken as A and as B."""
@@ -80,7 +80,7 @@ def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Sch
     Raises:
         ValueError: the first statement is not a contraction, or another cannot follow it.
     """
-    contraction, epilogue, straight, crossed = _read(statements, machine)
+    contraction, epilogue, straight, crossed = roles(statements, machine)
     form = straight[0]
     empty = any(volume(form, group) == 0 for group in (form.batch, form.m, form.n))
     if empty:
@@ -92,21 +92,21 @@ def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Sch
         problems = _problems(contraction, epilogue, (straight, crossed), machine)
         number, panels = cheapest(problems, machine)
         return Schedule(contraction, epilogue, *(straight, crossed)[number], plan=panels, windows=problems[number].a_windows)
-    plans = [(general_plan(_problem(contraction, epilogue, *roles[:2], machine), machine), roles) for roles in (straight, crossed)]
-    best, roles = min(plans, key=lambda p: p[0].cycles)
-    return Schedule(contraction, epilogue, *roles, plan=best)
+    plans = [(general_plan(_problem(contraction, epilogue, *taken[:2], machine), machine), taken) for taken in (straight, crossed)]
+    best, taken = min(plans, key=lambda p: p[0].cycles)
+    return Schedule(contraction, epilogue, *taken, plan=best)
 
 
 def least_cycles(statements: Sequence[Statement], machine: MachineParameters) -> float:
     """Cycles that no schedule of panels is below; 0 where it is made otherwise."""
-    contraction, epilogue, straight, crossed = _read(statements, machine)
+    contraction, epilogue, straight, crossed = roles(statements, machine)
     form = straight[0]
     if not machine.dma_overlaps or form.interleaved is not None or any(volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k)):
         return 0.0
     return min(lower_bound(problem, machine) for problem in _problems(contraction, epilogue, (straight, crossed), machine))
 
 
-def _read(statements: Sequence[Statement], machine: MachineParameters) -> tuple[Contraction, Epilogue, Roles, Roles]:
+def roles(statements: Sequence[Statement], machine: MachineParameters) -> tuple[Contraction, Epilogue, Roles, Roles]:
     """The contraction, what follows it, and the roles that its operands can take."""
     contraction = match(statements[0])
     if contraction is None:
@@ -122,7 +122,7 @@ def _problems(contraction: Contraction, epilogue: Epilogue, both: Sequence[Roles
     """To be planned with panels: the operands as they stand, and exchanged unless they would have to be turned for that."""
     (form, a, b), (crossed, *_) = both
     found = [_problem(contraction, epilogue, form, a, machine)]
-    if not _lies_well(found[0], machine) or _windows(crossed, b, machine):
+    if not _lies_well(found[0], machine) or windows_of(crossed, b, machine):
         found.append(_problem(contraction, epilogue, crossed, b, machine))
     return found
 
@@ -135,9 +135,11 @@ def _single_axes(form: Form) -> Form:
     return replace(form, batch=form.batch + form.m[:-1] + form.n[:-1], m=form.m[-1:], n=form.n[-1:])
 
 
-def _windows(form: Form, a: Operand, machine: MachineParameters) -> tuple[Side, ...]:
+def windows_of(form: Form, a: Operand, machine: MachineParameters) -> tuple[Side, ...]:
+    """The sides of the boxes that A is fetched in; none where it is fetched as it lies."""
     granule = machine.dma_granule // ELEMENT_BYTES[a.value.dtype]
-    return windows(form.extents, form.accesses[0], form.m, form.k, granule // NEAR, granule, prod(a.value.shape)) or ()
+    left = behind(form.extents, form.accesses[0], prod(a.value.shape), granule)
+    return windows(form.extents, form.accesses[0], form.m, form.k, granule // NEAR, granule, left) or ()
 
 
 def _lies_well(problem: Problem, machine: MachineParameters) -> bool:
@@ -191,5 +193,5 @@ def _problem(
         epilogue_operands=len(epilogue.operands),
         epilogue_bytes=moved,
         epilogue_alike=alike,
-        a_windows=_windows(form, factor, machine) if machine.dma_overlaps else (),
+        a_windows=windows_of(form, factor, machine) if machine.dma_overlaps else (),
     )

@@ -17,9 +17,9 @@ It evaluates every combination at once (numpy arrays over the grid of candidates
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
@@ -185,20 +185,19 @@ def _panels(extents: Sequence[int], cut: Cut, quantum: int) -> int:
 # --- costs --------------------------------------------------------------------------------------------
 
 
-def _moving(machine: MachineParameters, elements: float, run: Any, inner: Any, item: int, cores: int) -> Any:
-    """Cycles to move ``elements`` by DMA in runs of at most ``run``, ``inner`` elements to a row of the tile."""
-    rate = min(machine.core_bandwidth, machine.ddr_bandwidth / cores) / machine.clock_hz
+def _moving(machine: MachineParameters, elements: float, run: Any, inner: Any, item: int, rate: Any) -> Any:
+    """Cycles to move ``elements`` by DMA in runs of at most ``run``, ``inner`` elements to a row of the tile; rate: bytes per cycle."""
     if run == 0:
-        return elements * max(machine.dma_element_cycles, item / rate)
+        return elements * np.maximum(machine.dma_element_cycles, item / rate)
     length = np.minimum(run, inner)
     lines = np.ceil(length * item / machine.dma_granule) * machine.dma_granule
     return elements / length * lines / rate
 
 
-def _operand(machine: MachineParameters, x: Operand, elements: float, first: Any, second: Any, cores: int) -> tuple[Any, Any]:
+def _operand(machine: MachineParameters, x: Operand, elements: float, first: Any, second: Any, rate: Any) -> tuple[Any, Any]:
     """Cycles to load all of an operand once as tiles of ``first`` x ``second`` elements, and of the transpose."""
     item = ELEMENT_BYTES[x.dtype]
-    return (_moving(machine, elements, x.runs[1], second, item, cores), _moving(machine, elements, x.runs[0], first, item, cores))
+    return (_moving(machine, elements, x.runs[1], second, item, rate), _moving(machine, elements, x.runs[0], first, item, rate))
 
 
 def pitch(columns: Any, dtype: str) -> Any:
@@ -226,12 +225,7 @@ def plan(problem: Problem, machine: MachineParameters) -> Plan:
     ns = cuts(problem.n, nr, 2048)
     ks = cuts(problem.k, 16, 2048)
     grid = _Grid(problem, machine, ms, ns, ks)
-    best: list[tuple[float, Any]] = []
-    for m_outer in (True, False):
-        for cores in {1, machine.cores}:
-            for split in _SPLITS if cores > 1 else ("none",):
-                best.append(grid.evaluate(m_outer, split, cores))
-    best.sort(key=lambda found: found[0])
+    best = sorted((*grid.evaluate(True), *grid.evaluate(False)), key=lambda found: found[0])
     if best[0][0] == float("inf"):
         raise ValueError(f"no tiling of {problem} fits the scratchpads of machine {machine.name!r}")
     winner, *rivals = (make() for cycles, make in best[:4] if cycles < float("inf"))
@@ -239,7 +233,10 @@ def plan(problem: Problem, machine: MachineParameters) -> Plan:
 
 
 class _Grid:
-    """All combinations of the candidate cuts as arrays with axes (m, n, k)."""
+    """All combinations of divisions among cores and of candidate cuts as arrays with axes (division, m, n, k).
+
+    divisions: which loop so many cores share.
+    """
 
     def __init__(self, problem: Problem, machine: MachineParameters, ms: list[Cut], ns: list[Cut], ks: list[Cut]) -> None:
         self.problem, self.machine, self.cuts = problem, machine, (ms, ns, ks)
@@ -267,16 +264,32 @@ class _Grid:
         self.b_slot = np.maximum(_slot(self.kt, pitch(self.nt, b), b), _slot(self.nt, pitch(self.kt, b), b))
         self.batch = prod(problem.batch)
         self.m, self.n, self.k = prod(problem.m), prod(problem.n), prod(problem.k)
+        self.divisions = [("none", 1)] + [(split, machine.cores) for split in _SPLITS if machine.cores > 1]
+        self.cores = self._divided([cores for _, cores in self.divisions])
+        self._moving()
 
-    def evaluate(self, m_outer: bool, split: str, cores: int) -> tuple[float, Any]:
-        """The cheapest point of the grid for one loop order and division, and a function that makes its plan."""
+    def _divided(self, values: list[Any]) -> Any:
+        return np.array(values).reshape(-1, 1, 1, 1)
+
+    def _moving(self) -> None:
+        """Cycles to load each operand once, as it lies and turned, to store C and to move what the epilogue does."""
+        p, mc = self.problem, self.machine
+        bandwidth = np.minimum(mc.core_bandwidth, mc.ddr_bandwidth / self.cores)
+        rate = bandwidth / mc.clock_hz
+        self.load_a = _operand(mc, p.a, self.m * self.k, self.mt, self.kt, rate)
+        self.load_b = _operand(mc, p.b, self.k * self.n, self.kt, self.nt, rate)
+        self.store = _moving(mc, self.m * self.n, p.c.runs[1], self.nt, ELEMENT_BYTES[p.c.dtype], rate)
+        self.epilogue = self.m * self.n * p.epilogue_bytes * mc.clock_hz / bandwidth
+
+    def evaluate(self, m_outer: bool) -> list[tuple[float, Callable[[], Plan]]]:
+        """For one loop order the cheapest point of each division: its cycles, and a function that makes its plan."""
         p, mc = self.problem, self.machine
         depth = 2 if mc.dma_overlaps else 1
         outer_blocks, inner_blocks = (self.m_blocks, self.n_blocks) if m_outer else (self.n_blocks, self.m_blocks)
-        shares = dict.fromkeys(_SPLITS, 1.0)
-        if cores > 1:
-            of = {"batch": self.batch, "outer": outer_blocks, "inner": inner_blocks}[split]
-            shares[split] = np.ceil(of / cores) / of
+        shares: dict[str, Any] = {}
+        for split, of in {"batch": self.batch, "outer": outer_blocks, "inner": inner_blocks}.items():
+            chosen = self._divided([split == loop for loop, _ in self.divisions])
+            shares[split] = np.where(chosen, np.ceil(of / self.cores) / of, 1.0)
         batches, outers, inners = self.batch * shares["batch"], outer_blocks * shares["outer"], inner_blocks * shares["inner"]
 
         # Scratchpad: the inner operand stays whole if it fits, then the outer one's k tiles, then single tiles.
@@ -301,8 +314,8 @@ class _Grid:
         b_uses = inner_uses if m_outer else outer_uses
 
         # The matrix unit takes elements of A one by one, in either order; vectors of B must lie along n.
-        a_plain, a_trans = (cost * a_passes for cost in _operand(mc, p.a, self.m * self.k, self.mt, self.kt, cores))
-        b_plain, b_trans = (cost * b_passes for cost in _operand(mc, p.b, self.k * self.n, self.kt, self.nt, cores))
+        a_plain, a_trans = (cost * a_passes for cost in self.load_a)
+        b_plain, b_trans = (cost * b_passes for cost in self.load_b)
         turning = rules.transpose_cycles(mc, p.b.dtype, self.k, self.n) * b_uses
         trans_a, trans_b = a_trans < a_plain, b_trans + turning < b_plain
 
@@ -314,21 +327,19 @@ class _Grid:
         per_k = np.maximum(self.m * self.n_vectors / mc.fma_units, panels * mc.fma_latency)
         matrix = work * (panels * self.k_blocks * mc.mm_overhead + self.k * per_k) + np.where(trans_b, turning, 0)
         matrix = matrix + steps * (self.k_blocks + 1) * mc.issue_cycles
-        item = ELEMENT_BYTES[p.c.dtype]
-        store = _moving(mc, self.m * self.n, p.c.runs[1], self.nt, item, cores)
-        epilogue = self.m * self.n * p.epilogue_bytes * mc.clock_hz / min(mc.core_bandwidth, mc.ddr_bandwidth / cores)
         a_tiles, b_tiles = a_passes * self.m_blocks * self.k_blocks, b_passes * self.n_blocks * self.k_blocks
-        dma = np.where(trans_a, a_trans, a_plain) + np.where(trans_b, b_trans, b_plain) + work * (store + epilogue)
+        dma = np.where(trans_a, a_trans, a_plain) + np.where(trans_b, b_trans, b_plain) + work * (self.store + self.epilogue)
         dma = dma + (a_tiles + b_tiles + steps) * mc.dma_latency
         # Without overlap a core does its own transfers; with it, the first tiles and the last store stand alone.
         exposed = (dma / np.maximum(steps * self.k_blocks, 1.0)) if mc.dma_overlaps else 0.0
         total = np.maximum(matrix, dma) + exposed if mc.dma_overlaps else matrix + dma
-        total = np.where(fits, total + (mc.barrier_cycles if cores > 1 else 0.0), np.inf)
-        at = np.unravel_index(int(np.argmin(total)), total.shape)
+        total = np.where(fits, total + np.where(self.cores > 1, mc.barrier_cycles, 0.0), np.inf)
+        best = total.reshape(len(self.divisions), -1).argmin(axis=1)
 
-        def make() -> Plan:
+        def make(division: int, at: tuple[Any, ...]) -> Plan:
             def pick(values: Any) -> Any:
-                return np.broadcast_to(values, total.shape)[at]
+                places = (division, *at)[total.ndim - values.ndim :]
+                return values[tuple(place if extent > 1 else 0 for place, extent in zip(places, values.shape, strict=True))]
 
             m, n, k = (cs[i] for cs, i in zip(self.cuts, at, strict=True))
             return Plan(
@@ -341,10 +352,14 @@ class _Grid:
                 trans_a=bool(pick(trans_a)),
                 trans_b=bool(pick(trans_b)),
                 depth=depth,
-                split=split,
-                cycles=float(total[at]),
+                split=self.divisions[division][0],
+                cycles=float(pick(total)),
                 compute_cycles=float(pick(matrix)),
                 dma_cycles=float(pick(dma)),
             )
 
-        return float(total[at]), make
+        found: list[tuple[float, Callable[[], Plan]]] = []
+        for division, place in enumerate(best):
+            at = np.unravel_index(place, total.shape[1:])
+            found.append((float(total[division, *at]), partial(make, division, at)))
+        return found

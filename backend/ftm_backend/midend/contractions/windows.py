@@ -15,10 +15,12 @@ from itertools import pairwise
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.sizes import is_integer
 
-__all__ = ["Side", "windows"]
+__all__ = ["Side", "behind", "windows"]
 
 FEWEST = 3
 """Sides of a box whose elements are in turn, and which is one for being fetched in longer runs."""
+MOST_BEHIND = 4
+"""Granules of a tensor behind what a kernel reads that boxes may reach into."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Side:
 
 
 def windows(
-    extents: Sequence[int], access: Affine, rows: Sequence[int], columns: Sequence[int], near: int, granule: int = 1, size: int = 0
+    extents: Sequence[int], access: Affine, rows: Sequence[int], columns: Sequence[int], near: int, granule: int = 1, behind: int = 0
 ) -> tuple[Side, ...] | None:
     """The sides of the box that ``access`` covers; None where DMA fetches the rows as they are, or they cover no box.
 
@@ -50,7 +52,7 @@ def windows(
         rows, columns: the axes that make the operand's rows and columns; ``Side`` tells them by their position here, rows first.
         near: elements at a distance below this are worth fetching with what lies between them.
         granule: elements of DMA's granule.
-        size: elements of the tensor; sides are not joined where that is not said.
+        behind: elements of the tensor behind the last one, as ``behind`` tells; sides are joined where that leaves them in it.
     """
     axes = (*rows, *columns)
     walks = [(abs(access.coeffs[axis]), position) for position, axis in enumerate(axes) if access.coeffs[axis] != 0]
@@ -73,16 +75,25 @@ def windows(
         step = stride // unit
         sides[-1][1].append((position, step if access.coeffs[axes[position]] > 0 else -step))
         length += (extents[axes[position]] - 1) * step
-    found = _joined(extents, access, [Side(unit, tuple(steps)) for unit, steps in sides], axes, granule, size)
+    found = _joined(extents, [Side(unit, tuple(steps)) for unit, steps in sides], axes, granule, behind)
     plain = all(len(steps) == 1 and steps[0][1] == 1 for _, steps in sides) and _in_turn([steps[0][0] for _, steps in sides], len(rows))
     if plain and (len(sides) < FEWEST or not any(side.joined for side in found)):
         return None
     return tuple(reversed(found))
 
 
-def _joined(extents: Sequence[int], access: Affine, sides: list[Side], axes: Sequence[int], granule: int, size: int) -> list[Side]:
+def behind(extents: Sequence[int], access: Affine, size: int, granule: int) -> int:
+    """Elements of a tensor of ``size`` behind the last that ``access`` touches, as many as boxes may reach into; 0 if their number varies.
+
+    It is a fact of the kernel, for two that read the same elements in tensors that end elsewhere are not one.
+    """
+    last = access.const + sum(c * (n - 1) for c, n in zip(access.coeffs, extents, strict=True) if c > 0)
+    left = size - 1 - last
+    return min(left, MOST_BEHIND * granule) if isinstance(left, int) else 0
+
+
+def _joined(extents: Sequence[int], sides: list[Side], axes: Sequence[int], granule: int, left: int) -> list[Side]:
     """The sides, innermost first, with the lengths that make one run of each and the next, where runs take as much by their granules."""
-    left = size - 1 - access.const - sum(max(c, 0) * (n - 1) for c, n in zip(access.coeffs, extents, strict=True))
     found: list[Side] = []
     run = sides[0].unit == 1  # whether all inside is one
     for side, following in zip(sides, [*sides[1:], None], strict=True):

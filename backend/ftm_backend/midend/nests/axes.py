@@ -13,7 +13,7 @@ from ftm_backend.linalg.affine import Affine, volume
 from ftm_backend.linalg.ir import Node, Operand, Result, Statement, nodes_of
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nests.domain import Dim, Domain, Shape, domain_of
-from ftm_backend.sizes import at_hand
+from ftm_backend.sizes import at_hand, seen_equal
 
 
 @dataclass(eq=False, slots=True)
@@ -126,4 +126,4 @@ def _walks_through(
         return False
     if any((outer in s) != (inner in s) for s in reduced.values()):
         return False
-    return all(f.get(outer, 0) == f.get(inner, 0) * inner.extent for f in factors)
+    return all(seen_equal(f.get(outer, 0), f.get(inner, 0) * inner.extent) for f in factors)

@@ -8,13 +8,14 @@ whether a tile of rows and columns can carry all statements at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ftm_backend.linalg.affine import Affine, digits, volume
 from ftm_backend.linalg.ir import Operand, Statement, Value
 from ftm_backend.midend.kernel import Kernel
-from ftm_backend.sizes import always_equal, at_hand, divides
+from ftm_backend.sizes import always_equal, at_hand, divides, is_walked, seen_equal
 
 _SHORT = 16  # fewer columns than this leave vector code idle
 
@@ -29,7 +30,7 @@ class Dim:
     def leaves(self) -> list[Dim]:
         """The dimensions that this one consists of now, outer first, without those of extent 1."""
         if self.parts is None:
-            return [self] if self.extent > 1 else []
+            return [self] if is_walked(self.extent) else []
         return self.parts[0].leaves() + self.parts[1].leaves()
 
     def split(self, inner: int) -> tuple[Dim, Dim]:
@@ -38,15 +39,30 @@ class Dim:
         return self.parts
 
 
+Loops = tuple[tuple[Dim, ...], ...]
+"""The dimensions of each loop of a statement."""
+
+
 def leaves_of(dims: Sequence[Dim]) -> list[Dim]:
     """The leaves of several dimensions in order."""
     found: list[Dim] = []
     for dim in dims:  # most were never split: they are asked without a call
         if dim.parts is not None:
             found += dim.leaves()
-        elif dim.extent > 1:
+        elif is_walked(dim.extent):
             found.append(dim)
     return found
+
+
+def steps_of(loops: Loops, coeffs: Sequence[int]) -> dict[Dim, int]:
+    """The factor of each leaf in an index that has these factors of loops, zeros left out."""
+    factors: dict[Dim, int] = {}
+    for dims, coefficient in zip(loops, coeffs, strict=True):
+        if coefficient:
+            for leaf in reversed(leaves_of(dims)):
+                factors[leaf] = coefficient
+                coefficient *= leaf.extent
+    return factors
 
 
 @dataclass(frozen=True)
@@ -71,12 +87,12 @@ class Domain:
     """Dimensions, and for each statement the dimensions of each of its loops."""
 
     dims: list[Dim] = field(default_factory=list)
-    loops: dict[Statement, list[list[Dim]]] = field(default_factory=dict)
+    loops: dict[Statement, Loops] = field(default_factory=dict)
     _reads: dict[Value, tuple[Statement, Operand]] = field(default_factory=dict)
 
     def add(self, statement: Statement) -> bool:
         """Binds ``statement`` to the domain; says whether that was possible (else nothing changed)."""
-        bound: list[list[Dim] | None] = [None if n > 1 else [] for n in statement.loops]
+        bound: list[list[Dim] | None] = [None if is_walked(n) else [] for n in statement.loops]
         for operand in statement.operands:
             producer = operand.value.producer
             if producer in self.loops and not self._bind_whole(statement, operand, producer, bound):
@@ -91,7 +107,7 @@ class Domain:
         used = leaves_of([d for dims in bound for d in (dims or ())])
         if len(set(used)) != len(used):
             return False
-        self.loops[statement] = [list(dims or ()) for dims in bound]
+        self.loops[statement] = tuple(tuple(dims or ()) for dims in bound)
         for operand in statement.operands:
             self._reads.setdefault(operand.value, (statement, operand))
         return True
@@ -113,18 +129,18 @@ class Domain:
 
     def reduced(self, statement: Statement) -> frozenset[Dim]:
         """The leaves that a statement reduces."""
+        if not statement.is_reduction:
+            return frozenset()
         loops = self.loops[statement]
         return frozenset(leaf for dims, reduced in zip(loops, statement.reduced, strict=True) if reduced for leaf in leaves_of(dims))
 
     def coefficients(self, statement: Statement, index: Affine) -> dict[Dim, int]:
         """``index`` as a function of leaves: the factor of each, zeros left out."""
-        factors: dict[Dim, int] = {}
-        for dims, coefficient in zip(self.loops[statement], index.coeffs, strict=True):
-            if coefficient:
-                for leaf in reversed(leaves_of(dims)):
-                    factors[leaf] = coefficient
-                    coefficient *= leaf.extent
-        return factors
+        return steps_of(self.loops[statement], index.coeffs)
+
+    def fetched(self) -> Iterator[tuple[Statement, Operand]]:
+        """What statements read that is not made here."""
+        return ((s, o) for s in self.loops for o in s.operands if o.value.producer not in self.loops)
 
     # --- binding ---------------------------------------------------------------------------------------
 
@@ -187,32 +203,32 @@ class Domain:
 
     def shape(self) -> Shape | None:
         """How tiles carry the domain; None when no single tile shape does."""
-        every = frozenset(self.leaves())
-        spans = {s: frozenset(self.span(s)) for s in self.loops}
-        reduced = {s: self.reduced(s) for s in self.loops}
-        read = {o.value for s in self.loops for o in s.operands}
-        consumed = {s for s in self.loops if any(r.value in read for r in s.results)}
+        order = self.leaves()
+        every = frozenset(order)
         if len(self.loops) > 1 and any(s.volume == 0 or any(r.combine == "general" for r in s.results) for s in self.loops):
             return None
-        sets = {r for r in reduced.values() if r}
-        used = {reduced[s] for s in consumed if reduced[s]}
-        narrow = {spans[s] for s in self.loops if spans[s] != every}
+        walks: dict[tuple[Loops, tuple[bool, ...]], tuple[frozenset[Dim], frozenset[Dim]]] = {}  # many statements walk alike
+        for s, loops in self.loops.items():
+            if (loops, s.reduced) not in walks:
+                walks[loops, s.reduced] = frozenset(self.span(s)), self.reduced(s)
+        sets = list(dict.fromkeys(reduced for _, reduced in walks.values() if reduced))
+        narrow = {span for span, _ in walks.values() if span != every}
+        read = {o.value for s in self.loops for o in s.operands} if sets else set()
+        consumed = {(loops, s.reduced) for s, loops in self.loops.items() if s.is_reduction and any(r.value in read for r in s.results)}
+        used = {walks[walk][1] for walk in consumed if walks[walk][1]}
         if not used and not narrow and len(sets) <= 1:
-            return Shape(False, tuple(self.leaves()), (), next(iter(sets), frozenset()))
+            return Shape(False, tuple(order), (), next(iter(sets), frozenset()))
         held = _held(every, used, narrow, sets)
         if held is None:
             return None
         free = every - held
-        for s in self.loops:
-            if spans[s] not in (every, free):
+        for walk, (span, reduced) in walks.items():
+            if span not in (every, free):
                 return None
-            if reduced[s] and spans[s] == every and reduced[s] not in (held, free, every):
+            if reduced and reduced not in ((held, free, every) if span == every else (free,)):
                 return None
-            if reduced[s] and spans[s] != every and reduced[s] != free:
+            if reduced and reduced != held and walk in consumed:
                 return None
-            if reduced[s] and reduced[s] != held and s in consumed:
-                return None
-        order = self.leaves()
         return Shape(
             True, tuple(d for d in order if d in free), tuple(d for d in order if d in held), frozenset(), self._better_turned(free, held)
         )
@@ -222,18 +238,17 @@ class Domain:
         if at_hand(volume([leaf.extent for leaf in held])) < _SHORT <= at_hand(volume([leaf.extent for leaf in free])):
             return True
         along = {True: 0, False: 0}
-        for s in self.loops:
-            for operand in s.operands:
-                if operand.value.producer not in self.loops:
-                    factors = self.coefficients(s, operand.index)
-                    for leaf, step in factors.items():
-                        if step == 1:
-                            along[leaf in free] += at_hand(volume([other.extent for other in factors]))
+        for (loops, coeffs), count in Counter((self.loops[s], o.index.coeffs) for s, o in self.fetched()).items():
+            factors = steps_of(loops, coeffs)
+            beside = [leaf for leaf, step in factors.items() if seen_equal(step, 1)]
+            elements = at_hand(volume([leaf.extent for leaf in factors])) if beside else 0
+            for leaf in beside:
+                along[leaf in free] += count * elements
         return along[True] > along[False]
 
 
 def _held(
-    every: frozenset[Dim], used: set[frozenset[Dim]], narrow: set[frozenset[Dim]], sets: set[frozenset[Dim]]
+    every: frozenset[Dim], used: set[frozenset[Dim]], narrow: set[frozenset[Dim]], sets: Sequence[frozenset[Dim]]
 ) -> frozenset[Dim] | None:
     """The leaves that tiles must hold whole; None when statements disagree."""
     if used:
@@ -253,7 +268,7 @@ def _align(extents: Sequence[int], leaves: Sequence[Dim]) -> list[list[Dim]] | N
     for extent in reversed(extents):
         group: list[Dim] = []
         need = extent
-        while need > 1:
+        while is_walked(need):
             if not remaining:
                 return None
             leaf = remaining.pop()

@@ -35,10 +35,10 @@ def pays(nest: NestWriter, place: Place, dtype: str) -> bool:
         return False
     item, deep, across = ELEMENT_BYTES[dtype], plan.row_count(), prod(a.extent for a in outer)
     rate, run = rules.bytes_per_cycle(machine, machine.cores), inner.extent * item
-    apart = across * deep * rules.granules(machine, run) / rate
+    separate = across * deep * rules.granules(machine, run) / rate
     together = across * rules.granules(machine, deep * run) / rate
     on_chip = across * deep * rules.granules(machine, run) / machine.gsm_bytes_per_cycle
-    return together + rules.transfer_cycles(machine, 0.0, on_chip, 0.0) < apart
+    return together + rules.transfer_cycles(machine, 0.0, on_chip, 0.0) < separate
 
 
 def fetch(nest: NestWriter, buffer: Buffer, place: Place, tile: Tile) -> None:

@@ -12,7 +12,7 @@ from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nests.axes import Axes, Axis, Place, axes_of
 from ftm_backend.midend.nests.position import patterns
 from ftm_backend.midend.nests.stages import kept_values, stages_of
-from ftm_backend.sizes import at_hand, ceildiv
+from ftm_backend.sizes import at_hand, ceildiv, seen_equal
 
 _WIDE = 1024  # columns that keep vector code busy; more axes are joined to reach it
 _RUN = 256  # columns that DMA fetches well, where there are few such rows
@@ -96,7 +96,7 @@ def _rows_and_columns(axes: Axes) -> tuple[list[Axis], list[Axis]]:
     order = {a: k for k, a in enumerate(axes.axes)}
 
     def unit_strides(axis: Axis) -> tuple[int, int, int]:
-        runs = sum(weight * min(at_hand(axis.extent), 16) for place, weight in places if abs(place.steps.get(axis, 0)) == 1)
+        runs = sum(weight * min(at_hand(axis.extent), 16) for place, weight in places if seen_equal(abs(place.steps.get(axis, 0)), 1))
         return (runs, at_hand(axis.extent), order[axis])
 
     columns = [max(candidates, key=unit_strides)]

@@ -21,7 +21,7 @@ from ftm_backend.midend.nests.position import Positions
 from ftm_backend.midend.nests.reduce import Form, form_of, partial_results
 from ftm_backend.midend.nests.stages import kept_values, stages_of
 from ftm_backend.midend.uniform import Uniforms
-from ftm_backend.sizes import divides
+from ftm_backend.sizes import divides, seen_equal
 from ftm_backend.tile.builder import Index, TileBuilder
 from ftm_backend.tile.tree import Tile
 
@@ -190,7 +190,7 @@ class NestWriter:
         dims: list[tuple[Index, int]] = []
         for axis in group:
             step = place.steps.get(axis, 0)
-            if dims and dims[-1][1] == step * axis.extent and axis not in self.plan.cut:
+            if dims and seen_equal(dims[-1][1], step * axis.extent) and axis not in self.plan.cut:
                 dims[-1] = (self.b.mul(dims[-1][0], axis.extent), step)
             else:
                 dims.append((self.count[axis], step))

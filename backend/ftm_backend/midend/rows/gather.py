@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Statement, Value, walk
 from ftm_backend.midend.contractions.blocks import nodes_above
+from ftm_backend.sizes import seen_equal
 
 __all__ = ["RowGather", "match_gather"]
 
@@ -87,7 +88,7 @@ def match_gather(statement: Statement) -> RowGather | None:
             data.append(term)
     if not data:
         return None
-    loops = [k for k, extent in enumerate(statement.loops) if extent != 1]
+    loops = [k for k, extent in enumerate(statement.loops) if not seen_equal(extent, 1)]
     columns: list[int] = []
     length = 1
     for loop in sorted(loops, key=lambda k: place.coeffs[k]):
