@@ -86,7 +86,7 @@ def test_what_is_no_program_s_file_is_removed_at_once(disk, make, strict, capfd)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("error" if strict else "always")
         assert disk.get(KEY) is None
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 30
     assert "is damaged" in (capfd.readouterr().err if strict else str(told[0].message))
     assert not os.path.lexists(disk.path(KEY))
     disk.put(KEY, PROGRAM)

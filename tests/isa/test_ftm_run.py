@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -193,7 +194,9 @@ def test_several_arrays_in_one_file(folder, capsys):
 def test_ctrl_c_ends_an_endless_program(folder):
     (folder / "p.lan").write_text(TEXT.replace("    DWAIT X\n", "    DWAIT X\n    SMOV 1, r1\n  LOOP_a: 1, 2\n    [r1] SBR LOOP_a\n"))
     process = subprocess.Popen([sys.executable, "-m", "ftm_backend.tools.ftm_run", str(folder)], stderr=subprocess.PIPE, text=True)
-    time.sleep(3)
+    while "libftm_machine" not in Path(f"/proc/{process.pid}/maps").read_text():
+        time.sleep(0.05)
+    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60)[1] == "ftm-run: interrupted\n" and process.returncode == 130
 

@@ -112,4 +112,4 @@ def test_ctrl_c_ends_a_run():
         begin = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             program.run([np.zeros(4, np.float32)])
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < 10

@@ -119,7 +119,7 @@ def test_explains_itself() -> None:
 
 def test_is_fast() -> None:
     machine = presets.load("host")
-    start = time.perf_counter()
+    start = time.process_time()
     for n in range(20):
         plan(matmul(500 + n, 300 + n, 200 + n), machine)
-    assert (time.perf_counter() - start) / 20 < 0.02
+    assert (time.process_time() - start) / 20 < 0.02

@@ -75,9 +75,9 @@ def test_an_unrelated_program_is_a_first_one():
 def test_long_traces_and_long_histories_cost_little():
     lines = "".join(f"  %{i} = aten::add.Scalar(self=%{i - 1}, other=1, alpha=1) : f32[2]\n" for i in range(1, 3000))
     history = History()
-    begin = time.perf_counter()
+    begin = time.process_time()
     for size in range(50):
         text = read(f"trace\n  %0 = param f32[{size}]\n{lines}  return %2999\n")
         history.explain(text)
         history.add(text)
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10

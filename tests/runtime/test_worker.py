@@ -106,7 +106,7 @@ def test_killed_while_idle(start):
     service = start()
     compile_text(service, "hello")
     os.kill(service.pid, signal.SIGKILL)
-    time.sleep(0.1)
+    os.waitid(os.P_PID, service.pid, os.WEXITED | os.WNOWAIT)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nothing was lost, so nothing is said
         assert compile_text(service, "again") == b"<again>"
@@ -230,8 +230,8 @@ def test_time_limit(start):
 
 
 def test_the_start_counts_for_no_program(start, tmp_path):
-    service = start(timeout=0.4)
-    (tmp_path / "service.py").write_text("import time; time.sleep(0.8)\n" + textwrap.dedent(SERVICE))
+    service = start(timeout=2.0)
+    (tmp_path / "service.py").write_text("import time; time.sleep(2.5)\n" + textwrap.dedent(SERVICE))
     assert compile_text(service, "hello") == b"<hello>"
 
 
@@ -251,7 +251,7 @@ def test_ctrl_c_passes_and_the_next_program_compiles(start):
     begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         compile_text(service, "sleep 20")
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 15
     assert compile_text(service, "hello") == b"<hello>"
 
 

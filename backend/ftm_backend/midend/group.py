@@ -135,8 +135,8 @@ class Former:
         inputs.update((over, None) for over in ties.values())
         kernel.inputs, kernel.outputs, kernel.made = list(inputs), list(outputs), list(outputs.values())
         kernel.ties = [kernel.inputs.index(ties[home]) if home in ties else None for home in outputs]
-        apart = {"contraction": 0, "gradients": 1}.get(kernel.kind)
-        kernel.aligned = kernel.statements if apart is None else align_all(kernel.statements[apart:])
+        last_product = {"contraction": 0, "gradients": 1}.get(kernel.kind)
+        kernel.aligned = kernel.statements if last_product is None else align_all(kernel.statements[last_product:])
         kernel.domain = cluster.domain
         return kernel
 

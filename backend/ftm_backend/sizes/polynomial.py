@@ -19,8 +19,8 @@ def add(left: Polynomial, right: Polynomial, sign: int) -> Polynomial:
 
 def leads_negative(polynomial: Polynomial) -> bool:
     """Whether the coefficient of its first term, of the highest degree, is negative."""
-    lead = max(polynomial, key=lambda m: (len(m), m), default=())
-    return bool(lead) and polynomial[lead] < 0
+    leading = max(polynomial, key=lambda m: (len(m), m), default=())
+    return bool(leading) and polynomial[leading] < 0
 
 
 def parts(top: Polynomial, by: int) -> tuple[Polynomial, Polynomial]:
@@ -41,13 +41,13 @@ def exact(top: Polynomial, bottom: Polynomial) -> tuple[Polynomial, Polynomial]:
             else:
                 rest[monomial] = c
         return whole, rest
-    lead = max(bottom, key=lambda m: (len(m), m))
+    leading = max(bottom, key=lambda m: (len(m), m))
     for monomial, c in top.items():
         left = list(monomial)
-        if c % bottom[lead] == 0 and all(_take(left, atom) for atom in lead):
-            multiple = {tuple(sorted((*left, *m))): f * (c // bottom[lead]) for m, f in bottom.items()}
+        if c % bottom[leading] == 0 and all(_take(left, atom) for atom in leading):
+            multiple = {tuple(sorted((*left, *m))): f * (c // bottom[leading]) for m, f in bottom.items()}
             if all(top.get(m) == f for m, f in multiple.items()) and len(multiple) == len(top):
-                return {tuple(left): c // bottom[lead]}, {}
+                return {tuple(left): c // bottom[leading]}, {}
     return {}, top
 
 

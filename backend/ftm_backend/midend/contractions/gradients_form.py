@@ -194,8 +194,10 @@ def _priced(found: Gradients, channels: int, m: Cut, n: Cut, machine: MachinePar
     trips = rules.pieces(m.blocks, machine.cores)
     computing = trips * (n.blocks * step + folding)
     moving = trips * (n.blocks * moved + stored + fetched)
-    apart = form.run(form.accesses[1], form.k) == 0  # the gradient's elements are taken one by one
-    arriving = rules.pieces(n.blocks, machine.cores) * n.elements * k * machine.dma_element_cycles if apart else pool / machine.cores / rate
+    one_by_one = form.run(form.accesses[1], form.k) == 0  # how the gradient's elements are taken
+    arriving = (
+        rules.pieces(n.blocks, machine.cores) * n.elements * k * machine.dma_element_cycles if one_by_one else pool / machine.cores / rate
+    )
     ends = arriving + fetched + moved + stored + 2 * machine.barrier_cycles
     trans_a = not chosen.windows and form.run(form.accesses[0], form.m) > form.run(form.accesses[0], form.k)
     yield GradientsPlan(channels, m, n, a_space, trans_a, max(computing, moving) + ends)
