@@ -37,7 +37,7 @@ class Builder:
         self._rank = 0
         self._gathers: list[ir.Value] = []
         self.copies: dict[tuple[int, Strided], tuple[ir.Value, Value]] = {}
-        self.pooled: dict[ir.Value, Any] = {}  # places of maxima that this function finds -> the windows that they lie in
+        self.pooled: dict[ir.Value, Any] = {}  # i64 places of maxima found here -> their windows, and the places in a narrow type
 
     @property
     def result(self) -> TensorType:

@@ -16,17 +16,17 @@ module attributes {ftm.stage = "order-kernels"} {
     }) {kind = "nest"} : () -> (tensor<32x32x31xf32>)
     %10 = "ftm.update"(%5, %9) {offset = 34 : i64, strides = array<i64: 1089, 33, 1>} : (tensor<32x33x33xf32>, tensor<32x32x31xf32>) -> tensor<32x33x33xf32>
     %16 = "ftm.kernel"() ({
-      %11 = arith.constant 9223372036854775807 : i64
-      %12 = tensor.empty() : tensor<33x33xi64>
-      %13 = linalg.fill ins(%11 : i64) outs(%12 : tensor<33x33xi64>) -> tensor<33x33xi64>
-      %14 = tensor.empty() : tensor<33x33xi64>
-      %15 = linalg.copy ins(%13 : tensor<33x33xi64>) outs(%14 : tensor<33x33xi64>) -> tensor<33x33xi64>
-      "ftm.yield"(%15) : (tensor<33x33xi64>) -> ()
-    }) {kind = "nest", one_core} : () -> (tensor<33x33xi64>)
-    %26 = "ftm.kernel"() ({
-      %17 = tensor.empty() : tensor<32x31xi64>
-      %18 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(%17 : tensor<32x31xi64>) {
-      ^bb0(%out0: i64):
+      %11 = arith.constant 2147483647 : i32
+      %12 = tensor.empty() : tensor<33x33xi32>
+      %13 = linalg.fill ins(%11 : i32) outs(%12 : tensor<33x33xi32>) -> tensor<33x33xi32>
+      %14 = tensor.empty() : tensor<33x33xi32>
+      %15 = linalg.copy ins(%13 : tensor<33x33xi32>) outs(%14 : tensor<33x33xi32>) -> tensor<33x33xi32>
+      "ftm.yield"(%15) : (tensor<33x33xi32>) -> ()
+    }) {kind = "nest", one_core} : () -> (tensor<33x33xi32>)
+    %27 = "ftm.kernel"() ({
+      %17 = tensor.empty() : tensor<32x31xi32>
+      %18 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(%17 : tensor<32x31xi32>) {
+      ^bb0(%out0: i32):
         %19 = linalg.index 0 : index
         %20 = arith.index_cast %19 : index to i64
         %21 = arith.constant 31 : i64
@@ -34,114 +34,122 @@ module attributes {ftm.stage = "order-kernels"} {
         %23 = linalg.index 1 : index
         %24 = arith.index_cast %23 : index to i64
         %25 = arith.addi %22, %24 : i64
-        linalg.yield %25 : i64
-      } -> tensor<32x31xi64>
-      "ftm.yield"(%18) : (tensor<32x31xi64>) -> ()
-    }) {kind = "nest", one_core} : () -> (tensor<32x31xi64>)
-    %27 = "ftm.update"(%16, %26) {offset = 34 : i64, strides = array<i64: 33, 1>} : (tensor<33x33xi64>, tensor<32x31xi64>) -> tensor<33x33xi64>
-    %37 = "ftm.kernel"() ({
-      %28 = tensor.empty() : tensor<32x32xi64>
-      %29 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(%28 : tensor<32x32xi64>) {
-      ^bb0(%out0: i64):
-        %30 = linalg.index 0 : index
-        %31 = arith.index_cast %30 : index to i64
-        %32 = arith.constant 31 : i64
-        %33 = arith.muli %31, %32 : i64
-        %34 = linalg.index 1 : index
-        %35 = arith.index_cast %34 : index to i64
-        %36 = arith.addi %33, %35 : i64
-        linalg.yield %36 : i64
-      } -> tensor<32x32xi64>
-      "ftm.yield"(%29) : (tensor<32x32xi64>) -> ()
-    }) {kind = "nest", one_core} : () -> (tensor<32x32xi64>)
-    %43 = "ftm.kernel"() ({
-      %38 = arith.constant 0.0 : f32
-      %39 = tensor.empty() : tensor<32x17x17xf32>
-      %40 = linalg.fill ins(%38 : f32) outs(%39 : tensor<32x17x17xf32>) -> tensor<32x17x17xf32>
+        %26 = arith.trunci %25 : i64 to i32
+        linalg.yield %26 : i32
+      } -> tensor<32x31xi32>
+      "ftm.yield"(%18) : (tensor<32x31xi32>) -> ()
+    }) {kind = "nest", one_core} : () -> (tensor<32x31xi32>)
+    %28 = "ftm.update"(%16, %27) {offset = 34 : i64, strides = array<i64: 33, 1>} : (tensor<33x33xi32>, tensor<32x31xi32>) -> tensor<33x33xi32>
+    %39 = "ftm.kernel"() ({
+      %29 = tensor.empty() : tensor<32x32xi32>
+      %30 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(%29 : tensor<32x32xi32>) {
+      ^bb0(%out0: i32):
+        %31 = linalg.index 0 : index
+        %32 = arith.index_cast %31 : index to i64
+        %33 = arith.constant 31 : i64
+        %34 = arith.muli %32, %33 : i64
+        %35 = linalg.index 1 : index
+        %36 = arith.index_cast %35 : index to i64
+        %37 = arith.addi %34, %36 : i64
+        %38 = arith.trunci %37 : i64 to i32
+        linalg.yield %38 : i32
+      } -> tensor<32x32xi32>
+      "ftm.yield"(%30) : (tensor<32x32xi32>) -> ()
+    }) {kind = "nest", one_core} : () -> (tensor<32x32xi32>)
+    %45 = "ftm.kernel"() ({
+      %40 = arith.constant 0.0 : f32
       %41 = tensor.empty() : tensor<32x17x17xf32>
-      %42 = linalg.copy ins(%40 : tensor<32x17x17xf32>) outs(%41 : tensor<32x17x17xf32>) -> tensor<32x17x17xf32>
-      "ftm.yield"(%42) : (tensor<32x17x17xf32>) -> ()
+      %42 = linalg.fill ins(%40 : f32) outs(%41 : tensor<32x17x17xf32>) -> tensor<32x17x17xf32>
+      %43 = tensor.empty() : tensor<32x17x17xf32>
+      %44 = linalg.copy ins(%42 : tensor<32x17x17xf32>) outs(%43 : tensor<32x17x17xf32>) -> tensor<32x17x17xf32>
+      "ftm.yield"(%44) : (tensor<32x17x17xf32>) -> ()
     }) {kind = "nest", one_core} : () -> (tensor<32x17x17xf32>)
-    %47 = "ftm.kernel"() ({
-      %44 = "ftm.view"(%arg1) {offset = 0 : i64, strides = array<i64: 256, 16, 1>} : (tensor<2x16x16x16xf32>) -> tensor<32x16x16xf32>
-      %45 = tensor.empty() : tensor<32x16x16xf32>
-      %46 = linalg.copy ins(%44 : tensor<32x16x16xf32>) outs(%45 : tensor<32x16x16xf32>) -> tensor<32x16x16xf32>
-      "ftm.yield"(%46) : (tensor<32x16x16xf32>) -> ()
+    %49 = "ftm.kernel"() ({
+      %46 = "ftm.view"(%arg1) {offset = 0 : i64, strides = array<i64: 256, 16, 1>} : (tensor<2x16x16x16xf32>) -> tensor<32x16x16xf32>
+      %47 = tensor.empty() : tensor<32x16x16xf32>
+      %48 = linalg.copy ins(%46 : tensor<32x16x16xf32>) outs(%47 : tensor<32x16x16xf32>) -> tensor<32x16x16xf32>
+      "ftm.yield"(%48) : (tensor<32x16x16xf32>) -> ()
     }) {kind = "nest", one_core} : () -> (tensor<32x16x16xf32>)
-    %48 = "ftm.update"(%43, %47) {offset = 0 : i64, strides = array<i64: 289, 17, 1>} : (tensor<32x17x17xf32>, tensor<32x16x16xf32>) -> tensor<32x17x17xf32>
-    %54 = "ftm.kernel"() ({
-      %49 = arith.constant -1 : i64
-      %50 = tensor.empty() : tensor<32x17x17xi64>
-      %51 = linalg.fill ins(%49 : i64) outs(%50 : tensor<32x17x17xi64>) -> tensor<32x17x17xi64>
-      %52 = tensor.empty() : tensor<32x17x17xi64>
-      %53 = linalg.copy ins(%51 : tensor<32x17x17xi64>) outs(%52 : tensor<32x17x17xi64>) -> tensor<32x17x17xi64>
-      "ftm.yield"(%53) : (tensor<32x17x17xi64>) -> ()
-    }) {kind = "nest", one_core} : () -> (tensor<32x17x17xi64>)
-    %83:2 = "ftm.kernel"() ({
-      %55 = "ftm.view"(%10) {offset = 0 : i64, strides = array<i64: 1089, 66, 2, 33, 1>} : (tensor<32x33x33xf32>) -> tensor<32x16x16x3x3xf32>
-      %56 = arith.constant 0xFF800000 : f32
-      %57 = tensor.empty() : tensor<32x16x16xf32>
-      %58 = linalg.fill ins(%56 : f32) outs(%57 : tensor<32x16x16xf32>) -> tensor<32x16x16xf32>
-      %59 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%55 : tensor<32x16x16x3x3xf32>) outs(%58 : tensor<32x16x16xf32>) {
+    %50 = "ftm.update"(%45, %49) {offset = 0 : i64, strides = array<i64: 289, 17, 1>} : (tensor<32x17x17xf32>, tensor<32x16x16xf32>) -> tensor<32x17x17xf32>
+    %56 = "ftm.kernel"() ({
+      %51 = arith.constant -1 : i32
+      %52 = tensor.empty() : tensor<32x17x17xi32>
+      %53 = linalg.fill ins(%51 : i32) outs(%52 : tensor<32x17x17xi32>) -> tensor<32x17x17xi32>
+      %54 = tensor.empty() : tensor<32x17x17xi32>
+      %55 = linalg.copy ins(%53 : tensor<32x17x17xi32>) outs(%54 : tensor<32x17x17xi32>) -> tensor<32x17x17xi32>
+      "ftm.yield"(%55) : (tensor<32x17x17xi32>) -> ()
+    }) {kind = "nest", one_core} : () -> (tensor<32x17x17xi32>)
+    %88:3 = "ftm.kernel"() ({
+      %57 = "ftm.view"(%10) {offset = 0 : i64, strides = array<i64: 1089, 66, 2, 33, 1>} : (tensor<32x33x33xf32>) -> tensor<32x16x16x3x3xf32>
+      %58 = arith.constant 0xFF800000 : f32
+      %59 = tensor.empty() : tensor<32x16x16xf32>
+      %60 = linalg.fill ins(%58 : f32) outs(%59 : tensor<32x16x16xf32>) -> tensor<32x16x16xf32>
+      %61 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%57 : tensor<32x16x16x3x3xf32>) outs(%60 : tensor<32x16x16xf32>) {
       ^bb0(%in0: f32, %out0: f32):
-        %60 = arith.maximumf %out0, %in0 : f32
-        linalg.yield %60 : f32
+        %62 = arith.maximumf %out0, %in0 : f32
+        linalg.yield %62 : f32
       } -> tensor<32x16x16xf32>
-      %61 = "ftm.view"(%10) {offset = 0 : i64, strides = array<i64: 1089, 66, 2, 33, 1>} : (tensor<32x33x33xf32>) -> tensor<32x16x16x3x3xf32>
-      %62 = "ftm.view"(%27) {offset = 0 : i64, strides = array<i64: 66, 2, 33, 1>} : (tensor<33x33xi64>) -> tensor<16x16x3x3xi64>
-      %63 = arith.constant 9223372036854775807 : i64
-      %64 = tensor.empty() : tensor<32x16x16xi64>
-      %65 = linalg.fill ins(%63 : i64) outs(%64 : tensor<32x16x16xi64>) -> tensor<32x16x16xi64>
-      %67 = arith.constant -1 : i64
-      %68 = arith.constant 1 : i64
-      %66 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%61, %62, %59 : tensor<32x16x16x3x3xf32>, tensor<16x16x3x3xi64>, tensor<32x16x16xf32>) outs(%65 : tensor<32x16x16xi64>) {
-      ^bb0(%in0: f32, %in1: i64, %in2: f32, %out0: i64):
-        %69 = arith.cmpf une, %in0, %in0 : f32
-        %70 = arith.muli %in1, %67 : i64
-        %71 = arith.subi %70, %68 : i64
-        %72 = arith.cmpf oeq, %in0, %in2 : f32
-        %73 = arith.select %72, %in1, %63 : i64
-        %74 = arith.select %69, %71, %73 : i64
-        %75 = arith.minsi %out0, %74 : i64
-        linalg.yield %75 : i64
+      %63 = "ftm.view"(%10) {offset = 0 : i64, strides = array<i64: 1089, 66, 2, 33, 1>} : (tensor<32x33x33xf32>) -> tensor<32x16x16x3x3xf32>
+      %64 = "ftm.view"(%28) {offset = 0 : i64, strides = array<i64: 66, 2, 33, 1>} : (tensor<33x33xi32>) -> tensor<16x16x3x3xi32>
+      %65 = arith.constant 2147483647 : i32
+      %66 = tensor.empty() : tensor<32x16x16xi32>
+      %67 = linalg.fill ins(%65 : i32) outs(%66 : tensor<32x16x16xi32>) -> tensor<32x16x16xi32>
+      %69 = arith.constant -1 : i32
+      %70 = arith.constant 1 : i32
+      %68 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%63, %64, %61 : tensor<32x16x16x3x3xf32>, tensor<16x16x3x3xi32>, tensor<32x16x16xf32>) outs(%67 : tensor<32x16x16xi32>) {
+      ^bb0(%in0: f32, %in1: i32, %in2: f32, %out0: i32):
+        %71 = arith.cmpf une, %in0, %in0 : f32
+        %72 = arith.muli %in1, %69 : i32
+        %73 = arith.subi %72, %70 : i32
+        %74 = arith.cmpf oeq, %in0, %in2 : f32
+        %75 = arith.select %74, %in1, %65 : i32
+        %76 = arith.select %71, %73, %75 : i32
+        %77 = arith.minsi %out0, %76 : i32
+        linalg.yield %77 : i32
+      } -> tensor<32x16x16xi32>
+      %78 = tensor.empty() : tensor<32x16x16xi32>
+      %80 = arith.constant 0 : i32
+      %79 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%68 : tensor<32x16x16xi32>) outs(%78 : tensor<32x16x16xi32>) {
+      ^bb0(%in0: i32, %out0: i32):
+        %81 = arith.cmpi slt, %in0, %80 : i32
+        %82 = arith.muli %in0, %69 : i32
+        %83 = arith.subi %82, %70 : i32
+        %84 = arith.select %81, %83, %in0 : i32
+        linalg.yield %84 : i32
+      } -> tensor<32x16x16xi32>
+      %85 = tensor.empty() : tensor<32x16x16xi64>
+      %86 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%79 : tensor<32x16x16xi32>) outs(%85 : tensor<32x16x16xi64>) {
+      ^bb0(%in0: i32, %out0: i64):
+        %87 = arith.extsi %in0 : i32 to i64
+        linalg.yield %87 : i64
       } -> tensor<32x16x16xi64>
-      %76 = tensor.empty() : tensor<32x16x16xi64>
-      %78 = arith.constant 0 : i64
-      %77 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%66 : tensor<32x16x16xi64>) outs(%76 : tensor<32x16x16xi64>) {
-      ^bb0(%in0: i64, %out0: i64):
-        %79 = arith.cmpi slt, %in0, %78 : i64
-        %80 = arith.muli %in0, %67 : i64
-        %81 = arith.subi %80, %68 : i64
-        %82 = arith.select %79, %81, %in0 : i64
-        linalg.yield %82 : i64
-      } -> tensor<32x16x16xi64>
-      "ftm.yield"(%59, %77) : (tensor<32x16x16xf32>, tensor<32x16x16xi64>) -> ()
-    }) {kind = "strips"} : () -> (tensor<32x16x16xf32>, tensor<32x16x16xi64>)
-    %84 = "ftm.update"(%54, %83#1) {offset = 0 : i64, strides = array<i64: 289, 17, 1>} : (tensor<32x17x17xi64>, tensor<32x16x16xi64>) -> tensor<32x17x17xi64>
-    %95 = "ftm.kernel"() ({
-      %85 = "ftm.view"(%48) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xf32>) -> tensor<32x16x16x2x2xf32>
-      %86 = "ftm.view"(%84) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xi64>) -> tensor<32x16x16x2x2xi64>
-      %87 = "ftm.view"(%37) {offset = 0 : i64, strides = array<i64: 64, 32, 2, 1>} : (tensor<32x32xi64>) -> tensor<16x2x16x2xi64>
-      %88 = arith.constant 0.0 : f32
-      %89 = tensor.empty() : tensor<32x16x2x16x2xf32>
-      %90 = linalg.fill ins(%88 : f32) outs(%89 : tensor<32x16x2x16x2xf32>) -> tensor<32x16x2x16x2xf32>
-      %91 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%85, %86, %87 : tensor<32x16x16x2x2xf32>, tensor<32x16x16x2x2xi64>, tensor<16x2x16x2xi64>) outs(%90 : tensor<32x16x2x16x2xf32>) {
-      ^bb0(%in0: f32, %in1: i64, %in2: i64, %out0: f32):
-        %92 = arith.cmpi eq, %in1, %in2 : i64
-        %93 = arith.select %92, %in0, %88 : f32
-        %94 = arith.addf %out0, %93 : f32
-        linalg.yield %94 : f32
+      "ftm.yield"(%61, %79, %86) : (tensor<32x16x16xf32>, tensor<32x16x16xi32>, tensor<32x16x16xi64>) -> ()
+    }) {kind = "strips"} : () -> (tensor<32x16x16xf32>, tensor<32x16x16xi32>, tensor<32x16x16xi64>)
+    %89 = "ftm.update"(%56, %88#1) {offset = 0 : i64, strides = array<i64: 289, 17, 1>} : (tensor<32x17x17xi32>, tensor<32x16x16xi32>) -> tensor<32x17x17xi32>
+    %100 = "ftm.kernel"() ({
+      %90 = "ftm.view"(%50) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xf32>) -> tensor<32x16x16x2x2xf32>
+      %91 = "ftm.view"(%89) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xi32>) -> tensor<32x16x16x2x2xi32>
+      %92 = "ftm.view"(%39) {offset = 0 : i64, strides = array<i64: 64, 32, 2, 1>} : (tensor<32x32xi32>) -> tensor<16x2x16x2xi32>
+      %93 = arith.constant 0.0 : f32
+      %94 = tensor.empty() : tensor<32x16x2x16x2xf32>
+      %95 = linalg.fill ins(%93 : f32) outs(%94 : tensor<32x16x2x16x2xf32>) -> tensor<32x16x2x16x2xf32>
+      %96 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%90, %91, %92 : tensor<32x16x16x2x2xf32>, tensor<32x16x16x2x2xi32>, tensor<16x2x16x2xi32>) outs(%95 : tensor<32x16x2x16x2xf32>) {
+      ^bb0(%in0: f32, %in1: i32, %in2: i32, %out0: f32):
+        %97 = arith.cmpi eq, %in1, %in2 : i32
+        %98 = arith.select %97, %in0, %93 : f32
+        %99 = arith.addf %out0, %98 : f32
+        linalg.yield %99 : f32
       } -> tensor<32x16x2x16x2xf32>
-      "ftm.yield"(%91) : (tensor<32x16x2x16x2xf32>) -> ()
+      "ftm.yield"(%96) : (tensor<32x16x2x16x2xf32>) -> ()
     }) {kind = "strips"} : () -> (tensor<32x16x2x16x2xf32>)
-    %99 = "ftm.kernel"() ({
-      %96 = "ftm.view"(%95) {offset = 0 : i64, strides = array<i64: 16384, 1024, 32, 1>} : (tensor<32x16x2x16x2xf32>) -> tensor<2x16x32x31xf32>
-      %97 = tensor.empty() : tensor<2x16x32x31xf32>
-      %98 = linalg.copy ins(%96 : tensor<2x16x32x31xf32>) outs(%97 : tensor<2x16x32x31xf32>) -> tensor<2x16x32x31xf32>
-      "ftm.yield"(%98) : (tensor<2x16x32x31xf32>) -> ()
+    %104 = "ftm.kernel"() ({
+      %101 = "ftm.view"(%100) {offset = 0 : i64, strides = array<i64: 16384, 1024, 32, 1>} : (tensor<32x16x2x16x2xf32>) -> tensor<2x16x32x31xf32>
+      %102 = tensor.empty() : tensor<2x16x32x31xf32>
+      %103 = linalg.copy ins(%101 : tensor<2x16x32x31xf32>) outs(%102 : tensor<2x16x32x31xf32>) -> tensor<2x16x32x31xf32>
+      "ftm.yield"(%103) : (tensor<2x16x32x31xf32>) -> ()
     }) {kind = "nest"} : () -> (tensor<2x16x32x31xf32>)
-    %100 = "ftm.view"(%83#0) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xf32>) -> tensor<2x16x16x16xf32>
-    %101 = "ftm.view"(%83#1) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xi64>) -> tensor<2x16x16x16xi64>
-    return %100, %101, %99 : tensor<2x16x16x16xf32>, tensor<2x16x16x16xi64>, tensor<2x16x32x31xf32>
+    %105 = "ftm.view"(%88#0) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xf32>) -> tensor<2x16x16x16xf32>
+    %106 = "ftm.view"(%88#2) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xi64>) -> tensor<2x16x16x16xi64>
+    return %105, %106, %104 : tensor<2x16x16x16xf32>, tensor<2x16x16x16xi64>, tensor<2x16x32x31xf32>
   }
 }

@@ -17,9 +17,9 @@ module attributes {ftm.stage = "turn-factors"} {
       %13 = arith.maximumf %out0, %in0 : f32
       linalg.yield %13 : f32
     } -> tensor<32x16x16xf32>
-    %14 = tensor.empty() : tensor<32x31xi64>
-    %15 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(%14 : tensor<32x31xi64>) {
-    ^bb0(%out0: i64):
+    %14 = tensor.empty() : tensor<32x31xi32>
+    %15 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(%14 : tensor<32x31xi32>) {
+    ^bb0(%out0: i32):
       %16 = linalg.index 0 : index
       %17 = arith.index_cast %16 : index to i64
       %18 = arith.constant 31 : i64
@@ -27,84 +27,92 @@ module attributes {ftm.stage = "turn-factors"} {
       %20 = linalg.index 1 : index
       %21 = arith.index_cast %20 : index to i64
       %22 = arith.addi %19, %21 : i64
-      linalg.yield %22 : i64
-    } -> tensor<32x31xi64>
-    %23 = arith.constant 9223372036854775807 : i64
-    %24 = tensor.empty() : tensor<33x33xi64>
-    %25 = linalg.fill ins(%23 : i64) outs(%24 : tensor<33x33xi64>) -> tensor<33x33xi64>
-    %26 = tensor.empty() : tensor<33x33xi64>
-    %27 = linalg.copy ins(%25 : tensor<33x33xi64>) outs(%26 : tensor<33x33xi64>) -> tensor<33x33xi64>
-    %28 = "ftm.update"(%27, %15) {offset = 34 : i64, strides = array<i64: 33, 1>} : (tensor<33x33xi64>, tensor<32x31xi64>) -> tensor<33x33xi64>
-    %29 = "ftm.view"(%8) {offset = 0 : i64, strides = array<i64: 1089, 66, 2, 33, 1>} : (tensor<32x33x33xf32>) -> tensor<32x16x16x3x3xf32>
-    %30 = "ftm.view"(%28) {offset = 0 : i64, strides = array<i64: 66, 2, 33, 1>} : (tensor<33x33xi64>) -> tensor<16x16x3x3xi64>
-    %31 = tensor.empty() : tensor<32x16x16xi64>
-    %32 = linalg.fill ins(%23 : i64) outs(%31 : tensor<32x16x16xi64>) -> tensor<32x16x16xi64>
-    %34 = arith.constant -1 : i64
-    %35 = arith.constant 1 : i64
-    %33 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%29, %30, %12 : tensor<32x16x16x3x3xf32>, tensor<16x16x3x3xi64>, tensor<32x16x16xf32>) outs(%32 : tensor<32x16x16xi64>) {
-    ^bb0(%in0: f32, %in1: i64, %in2: f32, %out0: i64):
-      %36 = arith.cmpf une, %in0, %in0 : f32
-      %37 = arith.muli %in1, %34 : i64
-      %38 = arith.subi %37, %35 : i64
-      %39 = arith.cmpf oeq, %in0, %in2 : f32
-      %40 = arith.select %39, %in1, %23 : i64
-      %41 = arith.select %36, %38, %40 : i64
-      %42 = arith.minsi %out0, %41 : i64
-      linalg.yield %42 : i64
+      %23 = arith.trunci %22 : i64 to i32
+      linalg.yield %23 : i32
+    } -> tensor<32x31xi32>
+    %24 = arith.constant 2147483647 : i32
+    %25 = tensor.empty() : tensor<33x33xi32>
+    %26 = linalg.fill ins(%24 : i32) outs(%25 : tensor<33x33xi32>) -> tensor<33x33xi32>
+    %27 = tensor.empty() : tensor<33x33xi32>
+    %28 = linalg.copy ins(%26 : tensor<33x33xi32>) outs(%27 : tensor<33x33xi32>) -> tensor<33x33xi32>
+    %29 = "ftm.update"(%28, %15) {offset = 34 : i64, strides = array<i64: 33, 1>} : (tensor<33x33xi32>, tensor<32x31xi32>) -> tensor<33x33xi32>
+    %30 = "ftm.view"(%8) {offset = 0 : i64, strides = array<i64: 1089, 66, 2, 33, 1>} : (tensor<32x33x33xf32>) -> tensor<32x16x16x3x3xf32>
+    %31 = "ftm.view"(%29) {offset = 0 : i64, strides = array<i64: 66, 2, 33, 1>} : (tensor<33x33xi32>) -> tensor<16x16x3x3xi32>
+    %32 = tensor.empty() : tensor<32x16x16xi32>
+    %33 = linalg.fill ins(%24 : i32) outs(%32 : tensor<32x16x16xi32>) -> tensor<32x16x16xi32>
+    %35 = arith.constant -1 : i32
+    %36 = arith.constant 1 : i32
+    %34 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%30, %31, %12 : tensor<32x16x16x3x3xf32>, tensor<16x16x3x3xi32>, tensor<32x16x16xf32>) outs(%33 : tensor<32x16x16xi32>) {
+    ^bb0(%in0: f32, %in1: i32, %in2: f32, %out0: i32):
+      %37 = arith.cmpf une, %in0, %in0 : f32
+      %38 = arith.muli %in1, %35 : i32
+      %39 = arith.subi %38, %36 : i32
+      %40 = arith.cmpf oeq, %in0, %in2 : f32
+      %41 = arith.select %40, %in1, %24 : i32
+      %42 = arith.select %37, %39, %41 : i32
+      %43 = arith.minsi %out0, %42 : i32
+      linalg.yield %43 : i32
+    } -> tensor<32x16x16xi32>
+    %44 = tensor.empty() : tensor<32x16x16xi32>
+    %46 = arith.constant 0 : i32
+    %45 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%34 : tensor<32x16x16xi32>) outs(%44 : tensor<32x16x16xi32>) {
+    ^bb0(%in0: i32, %out0: i32):
+      %47 = arith.cmpi slt, %in0, %46 : i32
+      %48 = arith.muli %in0, %35 : i32
+      %49 = arith.subi %48, %36 : i32
+      %50 = arith.select %47, %49, %in0 : i32
+      linalg.yield %50 : i32
+    } -> tensor<32x16x16xi32>
+    %51 = tensor.empty() : tensor<32x16x16xi64>
+    %52 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%45 : tensor<32x16x16xi32>) outs(%51 : tensor<32x16x16xi64>) {
+    ^bb0(%in0: i32, %out0: i64):
+      %53 = arith.extsi %in0 : i32 to i64
+      linalg.yield %53 : i64
     } -> tensor<32x16x16xi64>
-    %43 = tensor.empty() : tensor<32x16x16xi64>
-    %45 = arith.constant 0 : i64
-    %44 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%33 : tensor<32x16x16xi64>) outs(%43 : tensor<32x16x16xi64>) {
-    ^bb0(%in0: i64, %out0: i64):
-      %46 = arith.cmpi slt, %in0, %45 : i64
-      %47 = arith.muli %in0, %34 : i64
-      %48 = arith.subi %47, %35 : i64
-      %49 = arith.select %46, %48, %in0 : i64
-      linalg.yield %49 : i64
-    } -> tensor<32x16x16xi64>
-    %50 = tensor.empty() : tensor<32x32xi64>
-    %51 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(%50 : tensor<32x32xi64>) {
-    ^bb0(%out0: i64):
-      %52 = linalg.index 0 : index
-      %53 = arith.index_cast %52 : index to i64
-      %54 = arith.constant 31 : i64
-      %55 = arith.muli %53, %54 : i64
-      %56 = linalg.index 1 : index
+    %54 = tensor.empty() : tensor<32x32xi32>
+    %55 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(%54 : tensor<32x32xi32>) {
+    ^bb0(%out0: i32):
+      %56 = linalg.index 0 : index
       %57 = arith.index_cast %56 : index to i64
-      %58 = arith.addi %55, %57 : i64
-      linalg.yield %58 : i64
-    } -> tensor<32x32xi64>
-    %59 = arith.constant 0.0 : f32
-    %60 = tensor.empty() : tensor<32x17x17xf32>
-    %61 = linalg.fill ins(%59 : f32) outs(%60 : tensor<32x17x17xf32>) -> tensor<32x17x17xf32>
-    %62 = tensor.empty() : tensor<32x17x17xf32>
-    %63 = linalg.copy ins(%61 : tensor<32x17x17xf32>) outs(%62 : tensor<32x17x17xf32>) -> tensor<32x17x17xf32>
-    %64 = "ftm.view"(%arg1) {offset = 0 : i64, strides = array<i64: 256, 16, 1>} : (tensor<2x16x16x16xf32>) -> tensor<32x16x16xf32>
-    %65 = tensor.empty() : tensor<32x16x16xf32>
-    %66 = linalg.copy ins(%64 : tensor<32x16x16xf32>) outs(%65 : tensor<32x16x16xf32>) -> tensor<32x16x16xf32>
-    %67 = "ftm.update"(%63, %66) {offset = 0 : i64, strides = array<i64: 289, 17, 1>} : (tensor<32x17x17xf32>, tensor<32x16x16xf32>) -> tensor<32x17x17xf32>
-    %68 = tensor.empty() : tensor<32x17x17xi64>
-    %69 = linalg.fill ins(%34 : i64) outs(%68 : tensor<32x17x17xi64>) -> tensor<32x17x17xi64>
-    %70 = tensor.empty() : tensor<32x17x17xi64>
-    %71 = linalg.copy ins(%69 : tensor<32x17x17xi64>) outs(%70 : tensor<32x17x17xi64>) -> tensor<32x17x17xi64>
-    %72 = "ftm.update"(%71, %44) {offset = 0 : i64, strides = array<i64: 289, 17, 1>} : (tensor<32x17x17xi64>, tensor<32x16x16xi64>) -> tensor<32x17x17xi64>
-    %73 = "ftm.view"(%67) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xf32>) -> tensor<32x16x16x2x2xf32>
-    %74 = "ftm.view"(%72) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xi64>) -> tensor<32x16x16x2x2xi64>
-    %75 = "ftm.view"(%51) {offset = 0 : i64, strides = array<i64: 64, 32, 2, 1>} : (tensor<32x32xi64>) -> tensor<16x2x16x2xi64>
-    %76 = tensor.empty() : tensor<32x16x2x16x2xf32>
-    %77 = linalg.fill ins(%59 : f32) outs(%76 : tensor<32x16x2x16x2xf32>) -> tensor<32x16x2x16x2xf32>
-    %78 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%73, %74, %75 : tensor<32x16x16x2x2xf32>, tensor<32x16x16x2x2xi64>, tensor<16x2x16x2xi64>) outs(%77 : tensor<32x16x2x16x2xf32>) {
-    ^bb0(%in0: f32, %in1: i64, %in2: i64, %out0: f32):
-      %79 = arith.cmpi eq, %in1, %in2 : i64
-      %80 = arith.select %79, %in0, %59 : f32
-      %81 = arith.addf %out0, %80 : f32
-      linalg.yield %81 : f32
+      %58 = arith.constant 31 : i64
+      %59 = arith.muli %57, %58 : i64
+      %60 = linalg.index 1 : index
+      %61 = arith.index_cast %60 : index to i64
+      %62 = arith.addi %59, %61 : i64
+      %63 = arith.trunci %62 : i64 to i32
+      linalg.yield %63 : i32
+    } -> tensor<32x32xi32>
+    %64 = arith.constant 0.0 : f32
+    %65 = tensor.empty() : tensor<32x17x17xf32>
+    %66 = linalg.fill ins(%64 : f32) outs(%65 : tensor<32x17x17xf32>) -> tensor<32x17x17xf32>
+    %67 = tensor.empty() : tensor<32x17x17xf32>
+    %68 = linalg.copy ins(%66 : tensor<32x17x17xf32>) outs(%67 : tensor<32x17x17xf32>) -> tensor<32x17x17xf32>
+    %69 = "ftm.view"(%arg1) {offset = 0 : i64, strides = array<i64: 256, 16, 1>} : (tensor<2x16x16x16xf32>) -> tensor<32x16x16xf32>
+    %70 = tensor.empty() : tensor<32x16x16xf32>
+    %71 = linalg.copy ins(%69 : tensor<32x16x16xf32>) outs(%70 : tensor<32x16x16xf32>) -> tensor<32x16x16xf32>
+    %72 = "ftm.update"(%68, %71) {offset = 0 : i64, strides = array<i64: 289, 17, 1>} : (tensor<32x17x17xf32>, tensor<32x16x16xf32>) -> tensor<32x17x17xf32>
+    %73 = tensor.empty() : tensor<32x17x17xi32>
+    %74 = linalg.fill ins(%35 : i32) outs(%73 : tensor<32x17x17xi32>) -> tensor<32x17x17xi32>
+    %75 = tensor.empty() : tensor<32x17x17xi32>
+    %76 = linalg.copy ins(%74 : tensor<32x17x17xi32>) outs(%75 : tensor<32x17x17xi32>) -> tensor<32x17x17xi32>
+    %77 = "ftm.update"(%76, %45) {offset = 0 : i64, strides = array<i64: 289, 17, 1>} : (tensor<32x17x17xi32>, tensor<32x16x16xi32>) -> tensor<32x17x17xi32>
+    %78 = "ftm.view"(%72) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xf32>) -> tensor<32x16x16x2x2xf32>
+    %79 = "ftm.view"(%77) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xi32>) -> tensor<32x16x16x2x2xi32>
+    %80 = "ftm.view"(%55) {offset = 0 : i64, strides = array<i64: 64, 32, 2, 1>} : (tensor<32x32xi32>) -> tensor<16x2x16x2xi32>
+    %81 = tensor.empty() : tensor<32x16x2x16x2xf32>
+    %82 = linalg.fill ins(%64 : f32) outs(%81 : tensor<32x16x2x16x2xf32>) -> tensor<32x16x2x16x2xf32>
+    %83 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%78, %79, %80 : tensor<32x16x16x2x2xf32>, tensor<32x16x16x2x2xi32>, tensor<16x2x16x2xi32>) outs(%82 : tensor<32x16x2x16x2xf32>) {
+    ^bb0(%in0: f32, %in1: i32, %in2: i32, %out0: f32):
+      %84 = arith.cmpi eq, %in1, %in2 : i32
+      %85 = arith.select %84, %in0, %64 : f32
+      %86 = arith.addf %out0, %85 : f32
+      linalg.yield %86 : f32
     } -> tensor<32x16x2x16x2xf32>
-    %82 = "ftm.view"(%78) {offset = 0 : i64, strides = array<i64: 16384, 1024, 32, 1>} : (tensor<32x16x2x16x2xf32>) -> tensor<2x16x32x31xf32>
-    %83 = tensor.empty() : tensor<2x16x32x31xf32>
-    %84 = linalg.copy ins(%82 : tensor<2x16x32x31xf32>) outs(%83 : tensor<2x16x32x31xf32>) -> tensor<2x16x32x31xf32>
-    %85 = "ftm.view"(%12) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xf32>) -> tensor<2x16x16x16xf32>
-    %86 = "ftm.view"(%44) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xi64>) -> tensor<2x16x16x16xi64>
-    return %85, %86, %84 : tensor<2x16x16x16xf32>, tensor<2x16x16x16xi64>, tensor<2x16x32x31xf32>
+    %87 = "ftm.view"(%83) {offset = 0 : i64, strides = array<i64: 16384, 1024, 32, 1>} : (tensor<32x16x2x16x2xf32>) -> tensor<2x16x32x31xf32>
+    %88 = tensor.empty() : tensor<2x16x32x31xf32>
+    %89 = linalg.copy ins(%87 : tensor<2x16x32x31xf32>) outs(%88 : tensor<2x16x32x31xf32>) -> tensor<2x16x32x31xf32>
+    %90 = "ftm.view"(%12) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xf32>) -> tensor<2x16x16x16xf32>
+    %91 = "ftm.view"(%52) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xi64>) -> tensor<2x16x16x16xi64>
+    return %90, %91, %89 : tensor<2x16x16x16xf32>, tensor<2x16x16x16xi64>, tensor<2x16x32x31xf32>
   }
 }

@@ -56,6 +56,11 @@ class Window:
         return values * self.dims if len(values) == 1 else values
 
     @property
+    def counted(self) -> str:
+        """The narrowest type that machines count in and that numbers all places of a plane, and of whole blocks of ``stride`` of them."""
+        return "i32" if math.prod(n + s for n, s in zip(self.size, self.stride, strict=True)) <= e.highest("i32") else "i64"
+
+    @property
     def high(self) -> list[int]:
         """Places that the last windows need behind the end of each dimension (negative: that they leave)."""
         return [
@@ -96,8 +101,8 @@ def windows(b: Builder, x: Value, w: Window, fill: Number) -> Value:
     return b.pad(b.reshape(x, (w.planes, *w.size)), [0, *w.padding], [0, *w.high], fill)
 
 
-def positions(b: Builder, size: Sequence[int], covered: Sequence[int] | None = None) -> Value:
-    """i64 of shape ``size``: the number of each place in its plane.
+def positions(b: Builder, size: Sequence[int], covered: Sequence[int] | None = None, dtype: str = "i64") -> Value:
+    """Integers of shape ``size``: the number of each place in its plane.
 
     Read through the windows like the data, it spares every window the arithmetic on its coordinates.  covered: extents of the
     result where it goes on beyond the plane; what stands there is the number of no place in particular.
@@ -107,18 +112,18 @@ def positions(b: Builder, size: Sequence[int], covered: Sequence[int] | None = N
 
     def number() -> Elem:
         terms = [b.index(k) * s for k, s in enumerate(strides)]
-        return sum(terms[1:], terms[0])
+        return sum(terms[1:], terms[0]).to(dtype)
 
-    return b.generic(size, [], [Output("i64", tuple(size), range(len(size)))], number)[0]
+    return b.generic(size, [], [Output(dtype, tuple(size), range(len(size)))], number)[0]
 
 
 def gather_windows(
-    b: Builder, w: Window, inputs: list[tuple[Value, float]], dtype: str, element: Callable[..., Elem], numbered: bool = False
+    b: Builder, w: Window, inputs: list[tuple[Value, float]], dtype: str, element: Callable[..., Elem], numbered: str = ""
 ) -> Value:
     """Gradient of a pooling: for each input place the sum of ``element`` over the windows that see it.
 
     inputs: (value [planes, windows...], what to read where there is no window).  element: gets their Elems
-    and, if ``numbered``, the number of the input place in its plane; gives an Elem of ``dtype``.
+    and, if ``numbered``, the number of the input place in its plane in that type; gives an Elem of ``dtype``.
     Windows that tile the input give each place exactly one window, so nothing has to be summed.
     """
     dims = w.dims
@@ -126,7 +131,7 @@ def gather_windows(
         loops = (w.planes, *(n for pair in zip(w.out, w.kernel, strict=True) for n in pair))
         reading = [Input(x, [0, *range(1, 2 * dims, 2)]) for x, _ in inputs]
         if numbered:
-            reading.append(Input(b.reshape(positions(b, w.size), loops[1:]), range(1, 1 + 2 * dims)))
+            reading.append(Input(b.reshape(positions(b, w.size, dtype=numbered), loops[1:]), range(1, 1 + 2 * dims)))
         (made,) = b.generic(loops, reading, [Output(dtype, loops, range(1 + 2 * dims))], element)
         return b.reshape(made, (w.planes, *w.size))
     reading = []
@@ -142,7 +147,7 @@ def gather_windows(
         high = [0, *(n + p - m for n, p, m in zip(w.size, w.padding, shape[1:], strict=True))]
         reading.append(Input(b.pad(spread, low, high, missing), index))
     if numbered:
-        reading.append(Input(positions(b, w.size), range(1, 1 + dims)))
+        reading.append(Input(positions(b, w.size, dtype=numbered), range(1, 1 + dims)))
 
     def body(*args: Elem) -> Elem:
         *elems, carried = args
@@ -156,7 +161,7 @@ def gather_windows(
 def gather_chosen(b: Builder, w: Window, grad: Value, places: Value, dtype: str) -> Value:
     """Gradient of a pooling that chose one place in each window: for each input place the sum of the gradients of those windows.
 
-    grad, places: [planes, windows...]; places: i64, the chosen place's number in its plane.  Each of ``stride`` neighbouring input
+    grad, places: [planes, windows...]; places: the chosen place's number in its plane.  Each of ``stride`` neighbouring input
     places looks at all the windows that see one of them, by the numbers of which it finds its own.
     """
     if w.tiles or any(d != 1 for d in w.dilation):
@@ -164,7 +169,7 @@ def gather_chosen(b: Builder, w: Window, grad: Value, places: Value, dtype: str)
         def element(g: Elem, chosen: Elem, position: Elem) -> Elem:
             return e.where(chosen.eq(position), g.to(dtype), 0)
 
-        return gather_windows(b, w, [(grad, 0), (places, -1)], dtype, element, numbered=True)
+        return gather_windows(b, w, [(grad, 0), (places, -1)], dtype, element, numbered=places.dtype)
     dims = w.dims
     # Window o sees place i where 0 <= i + padding - o * stride < kernel: for i = a * stride + r, from a + first to a + last.
     first = [-((k - 1 - p) // s) for k, p, s in zip(w.kernel, w.padding, w.stride, strict=True)]
@@ -176,7 +181,7 @@ def gather_chosen(b: Builder, w: Window, grad: Value, places: Value, dtype: str)
     low = [0, *(-at for at in first)]
     high = [0, *(a - 1 + at - (o - 1) for a, at, o in zip(blocks, last, w.out, strict=True))]
     covered = [a * s for a, s in zip(blocks, w.stride, strict=True)]
-    numbers = b.reshape(positions(b, w.size, covered), kept[1:])
+    numbers = b.reshape(positions(b, w.size, covered, places.dtype), kept[1:])
     reading = [Input(b.pad(x, low, high, missing), index) for x, missing in ((grad, 0), (places, -1))]
 
     def body(g: Elem, chosen: Elem, position: Elem, carried: Elem) -> Elem:

@@ -110,7 +110,8 @@ def _adaptive_max(b: Builder, x: Value, dims: int) -> tuple[Value, Value]:
     out = b.result.shape
     even = _even(dims, x.shape, out)
     if even is not None:
-        return maximum_of_windows(b, x, even)
+        values, places = maximum_of_windows(b, x, even)
+        return values, b.cast(places, "i64")
     size = x.shape[-dims:]
     ranges = [[_range(o, n, m) for o in range(m)] for n, m in zip(size, out[-dims:], strict=True)]
     kernel = [max(map(len, row), default=0) for row in ranges]

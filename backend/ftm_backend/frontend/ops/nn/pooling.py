@@ -23,7 +23,7 @@ __all__ = ["average", "average_backward", "first_place", "place_found"]
 
 def place_found(value: Elem, best: Elem, place: Elem) -> Elem:
     """What to take the minimum of to find the place of ``best`` as PyTorch does: the first, but the last NaN."""
-    hit = e.where(value.eq(best), place, e.highest("i64"))
+    hit = e.where(value.eq(best), place, e.highest(place.dtype))
     return e.where(e.isnan(value), place * -1 - 1, hit) if value.is_float else hit
 
 
@@ -33,8 +33,8 @@ def first_place(b: Builder, found: Value) -> Value:
 
 
 def maximum_of_windows(b: Builder, x: Value, w: Window) -> tuple[Value, Value]:
-    """(maxima, their places) of shape [planes, windows...]"""
-    w = w.trimmed()
+    """(maxima, their places) of shape [planes, windows...], places in a type that takes little memory: a gradient reads them repeatedly."""
+    w, dtype = w.trimmed(), w.counted
     padded, index, shape = windows(b, x, w, e.lowest(x.dtype)), w.index(b), (w.planes, *w.out)
     (values,) = b.generic(
         w.loops,
@@ -43,12 +43,12 @@ def maximum_of_windows(b: Builder, x: Value, w: Window) -> tuple[Value, Value]:
         lambda v, best: e.maximum(best, v),
         reduced=w.inner,
     )
-    far = e.highest("i64")
-    places = b.pad(positions(b, w.size), w.padding, w.high, far)  # the border is never chosen
+    far = e.highest(dtype)
+    places = b.pad(positions(b, w.size, dtype=dtype), w.padding, w.high, far)  # the border is never chosen
     (found,) = b.generic(
         w.loops,
         [Input(padded, index), Input(places, index[1:]), Input(values, w.kept)],
-        [Output("i64", shape, w.kept, far)],
+        [Output(dtype, shape, w.kept, far)],
         lambda v, place, best, first: e.minimum(first, place_found(v, best, place)),
         reduced=w.inner,
     )
@@ -131,8 +131,9 @@ def _records(dims: int) -> None:
     ) -> tuple[Value, Value]:
         w = Window(dims, self.shape, b.result.shape, kernel_size, stride, padding, dilation)
         values, places = maximum_of_windows(b, self, w)
-        b.pooled[places.base] = w
-        return b.reshape(values, b.result.shape), b.reshape(places, b.result.shape)
+        chosen = b.cast(places, "i64")
+        b.pooled[chosen.base] = w, places
+        return b.reshape(values, b.result.shape), b.reshape(chosen, b.result.shape)
 
     @lowering(f"aten::max_pool{dims}d_with_indices_backward", (*FLOATS, "i64"), "max_pool_backward", SUMS)
     def max_pool_backward(
@@ -148,9 +149,10 @@ def _records(dims: int) -> None:
     ) -> Value:
         w = Window(dims, self.shape, grad_output.shape, kernel_size, stride, padding, dilation)
         dtype, shape = compute_dtype(self.dtype), (w.planes, *w.out)
-        grad, places = b.reshape(grad_output, shape), b.reshape(indices, shape)
-        if b.pooled.get(indices.base) != w:
-            return b.cast(b.reshape(_scattered(b, grad, places, w, dtype), self.shape), self.dtype)
+        grad = b.reshape(grad_output, shape)
+        windows, places = b.pooled.get(indices.base, (None, None))
+        if windows != w:
+            return b.cast(b.reshape(_scattered(b, grad, b.reshape(indices, shape), w, dtype), self.shape), self.dtype)
 
         made = gather_chosen(b, w.trimmed(), grad, places, dtype)
         return b.cast(b.reshape(made, self.shape), self.dtype)
