@@ -13,6 +13,7 @@ from ftm_backend.midend import text
 from ftm_backend.midend.fetch_strips import fetch_strips
 from ftm_backend.midend.fold_windows import fold_windows
 from ftm_backend.midend.group import group_kernels
+from ftm_backend.midend.inline_images import inline_images
 from ftm_backend.midend.inline_operands import inline_operands
 from ftm_backend.midend.interior_padding import fuse_interior_padding
 from ftm_backend.midend.join_attention import join_attention
@@ -60,6 +61,12 @@ TILES = Form(print_tiles, lambda content, machine: read_tiles(content), ".tiles"
 """Kernels on tiles."""
 
 PASSES: tuple[Pass, ...] = (
+    Pass(
+        "inline-images",
+        inline_images,
+        FUNCTION,
+        "what reads windows computes the image, from tensors that are in memory anyway, where that moves less",
+    ),
     Pass("pad-by-dma", pad_by_dma, FUNCTION, "leave the zeros around what products read to DMA, where it works beside the core"),
     Pass(
         "fold-windows",

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from math import prod
 
-from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Operand, Result, Statement
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nests.axes import Axis, Place
@@ -48,21 +47,23 @@ class StripWriter(NestWriter):
     def load(self, operand: Operand, place: Place, rows: bool, columns: bool, tile: Tile | None = None) -> Tile:
         """A strip of the operand at the current place, and out of it what the windows see, in ``tile`` or a new one."""
         b, value, planes = self.b, operand.value, self.strips.planes
-        assert value.symbol is not None
-        buffer = b.buffer(value.symbol, value.dtype, volume(value.shape))
+        buffer, border = self.source(value)
         tile = self.tile(value.dtype, rows, columns) if tile is None else tile
         run: Index = 1
         for axis in (*self.plan.rows, *self.strips.across):
             if axis in place.steps:
                 run = b.add(run, b.mul(b.sub(self.count[axis], 1), place.steps[axis]))
-        step, most = place.steps.get(planes), self.strips.run(place)
+        step, most, pitch = place.steps.get(planes), self.strips.run(place), 1
         if step is None:
-            strip, pitch = b.tile(value.dtype, 1, most), 1
-            b.load(buffer, self.address(place), strip, 0, [1, run], [1, 1], 1)
+            strip = b.tile(value.dtype, 1, most)
+            b.load(buffer, self.address(place), strip, 0, [1, run], [1, 1], 1, border)
+        elif place.steps.keys() == {planes}:  # a number for each plane
+            strip = b.tile(value.dtype, 1, self.strips.width)
+            b.load(buffer, self.address(place), strip, 0, [1, self.count[planes]], [1, step], 1, border)
         else:
             pitch = self.strips.width
             arrived, strip = b.tile(value.dtype, pitch, most), b.tile(value.dtype, most, pitch)
-            b.load(buffer, self.address(place), arrived, 0, [self.count[planes], run], [step, 1], 1)
+            b.load(buffer, self.address(place), arrived, 0, [self.count[planes], run], [step, 1], 1, border)
             b.transpose(arrived, 0, strip, 0)
         inside = Place(0, {a: s * pitch for a, s in place.steps.items()} | ({planes: 1} if step is not None else {}))
         b.copy_windows(strip, 0, *self.dims(inside, rows, columns), tile, 0)

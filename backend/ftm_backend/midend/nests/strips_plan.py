@@ -125,7 +125,7 @@ def _places(axes: Axes) -> list[Axis] | None:
     for s in statements:
         if s.gathers or s.tensors or index_nodes(s.results) or axes.reduced[s] not in (reduced, frozenset()):
             return None
-        if axes.spans[s] not in (every, every - reduced) or any(o.value.border is not None for o in s.operands):
+        if axes.spans[s] not in (every, every - reduced):
             return None
         if any(r.combine == "general" or (r.combine is not None and not isinstance(r.init, Node)) for r in s.results):
             return None
@@ -133,9 +133,10 @@ def _places(axes: Axes) -> list[Axis] | None:
 
 
 def _planes(parallel: Sequence[Axis], accesses: Sequence[Access]) -> list[Axis]:
-    """The axes that may be columns instead: nothing lies side by side along them."""
+    """The axes that may be columns instead: nothing lies side by side along them, but for what depends on nothing else."""
     stored = [each.place.steps for each in accesses if each.stored]
-    return [a for a in parallel if all(each.place.steps.get(a) != 1 for each in accesses) and all(a in steps for steps in stored)]
+    apart = [each.place.steps for each in accesses if len(each.place.steps) > 1]
+    return [a for a in parallel if all(steps.get(a) != 1 for steps in apart) and all(a in steps for steps in stored)]
 
 
 # --- candidates -----------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ parts (if the cores share a reduction)        partial results, then a barrier an
 from __future__ import annotations
 
 from ftm_backend.linalg.affine import volume
-from ftm_backend.linalg.ir import Operand, Result, Statement
+from ftm_backend.linalg.ir import Operand, Result, Statement, Value
+from ftm_backend.midend.contractions.blocks import sides
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.midend.nests import joined_runs
 from ftm_backend.midend.nests.axes import Axis, Place
@@ -22,7 +23,7 @@ from ftm_backend.midend.nests.reduce import Form, form_of, partial_results
 from ftm_backend.midend.nests.stages import kept_values, stages_of
 from ftm_backend.midend.uniform import Uniforms
 from ftm_backend.sizes import divides, seen_equal
-from ftm_backend.tile.builder import Index, TileBuilder
+from ftm_backend.tile.builder import Bordered, Buffer, Index, TileBuilder
 from ftm_backend.tile.tree import Tile
 
 
@@ -146,16 +147,21 @@ class NestWriter:
     def load(self, operand: Operand, place: Place, rows: bool, columns: bool, tile: Tile | None = None) -> Tile:
         """Loads an operand at the current place into ``tile`` or a new one."""
         value = operand.value
-        assert value.symbol is not None
         if tile is None:
             tile = self.tile(value.dtype, rows, columns)
-        buffer = self.b.buffer(value.symbol, value.dtype, volume(value.shape))
-        if rows and columns and joined_runs.pays(self, place, value.dtype):
+        buffer, border = self.source(value)
+        if rows and columns and not border and joined_runs.pays(self, place, value.dtype):
             joined_runs.fetch(self, buffer, place, tile)
             return tile
         extents, strides, row_dims = self.dims(place, rows, columns)
-        self.b.load(buffer, self.address(place), tile, 0, extents, strides, row_dims)
+        self.b.load(buffer, self.address(place), tile, 0, extents, strides, row_dims, border)
         return tile
+
+    def source(self, value: Value) -> tuple[Buffer, list[Bordered]]:
+        """The buffer that a value is read from, and the border around what is there."""
+        inside = value.in_memory
+        assert inside.symbol is not None, "what another kernel makes is in memory"
+        return self.b.buffer(inside.symbol, inside.dtype, volume(inside.shape)), sides(value)
 
     # --- tiles and addresses ---------------------------------------------------------------------------
 

@@ -1,0 +1,148 @@
+"""Lets a statement compute what it has read: an element of a tensor, as a function of the tensor's dimensions, where its access leads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ftm_backend.linalg.affine import Affine, row_major
+from ftm_backend.linalg.ir import Node, Operand, Statement, Value, walk
+
+__all__ = ["Cuts", "Place", "cuts_of", "read_instead"]
+
+Cuts = tuple[tuple[int, ...], ...]
+"""The pieces of each loop, outer first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A tensor seen in ``shape``, in which one of ``sizes`` lies, so much before each dimension; ``fill`` is around it, if anything is."""
+
+    shape: tuple[int, ...]
+    low: tuple[int, ...]
+    sizes: tuple[int, ...]
+    fill: Node | None
+
+    @property
+    def padded(self) -> list[int]:
+        """The dimensions that are longer than what is inside."""
+        return [k for k, (whole, n) in enumerate(zip(self.shape, self.sizes, strict=True)) if whole != n]
+
+
+def cuts_of(statement: Statement, value: Value, shape: Sequence[int]) -> Cuts | None:
+    """How loops are cut so that each walks along one dimension of ``value``, seen in ``shape``; None where that cannot be."""
+    cuts: list[tuple[int, ...]] = [(n,) for n in statement.loops]
+    strides = row_major(shape)
+    for operand in statement.operands:
+        if operand.value is not value:
+            continue
+        for k, step in enumerate(operand.index.coeffs):
+            dim = next((d for d, stride in enumerate(strides) if stride == step and shape[d] > 1), 0)
+            pieces: list[int] = []
+            left = statement.loops[k]
+            while step and dim and left > shape[dim] and left % shape[dim] == 0:
+                pieces.insert(0, shape[dim])
+                left //= shape[dim]
+                dim -= 1
+            wanted = (left, *pieces)
+            if cuts[k] not in (wanted, (statement.loops[k],)):
+                return None
+            cuts[k] = wanted
+    found = tuple(cuts)
+    loops = [n for pieces in cuts for n in pieces]
+    if any(_coordinates(loops, _over(o.index, found), shape) is None for o in statement.operands if o.value is value):
+        return None
+    return found if all(_indexed(result.indices, found) for result in statement.results) else None
+
+
+def read_instead(statement: Statement, value: Value, element: Node, shape: Sequence[int], cuts: Cuts) -> None:
+    """Rewrites a statement in place so that it computes ``element``, over the dimensions of ``shape``, where it has read ``value``.
+
+    cuts: what `cuts_of` says.
+    """
+    loops = tuple(n for pieces in cuts for n in pieces)
+    operands: dict[tuple[Value, Affine], Operand] = {}
+
+    def read(of: Value, index: Affine) -> Node:
+        return Node("in", of.dtype, payload=operands.setdefault((of, index), Operand(of, index)))
+
+    def computed(access: Affine) -> Node:
+        places = _coordinates(loops, access, shape)
+        assert places is not None, "cuts_of has found them"
+        made: dict[Node, Node] = {}
+        for node in walk([element]):
+            if node.op == "in":
+                index = Affine.constant(node.payload.index.const, len(loops))
+                for place, factor in zip(places, node.payload.index.coeffs, strict=True):
+                    index = index + place.scaled(factor)
+                made[node] = read(node.payload.value, index)
+            else:
+                made[node] = _rebuilt(node, made)
+        return made[element]
+
+    done: dict[Node, Node] = {}
+    there: dict[Affine, Node] = {}
+    for node in walk(result.yields for result in statement.results):
+        if node.op == "in":
+            access = _over(node.payload.index, cuts)
+            is_there = node.payload.value is value
+            done[node] = there.setdefault(access, computed(access)) if is_there else read(node.payload.value, access)
+        elif node.op == "index":
+            done[node] = Node("index", node.dtype, payload=_over(node.payload, cuts))
+        else:
+            done[node] = _rebuilt(node, done)
+    for result in statement.results:
+        result.yields, result.index = done[result.yields], _over(result.index, cuts)
+        result.value.shape, result.indices = _cut_dimensions(result.value.shape, result.indices, cuts)
+        if isinstance(result.init, Operand):
+            result.init = Operand(result.init.value, _over(result.init.index, cuts))
+    statement.reduced = tuple(flag for flag, pieces in zip(statement.reduced, cuts, strict=True) for _ in pieces)
+    statement.loops, statement.operands = loops, list(operands.values())
+
+
+def _rebuilt(node: Node, done: dict[Node, Node]) -> Node:
+    return Node(node.op, node.dtype, tuple(done[each] for each in node.operands), node.payload) if node.operands else node
+
+
+def _over(index: Affine, cuts: Cuts) -> Affine:
+    """A function of loops as one of their pieces."""
+    coeffs: list[int] = []
+    for step, pieces in zip(index.coeffs, cuts, strict=True):
+        coeffs += [step * inner for inner in row_major(pieces)]
+    return Affine(index.const, tuple(coeffs))
+
+
+def _indexed(indices: Sequence[Affine], cuts: Cuts) -> bool:
+    """Whether each loop that is cut is a dimension of the result by itself."""
+    for k, pieces in enumerate(cuts):
+        for index in indices if len(pieces) > 1 else ():
+            if index.coeffs[k] and index != Affine.loop(k, len(cuts)):
+                return False
+    return True
+
+
+def _cut_dimensions(shape: Sequence[int], indices: Sequence[Affine], cuts: Cuts) -> tuple[tuple[int, ...], tuple[Affine, ...]]:
+    """Shape and indices of a result with a dimension for each piece of its loops."""
+    first = [sum(map(len, cuts[:k])) for k in range(len(cuts))]
+    rank = sum(map(len, cuts))
+    sizes: list[int] = []
+    places: list[Affine] = []
+    for extent, index in zip(shape, indices, strict=True):
+        loop = next((k for k, pieces in enumerate(cuts) if len(pieces) > 1 and index.coeffs[k]), None)
+        sizes += [extent] if loop is None else cuts[loop]
+        places += [_over(index, cuts)] if loop is None else [Affine.loop(first[loop] + k, rank) for k in range(len(cuts[loop]))]
+    return tuple(sizes), tuple(places)
+
+
+def _coordinates(loops: Sequence[int], access: Affine, shape: Sequence[int]) -> list[Affine] | None:
+    """The place of a row-major number in each dimension; None where loops do not stay within one."""
+    rest, steps = access.const, list(access.coeffs)
+    found = []
+    for extent, stride in zip(shape, row_major(shape), strict=True):
+        const, rest = divmod(rest, stride)
+        coeffs = tuple(step // stride if step > 0 and step % stride == 0 else 0 for step in steps)
+        steps = [step - taken * stride for step, taken in zip(steps, coeffs, strict=True)]
+        if const + sum(taken * (n - 1) for taken, n in zip(coeffs, loops, strict=True)) >= extent:
+            return None
+        found.append(Affine(const, coeffs))
+    return found if access.const >= 0 and rest == 0 and not any(steps) else None
