@@ -24,6 +24,12 @@ def masked(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.softmax((q @ k.mT * 0.2).masked_fill(later, float("-inf")), -1) @ v
 
 
+def stem(x: Tensor, w: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """How a network for images begins."""
+    image = F.batch_norm(F.conv2d(x, w, stride=2, padding=3), None, None, scale, shift, training=True)
+    return F.max_pool2d(F.relu(image), 3, 2, 1)
+
+
 r = torch.randn
 PROGRAMS: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]], torch.dtype, float]] = {
     "linear": (lambda x, w, b: F.relu(F.linear(x, w, b)), [(130, 70), (200, 70), (200,)], torch.float32, 2e-4),
@@ -32,6 +38,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]], torch.dt
     "batch": (lambda a, b: a @ b.transpose(-1, -2), [(3, 4, 37, 50), (41, 50)], torch.float32, 2e-4),
     "convolution": (lambda x, w, b: F.conv2d(x, w, b, padding=1), [(2, 5, 13, 11), (7, 5, 3, 3), (7,)], torch.float32, 2e-4),
     "strided": (lambda x, w: F.conv2d(x, w, stride=2, padding=1), [(2, 16, 12, 12), (20, 16, 3, 3)], torch.float32, 2e-4),
+    "stem": (stem, [(2, 3, 61, 58), (24, 3, 7, 7), (24,), (24,)], torch.float32, 1e-3),
     "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), [(2, 3, 65, 32)] * 3, torch.float32, 2e-4),
     "masked": (masked, [(2, 3, 65, 32), (2, 3, 40, 32), (2, 3, 40, 24)], torch.float32, 2e-4),
     "masked in halves": (masked, [(2, 65, 32), (2, 70, 32), (2, 70, 16)], torch.bfloat16, 5e-2),
