@@ -12,13 +12,17 @@ from ftm_backend.frontend.trace import Trace
 from ftm_backend.frontend.trace_verifier import verify
 from ftm_backend.sizes import declared, evaluator
 
-__all__ = ["larger_sizes"]
+__all__ = ["ANY_SIZE", "SMALL_SIZE", "larger_sizes"]
 
 _AHEAD = 2  # times the largest size that came
-_FAR_AHEAD, _SMALL = 4, 128  # or so many times, up to this size: small tiles cost nothing
+_FAR_AHEAD = 16  # or so many times, up to a small size
+SMALL_SIZE = 128
+"""Tiles for sizes up to this one cost smaller sizes nothing."""
+ANY_SIZE = 1 << 20
+"""What programs are chosen for where any size is as likely as others: no scratchpad holds so many elements."""
 
 
-def larger_sizes(general: str, values: Sequence[int], largest: Sequence[int]) -> tuple[int, ...]:
+def larger_sizes(general: str, values: Sequence[int], largest: Sequence[int], any_size: bool = False) -> tuple[int, ...]:
     """For each symbol of a general trace a number to choose its program for.
 
     All grow by turns, as far as what the trace itself asks of them allows.
@@ -27,6 +31,7 @@ def larger_sizes(general: str, values: Sequence[int], largest: Sequence[int]) ->
         general: the trace; the symbols' numbers at hand are ``values``.
         values: those of a member, for which the trace is one.
         largest: of each symbol the largest number that came; 0 of those that are no sizes, which stay.
+        any_size: those that will come are not near to these.
     """
     symbols = declared(general)
     if symbols is None:
@@ -43,18 +48,21 @@ def larger_sizes(general: str, values: Sequence[int], largest: Sequence[int]) ->
             return False
         return all(_HOLDS[guard.relation](number) for guard, number in zip(guards, found, strict=True))
 
+    least = ANY_SIZE if any_size else 0
     chosen = list(values)
-    goals = [max(_AHEAD * size, min(_FAR_AHEAD * size, _SMALL)) for size in largest]
-    grows = True
-    while grows:
-        grows = False
+    goals = [max(_AHEAD * size, min(_FAR_AHEAD * size, SMALL_SIZE), least) if size else 0 for size in largest]
+    steps = [goal - value for goal, value in zip(goals, chosen, strict=True)]
+    while any(step > 0 for step in steps):
         for k, goal in enumerate(goals):
             before = chosen[k]
-            chosen[k] = max(before, min(2 * before, goal))
-            if chosen[k] > before and holds(chosen):
-                grows = True
-            else:
+            step = min(steps[k], before, goal - before)  # at most twice as large by turns
+            if step <= 0:
+                steps[k] = 0
+                continue
+            chosen[k] = before + step
+            if not holds(chosen):
                 chosen[k] = before
+                steps[k] = step // 2
     return tuple(chosen)
 
 

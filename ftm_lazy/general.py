@@ -244,7 +244,8 @@ class Families:
         # Its own program where one for others serves it as well.
         like = [numbers] if family.admits(numbers) else [member for member in family.members if relation.values(member) is not None]
         largest = [max(member[place] for member in like) if least >= LEAST_SIZE else 0 for _, place, least in relation.symbols]
-        ahead = larger_sizes(relation.general(text, places, values), values, largest)
+        any_size = likely is not None and likely.any_size
+        ahead = larger_sizes(relation.general(text, places, values), values, largest, any_size)
         return [
             Proposal(relation.general(text, places, chosen), relation, family, values, chosen, first_sight=expected is not None)
             for chosen in dict.fromkeys((ahead, values))

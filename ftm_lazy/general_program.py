@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ftm_backend.families import Relation
 from ftm_backend.isa.template import Template
+from ftm_lazy.chosen_sizes import ANY_SIZE, SMALL_SIZE
 
 __all__ = ["LEAST_SIZE", "GeneralProgram", "packed", "unpacked"]
 
@@ -31,9 +32,13 @@ class GeneralProgram:
     def is_near(self, values: Sequence[int]) -> bool:
         """Whether it was chosen for sizes like these."""
         return all(
-            least < LEAST_SIZE or (value <= _NEAR * chosen and chosen <= _NEAR * value)
+            least < LEAST_SIZE or _is_near(value, chosen)
             for value, chosen, (_, _, least) in zip(values, self.chosen_for, self.relation.symbols, strict=True)
         )
+
+
+def _is_near(value: int, chosen: int) -> bool:
+    return chosen == ANY_SIZE or (value <= _NEAR * chosen and chosen <= max(_NEAR * value, SMALL_SIZE))
 
 
 def packed(programs: Iterable[GeneralProgram]) -> bytes:

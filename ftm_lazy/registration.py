@@ -113,7 +113,7 @@ def initialize() -> None:
 
 
 def _initialize() -> None:
-    from torch.optim.optimizer import register_optimizer_step_post_hook
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
     from ftm_backend.frontend.ops import native_ops, recording_table
     from ftm_lazy import _C, compiler, settings
@@ -135,6 +135,7 @@ def _initialize() -> None:
     _C._set_executor(values.executor)
     if values.dump is not None and "data" in values.debug:
         _C._set_observer(bridge.observe)
+    register_optimizer_step_pre_hook(_begin_of_step)
     register_optimizer_step_post_hook(_end_of_step)
     bridge.prepare()
 
@@ -150,6 +151,13 @@ def hold_steps(by: int) -> None:
     """Keeps the ends of optimizers' steps from cutting the trace, between a call with +1 and one with -1."""
     global _held
     _held += by
+
+
+def _begin_of_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    from ftm_lazy import _C
+
+    if not torch.compiler.is_compiling():
+        _C._begin_step()
 
 
 def _end_of_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

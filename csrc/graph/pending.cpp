@@ -13,7 +13,7 @@
 namespace ftm {
 namespace {
 
-uint64_t next_sequence = 0; // under the recorder's lock
+uint64_t last_sequence = 0; // under the recorder's lock
 
 // Traces that are no thread's.
 struct Ownerless {
@@ -91,9 +91,13 @@ void leave_trace(PendingTrace& trace) {
   (empty ? o.empty : o.left).push_back(&trace);
 }
 
+uint64_t next_call() {
+  return last_sequence + 1;
+}
+
 Value add_call(
     torch::lazy::OpKind kind, FormPtr form, Operands values, c10::ArrayRef<uint64_t> scalars, PendingTrace& trace) {
-  auto node = std::make_shared<CallNode>(kind, std::move(form), ++next_sequence);
+  auto node = std::make_shared<CallNode>(kind, std::move(form), ++last_sequence);
   if (!capturing) {
     trace.calls.store(trace.calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     trace.log.add(node->form(), trace.variables);

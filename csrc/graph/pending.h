@@ -7,6 +7,7 @@
 #pragma once
 
 #include "graph/call_log.h"
+#include "graph/call_range.h"
 #include "graph/node.h"
 #include "process/python_line.h"
 
@@ -18,8 +19,9 @@ namespace ftm {
 
 struct VariableData;
 
-// The optimizer step that ended last, and what was recorded since. Under the recorder's lock.
+// The optimizer step that began last, or ended, and what was recorded since. Under the recorder's lock.
 struct LastStep {
+  CallRange recorded; // the calls that are pending and were recorded while it went on
   // True from the end of a step until the next one begins or the trace is launched: calls are looked at then.
   std::atomic<bool> over{false}; // read without the lock
   uint64_t number = 0; // no other step of any trace has it
@@ -50,6 +52,9 @@ PendingTrace& pending_trace();
 std::vector<PendingTrace*> take_left_traces();
 // Gives one back that was launched. Not under the recorder's lock.
 void leave_trace(PendingTrace& trace);
+
+// CallNode::sequence of the next call that any thread records. Under the recorder's lock.
+uint64_t next_call();
 
 // A node for one call of `form`, in the thread's trace, under the recorder's lock.
 Value add_call(

@@ -9,7 +9,7 @@ struct Piece {
   Graph graph;
   std::vector<Value> outputs; // where its results will be: data nodes of new buffers
   std::vector<Value> kept; // parameters that are no nodes of the whole graph
-  bool is_step = false; // of a concatenation of any number of values
+  bool any_size = false; // it will come with others: its program is general at first sight
 };
 
 // A result of the whole graph: the piece that makes it, and which of that piece's results it is.

@@ -74,8 +74,9 @@ void suspend(std::vector<Cut>& cuts, size_t first) {
 }
 
 Built build(const Cut& cut) {
-  auto likely = cut.is_step ? any_sizes(cut.trace.parameters)
-                            : Likely{varying_dimensions(cut.trace.parameters, cut.job->inputs, cut.trains), cut.trains};
+  auto likely = cut.any_size
+                    ? any_sizes(cut.trace.parameters)
+                    : Likely{varying_dimensions(cut.trace.parameters, cut.job->inputs, cut.trains), cut.trains};
   return build_program(cut.hash, cut.trace, likely, noted_lines(cut));
 }
 
@@ -145,6 +146,7 @@ void launch(PendingTrace& pending, bool observed) {
     pending.calls = 0;
     pending.trains = false;
     pending.log.clear();
+    pending.step.recorded = {};
     if (!taken.cuts.empty()) {
       count_launch(taken.hash);
     }

@@ -8,15 +8,24 @@ namespace ftm {
 
 namespace {
 
+constexpr uint64_t kOpen = UINT64_MAX; // the end of a step that goes on
+
 uint64_t steps = 0; // of all threads; under the recorder's lock
 
 } // namespace
+
+void begin_step() {
+  auto& trace = pending_trace();
+  const RecorderLock lock(recorder_mutex());
+  trace.step.recorded = {next_call(), kOpen};
+}
 
 void end_step(uint64_t optimizer) {
   auto& trace = pending_trace();
   auto& last = trace.step;
   RecorderLock lock(recorder_mutex());
   const bool waits = last.over.exchange(false) && !last.launched ? false : last.waits.count(optimizer) != 0;
+  last.recorded.end = std::min(last.recorded.end, next_call());
   last.optimizer = optimizer;
   last.launched = !waits;
   last.calls = waits ? trace.calls.load() : 0;

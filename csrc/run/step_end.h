@@ -1,3 +1,7 @@
+// An optimizer's step, from begin to end.
+//
+// What it begins its state with is filled by programs of its own, so that the first training step is the same program as later ones.
+//
 // Where the program of a training step is cut: at the end of the optimizer's step, or a little later.
 //
 // A step is launched where it ends, so that it runs while Python goes on. Metrics that are computed after that and then
@@ -15,7 +19,10 @@
 
 namespace ftm {
 
-// The step of an optimizer is over; `optimizer` tells it from others. Not under the recorder's lock.
+// The step of an optimizer begins. Not under the recorder's lock.
+void begin_step();
+
+// It is over; `optimizer` tells it from others. Not under the recorder's lock.
 void end_step(uint64_t optimizer);
 
 // A call on these is about to be recorded, after a step. Not under the recorder's lock.

@@ -1,7 +1,10 @@
 #include "run/taken.h"
 
+#include "graph/call_log.h"
+#include "graph/fills.h"
 #include "graph/pieces.h"
 #include "process/counters.h"
+#include "run/frequency.h"
 #include "run/launcher.h"
 #include "run/unrolled.h"
 #include "tensor/variable.h"
@@ -13,29 +16,33 @@
 namespace ftm {
 namespace {
 
-// The variables whose value is pending, and the values, each once.
+// The variables whose value is pending, and the values, each once, in the order in which they are computed: when a variable got its first
+// value, an optimizer's state in its first step for one, makes no other program.
 struct PendingValues {
   std::vector<VariableData*> variables;
   std::vector<Value> results;
   std::vector<size_t> result_of; // for each variable
 };
 
+std::pair<uint64_t, size_t> order_of(const Value& value) {
+  return {static_cast<const CallNode&>(trace_node(value)).sequence, value.index};
+}
+
 PendingValues pending_values(const PendingTrace& pending) {
   PendingValues found;
-  std::unordered_map<const torch::lazy::Node*, c10::SmallVector<size_t, 1>> seen;
   for (auto* variable = pending.first; variable != nullptr; variable = variable->next) {
-    const Value& value = variable->ir_value;
-    auto& candidates = seen[value.node.get()];
-    const auto same = std::find_if(
-        candidates.begin(), candidates.end(), [&](size_t i) { return found.results[i].index == value.index; });
-    if (same == candidates.end()) {
-      candidates.push_back(found.results.size());
-      found.result_of.push_back(found.results.size());
-      found.results.push_back(value);
-    } else {
-      found.result_of.push_back(*same);
-    }
     found.variables.push_back(variable);
+    found.results.push_back(variable->ir_value);
+  }
+  auto& results = found.results;
+  std::sort(results.begin(), results.end(), [](const Value& a, const Value& b) { return order_of(a) < order_of(b); });
+  const auto is_same = [](const Value& a, const Value& b) { return order_of(a) == order_of(b); };
+  results.erase(std::unique(results.begin(), results.end(), is_same), results.end());
+  for (const auto* variable : found.variables) {
+    const auto order = order_of(variable->ir_value);
+    const auto result = std::lower_bound(
+        results.begin(), results.end(), order, [](const Value& value, const auto& at) { return order_of(value) < at; });
+    found.result_of.push_back(result - results.begin());
   }
   return found;
 }
@@ -85,17 +92,51 @@ void note_before(const PendingValues& values, const PiecedGraph& made, std::vect
   }
 }
 
-// What is to be computed program by program: all at once if `program` is found, or if it is a piece of a long loop already, else in
-// pieces where its loops say so.
-PiecedGraph pieces_of(Graph graph, bool is_piece, ProgramPtr& program) {
+// What is to be computed program by program.
+struct Programs {
+  PiecedGraph made;
+  ProgramPtr last; // that of the last piece, if it was found
+};
+
+// The fills, and then the rest.
+PiecedGraph with_fills(FilledGraph filled, PiecedGraph rest) {
+  PiecedGraph made;
+  size_t next = 0;
+  for (const int64_t fill : filled.fill_of_result) {
+    if (fill >= 0) {
+      made.results.push_back({static_cast<size_t>(fill), 0});
+      made.values.push_back(filled.fills[fill].outputs[0]);
+      continue;
+    }
+    const auto [piece, result] = rest.results[next];
+    made.results.push_back({filled.fills.size() + piece, result});
+    made.values.push_back(rest.values[next++]);
+  }
+  made.pieces = std::move(filled.fills);
+  std::move(rest.pieces.begin(), rest.pieces.end(), std::back_inserter(made.pieces));
+  made.calls = std::move(filled.calls);
+  std::move(rest.calls.begin(), rest.calls.end(), std::back_inserter(made.calls));
+  return made;
+}
+
+// All at once if there is a program for it, or if it is a piece of a long loop already, else in pieces where its loops say so.
+Programs programs_of(Graph graph, bool is_piece, CallRange last_step) {
   static auto& unrolled = counter("unrolled");
-  program = find_program(graph.hash, graph);
-  auto iterations = program || is_piece ? std::nullopt : iterations_of(graph);
+  if (auto program = find_program(graph.hash, graph)) {
+    return {one_piece(std::move(graph)), std::move(program)};
+  }
+  const auto fills = cuts_loops() ? fills_among(graph, last_step) : std::vector<size_t>();
+  if (!fills.empty() && !is_frequent(graph.hash)) {
+    auto filled = fill_first(graph, fills);
+    auto rest = programs_of(std::move(filled.rest), is_piece, {});
+    return {with_fills(std::move(filled), std::move(rest.made)), std::move(rest.last)};
+  }
+  auto iterations = is_piece ? std::nullopt : iterations_of(graph);
   if (!iterations) {
-    return one_piece(std::move(graph));
+    return {one_piece(std::move(graph)), nullptr};
   }
   unrolled.fetch_add(1);
-  return std::move(*iterations);
+  return {std::move(*iterations), nullptr};
 }
 
 } // namespace
@@ -108,15 +149,15 @@ Taken take_pending(PendingTrace& pending) {
   }
   auto graph = collect_graph(values.results);
   taken.hash = graph.hash;
-  ProgramPtr program;
-  auto made = pieces_of(std::move(graph), pending.log.is_loop_piece(), program);
+  auto [made, last] = programs_of(std::move(graph), pending.log.is_loop_piece(), pending.step.recorded);
   for (auto& piece : made.pieces) {
+    const bool is_found = last && &piece == &made.pieces.back();
     Cut cut;
     cut.hash = piece.graph.hash;
-    cut.program = program ? program : find_program(cut.hash, piece.graph);
+    cut.program = is_found ? last : find_program(cut.hash, piece.graph);
     if (!cut.program) {
       cut.trace = make_trace(piece.graph);
-      cut.is_step = piece.is_step;
+      cut.any_size = piece.any_size;
       cut.trains = pending.trains.load(std::memory_order_relaxed);
     }
     cut.job = job_of(piece);

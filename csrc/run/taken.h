@@ -13,12 +13,12 @@ struct Cut {
   ProgramPtr program; // null: to be built from `trace`
   Trace trace;
   bool trains = false; // it computes gradients, or uses them
-  bool is_step = false; // of a concatenation of any number of values
+  bool any_size = false; // the piece will come with other sizes
   Hash128 hash;
 };
 
 struct Taken {
-  std::vector<Cut> cuts; // in the order in which they run: several where the trace was an unrolled loop
+  std::vector<Cut> cuts; // in the order in which they run: several where the trace was cut into pieces
   Hash128 hash; // of the whole trace
   std::vector<Value> settled; // the old graph, to be freed without the lock
 };

@@ -5,6 +5,7 @@
 #include "graph/lock.h"
 #include "graph/loop_cuts.h"
 #include "graph/order.h"
+#include "run/frequency.h"
 #include "run/program.h"
 
 #include <algorithm>
@@ -16,8 +17,7 @@ namespace ftm {
 namespace {
 
 constexpr size_t kLeastCalls = 16; // of a loop that is worth a look
-constexpr int kOften = 32; // launches after which a trace gets a program of its own
-constexpr size_t kRemembered = 4096; // loops, and traces
+constexpr size_t kRemembered = 4096; // loops
 constexpr size_t kCounts = 2; // different numbers of values that are concatenated, until it is any number
 
 // Of layers: below that a compile is short, and a piece is not worth a launch.
@@ -33,20 +33,11 @@ struct Known {
   std::unordered_map<uint64_t, Counted> loops; // by their iterations
   // Different numbers of values, for concatenations of a kind or in graphs of a kind.
   std::unordered_map<uint64_t, std::vector<size_t>> concatenated;
-  std::unordered_map<Hash128, int, Hash128Hasher> launches; // of traces that are cut
 };
 
 Known& known() {
   static auto* instance = new Known;
   return *instance;
-}
-
-bool is_frequent(const Hash128& trace) {
-  auto& launches = known().launches;
-  if (launches.size() >= kRemembered) {
-    launches.clear();
-  }
-  return ++launches[trace] > kOften;
 }
 
 // Those that have come with another number of iterations.
@@ -109,7 +100,7 @@ PiecedGraph cut_in_steps(const Graph& graph, c10::ArrayRef<size_t> concatenation
   auto cut = cut_graph(steps.graph, steps.cuts);
   cut.calls = std::move(steps.calls);
   for (auto& piece : cut.pieces) {
-    piece.is_step = piece.graph.calls.size() == 1 && piece.graph.calls[0]->form().concatenates != Concatenation::none;
+    piece.any_size = piece.graph.calls.size() == 1 && piece.graph.calls[0]->form().concatenates != Concatenation::none;
   }
   return cut;
 }
@@ -175,6 +166,7 @@ std::optional<PiecedGraph> iterations_of(const Graph& graph) {
 void forget_loops() {
   const RecorderLock lock(recorder_mutex());
   known() = {};
+  forget_frequencies();
 }
 
 } // namespace ftm

@@ -81,7 +81,8 @@ std::vector<uint64_t> varying_dimensions(
 Likely any_sizes(const std::vector<ValueType>& parameters) {
   Likely likely;
   likely.varies.assign(parameters.size(), ~uint64_t{0});
-  likely.trains = likely.any_size = true;
+  likely.trains = !parameters.empty(); // else it fills what it makes, in any size
+  likely.any_size = true;
   return likely;
 }
 

@@ -157,6 +157,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def(
       "_init", &init, py::arg("native_ops"), py::arg("machine_library"), py::arg("cores"), py::arg("checked"),
       py::arg("instruction_limit"), py::arg("compile_fn"));
+  m.def("_begin_step", without_gil<&ftm::begin_step>());
   m.def("_end_step", without_gil<&ftm::end_step>(), py::arg("optimizer"));
   m.def("_sync", without_gil<&ftm::sync>(), py::arg("wait") = false);
   m.def("_wait", without_gil<&wait_for_all>());

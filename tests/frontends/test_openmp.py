@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -16,14 +17,14 @@ import torch
 torch.set_num_threads(2)
 x = torch.randn(300, 300)
 
-def spun():  # seconds of processors in a pause after an operator of several threads
+def spun():  # seconds of processors in pauses after an operator of several threads
     used = []
-    for _ in range(15):
+    for _ in range(40):
         torch.add(x, x)
         begin = time.process_time()
         time.sleep(0.05)
         used.append(time.process_time() - begin)
-    return statistics.median(used)
+    return {"usually": statistics.median(used), "at most": max(used)}
 
 before = spun()
 f = torch.compile(lambda x: (x * 2).relu(), backend="ftm")
@@ -38,21 +39,30 @@ print(json.dumps({"before": before, "after": after, "child": code}))
 """
 
 
-def found(**environment: str) -> dict[str, float]:
+def found(**environment: str) -> dict[str, Any]:
     clean = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env={**clean, **environment}, capture_output=True, text=True, timeout=300, check=True
     )
-    return json.loads(done.stdout.splitlines()[-1])
+    measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return measured
+
+
+SPINNING = 5e-4
 
 
 @pytest.mark.alone
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="OpenMP has no threads to spin")
 def test_the_threads_of_operators_sleep_where_the_machine_has_as_many_as_there_are_processors() -> None:
-    """By default they spin for milliseconds, which a slow processor only makes longer."""
+    """By default they spin for milliseconds, which a slow processor only makes longer.
+
+    Where others use the processors, a thread may have spun before the pause begins, so not each pause shows it.
+    """
     processors = str(len(os.sched_getaffinity(0)))
     ours = found(FTM_CORES=processors)
-    assert ours["before"] > 5e-4, "libgomp has another default: is anything to do?"
-    assert ours["after"] < ours["before"] / 3 and ours["child"] == 7, ours
+    assert ours["after"]["usually"] < SPINNING and ours["child"] == 7, ours
     chosen = found(FTM_CORES=processors, OMP_WAIT_POLICY="active", GOMP_SPINCOUNT="3000000")
-    assert chosen["after"] > 5e-4, "what the environment says is the user's to choose"
+    assert chosen["child"] == 7
+    if ours["before"]["at most"] < SPINNING:
+        pytest.skip("no thread was seen to spin, with or without ftm: others have the processors")
+    assert chosen["after"]["at most"] > SPINNING, "what the environment says is the user's to choose"

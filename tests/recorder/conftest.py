@@ -15,6 +15,7 @@ ON_BOTH = (
     "test_concatenations",
     "test_equal_layers",
     "test_factories",
+    "test_first_steps",
     "test_random",
     "test_runs",
     "test_storages",

@@ -278,7 +278,7 @@ def test_a_size_of_one_is_general_at_first_sight_in_the_others() -> None:
     assert first.first_sight
     (best, *_) = families.propose(rows(1, 8), likely)
     assert best.first_sight
-    assert (best.values, best.chosen_for) == ((8,), (32,))
+    assert (best.values, best.chosen_for) == ((8,), (128,))
     assert best.relation.values(_C._family(rows(1, 5))[1]) == (5,)
     assert best.relation.values(_C._family(rows(2, 5))[1]) is None
 
@@ -291,8 +291,10 @@ def test_what_a_program_is_chosen_for_is_a_trace() -> None:
         "  %3 = aten::relu(self=%1) : f32[{s2}]\n  return %2, %3\n"
     )
     chosen = larger_sizes(text, (91, 45, 5, 0), (91, 45, 5, 0))
-    assert chosen == (182, 90, 20, 0)
+    assert chosen == (182, 90, 80, 0)
     assert larger_sizes(text, (91, 45, 5, 0), (91, 45, 300, 0)) == (182, 90, 600, 0)
+    assert larger_sizes(text, (91, 45, 5, 0), (91, 50, 300, 0)) == (182, 90, 600, 0), "no row begins behind the memory"
+    assert larger_sizes(text, (91, 45, 5, 0), (91, 45, 5, 0), any_size=True) == (1 << 20, (1 << 19) - 1, 1 << 20, 0)
 
 
 def test_a_cache_of_the_length_that_python_asked_for() -> None:

@@ -50,19 +50,19 @@ def test_a_program_is_chosen_for_more_than_the_largest() -> None:
     families = _Store().families()
     families.note(_trace(30))
     first, second = families.propose(_trace(6))
-    assert (first.values, first.chosen_for) == ((6,), (120,))
+    assert (first.values, first.chosen_for) == ((6,), (128,))
     assert (second.values, second.chosen_for) == ((6,), (6,))
-    assert "  size s0 = 120, 2\n" in first.text
+    assert "  size s0 = 128, 2\n" in first.text
     assert families.keep(first, compile(first.text)) == families.instance(_trace(6))
 
 
 def test_members_that_are_far_get_a_program_when_there_are_several() -> None:
     families = _Store().families()
-    assert [_asked(families, _trace(rows)) for rows in (4, 5)] == ["special", "general"]  # chosen for 20
-    assert [_asked(families, _trace(rows)) for rows in range(200, 207)] == ["instance"] * 7
-    assert [_asked(families, _trace(200)) for _ in range(9)] == ["instance"] * 9  # the same one again is no other
-    assert _asked(families, _trace(207)) == "general"  # chosen for 414
-    assert [_asked(families, _trace(rows)) for rows in (208, 900, 60, 4)] == ["instance"] * 4
+    assert [_asked(families, _trace(rows)) for rows in (4, 5)] == ["special", "general"]  # chosen for 80
+    assert [_asked(families, _trace(rows)) for rows in range(700, 707)] == ["instance"] * 7
+    assert [_asked(families, _trace(700)) for _ in range(9)] == ["instance"] * 9  # the same one again is no other
+    assert _asked(families, _trace(707)) == "general"  # chosen for 1414
+    assert [_asked(families, _trace(rows)) for rows in (708, 2000, 60, 4)] == ["instance"] * 4
 
 
 def test_sizes_that_alternate_between_small_and_large_end_with_a_program_for_each() -> None:
@@ -110,18 +110,18 @@ def test_other_processes_find_them() -> None:
     for rows in (4, 5):
         _asked(families, _trace(rows))
     other = store.families()
-    assert [_asked(other, _trace(rows)) for rows in range(200, 208)] == [*["instance"] * 7, "general"]
-    assert _asked(store.families(), _trace(208)) == "instance"
+    assert [_asked(other, _trace(rows)) for rows in range(700, 708)] == [*["instance"] * 7, "general"]
+    assert _asked(store.families(), _trace(708)) == "instance"
     assert not store.removed
 
 
-@pytest.mark.parametrize("change", [lambda d: d[: len(d) // 2], lambda d: d.replace(b"[20]", b"[]", 1), lambda d: b"[[1]]\n"])
+@pytest.mark.parametrize("change", [lambda d: d[: len(d) // 2], lambda d: d.replace(b"[80]", b"[]", 1), lambda d: b"[[1]]\n"])
 def test_damaged_entries_are_removed(change: object) -> None:
     store = _Store()
     families = store.families()
     for rows in (4, 5):
         _asked(families, _trace(rows))
-    assert any(b"[20]" in data for data in store.entries.values())
+    assert any(b"[80]" in data for data in store.entries.values())
     store.entries = {text: change(data) for text, data in store.entries.items()}  # type: ignore[operator]
     other = store.families()
     assert other.instance(_trace(6)) is None

@@ -13,6 +13,7 @@ from typing import Any
 from ftm_backend.dtypes import MACHINE
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand
+from ftm_backend.sizes import at_hand, seen_equal, seen_less
 
 Range = tuple[int, int]
 """The least and the greatest value."""
@@ -171,7 +172,7 @@ class Ranges:
         for holds, branch in ((True, yes), (False, no)):
             inside = self._assume(condition, holds, known)
             got = self._of(branch, inside)
-            if got[0] <= need[1] and got[1] >= need[0]:
+            if not (seen_less(need[1], got[0]) or seen_less(got[1], need[0])):
                 sides.append(self._demand(branch, need, inside))
         if len(sides) == 1:
             return sides[0]
@@ -201,9 +202,12 @@ def _narrow(known: Bounds, node: Node, now: Range, allowed: Range) -> None:
 
 
 def _meet(a: Range, b: Range) -> Range:
-    """What both say; where they contradict each other (code that does not run) the first."""
-    low, high = max(a[0], b[0]), min(a[1], b[1])
-    return (low, high) if low <= high else a
+    """What both say; where they contradict each other (code that does not run) the first.
+
+    Of two ends that hold either may be taken, so that which of them is nearer at hand needs no guard.
+    """
+    low, high = max(a[0], b[0], key=at_hand), min(a[1], b[1], key=at_hand)
+    return (low, high) if at_hand(low) <= at_hand(high) else a
 
 
 def _within(made: Range, type_range: Range) -> Range:
@@ -218,11 +222,14 @@ def _allowed(kind: int, other: Range) -> Range:
 
 
 def _always(kind: int, a: Range, b: Range) -> bool:
+    """Whether a comparison holds for all values; where sizes are such that it may or may not, it is computed."""
     if kind == 0:
-        return a[0] == a[1] == b[0] == b[1]
+        return seen_equal(a[0], a[1]) and seen_equal(a[1], b[0]) and seen_equal(b[0], b[1])
     if kind == 1:
-        return a[1] < b[0] or b[1] < a[0]
-    return {2: a[1] < b[0], 3: a[1] <= b[0], 4: a[0] > b[1], 5: a[0] >= b[1]}[kind]
+        return seen_less(a[1], b[0]) or seen_less(b[1], a[0])
+    if kind in (4, 5):
+        kind, a, b = _MIRRORED[kind], b, a
+    return seen_less(a[1], b[0] if kind == 2 else b[0] + 1)
 
 
 def _product(a: Range, b: Range) -> Range:

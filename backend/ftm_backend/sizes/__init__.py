@@ -28,6 +28,7 @@ from ftm_backend.sizes.choices import (
     never_less,
     never_negative,
     seen_equal,
+    seen_less,
     upper_bound,
 )
 from ftm_backend.sizes.expressions import SPELLED, SizeError, evaluator
@@ -67,6 +68,7 @@ __all__ = [
     "real",
     "rounded",
     "seen_equal",
+    "seen_less",
     "solved",
     "substituted",
     "symbols_of",

@@ -78,6 +78,11 @@ def seen_equal(left: float, right: float) -> bool:
     return at_hand(left) == at_hand(right) and left == right  # type: ignore[arg-type]
 
 
+def seen_less(left: int, right: int) -> bool:
+    """Whether one number is less than another, for choices that are right where the answer is no: a guard only where it is less at hand."""
+    return at_hand(left) < at_hand(right) and left < right
+
+
 def never_negative(difference: float) -> bool:
     """Whether a number is not negative for all values of the symbols; without a guard."""
     if not isinstance(difference, Size):
