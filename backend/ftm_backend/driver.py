@@ -31,7 +31,7 @@ from ftm_backend.frontend import Trace, import_trace, lower
 from ftm_backend.isa.template import assemble
 from ftm_backend.linalg.printer import print_function
 from ftm_backend.machine import presets
-from ftm_backend.midend import pipeline
+from ftm_backend.midend import alike, pipeline
 from ftm_backend.options import Options
 from ftm_backend.recent import Recent
 from ftm_backend.stages import Form
@@ -153,8 +153,9 @@ def guess_stage(text: str) -> str:
 
 
 def forget() -> None:
-    """Forgets the functions that earlier programs have left."""
+    """Forgets the functions that earlier programs have left, and what their statements were found to be."""
     known.KNOWN.clear()
+    alike.forget()
 
 
 def compile(trace_text: str, options: Options | None = None, shelf: known.Shelf | None = None) -> Executable:

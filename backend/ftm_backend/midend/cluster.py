@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from ftm_backend.linalg.affine import Affine, volume
-from ftm_backend.linalg.ir import Statement, Value
-from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.linalg.affine import volume
+from ftm_backend.linalg.ir import Statement
+from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend.alike import Alike
 from ftm_backend.midend.contractions import folds
 from ftm_backend.midend.contractions import lower as contraction
+from ftm_backend.midend.growing import Chain, Nest
 from ftm_backend.midend.nests import turn
-from ftm_backend.midend.nests.axes import index_nodes
-from ftm_backend.midend.nests.domain import Dim, Domain, Loops, Shape, steps_of
+from ftm_backend.midend.nests.fits import ONE_CORE_WORK
 from ftm_backend.midend.rows import lower as rows
 from ftm_backend.midend.rows import scan
 from ftm_backend.midend.sorts import lower as sort
 from ftm_backend.sizes import at_hand
 
-ONE_CORE_WORK = 20_000
-"""Element operations below which a nest kernel runs on one core: a barrier costs as much as this work."""
-
-_VECTOR = 64  # columns that a turned tile should have
-MOST_STATEMENTS = 48
-_MOST_OPERANDS = 24
-_BESIDE = 1.3  # tiles of held elements may take AM but for this: the next ones of some are fetched beside them
-
-Stored = Callable[[Value, Collection[Statement]], bool]
-"""Whether a value goes to memory from a kernel of these statements."""
+__all__ = ["Cluster", "place_on_cores", "single"]
 
 
 @dataclass(eq=False)
@@ -35,23 +26,21 @@ class Cluster:
     """Statements in program order.  ``depth`` grows along dependences; ``consumed`` bounds it from above.
 
     ``is_turn``: a copy that will be turned on chip, and is a kernel of its own.
-    ``domain`` is that of a nest, which may be split as statements want that were ``tried`` and are not in it; ``chain``
-    has the statements of a contraction over loops that are cut alike.
+    ``nest`` and ``chain``: what the next statements of a nest, or of a contraction, must fit to.
     """
 
     kind: str
     statements: list[Statement]
     one_core: bool = False
     is_turn: bool = False
-    domain: Domain | None = None
-    tried: bool = False
+    nest: Nest | None = None
+    chain: Chain | None = None
     depth: int = 0
     consumed: int = 1 << 60
     needs: set[Statement] = field(default_factory=set)
-    chain: list[Statement] = field(default_factory=list)
 
 
-def single(statement: Statement, machine: MachineParameters) -> Cluster:
+def single(statement: Statement, machine: MachineParameters, alike: Alike) -> Cluster:
     """The kernel that holds one statement alone."""
     if statement.op == "ftm.scatter" or rows.match_gather(statement) is not None:
         return Cluster("rows", [statement])
@@ -60,11 +49,9 @@ def single(statement: Statement, machine: MachineParameters) -> Cluster:
     if statement.op == "ftm.conv_transpose":
         return Cluster("fold", [statement])
     if contraction.match(statement) is not None:
-        return Cluster("contraction", [statement], chain=[statement])
-    domain = Domain()
-    domain.add(statement)
+        return Cluster("contraction", [statement], chain=Chain.begin(statement, alike))
     is_turn = turn.match_turn(statement, machine, [result.index for result in statement.results]) is not None
-    return Cluster("nest", [statement], is_turn=is_turn, domain=domain)
+    return Cluster("nest", [statement], is_turn=is_turn, nest=Nest.begin(statement, alike))
 
 
 def place_on_cores(cluster: Cluster, machine: MachineParameters) -> None:
@@ -78,76 +65,3 @@ def place_on_cores(cluster: Cluster, machine: MachineParameters) -> None:
     elif cluster.kind == "nest":
         work = sum(max(at_hand(s.volume), at_hand(volume(s.results[0].value.shape))) for s in cluster.statements)
         cluster.one_core = work < ONE_CORE_WORK
-
-
-def common_domain(statements: list[Statement]) -> Domain | None:
-    """The domain of a nest of these statements; None when their loops do not fit together."""
-    domain = Domain()
-    return domain if all(domain.add(statement) for statement in statements) else None
-
-
-def acceptable(domain: Domain, machine: MachineParameters, stored: Stored) -> bool:
-    """Whether tiles can carry a domain, within the scratchpad and along memory."""
-    if len(domain.loops) > MOST_STATEMENTS:
-        return False
-    operands = {(o.value, o.index) for _, o in domain.fetched()}
-    if len(operands) > _MOST_OPERANDS:
-        return False
-    shape = domain.shape()
-    if shape is None:
-        return False
-    return not shape.resident or _fits(domain, shape, machine, stored)
-
-
-def _fits(domain: Domain, shape: Shape, machine: MachineParameters, stored: Stored) -> bool:
-    """Whether tiles of all held elements fit, with a vector's width of free ones where those are columns."""
-    held = set(shape.held)
-    width = at_hand(volume([leaf.extent for leaf in held]))
-    free = at_hand(volume([leaf.extent for leaf in shape.free]))
-    if free < machine.cores and width * len(domain.loops) > ONE_CORE_WORK:
-        return False
-    across = min(free, _VECTOR) if shape.turned else 1
-    return width * across * _held_bytes(domain, held, stored) * _BESIDE <= machine.am_bytes
-
-
-def _held_bytes(domain: Domain, held: set[Dim], stored: Stored) -> int:
-    """Bytes for each held element: of what is fetched, each once, of what is stored, of what a later map reads, and of positions."""
-    tiles: dict[object, str] = {}
-    level: dict[Statement, int] = {}  # which map a statement is in, as of ``stages_of``
-    wide: dict[Loops, bool] = {}
-    steps: dict[tuple[Loops, tuple[int, ...]], frozenset[tuple[Dim, int]]] = {}
-
-    def walked(loops: Loops, index: Affine) -> frozenset[tuple[Dim, int]]:
-        """How an access walks, if it does along what is held."""
-        key = loops, index.coeffs
-        if key not in steps:
-            found = steps_of(*key)
-            steps[key] = frozenset() if held.isdisjoint(found) else frozenset(found.items())
-        return steps[key]
-
-    for s, loops in domain.loops.items():
-        if loops not in wide:
-            wide[loops] = held.issubset(domain.span(s))
-        level[s] = 0
-        for o in s.operands:
-            producer = o.value.producer
-            if producer in level:
-                assert isinstance(producer, Statement)
-                later = bool(domain.reduced(producer)) or wide[domain.loops[producer]] != wide[loops]
-                level[s] = max(level[s], level[producer] + later)
-        if not wide[loops]:
-            continue
-        for o in s.operands:
-            producer = o.value.producer
-            if producer not in level:
-                if along := walked(loops, o.index):
-                    tiles[o.value, o.index.const, along] = o.value.dtype
-            elif wide[domain.loops[producer]] and level[producer] != level[s] and not domain.reduced(producer):
-                tiles[o.value] = o.value.dtype
-        reduced = domain.reduced(s)
-        if held.isdisjoint(reduced):  # along the free ones, if at all
-            tiles |= {r.value: r.value.dtype for r in s.results if reduced or stored(r.value, domain.loops.keys())}
-        for node in index_nodes(s.results):
-            if along := walked(loops, node.payload):
-                tiles["position", along] = "i64"
-    return sum(ELEMENT_BYTES[dtype] for dtype in tiles.values())

@@ -16,11 +16,9 @@ from typing import TypeVar
 
 from ftm_backend.linalg.affine import dot, volume
 from ftm_backend.linalg.ir import Operand, Repeat, Statement, Store, Update, Value
-from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.cluster import MOST_STATEMENTS, Cluster, Stored, acceptable, common_domain, place_on_cores, single
-from ftm_backend.midend.contractions import lower as contraction
-from ftm_backend.midend.nests.domain import Domain
-from ftm_backend.midend.reloop import aligned
+from ftm_backend.midend.alike import Alike
+from ftm_backend.midend.cluster import Cluster, place_on_cores, single
+from ftm_backend.midend.growing import Nest
 from ftm_backend.sizes import at_hand
 
 _T = TypeVar("_T")
@@ -32,12 +30,11 @@ class Fuser:
     Args:
         statements: in program order, with no repeat between them.
         updates: those of the function.
-        machine: sizes of scratchpads, number of cores.
-        stored: whether a kernel of some statements writes a value to memory.
+        alike: answers questions about what fits together, on its machine.
     """
 
-    def __init__(self, statements: list[Statement], updates: Sequence[Update], machine: MachineParameters, stored: Stored):
-        self._machine, self._stored = machine, stored
+    def __init__(self, statements: list[Statement], updates: Sequence[Update], alike: Alike):
+        self._machine, self._alike = alike.machine, alike
         self._position = {s: k for k, s in enumerate(statements)}
         self._cluster: dict[Statement, Cluster] = {}
         self._reader: dict[Value, Statement] = {}  # the last statement that reads a tensor
@@ -79,7 +76,7 @@ class Fuser:
     # --- down ------------------------------------------------------------------------------------------
 
     def _down(self, s: Statement) -> None:
-        alone = single(s, self._machine)
+        alone = single(s, self._machine, self._alike)
         needs = self._soft[s] | self._hard[s]
         alone.needs = needs
         home = self._join(s, alone.is_turn) if alone.kind == "nest" and s.volume else None
@@ -116,9 +113,9 @@ class Fuser:
                 for other in soft:
                     if other is home or other in merged or other.kind != "nest":
                         continue
-                    domain = self._common_domain(other, home)
-                    if domain is not None:
-                        self._merge(home, other, domain)
+                    nest = self._common_nest(other, home)
+                    if nest is not None:
+                        self._merge(home, other, nest)
                         merged.add(other)
             if self._enter(home, s):
                 return home
@@ -145,46 +142,30 @@ class Fuser:
         return True
 
     def _takes(self, home: Cluster, s: Statement) -> bool:
-        if home.kind == "contraction":
-            chain = _with_epilogue(home.chain, s)
+        if home.chain is not None:
+            chain = home.chain.followed_by(s)
             home.chain = chain or home.chain
             return chain is not None
-        if home.kind != "nest" or home.domain is None:
-            return False
-        if not home.domain.add(s):
-            home.tried = True
-            return False
-        if acceptable(home.domain, self._machine, self._stored):
-            return True
-        home.domain.remove(s)
-        home.tried = True
-        return False
+        return home.nest is not None and home.nest.take(s)
 
-    def _common_domain(self, a: Cluster, b: Cluster) -> Domain | None:
-        """The domain of two kernels of the same depth class that can be one without a circle, and fit together."""
+    def _common_nest(self, a: Cluster, b: Cluster) -> Nest | None:
+        """That of two kernels of the same depth class that can be one without a circle, and fit together."""
         depth = max(a.depth, b.depth)
         if depth >= min(a.consumed, b.consumed) or self._related(a, b):
             return None
         return self._joined(a, b)
 
-    def _joined(self, a: Cluster, b: Cluster) -> Domain | None:
-        return self._domain(self._in_order([*a.statements, *b.statements]))
-
-    def _domain(self, statements: list[Statement]) -> Domain | None:
-        """The domain of a nest of these statements; None when they do not belong into one kernel."""
-        if len(statements) > MOST_STATEMENTS:
-            return None
-        domain = common_domain(statements)
-        return domain if domain is not None and acceptable(domain, self._machine, self._stored) else None
+    def _joined(self, a: Cluster, b: Cluster) -> Nest | None:
+        return Nest.of(self._in_order([*a.statements, *b.statements]), self._alike)
 
     def _related(self, a: Cluster, b: Cluster) -> bool:
         """Whether one must be complete in memory before the other."""
         inside = {*a.statements, *b.statements}
         return any(self._hard[s] & inside for s in inside)
 
-    def _merge(self, home: Cluster, other: Cluster, domain: Domain) -> None:
+    def _merge(self, home: Cluster, other: Cluster, nest: Nest) -> None:
         home.statements = self._in_order([*home.statements, *other.statements])
-        home.domain, home.tried = domain, False
+        home.nest = nest
         home.depth = max(home.depth, other.depth)
         home.consumed = min(home.consumed, other.consumed)
         home.needs |= other.needs
@@ -217,17 +198,16 @@ class Fuser:
                 continue
             if cluster.is_turn or user.is_turn:
                 continue
-            domain = self._joined(cluster, user)
-            if domain is not None:
-                self._merge(user, cluster, domain)
+            nest = self._joined(cluster, user)
+            if nest is not None:
+                self._merge(user, cluster, nest)
 
     def _append_epilogue(self, home: Cluster, user: Cluster) -> None:
         chain = home.chain
         for s in user.statements:
-            longer = _with_epilogue(chain, s)
-            if longer is None:
-                return
-            chain = longer
+            chain = chain and chain.followed_by(s)
+        if chain is None:
+            return
         home.chain = chain
         home.statements += user.statements
         home.needs |= user.needs
@@ -237,16 +217,12 @@ class Fuser:
     # --- order -----------------------------------------------------------------------------------------
 
     def _settle(self, cluster: Cluster) -> None:
-        """Gives a nest the domain that its statements alone make, whatever was tried before; one without falls apart."""
-        if cluster.kind != "nest" or not cluster.tried:
+        """A nest that fits only as split by statements that were tried and are not in it falls apart."""
+        if cluster.nest is None or not cluster.nest.tried or len(cluster.statements) == 1:
             return
-        if len(cluster.statements) == 1:
-            cluster.domain = single(cluster.statements[0], self._machine).domain
-            return
-        cluster.domain = self._domain(cluster.statements)
-        if cluster.domain is None:
+        if Nest.of(cluster.statements, self._alike) is None:
             for s in cluster.statements:
-                self._cluster[s] = single(s, self._machine)
+                self._cluster[s] = single(s, self._machine, self._alike)
 
     def _sorted(self) -> list[Cluster]:
         """Clusters in an order that respects all reads, otherwise that of the program."""
@@ -276,16 +252,6 @@ def _note_store(update: Update, number: int) -> None:
     result = next(r for r in producer.results if r.value is part.value.value)
     index = dot(result.indices, part.place.strides, part.place.offset, len(producer.loops))
     result.stores.append(Store(update.result, index))
-
-
-def _with_epilogue(chain: list[Statement], s: Statement) -> list[Statement] | None:
-    """The chain of a contraction with ``s`` at its end; None when it must not follow there."""
-    if s.is_reduction or s.gathers:
-        return None
-    found = aligned(chain, s)
-    if found is None or contraction.match(found[0]) is None or not contraction.can_fuse_epilogue(found[:-1], found[-1]):
-        return None
-    return found
 
 
 def _topological(items: Sequence[_T], needs: Mapping[_T, set[_T]]) -> list[_T]:

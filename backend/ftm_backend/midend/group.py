@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from ftm_backend.linalg.affine import dot
 from ftm_backend.linalg.ir import Function, Repeat, Result, Statement, Store, Update, Value
 from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend.alike import Alike
 from ftm_backend.midend.cluster import Cluster
 from ftm_backend.midend.contractions import lower as contraction
 from ftm_backend.midend.fuse import Fuser
@@ -24,15 +25,16 @@ def group_kernels(function: Function, machine: MachineParameters) -> Grouped:
 def _kernels(function: Function, machine: MachineParameters, first: int, repeat: Repeat | None = None) -> list[Kernel]:
     """The kernels of a function, or of the body of a repeat; kernels do not reach across a repeat."""
     former = Former(function, machine, first, repeat)
+    alike = Alike(machine, former.stored)
     kernels: list[Kernel] = []
     run: list[Statement] = []
 
     def close() -> None:
-        clusters = Fuser(run, former.updates, machine, former.stored).clusters()
+        clusters = Fuser(run, former.updates, alike).clusters()
         for cluster in clusters:
             kernel = former.kernel(cluster)
             if kernel.kind == "contraction":  # by what it stores, as it will be lowered: it is planned once
-                kernel.one_core = contraction.one_core(kernel.aligned, machine)
+                kernel.one_core = _one_core(kernel, alike)
             kernels.append(kernel)
         run.clear()
 
@@ -47,6 +49,11 @@ def _kernels(function: Function, machine: MachineParameters, first: int, repeat:
             kernels += inside
     close()
     return kernels
+
+
+def _one_core(product: Kernel, alike: Alike) -> bool:
+    one_core, _ = alike.ask(("one core", alike.kernel(product)), lambda: contraction.one_core(product.aligned, alike.machine))
+    return one_core
 
 
 def place_results(repeat: Repeat) -> None:
@@ -137,7 +144,6 @@ class Former:
         kernel.ties = [kernel.inputs.index(ties[home]) if home in ties else None for home in outputs]
         last_product = {"contraction": 0, "gradients": 1}.get(kernel.kind)
         kernel.aligned = kernel.statements if last_product is None else align_all(kernel.statements[last_product:])
-        kernel.domain = cluster.domain
         return kernel
 
     def stored(self, value: Value, members: Collection[Statement]) -> bool:

@@ -109,7 +109,7 @@ class _Joiner:
         self.former.hold([*(k.statements for k in remaining), statements])
         joined = replace(self.former.kernel(Cluster("attention-backward", statements)), name=lasts[0].name)
         kernels = [
-            k if k not in shared else replace(self.former.kernel(Cluster(k.kind, k.statements, k.one_core, k.domain)), name=k.name)
+            k if k not in shared else replace(self.former.kernel(Cluster(k.kind, k.statements, k.one_core)), name=k.name)
             for k in before
             if k not in members or k in shared
         ]

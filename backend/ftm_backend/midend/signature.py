@@ -17,7 +17,7 @@ from ftm_backend.machine.presets import ELEMENT_BYTES
 from ftm_backend.midend.contractions.windows import behind
 from ftm_backend.midend.kernel import Kernel
 
-__all__ = ["Arguments", "arguments_of", "signature"]
+__all__ = ["Arguments", "arguments_of", "signature", "words_of"]
 
 _SHIFTED = ("nest", "contraction", "attention", "attention-backward", "strips", "turn")
 """Kinds of kernels that reach memory through the affine accesses of their statements alone, gathers apart."""
@@ -92,11 +92,23 @@ def signature(kernel: Kernel, arguments: Arguments, shared: Iterable[tuple[int, 
     return tuple(writer.words)
 
 
+def words_of(statement: Statement) -> tuple[tuple[Any, ...], list[Value]]:
+    """A statement of a program whose values have no buffers yet, as a tuple that compares equal where statements are equal but for which
+    values and runtime scalars they are about; and these values, in order."""
+    body = nodes_of(statement.results)
+    starts = walk(r.init for r in statement.results if isinstance(r.init, Node))
+    scalars = dict.fromkeys(n.payload for n in (*body, *starts) if n.op == "scalar")
+    writer = _Writer(Arguments({}, {symbol: number for number, symbol in enumerate(scalars)}, ()))
+    writer.statement(statement, body)
+    return tuple(writer.words), writer.values
+
+
 class _Writer:
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
         self._known: dict[int, int] = {}
         self.words: list[Any] = []
+        self.values: list[Value] = []
 
     def _first(self, thing: object) -> bool:
         """Writes the number of a record; whether it is met for the first time."""
@@ -110,6 +122,7 @@ class _Writer:
 
     def value(self, value: Value) -> None:
         if self._first(value):
+            self.values.append(value)
             number = -1 if value.symbol is None else self._arguments.buffers[value.symbol][0]
             self.words += (value.dtype, value.shape, number)
             if value.border is not None:

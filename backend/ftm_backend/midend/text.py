@@ -14,7 +14,7 @@ from ftm_backend import mlir
 from ftm_backend.linalg.ir import Function, Repeat, Statement, Tensor, Update, Value
 from ftm_backend.linalg.printer import FunctionPrinter, tensor_type
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.cluster import Cluster, common_domain
+from ftm_backend.midend.cluster import Cluster
 from ftm_backend.midend.group import Former, place_results
 from ftm_backend.midend.kernel import Grouped, Kernel, runs
 from ftm_backend.midend.program import Program
@@ -198,8 +198,6 @@ def _read(module: Module, machine: MachineParameters) -> tuple[Grouped, list[Ope
     kernels: list[Kernel] = []
     for op, statements, inside in groups:
         cluster = Cluster(op.attributes["kind"].value, statements, one_core="one_core" in op.attributes)
-        if cluster.kind == "nest":
-            cluster.domain = common_domain(statements)
         former = formers[id(inside)]
         former.count = len(kernels)
         kernels.append(former.kernel(cluster))

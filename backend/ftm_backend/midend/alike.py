@@ -1,0 +1,96 @@
+"""What grouping has found out of statements, kept for others that are alike: equal layers are thought about once.
+
+A question about a kernel that grows, such as whether it can take one more statement, is asked in words in which nothing is left of the
+program that it is in: the *state* that the kernel's history has led to, what the statement is (`signature.words_of`), and which
+of the statement's values are which of the kernel's.  Questions of equal words have one answer, and lead to one state.  Answers live as
+long as the process, so they serve programs that begin like earlier ones, too: the second step of an optimizer, a deeper network.
+
+A program with sizes that vary asks everything anew: answers about sizes are guards of that program.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Hashable
+from typing import NamedTuple
+
+from ftm_backend import sizes
+from ftm_backend.linalg.ir import Statement, Value
+from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend.kernel import Kernel
+from ftm_backend.midend.nests.fits import Stored
+from ftm_backend.midend.signature import arguments_of, signature, words_of
+from ftm_backend.recent import Recent
+
+__all__ = ["Alike", "Links", "Named", "forget"]
+
+Links = tuple[int | None, ...]
+"""For each value of a statement its number in a kernel; None for those that the kernel has nothing to do with."""
+
+
+class Named(NamedTuple):
+    """A number that statements have in common if they are equal but for which values they are about, and these values in order."""
+
+    number: int
+    values: tuple[Value, ...]
+
+
+_MOST = 1 << 16
+_NUMBERS: Recent[int] = Recent(_MOST)
+_ANSWERS: Recent[tuple[bool, int]] = Recent(_MOST)
+_FRESH = itertools.count(1)  # never again: what was forgotten is not taken for something else
+
+
+def forget() -> None:
+    """Forgets all answers."""
+    _NUMBERS.clear()
+    _ANSWERS.clear()
+
+
+class Alike:
+    """What is asked while one program is grouped.
+
+    Args:
+        machine: what it is grouped for.
+        stored: whether a kernel of some statements writes a value to memory.
+    """
+
+    def __init__(self, machine: MachineParameters, stored: Stored) -> None:
+        self.machine, self.stored = machine, stored
+        self._named: dict[Statement, Named] = {}
+        self._remembers = sizes.current() is None
+
+    def named(self, statement: Statement) -> Named:
+        """A statement's name, found once: what it stores by itself must be known."""
+        if not self._remembers:
+            return Named(0, ())
+        named = self._named.get(statement)
+        if named is None:
+            words, values = words_of(statement)
+            number = _NUMBERS.get(words)
+            if number is None:
+                number = next(_FRESH)
+                _NUMBERS.put(words, number, 1)
+            self._named[statement] = named = Named(number, tuple(values))
+        return named
+
+    def stores(self, statements: Collection[Statement]) -> bytes:
+        """Which results a kernel of these statements writes to memory."""
+        if not self._remembers:
+            return b""
+        return bytes([self.stored(result.value, statements) for statement in statements for result in statement.results])
+
+    def kernel(self, kernel: Kernel) -> Hashable:
+        """What a whole kernel is, when it is known what it stores."""
+        return signature(kernel, arguments_of(kernel), ()) if self._remembers else ()
+
+    def ask(self, question: Hashable, find: Callable[[], bool]) -> tuple[bool, int]:
+        """The answer, and the state that it leads to; ``find`` is called where nobody knows it."""
+        if not self._remembers:
+            return find(), 0
+        key = self.machine, question
+        answer = _ANSWERS.get(key)
+        if answer is None:
+            answer = find(), next(_FRESH)
+            _ANSWERS.put(key, answer, 1)
+        return answer
