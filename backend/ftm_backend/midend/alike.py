@@ -19,10 +19,10 @@ from ftm_backend.linalg.ir import Statement, Value
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nests.fits import Stored
-from ftm_backend.midend.signature import arguments_of, signature, words_of
+from ftm_backend.midend.signature import words_of
 from ftm_backend.recent import Recent
 
-__all__ = ["Alike", "Links", "Named", "forget"]
+__all__ = ["Alike", "Links", "Named", "Numbers", "forget"]
 
 Links = tuple[int | None, ...]
 """For each value of a statement its number in a kernel; None for those that the kernel has nothing to do with."""
@@ -33,6 +33,26 @@ class Named(NamedTuple):
 
     number: int
     values: tuple[Value, ...]
+
+
+class Numbers:
+    """The values of a kernel's statements, numbered in the order in which they came."""
+
+    def __init__(self, others: Numbers | None = None) -> None:
+        self._number: dict[Value, int] = dict(others._number) if others else {}
+
+    def links(self, named: Named) -> Links:
+        """Those of a statement that were there before."""
+        return tuple(map(self._number.get, named.values))
+
+    def take(self, named: Named) -> None:
+        """A statement's values are the kernel's from now on."""
+        for value in named.values:
+            self.number(value)
+
+    def number(self, value: Value) -> int:
+        """A value's number; the next one if it is new."""
+        return self._number.setdefault(value, len(self._number))
 
 
 _MOST = 1 << 16
@@ -81,8 +101,22 @@ class Alike:
         return bytes([self.stored(result.value, statements) for statement in statements for result in statement.results])
 
     def kernel(self, kernel: Kernel) -> Hashable:
-        """What a whole kernel is, when it is known what it stores."""
-        return signature(kernel, arguments_of(kernel), ()) if self._remembers else ()
+        """What a whole kernel is, when it is known what it stores; None where nothing is remembered."""
+        if not self._remembers:
+            return None
+        numbers = Numbers()
+        words: list[Hashable] = []
+        for statement in kernel.statements:
+            named = self.named(statement)
+            words += (named.number, numbers.links(named))
+            numbers.take(named)
+            for result in statement.results:
+                words += (numbers.number(store.target) for store in result.stores)
+                words.append(tuple(store.index for store in result.stores))
+        for value in (*kernel.inputs, *kernel.outputs):
+            words += (numbers.number(value), value.dtype, value.shape)
+        made = tuple(None if result is None else numbers.number(result.value) for result in kernel.made)
+        return tuple(words), len(kernel.inputs), tuple(kernel.ties), made
 
     def ask(self, question: Hashable, find: Callable[[], bool]) -> tuple[bool, int]:
         """The answer, and the state that it leads to; ``find`` is called where nobody knows it."""

@@ -75,7 +75,13 @@ class Made:
     buffers: Sequence[Any]
 
 
-def donated_input(made: Made, maker: Callable[[Any], Made | None], eligible: Callable[[Any], bool], kernels: int) -> Any:
+def donated_input(
+    made: Made,
+    maker: Callable[[Any], Made | None],
+    eligible: Callable[[Any], bool],
+    may_overwrite: Callable[[Kernel, int, Sequence[int]], bool],
+    kernels: int,
+) -> Any:
     """The input that an output updates: the leftmost of its expression that will do, as ``p`` in ``p - lr * g``.
 
     Args:
@@ -83,6 +89,7 @@ def donated_input(made: Made, maker: Callable[[Any], Made | None], eligible: Cal
         maker: for the buffer of a tensor between kernels how that is made, if one kernel makes it whole.
         eligible: whether a buffer is an input of the right type and size that is still free and that no later
             kernel reads.
+        may_overwrite: the function of this name, or one that knows its answers.
         kernels: how many kernels to look through.
 
     Returns:

@@ -33,6 +33,7 @@ def _kernels(function: Function, machine: MachineParameters, first: int, repeat:
         clusters = Fuser(run, former.updates, alike).clusters()
         for cluster in clusters:
             kernel = former.kernel(cluster)
+            kernel.words = alike.kernel(kernel)
             if kernel.kind == "contraction":  # by what it stores, as it will be lowered: it is planned once
                 kernel.one_core = _one_core(kernel, alike)
             kernels.append(kernel)
@@ -52,7 +53,7 @@ def _kernels(function: Function, machine: MachineParameters, first: int, repeat:
 
 
 def _one_core(product: Kernel, alike: Alike) -> bool:
-    one_core, _ = alike.ask(("one core", alike.kernel(product)), lambda: contraction.one_core(product.aligned, alike.machine))
+    one_core, _ = alike.ask(("one core", product.words), lambda: contraction.one_core(product.aligned, alike.machine))
     return one_core
 
 

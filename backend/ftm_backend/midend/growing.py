@@ -4,36 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ftm_backend.linalg.ir import Statement, Value
-from ftm_backend.midend.alike import Alike, Links, Named
+from ftm_backend.linalg.ir import Statement
+from ftm_backend.midend.alike import Alike, Numbers
 from ftm_backend.midend.contractions import lower as contraction
 from ftm_backend.midend.nests.domain import Domain
 from ftm_backend.midend.nests.fits import MOST_STATEMENTS, acceptable, common_domain
 from ftm_backend.midend.reloop import aligned
 
 __all__ = ["Chain", "Nest"]
-
-
-class _Numbers:
-    """The values of a kernel's statements, numbered in the order in which they came."""
-
-    def __init__(self) -> None:
-        self._number: dict[Value, int] = {}
-
-    def links(self, named: Named) -> Links:
-        """Those of a statement that were there before."""
-        return tuple(map(self._number.get, named.values))
-
-    def take(self, named: Named) -> None:
-        """A statement's values are the kernel's from now on."""
-        for value in named.values:
-            self._number.setdefault(value, len(self._number))
-
-    def copy(self) -> _Numbers:
-        """The same, for a kernel that grows on its own."""
-        made = _Numbers()
-        made._number.update(self._number)
-        return made
 
 
 class Nest:
@@ -46,7 +24,7 @@ class Nest:
         self.tried = False
         self._alike, self._state = alike, state
         self._members = dict.fromkeys(statements)
-        self._numbers = _Numbers()
+        self._numbers = Numbers()
         for statement in statements:
             self._numbers.take(alike.named(statement))
         self._domain = domain or Domain()
@@ -64,7 +42,7 @@ class Nest:
         """The nest of these statements; None when they do not belong into one kernel."""
         if len(statements) > MOST_STATEMENTS:
             return None
-        numbers, words = _Numbers(), []
+        numbers, words = Numbers(), []
         for statement in statements:
             named = alike.named(statement)
             words.append((named.number, numbers.links(named)))
@@ -116,7 +94,8 @@ class Nest:
         """Does to the domain what was answered without it; what was not taken may have split it."""
         for statement, taken in self._later:
             added = self._domain.add(statement)
-            assert added or not taken, "a statement does not fit where one that is like it did"
+            if taken and not added:
+                raise AssertionError(f"{statement.op} over {statement.loops} does not fit where one that is like it did")
             if added and not taken:
                 self._domain.remove(statement)
         self._later.clear()
@@ -125,7 +104,7 @@ class Nest:
 class Chain:
     """A contraction and what follows it, over loops that are cut alike."""
 
-    def __init__(self, last: Statement, alike: Alike, state: int, numbers: _Numbers, before: Chain | None) -> None:
+    def __init__(self, last: Statement, alike: Alike, state: int, numbers: Numbers, before: Chain | None) -> None:
         self._last, self._alike, self._state, self._before = last, alike, state, before
         self._numbers = numbers
         self._numbers.take(alike.named(last))
@@ -135,7 +114,7 @@ class Chain:
     def begin(product: Statement, alike: Alike) -> Chain:
         """A contraction alone."""
         _, state = alike.ask(("product", alike.named(product).number), lambda: True)
-        return Chain(product, alike, state, _Numbers(), None)
+        return Chain(product, alike, state, Numbers(), None)
 
     def followed_by(self, statement: Statement) -> Chain | None:
         """The chain with a statement at its end; None when it must not follow there."""
@@ -154,7 +133,7 @@ class Chain:
         taken, state = self._alike.ask(("follow", self._state, named.number, self._numbers.links(named)), find)
         if not taken:
             return None
-        made = Chain(statement, self._alike, state, self._numbers.copy(), self)
+        made = Chain(statement, self._alike, state, Numbers(self._numbers), self)
         made._aligned = longer
         return made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ class Kernel:
     scatters), or None for memory of its own.  faults: it can address memory that is not there.  barrier: all cores meet
     before it.  workspaces: buffers of its own.  aligned: the statements of a contraction over loops that are cut alike.
     domain: where a lowering keeps its analysis.  repeat: what it runs in each iteration of, with the kernels beside it.
+    words: what it is but for its kind and ``one_core``, with nothing of the program in it; None where nobody has said so.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Kernel:
     aligned: list[Statement] = field(default_factory=list)
     domain: Any = None
     repeat: Repeat | None = None
+    words: Hashable = None
 
     def core(self, b: TileBuilder) -> tuple[Index, Index]:
         """This core's number and the number of cores that run the kernel, as builder index values."""

@@ -6,6 +6,7 @@ it to the last one that reads it.  An output takes over an input only after the 
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,6 +21,7 @@ from ftm_backend.midend.kernel import Grouped, Kernel, runs
 from ftm_backend.midend.lowerings import LOWERINGS
 from ftm_backend.midend.owners import Owners
 from ftm_backend.midend.program import Program
+from ftm_backend.midend.signature import arguments_of, signature
 from ftm_backend.sizes import always_equal
 
 __all__ = ["plan_buffers"]
@@ -66,12 +68,43 @@ def plan_buffers(grouped: Grouped, machine: MachineParameters) -> Program:
     return _Planner(grouped).run()
 
 
+class _Alike:
+    """What kernels that are alike have in common, worked out for the first of them."""
+
+    def __init__(self) -> None:
+        self._keys: dict[Kernel, Hashable] = {}
+        self._workspaces: dict[Hashable, list[tuple[str, int]]] = {}
+        self._overwriting: dict[Hashable, bool] = {}
+
+    def workspace(self, kernel: Kernel) -> list[tuple[str, int]]:
+        """The buffers that it needs beside its operands."""
+        key = self._key(kernel)
+        if key not in self._workspaces:
+            self._workspaces[key] = LOWERINGS[kernel.kind].workspace(kernel)
+        return self._workspaces[key]
+
+    def may_overwrite(self, kernel: Kernel, output: int, inputs: Sequence[int]) -> bool:
+        """Whether an output may lie where these inputs lie."""
+        key = self._key(kernel), output, tuple(inputs)
+        if key not in self._overwriting:
+            self._overwriting[key] = may_overwrite(kernel, output, inputs)
+        return self._overwriting[key]
+
+    def _key(self, kernel: Kernel) -> Hashable:
+        key = self._keys.get(kernel)
+        if key is None:
+            words = kernel.words or signature(kernel, arguments_of(kernel), ())
+            key = self._keys[kernel] = kernel.kind, kernel.one_core, words
+        return key
+
+
 class _Planner:
     def __init__(self, grouped: Grouped) -> None:
         self._function = grouped.function
         self._buffers: dict[Value, Buffer] = {}
         self._program = Program(grouped.function, grouped.kernels)
         self._steps: list[_Step] = []
+        self._alike = _Alike()
 
     def run(self) -> Program:
         """All of it, in order."""
@@ -100,7 +133,7 @@ class _Planner:
 
     def _declare(self, number: int, kernel: Kernel) -> None:
         step = _Step(kernel, [self._buffer(v) for v in kernel.inputs], [self._buffer(v) for v in kernel.outputs])
-        for dtype, elements in LOWERINGS[kernel.kind].workspace(kernel):
+        for dtype, elements in self._alike.workspace(kernel):
             kernel.workspaces.append(Value(dtype, (elements,)))
             step.workspaces.append(self._buffer(kernel.workspaces[-1]))
         for buffer in (*step.inputs, *step.outputs, *step.workspaces):
@@ -165,7 +198,7 @@ class _Planner:
             for buffer in late:
                 if outputs[buffer.symbol][3]:
                     continue
-                found = donated_input(made[buffer], made.get, partial(fits, buffer), kernels)
+                found = donated_input(made[buffer], made.get, partial(fits, buffer), self._alike.may_overwrite, kernels)
                 if found is not None:
                     taken.add(found)
                     outputs[buffer.symbol][3] = found.symbol
@@ -192,7 +225,9 @@ class _Planner:
                             b
                             for b in dying
                             if always_equal(b.count, buffer.count)
-                            and may_overwrite(step.kernel, step.outputs.index(buffer), [k for k, i in enumerate(step.inputs) if i is b])
+                            and self._alike.may_overwrite(
+                                step.kernel, step.outputs.index(buffer), [k for k, i in enumerate(step.inputs) if i is b]
+                            )
                         ),
                         None,
                     )
