@@ -10,6 +10,7 @@ from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.alike import Alike
 from ftm_backend.midend.cluster import Cluster
 from ftm_backend.midend.contractions import lower as contraction
+from ftm_backend.midend.contractions.form import product_in
 from ftm_backend.midend.fuse import Fuser
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.reloop import align_all
@@ -144,6 +145,8 @@ class Former:
         kernel.inputs, kernel.outputs, kernel.made = list(inputs), list(outputs), list(outputs.values())
         kernel.ties = [kernel.inputs.index(ties[home]) if home in ties else None for home in outputs]
         last_product = {"contraction": 0, "gradients": 1}.get(kernel.kind)
+        if kernel.kind == "computed":
+            last_product = product_in(kernel.statements)
         kernel.aligned = kernel.statements if last_product is None else align_all(kernel.statements[last_product:])
         return kernel
 

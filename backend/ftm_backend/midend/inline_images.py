@@ -23,7 +23,7 @@ from ftm_backend.midend.body_cost import interval
 from ftm_backend.midend.contractions.form import match
 from ftm_backend.midend.own_buffers import drop_unused
 from ftm_backend.midend.pad_by_dma import MOST_SIDES, around
-from ftm_backend.midend.read_inside import Place, cuts_of, read_instead
+from ftm_backend.midend.read_inside import Place, cuts_of, is_elementwise, is_whole, read_instead, rebuilt
 from ftm_backend.sizes import is_integer
 
 __all__ = ["inline_images"]
@@ -151,7 +151,7 @@ class _Finder:
     def _element(self, value: Value, image: Value, chain: set[Statement], wide: set[Value]) -> Node | None:
         """What computes an element, back to what others read as well; None if elements are not computed one by one."""
         maker = value.producer
-        if not isinstance(maker, Statement) or not _is_elementwise(maker, image.shape):
+        if not isinstance(maker, Statement) or not is_elementwise(maker, image.shape):
             return None
         chain.add(maker)
         done: dict[Node, Node] = {}
@@ -159,10 +159,10 @@ class _Finder:
             if node.op == "index":
                 return None
             if node.op != "in":
-                done[node] = Node(node.op, node.dtype, tuple(done[each] for each in node.operands), node.payload) if node.operands else node
+                done[node] = rebuilt(node, done)
                 continue
             operand: Operand = node.payload
-            source, whole = operand.value, _is_whole(operand.index, image.shape)
+            source, whole = operand.value, is_whole(operand.index, image.shape)
             if source.border is not None or source.splat is not None:
                 return None
             inner = None
@@ -174,18 +174,6 @@ class _Finder:
                 return None
             done[node] = inner or node
         return done[maker.results[0].yields]
-
-
-def _is_elementwise(statement: Statement, shape: tuple[int, ...]) -> bool:
-    """Whether it computes a tensor of that shape element by element, over a loop for each dimension."""
-    if statement.op != "linalg.generic" or len(statement.results) != 1 or statement.is_reduction or statement.gathers:
-        return False
-    return statement.loops == shape and _is_whole(statement.results[0].index, shape)
-
-
-def _is_whole(index: Affine, shape: tuple[int, ...]) -> bool:
-    """Whether it is the row-major number, over a loop for each dimension; loops of one trip may have any factor."""
-    return not index.const and all(n == 1 or c == step for n, c, step in zip(shape, index.coeffs, row_major(shape), strict=True))
 
 
 def _padding(update: Update, value: Value) -> Place | None:
@@ -258,10 +246,10 @@ def _in_place(image: Image, within: dict[Value, Value], inside: Operand | None, 
     whole = Affine(0, row_major(place.shape))
     done: dict[Node, Node] = {}
     for node in walk([image.element]):
-        if node.op == "in" and node.payload.value in within and _is_whole(node.payload.index, place.sizes):
+        if node.op == "in" and node.payload.value in within and is_whole(node.payload.index, place.sizes):
             done[node] = Node("in", node.dtype, payload=Operand(within[node.payload.value], whole))
         else:
-            done[node] = Node(node.op, node.dtype, tuple(done[each] for each in node.operands), node.payload) if node.operands else node
+            done[node] = rebuilt(node, done)
     made = done[image.element]
     if inside is None:
         return made

@@ -40,6 +40,7 @@ LOWERINGS: dict[str, Lowering] = {
     "fold": Lowering(folds.lower),
     "nest": Lowering(nest.lower, nest.workspace),
     "contraction": Lowering(contraction.lower),
+    "computed": Lowering(contraction.lower_computed),
     "gradients": Lowering(gradients.lower),
     "attention": Lowering(attention.lower),
     "attention-backward": Lowering(attention_backward.lower, attention_backward.workspace),

@@ -10,6 +10,7 @@ from ftm_backend.linalg.ir import Function
 from ftm_backend.linalg.printer import print_function
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import text
+from ftm_backend.midend.compute_factors import compute_factors
 from ftm_backend.midend.fetch_strips import fetch_strips
 from ftm_backend.midend.fold_windows import fold_windows
 from ftm_backend.midend.group import group_kernels
@@ -101,6 +102,7 @@ PASSES: tuple[Pass, ...] = (
         GROUPED,
         "put both gradients of a product with weights into one kernel with what updates these, where that pays: weights are read once",
     ),
+    Pass("compute-factors", compute_factors, GROUPED, "a factor made for one product alone is computed in its kernel, where that pays"),
     Pass("turn-copies", turn_copies, GROUPED, "copies of columns to rows are turned on chip, where DMA works beside the core"),
     Pass("fetch-strips", fetch_strips, GROUPED, "reductions over windows fetch images once, where DMA works beside the core"),
     Pass("order-kernels", order_kernels, GROUPED, "find the kernels that can fault; let kernels that write over inputs wait for them"),

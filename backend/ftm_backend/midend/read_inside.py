@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from ftm_backend.linalg.affine import Affine, row_major
 from ftm_backend.linalg.ir import Node, Operand, Statement, Value, walk
 
-__all__ = ["Cuts", "Place", "cuts_of", "read_instead"]
+__all__ = ["Cuts", "Place", "at_places", "coordinates", "cuts_of", "is_elementwise", "is_whole", "read_instead", "rebuilt"]
 
 Cuts = tuple[tuple[int, ...], ...]
 """The pieces of each loop, outer first."""
+
+Operands = dict[tuple[Value, Affine], Operand]
+"""What a statement reads, each once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +53,7 @@ def cuts_of(statement: Statement, value: Value, shape: Sequence[int]) -> Cuts | 
             cuts[k] = wanted
     found = tuple(cuts)
     loops = [n for pieces in cuts for n in pieces]
-    if any(_coordinates(loops, _over(o.index, found), shape) is None for o in statement.operands if o.value is value):
+    if any(coordinates(loops, _over(o.index, found), shape) is None for o in statement.operands if o.value is value):
         return None
     return found if all(_indexed(result.indices, found) for result in statement.results) else None
 
@@ -61,24 +64,12 @@ def read_instead(statement: Statement, value: Value, element: Node, shape: Seque
     cuts: what `cuts_of` says.
     """
     loops = tuple(n for pieces in cuts for n in pieces)
-    operands: dict[tuple[Value, Affine], Operand] = {}
-
-    def read(of: Value, index: Affine) -> Node:
-        return Node("in", of.dtype, payload=operands.setdefault((of, index), Operand(of, index)))
+    operands: Operands = {}
 
     def computed(access: Affine) -> Node:
-        places = _coordinates(loops, access, shape)
+        places = coordinates(loops, access, shape)
         assert places is not None, "cuts_of has found them"
-        made: dict[Node, Node] = {}
-        for node in walk([element]):
-            if node.op == "in":
-                index = Affine.constant(node.payload.index.const, len(loops))
-                for place, factor in zip(places, node.payload.index.coeffs, strict=True):
-                    index = index + place.scaled(factor)
-                made[node] = read(node.payload.value, index)
-            else:
-                made[node] = _rebuilt(node, made)
-        return made[element]
+        return at_places(element, places, len(loops), operands)
 
     done: dict[Node, Node] = {}
     there: dict[Affine, Node] = {}
@@ -86,11 +77,11 @@ def read_instead(statement: Statement, value: Value, element: Node, shape: Seque
         if node.op == "in":
             access = _over(node.payload.index, cuts)
             is_there = node.payload.value is value
-            done[node] = there.setdefault(access, computed(access)) if is_there else read(node.payload.value, access)
+            done[node] = there.setdefault(access, computed(access)) if is_there else _read(node.payload.value, access, operands)
         elif node.op == "index":
             done[node] = Node("index", node.dtype, payload=_over(node.payload, cuts))
         else:
-            done[node] = _rebuilt(node, done)
+            done[node] = rebuilt(node, done)
     for result in statement.results:
         result.yields, result.index = done[result.yields], _over(result.index, cuts)
         result.value.shape, result.indices = _cut_dimensions(result.value.shape, result.indices, cuts)
@@ -100,7 +91,38 @@ def read_instead(statement: Statement, value: Value, element: Node, shape: Seque
     statement.loops, statement.operands = loops, list(operands.values())
 
 
-def _rebuilt(node: Node, done: dict[Node, Node]) -> Node:
+def at_places(element: Node, places: Sequence[Affine], rank: int, operands: Operands) -> Node:
+    """``element``, a function of some dimensions, where each of these is a function of ``rank`` loops; notes what that reads."""
+    made: dict[Node, Node] = {}
+    for node in walk([element]):
+        if node.op == "in":
+            index = Affine.constant(node.payload.index.const, rank)
+            for place, factor in zip(places, node.payload.index.coeffs, strict=True):
+                index = index + place.scaled(factor)
+            made[node] = _read(node.payload.value, index, operands)
+        else:
+            made[node] = rebuilt(node, made)
+    return made[element]
+
+
+def is_elementwise(statement: Statement, shape: tuple[int, ...]) -> bool:
+    """Whether it computes a tensor of that shape element by element, over a loop for each dimension."""
+    if statement.op != "linalg.generic" or len(statement.results) != 1 or statement.is_reduction or statement.gathers:
+        return False
+    return statement.loops == shape and is_whole(statement.results[0].index, shape)
+
+
+def is_whole(index: Affine, shape: tuple[int, ...]) -> bool:
+    """Whether it is the row-major number, over a loop for each dimension; loops of one trip may have any factor."""
+    return not index.const and all(n == 1 or c == step for n, c, step in zip(shape, index.coeffs, row_major(shape), strict=True))
+
+
+def _read(value: Value, index: Affine, operands: Operands) -> Node:
+    return Node("in", value.dtype, payload=operands.setdefault((value, index), Operand(value, index)))
+
+
+def rebuilt(node: Node, done: dict[Node, Node]) -> Node:
+    """The node over what its operands have become."""
     return Node(node.op, node.dtype, tuple(done[each] for each in node.operands), node.payload) if node.operands else node
 
 
@@ -134,7 +156,7 @@ def _cut_dimensions(shape: Sequence[int], indices: Sequence[Affine], cuts: Cuts)
     return tuple(sizes), tuple(places)
 
 
-def _coordinates(loops: Sequence[int], access: Affine, shape: Sequence[int]) -> list[Affine] | None:
+def coordinates(loops: Sequence[int], access: Affine, shape: Sequence[int]) -> list[Affine] | None:
     """The place of a row-major number in each dimension; None where loops do not stay within one."""
     rest, steps = access.const, list(access.coeffs)
     found = []

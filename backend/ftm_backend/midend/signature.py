@@ -14,6 +14,7 @@ from typing import Any
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Value, nodes_of, walk
 from ftm_backend.machine.presets import ELEMENT_BYTES
+from ftm_backend.midend.contractions.form import product_in
 from ftm_backend.midend.contractions.windows import behind
 from ftm_backend.midend.kernel import Kernel
 
@@ -84,8 +85,8 @@ def signature(kernel: Kernel, arguments: Arguments, shared: Iterable[tuple[int, 
         writer.value(value)
     for statement, body in zip(kernel.statements, arguments.bodies, strict=True):
         writer.statement(statement, body)
-    if kernel.kind == "contraction" and kernel.machine.dma_overlaps:
-        product = kernel.statements[0]
+    if kernel.kind in ("contraction", "computed") and kernel.machine.dma_overlaps:
+        product = kernel.statements[product_in(kernel.statements)]
         for operand in product.operands:
             granule = kernel.machine.dma_granule // ELEMENT_BYTES[operand.value.dtype]
             writer.words.append(behind(product.loops, operand.index, prod(operand.value.shape), granule))

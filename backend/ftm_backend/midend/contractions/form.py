@@ -20,7 +20,7 @@ from ftm_backend.linalg.ir import Node, Operand, Statement
 from ftm_backend.midend.contractions.tiling import Operand as TiledOperand
 from ftm_backend.sizes import at_hand, seen_equal
 
-__all__ = ["Contraction", "Form", "axes_of", "match", "merge_loops", "volume"]
+__all__ = ["Contraction", "Form", "axes_of", "match", "merge_loops", "product_in", "volume"]
 
 _WIDENING = {"arith.extf", "arith.extsi"}
 
@@ -86,6 +86,11 @@ def match(statement: Statement) -> Contraction | None:
         return None
     found = Contraction(statement, a, b)
     return found if 0 in statement.loops or not _is_reduction(found) else None
+
+
+def product_in(statements: Sequence[Statement]) -> int:
+    """The number of the first of them that is a contraction; there is one."""
+    return next(number for number, statement in enumerate(statements) if match(statement) is not None)
 
 
 def _is_reduction(found: Contraction) -> bool:

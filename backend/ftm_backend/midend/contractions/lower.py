@@ -17,17 +17,17 @@ from ftm_backend.linalg.ir import Operand, Statement
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.contractions.blocks import Blocks, Places, TileBody
 from ftm_backend.midend.contractions.epilogue import can_fuse_epilogue
-from ftm_backend.midend.contractions.form import match
+from ftm_backend.midend.contractions.form import match, product_in
 from ftm_backend.midend.contractions.late_panels import LatePanels
 from ftm_backend.midend.contractions.panel_plan import PanelPlan
 from ftm_backend.midend.contractions.panels import Panels
-from ftm_backend.midend.contractions.schedule import Schedule, schedule
+from ftm_backend.midend.contractions.schedule import Schedule, computed_schedule, schedule
 from ftm_backend.midend.contractions.tiling import Cut, Plan, pitch
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.sizes import always_equal
 from ftm_backend.tile.builder import Index, TileBuilder
 
-__all__ = ["can_fuse_epilogue", "lower", "match", "one_core"]
+__all__ = ["can_fuse_epilogue", "lower", "lower_computed", "match", "one_core"]
 
 
 def one_core(statements: Sequence[Statement], machine: MachineParameters) -> bool:
@@ -48,6 +48,19 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
         (LatePanels if chosen.plan.late else Panels)(kernel, chosen, b).build()
     elif chosen.plan is not None:
         _Nest(kernel, chosen, b).build()
+
+
+def lower_computed(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the body of a kernel whose first statements make a factor of the product that follows.
+
+    Raises:
+        ValueError: they do not, or blocks of all that it takes do not fit the scratchpads.
+    """
+    chosen = computed_schedule(kernel.aligned, kernel.statements[: product_in(kernel.statements)], kernel.machine)
+    if chosen is None:
+        raise ValueError(f"{kernel.name}: its first statements make no factor of its product")
+    assert isinstance(chosen.plan, PanelPlan), "other schedules fetch their factors"
+    (LatePanels if chosen.plan.late else Panels)(kernel, chosen, b).build()
 
 
 class _Nest:

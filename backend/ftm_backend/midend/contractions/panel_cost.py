@@ -15,9 +15,10 @@ import numpy as np
 from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.contractions.panel_moves import factor_cycles, moved, parameter_bytes
 from ftm_backend.midend.contractions.panel_sizes import LARGEST, Sampling, axis, folded_sizes, sizes, taken
 from ftm_backend.midend.contractions.panel_trips import share, trips
-from ftm_backend.midend.contractions.tiling import Cut, Operand, Problem
+from ftm_backend.midend.contractions.tiling import Cut, Problem
 
 __all__ = ["CERTAIN", "CHUNKS", "Choice", "Grid", "Priced"]
 
@@ -125,7 +126,8 @@ class Grid:
     def _moving(self) -> None:
         """For blocks of A as it lies and turned, of B, C and what follows: bytes that DDR moves, and cycles of the engine for elements."""
         p = self.problem
-        self.moved_b, self.elements_b = self._moved(p.b, self.kt, self.nt, self.b_form != "plain")
+        self.moved_b, self.elements_b = moved(self.machine, p.b, self.kt, self.nt, self.b_form != "plain")
+        self.moved_b, self.elements_b = self.moved_b * max(p.b_tiles, 1), self.elements_b * max(p.b_tiles, 1)
         self.piecewise = p.piecewise and self.b_form == "plain"
         self.moved_pieces: Any = self.moved_b
         if self.piecewise:
@@ -138,14 +140,14 @@ class Grid:
             self.moved_c, self.elements_c = channels * elements / of_image * rules.granules(self.machine, of_image * item), 0.0
         else:
             sides = (2 * self.mc, self.nt // 2) if p.zipped else (self.mc, self.nt)
-            self.moved_c, self.elements_c = self._moved(p.c, *sides, self.turn_c)
+            self.moved_c, self.elements_c = moved(self.machine, p.c, *sides, self.turn_c)
         alike = p.epilogue_alike / ELEMENT_BYTES[p.c.dtype]
         self.beside_c = self.mc * self.nt * (p.epilogue_bytes - p.epilogue_alike) + alike * self.moved_c
         if p.a_windows:
             self.moved_a, self.elements_a = self.moved_turned, self.elements_turned = self._windows_moved()
         else:
-            self.moved_a, self.elements_a = self._moved(p.a, self.mc, self.kt, False)
-            self.moved_turned, self.elements_turned = self._moved(p.a, self.mc, self.kt, True)
+            self.moved_a, self.elements_a = moved(self.machine, p.a, self.mc, self.kt, False)
+            self.moved_turned, self.elements_turned = moved(self.machine, p.a, self.mc, self.kt, True)
 
     def _windows_moved(self) -> tuple[Any, Any]:
         """For the box below a block of A."""
@@ -158,18 +160,6 @@ class Grid:
             return self.block * rules.granules(self.machine, item), self.block * self.machine.dma_element_cycles
         return self.block / run * rules.granules(self.machine, run * item), 0.0
 
-    def _moved(self, x: Operand, first: Any, second: Any, turned: bool) -> tuple[Any, Any]:
-        """For a block of first x second elements of an operand; turned: rows along its other group."""
-        item = ELEMENT_BYTES[x.dtype]
-        (inner, run), (across, beside) = ((first, x.runs[0]), (second, x.runs[1]))[:: 1 if turned else -1]
-        elements = first * second
-        if run == 0:  # elements that are taken one by one share what DDR moves for those beside them
-            length = np.minimum(across, beside) if beside > 1 else x.beside
-            return elements / length * rules.granules(self.machine, length * item), elements * self.machine.dma_element_cycles
-        whole = x.whole[0 if turned else 1]
-        length = np.where(inner >= run, elements if whole else np.minimum(inner, run), np.minimum(inner, run))
-        return elements / length * rules.granules(self.machine, length * item), 0.0
-
     def _computing(self) -> None:
         """Cycles of the products of a step and of what follows the last step of a panel."""
         p, mc = self.problem, self.machine
@@ -180,6 +170,8 @@ class Grid:
             product = (rules.dot_cycles if self.b_form == "dot" else rules.outer_cycles)(mc, p.accumulator, self.mc, self.nt, self.kt)
         self.matrix = self.chunks * (product + mc.issue_cycles + SCALARS["product"] * scalar)
         self.turning = rules.transpose_cycles(mc, p.b.dtype, self.kt, self.nt) if self.b_form == "turned" else 0.0
+        if p.b_tiles:
+            self.turning = self.turning + factor_cycles(mc, p, self.kt, self.nt, self.b_form)
         vectors = self.mc * rules.pieces(self.nt, mc.lanes(p.accumulator))
         self.body = p.epilogue_interval * vectors + 40 if p.epilogue_tiles else 0.0 * vectors
         turning: Any = 0.0
@@ -298,6 +290,7 @@ class Priced:
         self.loads = rules.pieces(g.chunks, sharers)
         self.load_a = self.loads * each
         self.load_b = cycles(np.where(self.share_b, g.moved_pieces, g.moved_b), g.elements_b)
+        self.load_b = self.load_b + mc.dma_latency * (max(p.b_tiles, 1) - 1 + p.b_parameters)
         if self.share_b.any():
             size = g.pieces if g.piecewise else g.kt * g.nt * ELEMENT_BYTES[p.b.dtype]
             handed_on = rules.transfer_cycles(mc, 0.0, size * np.minimum(g.rows, g.groups[0]) / mc.gsm_bytes_per_cycle, 0.0)
@@ -384,6 +377,8 @@ class Priced:
             b_slots = 2 + np.where(self.keep_b, kept, 1)
         else:
             b_slots = np.where(self.keep_b, kept, 2)
+        if p.b_tiles:  # what arrives, what is computed of it, and that as it is multiplied if it is turned for this
+            b_slots = 2 * p.b_tiles + (g.b_form == "turned") + np.where(self.keep_b, kept, 1)
         am = g.c_tile * (g.chunks + p.epilogue_tiles) + (2 * g.result_tile if g.turn_c else 0) + g.b_tile * b_slots
         a = slot_bytes(g.block, 1, item) * g.chunks * np.where(self.keep_a, kept, 2)
         owners = g.groups[0] * np.where(self.share_a, 1, g.groups[1])
@@ -392,6 +387,7 @@ class Priced:
         in_gsm = (a * owners + pool <= mc.gsm_bytes) & (prod(g.groups) > 1 or mc.cores == 1)
         space = np.where(self.share_a, 1, np.where(a <= mc.sm_bytes, 0, np.where(in_gsm, 1, 2)))
         am = am + np.where(space == 2, a, 0)
+        am = am + parameter_bytes(p, g.kt, g.nt, g.b_form)
         second = g.c_tile * p.epilogue_tiles  # for what follows the next chunk's product, while this one's is moved
         rings = np.where(am + g.c_tile * g.chunks + second <= mc.am_bytes, 2, 1)
         self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= mc.am_bytes

@@ -116,8 +116,12 @@ class Panels:
         owner = self.group if plan.share == "a" else b.add(b.mul(self.group, plan.column_groups), self.member)
         self.a_first = b.mul(owner, self.a_slots) if owners > 1 else 0
         turned = plan.b_form != "plain"
-        arrives = 2 if plan.b_form == "turned" else self._depth(self.b_kept)
-        self.b_arrival = b.tile(dtype, *((n, k) if turned else (k, n)), "am", arrives)
+        self.factor = self._computed_factor() if chosen.factor is not None else None
+        if self.factor is not None:
+            (self.b_arrival,) = self.factor.tiles.values()
+        else:
+            arrives = 2 if plan.b_form == "turned" else self._depth(self.b_kept)
+            self.b_arrival = b.tile(dtype, *((n, k) if turned else (k, n)), "am", arrives)
         self.b_tile = self.b_arrival
         if plan.b_form == "turned":
             self.b_tile = b.tile(dtype, k, n, "am", self._depth(True) if self.b_kept else 1)
@@ -146,6 +150,15 @@ class Panels:
             {id(epilogue.product): self.c_result},
             *(((2 if plan.k.blocks > 1 else 1) * plan.late, plan.late) if plan.late else ()),
         )
+
+    def _computed_factor(self) -> TileBody:
+        """What makes a block of B of what arrives in its place."""
+        plan, form, factor = self.plan, self.form, self.chosen.factor
+        assert factor is not None
+        n, k = plan.n.elements, plan.k.elements
+        sides, most = ((form.n, form.k), (n, k)) if plan.b_form != "plain" else ((form.k, form.n), (k, n))
+        slots = self._depth(True) if self.b_kept and plan.b_form != "turned" else 1
+        return TileBody(self.blocks, *sides, most, factor.operands, [(factor.element, ())], self.chosen.access, {}, 2, slots)
 
     def _depth(self, kept: bool) -> int:
         """Blocks of k that an operand's ring holds: all that are kept, and one that is arriving."""
@@ -260,6 +273,9 @@ class Panels:
         form, plan = self.form, self.plan
         places = self._entry(step) | self._columns(step) | self._depths(step)
         sides = (form.n, form.k) if plan.b_form != "plain" else (form.k, form.n)
+        if self.factor is not None:
+            self.factor.fetch(places, self.b.rem(step.number, 2))
+            return
         slot = self.b.rem(step.number, 2) if plan.b_form == "turned" else self._block(step, self.b_kept)
         if plan.share == "b":
             self._hand_on(self.b.rem(step.number, 2), slot, places)
@@ -297,11 +313,16 @@ class Panels:
 
     def _multiply(self, step: Step) -> None:
         """The step's products; at the last block of k also what follows them."""
-        plan = self.plan
-        if plan.b_form == "turned":
-            slot = self._block(step, True) if self.b_kept else 0
-            with self.b.where(*([("eq", step.inner, 0)] if self.b_kept and not isinstance(step.inner, int) else [])):
-                self.b.transpose(self.b_arrival, self.b.rem(step.number, 2), self.b_tile, slot)
+        b, plan = self.b, self.plan
+        if plan.b_form == "turned" or self.factor is not None:
+            slot, arrived = self._block(step, True) if self.b_kept else 0, b.rem(step.number, 2)
+            with b.where(*([("eq", step.inner, 0)] if self.b_kept and not isinstance(step.inner, int) else [])):
+                if self.factor is not None:
+                    places = self._entry(step) | self._columns(step) | self._depths(step)
+                    self.factor.finish(places, 0, 0 if plan.b_form == "turned" else slot, arrived)
+                    arrived = 0
+                if plan.b_form == "turned":
+                    b.transpose(self.b_arrival, arrived, self.b_tile, slot)
         last = plan.k.blocks - 1
         if last == 0:
             self._products(step, True, True)
@@ -316,7 +337,9 @@ class Panels:
 
     def _products(self, step: Step, first: bool, last: bool) -> None:
         b, plan, form = self.b, self.plan, self.form
-        b_slot = (self._block(step, True) if self.b_kept else 0) if plan.b_form == "turned" else self._block(step, self.b_kept)
+        b_slot = self._block(step, self.b_kept)
+        if not self.b_kept and (plan.b_form == "turned" or self.factor is not None):
+            b_slot = 0
         ring = self._c_ring(step)
         with b.for_(0, self._chunks(step)) as chunk:
             c_slot = b.add(ring, chunk)

@@ -17,6 +17,7 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.body_cost import interval
 from ftm_backend.midend.contractions.epilogue import Epilogue, read_epilogue
+from ftm_backend.midend.contractions.factor import Factor, read_factor
 from ftm_backend.midend.contractions.fold import Fold
 from ftm_backend.midend.contractions.form import Contraction, Form, axes_of, match, volume
 from ftm_backend.midend.contractions.panel_plan import PanelPlan, cheapest, fitting_plan, lower_bound
@@ -24,7 +25,7 @@ from ftm_backend.midend.contractions.tiling import Plan, Problem
 from ftm_backend.midend.contractions.tiling_general import general_plan
 from ftm_backend.midend.contractions.windows import Side, behind, windows
 
-__all__ = ["Schedule", "least_cycles", "roles", "schedule", "windows_of"]
+__all__ = ["Schedule", "computed_schedule", "least_cycles", "roles", "schedule", "windows_of"]
 
 Roles = tuple[Form, Operand, Operand]
 """The axes of a contraction, and the operands that are taken as A and as B."""
@@ -54,6 +55,8 @@ class Schedule:
     """Of A, where its rows overlap in memory; see ``windows``."""
     fold: Fold | None = None
     """How C's windows are summed before it is stored; see ``folds``."""
+    factor: Factor | None = None
+    """What B is computed from."""
 
     def access(self, index: Affine) -> Affine:
         """An access of the epilogue (over loops) as a function of the axes."""
@@ -61,16 +64,17 @@ class Schedule:
 
     @property
     def _over_axes(self) -> dict[Affine, Affine]:
-        return dict(zip(_others(self.contraction, self.epilogue), self.form.accesses[3:], strict=True))
+        return dict(zip(_others(self.contraction, self.epilogue, self.factor), self.form.accesses[3:], strict=True))
 
 
-def _others(contraction: Contraction, epilogue: Epilogue) -> list[Affine]:
+def _others(contraction: Contraction, epilogue: Epilogue, factor: Factor | None = None) -> list[Affine]:
     """Every access beside A, B and C, each once."""
     init = contraction.statement.results[0].init
     found = [init.index] if isinstance(init, Operand) else []
     found += [store.index for output in epilogue.outputs for store in output.stores]
     found += [operand.index for operand in epilogue.operands]
     found += epilogue.positions
+    found += [operand.index for operand in factor.operands] if factor is not None else []
     return list(dict.fromkeys(found))
 
 
@@ -95,6 +99,26 @@ def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Sch
     plans = [(general_plan(_problem(contraction, epilogue, *taken[:2], machine), machine), taken) for taken in (straight, crossed)]
     best, taken = min(plans, key=lambda p: p[0].cycles)
     return Schedule(contraction, epilogue, *taken, plan=best)
+
+
+def computed_schedule(statements: Sequence[Statement], makers: Sequence[Statement], machine: MachineParameters) -> Schedule | None:
+    """The cheapest schedule of panels in which a factor is computed on chip, as ``makers`` make it; None if there is none."""
+    contraction = match(statements[0])
+    factor = read_factor(makers, contraction) if contraction is not None else None
+    if contraction is None or factor is None or not machine.dma_overlaps:
+        return None
+    epilogue = read_epilogue(contraction, statements[1:])
+    form = axes_of(contraction, _others(contraction, epilogue, factor), boxes=True)
+    if epilogue.positions or form.interleaved is not None or any(volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k)):
+        return None
+    taken: Roles = (form, contraction.a, contraction.b)
+    if factor.operand is contraction.a:
+        taken = (form.swapped(), contraction.b, contraction.a)
+    if factor.operand is not taken[2]:
+        return None
+    problem = _problem(contraction, epilogue, *taken[:2], machine, factor=factor)
+    plan = fitting_plan(problem, machine)
+    return None if plan is None else Schedule(contraction, epilogue, *taken, plan=plan, windows=problem.a_windows, factor=factor)
 
 
 def least_cycles(statements: Sequence[Statement], machine: MachineParameters) -> float:
@@ -163,9 +187,15 @@ def _zipped(
 
 
 def _problem(
-    contraction: Contraction, epilogue: Epilogue, form: Form, factor: Operand, machine: MachineParameters, zipped: bool = False
+    contraction: Contraction,
+    epilogue: Epilogue,
+    form: Form,
+    taken: Operand,
+    machine: MachineParameters,
+    zipped: bool = False,
+    factor: Factor | None = None,
 ) -> Problem:
-    """factor: the operand that is taken as A."""
+    """taken: the operand that is taken as A; factor: what B is computed from."""
     a, b, c = form.accesses[:3]
     dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
     moved = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands)
@@ -193,5 +223,8 @@ def _problem(
         epilogue_operands=len(epilogue.operands),
         epilogue_bytes=moved,
         epilogue_alike=alike,
-        a_windows=windows_of(form, factor, machine) if machine.dma_overlaps else (),
+        a_windows=windows_of(form, taken, machine) if machine.dma_overlaps else (),
+        b_tiles=len(factor.wide) if factor is not None else 0,
+        b_parameters=len(factor.operands) - len(factor.wide) if factor is not None else 0,
+        b_interval=interval(machine, [factor.element], len(factor.operands) + 1) if factor is not None else 0.0,
     )

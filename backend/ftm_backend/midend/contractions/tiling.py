@@ -90,6 +90,12 @@ class Problem:
     piecewise: bool = False
     """Whether B lies in memory as n's outer dimension x (k x its inner one), and that one is shorter than a granule: where cores share B,
     its blocks wait as they lie, and its rows are put together on chip."""
+    b_tiles: int = 0
+    """Tensors of which each block of B is computed when it has arrived; 0: it is fetched itself."""
+    b_parameters: int = 0
+    """Further ones, which change along k alone, or not along k."""
+    b_interval: float = 0.0
+    """Cycles that this takes for each vector of the block."""
     sized: tuple[int, int, int] | None = None
     """If extents are sizes: for m, n and k the outermost dimension that is one.  A tile inside of it is held as often as
     `sizes.upper_bound` says, which is up to twice the number at hand."""

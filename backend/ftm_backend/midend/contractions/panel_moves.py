@@ -1,0 +1,42 @@
+"""What blocks of operands take of DDR and of scratchpads, and what computing a factor of what arrives takes; sizes may be arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ftm_backend.instructions.types import slot_bytes
+from ftm_backend.machine import rules
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.contractions.tiling import Operand, Problem
+
+__all__ = ["factor_cycles", "moved", "parameter_bytes"]
+
+
+def moved(machine: MachineParameters, x: Operand, first: Any, second: Any, turned: bool) -> tuple[Any, Any]:
+    """For a block of first x second elements of an operand the bytes that DDR moves, and cycles of the engine for single elements.
+
+    turned: rows along its other group.
+    """
+    item = ELEMENT_BYTES[x.dtype]
+    (inner, run), (across, beside) = ((first, x.runs[0]), (second, x.runs[1]))[:: 1 if turned else -1]
+    elements = first * second
+    if run == 0:  # elements that are taken one by one share what DDR moves for those beside them
+        length = np.minimum(across, beside) if beside > 1 else x.beside
+        return elements / length * rules.granules(machine, length * item), elements * machine.dma_element_cycles
+    whole = x.whole[0 if turned else 1]
+    length = np.where(inner >= run, elements if whole else np.minimum(inner, run), np.minimum(inner, run))
+    return elements / length * rules.granules(machine, length * item), 0.0
+
+
+def factor_cycles(machine: MachineParameters, problem: Problem, kt: Any, nt: Any, b_form: str) -> Any:
+    """Cycles of the map that computes a block of B of what has arrived."""
+    rows, columns = (kt, nt) if b_form == "plain" else (nt, kt)
+    return problem.b_interval * rows * rules.pieces(columns, machine.lanes(problem.b.dtype)) + 40
+
+
+def parameter_bytes(problem: Problem, kt: Any, nt: Any, b_form: str) -> Any:
+    """Bytes of the rows or columns of parameters that a block of B is computed of, and of those that the next one is."""
+    item, down = ELEMENT_BYTES[problem.b.dtype], kt if b_form == "plain" else nt
+    return 2 * problem.b_parameters * (slot_bytes(down, 1, item) + slot_bytes(1, kt + nt, item))
