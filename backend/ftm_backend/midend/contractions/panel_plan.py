@@ -30,8 +30,10 @@ from ftm_backend.midend.contractions.tiling import Cut, Problem
 
 __all__ = ["PanelPlan", "cheapest", "fitting_plan", "lower_bound", "panel_plan"]
 
-COARSE, FINE = (2.2, CHUNKS[::3]), (1.4, CHUNKS)
+COARSE, FINE, FINEST = (2.2, CHUNKS[::3]), (1.4, CHUNKS), (1.25, CHUNKS)
 """Ratio of the sizes that are tried, one to the next, and chunks of a panel."""
+LONG = 400_000
+"""Cycles from which on the finest sizes are tried: what they gain in less is not above what plans and charges differ by."""
 PROMISING = 4
 """Choices whose sizes are tried in full, if they come within ``NEAR`` of the best on a coarse grid."""
 NEAR = 1.3
@@ -197,7 +199,7 @@ def _search(problem: Problem, machine: MachineParameters, quanta: bool) -> tuple
     limit = SLACK * least
     for position, choices in promising.items():
         coarse = grids[position]
-        fine = Grid(problem, machine, coarse.groups, coarse.b_form, Sampling(*FINE, quanta))
+        fine = Grid(problem, machine, coarse.groups, coarse.b_form, Sampling(*(FINEST if least > LONG else FINE), quanta))
         priced = fine.price(choices, limit)
         if best is None and min(priced.best) > limit:
             priced = fine.price(choices)
