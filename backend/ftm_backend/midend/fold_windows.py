@@ -11,6 +11,7 @@ from ftm_backend.linalg.ir import Function, Repeat, Statement, Update, Value, wh
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions import folds
+from ftm_backend.midend.contractions.form import match
 from ftm_backend.midend.contractions.interleaved_product import cycles
 from ftm_backend.midend.own_buffers import drop_unused
 from ftm_backend.midend.transposed_convolution import CONVOLUTION, Transposed, transposed
@@ -60,4 +61,11 @@ def _phases_cycles(item: Statement | Update, found: Transposed, value: Value, ma
         0 if volume(found.weight.view.sizes[2:]) == 1 else 2 * volume(found.weight.view.sizes) * ELEMENT_BYTES[found.weight.value.dtype]
     )
     moved = 2 * volume(value.shape) * ELEMENT_BYTES[value.dtype]
-    return (weights + moved) / bandwidth + sum(cycles(product, machine) for product in found.products)
+    return (weights + moved) / bandwidth + sum(_product_cycles(product, machine) for product in found.products)
+
+
+def _product_cycles(statement: Statement, machine: MachineParameters) -> float:
+    """A product's time; one of vectors, as those of a single channel are, is summed element by element."""
+    if match(statement) is None:
+        return statement.volume / (machine.cores * machine.lanes(statement.results[0].value.dtype))
+    return cycles(statement, machine)
