@@ -11,7 +11,7 @@ A program with sizes that vary asks everything anew: answers about sizes are gua
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import NamedTuple
 
 from ftm_backend import sizes
@@ -104,19 +104,29 @@ class Alike:
         """What a whole kernel is, when it is known what it stores; None where nothing is remembered."""
         if not self._remembers:
             return None
-        numbers = Numbers()
-        words: list[Hashable] = []
+        numbers, words = Numbers(), []
         for statement in kernel.statements:
-            named = self.named(statement)
-            words += (named.number, numbers.links(named))
-            numbers.take(named)
-            for result in statement.results:
-                words += (numbers.number(store.target) for store in result.stores)
-                words.append(tuple(store.index for store in result.stores))
+            words += self._words(statement, numbers)
         for value in (*kernel.inputs, *kernel.outputs):
             words += (numbers.number(value), value.dtype, value.shape)
         made = tuple(None if result is None else numbers.number(result.value) for result in kernel.made)
         return tuple(words), len(kernel.inputs), tuple(kernel.ties), made
+
+    def statements(self, statements: Iterable[Statement]) -> Hashable:
+        """What statements are together, and what they store as things stand."""
+        if not self._remembers:
+            return None
+        numbers = Numbers()
+        return tuple(word for statement in statements for word in self._words(statement, numbers))
+
+    def _words(self, statement: Statement, numbers: Numbers) -> list[Hashable]:
+        named = self.named(statement)
+        words: list[Hashable] = [named.number, numbers.links(named)]
+        numbers.take(named)
+        for result in statement.results:
+            words += (numbers.number(store.target) for store in result.stores)
+            words.append(tuple(store.index for store in result.stores))
+        return words
 
     def ask(self, question: Hashable, find: Callable[[], bool]) -> tuple[bool, int]:
         """The answer, and the state that it leads to; ``find`` is called where nobody knows it."""

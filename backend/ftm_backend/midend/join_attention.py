@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 from ftm_backend.linalg.ir import Function, Statement, Value
 from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend.alike import Alike
 from ftm_backend.midend.attentions.form import read_attention
 from ftm_backend.midend.attentions.plan import attention_plan
 from ftm_backend.midend.cluster import Cluster
@@ -35,7 +37,8 @@ def join_attention(grouped: Grouped, machine: MachineParameters) -> Grouped:
 
 class _Joiner:
     def __init__(self, grouped: Grouped, machine: MachineParameters, former: Former) -> None:
-        self.grouped, self.machine, self.former = grouped, machine, former
+        self.grouped, self.former = grouped, former
+        self.alike = Alike(machine, former.stored)
         self.kernel_of = {s: k for k in reversed(grouped.kernels) for s in k.statements}
         self.users: dict[Value, set[Kernel]] = {}
         for kernel in grouped.kernels:
@@ -64,13 +67,23 @@ class _Joiner:
 
     def _fits(self, members: Sequence[Kernel]) -> bool:
         """Whether the kernels are an attention that fits on chip, and nothing in between changes what they read."""
-        form = read_attention([s for k in members for s in k.statements])
-        if form is None or attention_plan(form, self.machine) is None:
+        if not self._is_planned(members):
             return False
         read = {v for k in members for v in k.inputs}
         first = min(map(self.grouped.kernels.index, members))
         between = self.grouped.kernels[first : self.grouped.kernels.index(members[-1])]
         return not any(tie is not None and k.inputs[tie] in read for k in between for tie in k.ties)
+
+    def _is_planned(self, members: Sequence[Kernel], units: float = inf) -> bool:
+        """Whether the kernels are an attention that fits on chip, in at most so many units of work."""
+        statements = [s for k in members for s in k.statements]
+
+        def find() -> bool:
+            form = read_attention(statements)
+            plan = None if form is None else attention_plan(form, self.alike.machine)
+            return plan is not None and plan.units <= units
+
+        return self.alike.ask(("attention", units, self.alike.statements(statements)), find)[0]
 
     def _with_producers(self, members: list[Kernel]) -> list[Kernel]:
         """``members`` with the elementwise kernels before them that work for them alone."""
@@ -87,13 +100,10 @@ class _Joiner:
     def _join(self, members: Sequence[Kernel]) -> None:
         last = members[-1]
         statements = [s for k in members for s in k.statements]
-        form = read_attention(statements)
-        assert form is not None, "the joined kernels have been read before"
-        plan = attention_plan(form, self.machine)
-        assert plan is not None, "the joined kernels have been planned before"
+        one_core = self._is_planned(members, units=1)
         kernels = self.grouped.kernels
         self.former.hold(statements if k is last else k.statements for k in kernels if k is last or k not in members)
-        joined = replace(self.former.kernel(Cluster("attention", statements, plan.units == 1)), name=last.name)
+        joined = replace(self.former.kernel(Cluster("attention", statements, one_core)), name=last.name)
         kernels[kernels.index(last)] = joined
         self.grouped.kernels = [k for k in kernels if k not in members]
         self.kernel_of.update((s, joined) for s in statements)

@@ -13,6 +13,7 @@ from itertools import combinations
 from ftm_backend.linalg.affine import volume
 from ftm_backend.linalg.ir import Value
 from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend.alike import Alike
 from ftm_backend.midend.attentions.backward_form import read_attention_backward
 from ftm_backend.midend.attentions.backward_plan import fits
 from ftm_backend.midend.cluster import Cluster
@@ -30,15 +31,16 @@ def join_backward(grouped: Grouped, machine: MachineParameters, former: Former, 
 
     kept: values that others than kernels need.
     """
-    joiner = _Joiner(grouped, machine, former, kept)
+    alike = Alike(machine, former.stored)
+    joiner = _Joiner(grouped, alike, former, kept)
     for kernel in [k for k in grouped.kernels if k.kind == "nest" and k.repeat is None]:
         if kernel in grouped.kernels and joiner.join(kernel):
-            joiner = _Joiner(grouped, machine, former, kept)
+            joiner = _Joiner(grouped, alike, former, kept)
 
 
 class _Joiner:
-    def __init__(self, grouped: Grouped, machine: MachineParameters, former: Former, kept: set[Value]) -> None:
-        self.grouped, self.machine, self.former, self.kept = grouped, machine, former, kept
+    def __init__(self, grouped: Grouped, alike: Alike, former: Former, kept: set[Value]) -> None:
+        self.grouped, self.alike, self.former, self.kept = grouped, alike, former, kept
         self.maker = {v: k for k in grouped.kernels for v in k.outputs}
         self.users: dict[Value, list[Kernel]] = {}
         for kernel in grouped.kernels:
@@ -117,8 +119,13 @@ class _Joiner:
         return True
 
     def _fits(self, members: Sequence[Kernel]) -> bool:
-        form = read_attention_backward([s for k in members for s in k.statements])
-        return form is not None and fits(form, self.machine)
+        statements = [s for k in members for s in k.statements]
+
+        def find() -> bool:
+            form = read_attention_backward(statements)
+            return form is not None and fits(form, self.alike.machine)
+
+        return self.alike.ask(("attention's gradients", self.alike.statements(statements)), find)[0]
 
     def _producers(self, members: Sequence[Kernel]) -> list[Kernel]:
         """Elementwise kernels that make queries, keys, values or gradients for the members."""
