@@ -15,7 +15,7 @@ from ftm_backend.midend.contractions.form import match
 from ftm_backend.midend.contractions.interleaved_product import cycles
 from ftm_backend.midend.own_buffers import drop_unused
 from ftm_backend.midend.transposed_convolution import CONVOLUTION, Transposed, transposed
-from ftm_backend.midend.turn_factors import turned_cycles
+from ftm_backend.midend.turn_factors import least_turned_cycles, turned_cycles
 
 __all__ = ["fold_windows"]
 
@@ -35,7 +35,7 @@ def fold_windows(function: Function, machine: MachineParameters) -> Function:
             maker = value.producer
             folded = _folded(found, value)
             plan = folds.planned(folded, machine)
-            if plan is not None and plan.cycles < _phases_cycles(item, found, value, machine):
+            if plan is not None and plan.cycles < _phases_cycles(item, found, value, machine, plan.cycles):
                 function.body[number] = folded
                 replaced.update(found.products)
             else:
@@ -52,16 +52,25 @@ def _folded(found: Transposed, value: Value) -> Statement:
     )
 
 
-def _phases_cycles(item: Statement | Update, found: Transposed, value: Value, machine: MachineParameters) -> float:
-    """The time of the phases: each of their products, a copy of the weights tap by tap, and what interleaves them."""
+def _phases_cycles(item: Statement | Update, found: Transposed, value: Value, machine: MachineParameters, enough: float) -> float:
+    """The time of the phases: each of their products, a copy of the weights tap by tap, and what interleaves them.
+
+    Where it is above ``enough``, anything between: most products need not be planned for that.
+    """
     if isinstance(item, Statement):
-        return turned_cycles(item, machine)
+        least = least_turned_cycles(item, machine)
+        return least if least > enough else turned_cycles(item, machine)
     bandwidth = rules.bytes_per_cycle(machine, machine.cores) * machine.cores
     weights = (
         0 if volume(found.weight.view.sizes[2:]) == 1 else 2 * volume(found.weight.view.sizes) * ELEMENT_BYTES[found.weight.value.dtype]
     )
     moved = 2 * volume(value.shape) * ELEMENT_BYTES[value.dtype]
-    return (weights + moved) / bandwidth + sum(_product_cycles(product, machine) for product in found.products)
+    moving, computing = (weights + moved) / bandwidth, 0.0
+    for product in found.products:
+        if moving + computing > enough:
+            break
+        computing += _product_cycles(product, machine)
+    return moving + computing
 
 
 def _product_cycles(statement: Statement, machine: MachineParameters) -> float:

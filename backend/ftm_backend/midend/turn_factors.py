@@ -17,7 +17,7 @@ from ftm_backend.midend.contractions.form import Contraction, match
 from ftm_backend.midend.contractions.schedule import least_cycles, schedule
 from ftm_backend.sizes import is_integer
 
-__all__ = ["turn_factors", "turned_cycles"]
+__all__ = ["least_turned_cycles", "turn_factors", "turned_cycles"]
 
 
 def turn_factors(function: Function, machine: MachineParameters) -> Function:
@@ -47,6 +47,15 @@ def turned_cycles(statement: Statement, machine: MachineParameters) -> float:
     """What the planner says of a product, with a copy of a factor where that pays; 0 of other statements."""
     found = _product(statement)
     return 0.0 if found is None else _cheapest(found, _candidates(found, machine), machine)[0]
+
+
+def least_turned_cycles(statement: Statement, machine: MachineParameters) -> float:
+    """What ``turned_cycles`` is not below, without a plan."""
+    found = _product(statement)
+    if found is None:
+        return 0.0
+    turned = [_through_copy(statement, operand, order)[1] for operand, order in _candidates(found, machine)]
+    return min(least_cycles([each], machine) for each in (statement, *turned) if match(each) is not None)
 
 
 def _product(statement: Statement) -> Contraction | None:
