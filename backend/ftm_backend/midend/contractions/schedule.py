@@ -197,10 +197,13 @@ def _problem(
 ) -> Problem:
     """taken: the operand that is taken as A; factor: what B is computed from."""
     a, b, c = form.accesses[:3]
+    stores = [store.index for output in epilogue.outputs[:1] for store in output.stores]
+    if stores:  # what is written elsewhere, such as between zeros, does not lie as the product's own value would
+        c = form.accesses[3 + _others(contraction, epilogue, factor).index(stores[0])]
     dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
     moved = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands)
     moved += sum(ELEMENT_BYTES[output.element.dtype] for output in epilogue.outputs[1:])
-    stored = {store.index.coeffs for output in epilogue.outputs[:1] for store in output.stores}
+    stored = {index.coeffs for index in stores}
     alike = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands if operand.index.coeffs in stored)
     alike += sum(ELEMENT_BYTES[x.element.dtype] for x in epilogue.outputs[1:] if {store.index.coeffs for store in x.stores} <= stored)
     k = form.sizes(form.k)

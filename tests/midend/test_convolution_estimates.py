@@ -1,0 +1,45 @@
+"""What convolutions were planned to take is what the cycle model charges: ResNet-18's on small images, in three directions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ftm_backend.machine import cycles
+from ftm_backend.midend.contractions.panels import Panels
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from target_convolutions import DIRECTIONS, compiled, convolutions
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Cycles by the name of each kernel of panels that is lowered."""
+    found: dict[str, float] = {}
+    build = Panels.build
+
+    def noted(self: Panels) -> Any:
+        found[self.kernel.name] = self.plan.cycles
+        return build(self)
+
+    monkeypatch.setattr(Panels, "build", noted)
+    return found
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_estimates_are_what_the_cycle_model_charges(direction: str, planned: dict[str, float]) -> None:
+    """Gradients of the input are stored between zeros where windows have gaps, which is what the plan has to know."""
+    off = []
+    for row in convolutions((32,)):
+        if row.direction == direction:
+            planned.clear()
+            charged = {kernel.name: kernel.cycles for kernel in cycles.model(compiled(row), machine=row.machine, cores=row.cores).kernels}
+            off += [abs(estimate / charged[name] - 1) for name, estimate in planned.items() if name in charged]
+    assert len(off) >= 11, "a convolution is a kernel of panels"
+    assert np.median(off) < 0.06
+    assert np.quantile(off, 0.8) < 0.15
+    assert max(off) < 0.35
