@@ -5,6 +5,7 @@
 #include "graph/lock.h"
 #include "graph/loop_cuts.h"
 #include "graph/order.h"
+#include "run/arrangements.h"
 #include "run/frequency.h"
 #include "run/program.h"
 
@@ -151,11 +152,15 @@ std::optional<PiecedGraph> iterations_of(const Graph& graph) {
   const auto alike = likenesses(ordered);
   auto loops = find_loops(alike);
   const auto varying = varying_loops(loops, alike);
-  if (varying.empty()) {
+  const auto arranged = cuts_of_arrangement(graph, !varying.empty());
+  if (varying.empty() && arranged.empty()) {
     return layers_of(ordered, std::move(loops), alike);
   }
   if (is_frequent(graph.hash)) {
     return std::nullopt;
+  }
+  if (!arranged.empty()) {
+    return cut_in_steps(graph, concatenations_behind_loops(graph), arranged);
   }
   note_unrolled(graph);
   const auto positions = cuts_of(ordered, varying, alike);
@@ -166,6 +171,7 @@ std::optional<PiecedGraph> iterations_of(const Graph& graph) {
 void forget_loops() {
   const RecorderLock lock(recorder_mutex());
   known() = {};
+  forget_arrangements();
   forget_frequencies();
 }
 

@@ -1,0 +1,21 @@
+// Stretches of a graph that its own operations bound: two graphs that have some of their operations in common, in the same order, are
+// bounded at the same places there, whatever stands before and behind.
+#pragma once
+
+#include "graph/graph.h"
+
+#include <vector>
+
+namespace ftm {
+
+struct Stretch {
+  size_t begin; // the number of its first call
+  size_t calls; // windows, which only say where something lies, do not count
+  uint64_t key; // of its operations, in order
+};
+
+// All of a graph, in order. Of a dozen operations or so each, on average; as windows belong to what reads them, none is last. Takes time
+// linear in the number of calls.
+std::vector<Stretch> stretches_of(const Graph& graph);
+
+} // namespace ftm
