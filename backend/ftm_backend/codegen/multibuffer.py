@@ -1,9 +1,9 @@
 """Overlaps transfers with computing: software-pipelines the loads of tile loops, and gives stores a ring.
 
 In a loop whose body loads a tile that only this iteration uses, the load of the next iteration is issued before
-the computing of this one, into the other slot of a ring; a tile that is computed and stored gets a ring so that
-the next iteration need not wait for the store.  A transformation happens only where it is safe (nothing in the
-loop may write what is loaded early) and where the larger tiles still fit.
+the computing of this one, behind what that has copied on chip, into the other slot of a ring; a tile that is
+computed and stored gets a ring so that the next iteration need not wait for the store.  A transformation happens
+only where it is safe (nothing in the loop may write what is loaded early) and where the larger tiles still fit.
 """
 
 from __future__ import annotations
@@ -206,13 +206,24 @@ def _prefetch(kernel: Kernel, parent: Block, loop: Loop, load: Instruction, coun
     issue = next(s for s in loop.body if isinstance(s, Instruction) and s.kind == "load" and s.writes[0].tile is tile)
     following = indices.add(indices.of(loop.variable), indices.constant(1))
     ahead = _renamed(indices, issue, loop.variable, following)
-    loop.body = [
-        Branch(indices.compare("lt", following, loop.upper), [ahead], []),
-        *(statement for statement in loop.body if statement is not issue),
-    ]
+    rest = [statement for statement in loop.body if statement is not issue]
+    at = _behind_copies(rest)
+    loop.body = [*rest[:at], Branch(indices.compare("lt", following, loop.upper), [ahead], []), *rest[at:]]
     first = _renamed(indices, issue, loop.variable, loop.lower)
     runs = indices.compare("lt", loop.lower, loop.upper)
     parent.insert(_position(parent, loop), first if runs.constant else Branch(runs, [first], []))
+
+
+def _behind_copies(block: Block) -> int:
+    """Where in a loop's body the next iteration's loads are started: behind the copies on chip that this one's maps and products wait for,
+    as an engine takes transfers in order; what is only turned comes before these copies."""
+    last = 0
+    for at, statement in enumerate(block):
+        if isinstance(statement, Instruction) and statement.kind == "copy":
+            last = at + 1
+        elif isinstance(statement, Instruction) and statement.kind == "compute" and not str(statement.parts[0]).startswith("TRANS"):
+            break
+    return last
 
 
 def _position(block: Block, statement: Loop) -> int:

@@ -139,10 +139,11 @@ def element_bytes(axes: Axes) -> int:
     return max(sum(size for size, _ in _tiles(axes)), 1)
 
 
-def column_bytes(axes: Axes, rows: list[Axis]) -> int:
-    """The same for each column of a tile that has all ``rows``: what is the same in all of them has one."""
-    count = at_hand(volume([a.extent for a in rows]))
-    return max(sum(size * (count if any(place.steps.get(a) for a in rows) else 1) for size, place in _tiles(axes)), 1)
+def line_bytes(axes: Axes, across: list[Axis]) -> int:
+    """The same for each column of a tile that has all rows, or for each row of one that has all columns: what is the same along ``across``,
+    these rows or columns, has one element."""
+    count = at_hand(volume([a.extent for a in across]))
+    return max(sum(size * (count if any(place.steps.get(a) for a in across) else 1) for size, place in _tiles(axes)), 1)
 
 
 def _tiles(axes: Axes) -> list[tuple[int, Place]]:
@@ -174,6 +175,9 @@ def _cut(plan: TilePlan, axes: Axes) -> None:
     elements = max(kernel.machine.am_bytes // _SHARE // (element_bytes(axes) + pattern_bytes(axes, rows, columns)), 64)
     if shape.resident and shape.turned:
         _fit(plan, columns, _whole_columns(plan, axes))
+    elif shape.resident and kernel.machine.dma_overlaps:
+        each = line_bytes(axes, columns) + pattern_bytes(axes, rows, columns) * at_hand(plan.column_count())
+        _fit(plan, rows, max(kernel.machine.am_bytes // _SHARE // each, 1))
     elif shape.resident:
         _fit(plan, rows, max(elements // max(at_hand(plan.column_count()), 1), 1))
     else:
@@ -187,7 +191,7 @@ def _cut(plan: TilePlan, axes: Axes) -> None:
 def _whole_columns(plan: TilePlan, axes: Axes) -> int:
     """The most columns of a tile that has all its rows: whole granules of DMA, if they are that many or there is room for one."""
     am, granule = axes.kernel.machine.am_bytes, _granule(plan, axes)
-    each = column_bytes(axes, plan.rows) + pattern_bytes(axes, plan.rows, plan.columns) * at_hand(plan.row_count())
+    each = line_bytes(axes, plan.rows) + pattern_bytes(axes, plan.rows, plan.columns) * at_hand(plan.row_count())
     most = max(am // _SHARE // each, 1)
     if most < granule:
         return granule if granule * each <= am // _LEAST_SHARE else most
@@ -239,7 +243,9 @@ def _spread(plan: TilePlan, axes: Axes) -> None:
         if tiles >= wanted:
             continue
         step = plan.cut.get(axis, axis.extent)
-        pieces = min(at_hand(ceildiv(axis.extent, step)) * ceildiv(wanted, tiles), at_hand(axis.extent))
+        cut = at_hand(ceildiv(axis.extent, step))
+        pieces = ceildiv(cut * wanted, tiles) if axes.kernel.machine.dma_overlaps else cut * ceildiv(wanted, tiles)
+        pieces = min(pieces, at_hand(axis.extent))
         step = ceildiv(at_hand(axis.extent), pieces)
         if shape.turned:  # what is fetched in parts of granules takes as long on more cores
             step = max(step, ceildiv(_granule(plan, axes), at_hand(volume([a.extent for a in group[1:]]))))

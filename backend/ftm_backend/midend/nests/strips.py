@@ -7,16 +7,21 @@ maps                          as in every nest
 DCW     windows x planes
 TRANS   planes x windows
 DST                           along memory
+
+Sums of what is stored (``strip_sums``) are taken before it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from ftm_backend.linalg.ir import Operand, Result, Statement
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nests.axes import Axis, Place
 from ftm_backend.midend.nests.reduce import Form
+from ftm_backend.midend.nests.strip_sums import StripSums, divide
 from ftm_backend.midend.nests.strips_plan import StripPlan, plan_strips
 from ftm_backend.midend.nests.writer import NestWriter
 from ftm_backend.tile.builder import Index, TileBuilder
@@ -31,18 +36,34 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     Raises:
         ValueError: the kernel is no reduction over windows, or is cheaper as other nests are.
     """
-    plan = plan_strips(kernel)
+    statements, sums = divide(kernel.statements)
+    of_strips = replace(kernel, statements=statements, domain=None) if sums else kernel
+    plan = plan_strips(of_strips)
     if plan is None:
         raise ValueError(f"{kernel.name}: no strips serve its windows")
-    StripWriter(kernel, plan, b).build()
+    StripWriter(of_strips, plan, sums, b).build()
 
 
 class StripWriter(NestWriter):
     """Builds one kernel at the insertion point."""
 
-    def __init__(self, kernel: Kernel, plan: StripPlan, b: TileBuilder) -> None:
+    def __init__(self, kernel: Kernel, plan: StripPlan, sums: Sequence[Statement], b: TileBuilder) -> None:
         super().__init__(kernel, plan.tiles, b)
         self.strips = plan
+        self.sums = StripSums(self, kernel.statements[-1], sums)
+
+    def build(self) -> None:
+        """Builds everything."""
+        self.sums.prepare()
+        super().build()
+
+    def _nest(self, depth: int) -> None:
+        if depth != self.sums.levels:
+            super()._nest(depth)
+            return
+        self.sums.begin()
+        super()._nest(depth)
+        self.sums.end()
 
     def load(self, operand: Operand, place: Place, rows: bool, columns: bool, tile: Tile | None = None) -> Tile:
         """A strip of the operand at the current place, and out of it what the windows see, in ``tile`` or a new one."""
@@ -65,6 +86,7 @@ class StripWriter(NestWriter):
             arrived, strip = b.tile(value.dtype, pitch, most), b.tile(value.dtype, most, pitch)
             b.load(buffer, self.address(place), arrived, 0, [self.count[planes], run], [step, 1], 1, border)
             b.transpose(arrived, 0, strip, 0)
+            self.sums.arrived[operand.value, place.const, frozenset(place.steps.items())] = arrived
         inside = Place(0, {a: s * pitch for a, s in place.steps.items()} | ({planes: 1} if step is not None else {}))
         b.copy_windows(strip, 0, *self.dims(inside, rows, columns), tile, 0)
         return tile
@@ -85,6 +107,8 @@ class StripWriter(NestWriter):
             inside = [(self.count[a], steps[a]) for a in walked] + [(self.count[planes], 1)]
             b.copy_windows(tile, 0, [n for n, _ in inside], [s for _, s in inside], len(walked), spread, 0)
             b.transpose(spread, 0, turned, 0)
+            if self.sums.statements and statement is self.sums.last:
+                self.sums.add(turned)
             dims = [(self.count[planes], place.steps[planes]), *self._dims(place, walked)]
             buffer = b.buffer(store.symbol, dtype, store.elements)
             b.store(turned, 0, buffer, self.address(place), [n for n, _ in dims], [s for _, s in dims], 1)
