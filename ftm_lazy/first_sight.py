@@ -19,6 +19,7 @@ __all__ = ["relation_of", "seeded", "varying_results"]
 _PARAMETER = re.compile(r"^  %(\d+) = param (\w+)\[([\d,]+)\]$", re.MULTILINE)
 _UPDATE = re.compile(r"ftm\.update\(base=%\d+, value=%\d+, sizes=\[[\d,]+\], strides=\[[\d,]+\], offset=([1-9]\d*)\)")
 _FACTORY = re.compile(r"^  %\d+ = aten::(?:full|zeros|ones|arange\.start_step)\(.*$", re.MULTILINE)
+_CAT = re.compile(r"aten::cat\(tensors=\[(%\d+(?:,%\d+)*)\], dim=(-?\d+)\)")
 _SIZE = re.compile(r"^  size (s\d+) = (\d+), (\d+)\n", re.MULTILINE)
 _NUMBER = re.compile(r"-?\d+")
 _COUNTED = frozenset({"i64", "i32", "i1"})
@@ -47,7 +48,8 @@ def seeded(
         asked: which of the numbers vary besides, as those that were not found to follow from the others.
         trains: sizes of whole numbers and of what it fills itself are fixed, as those of batches and gradients, and each other one is
             a symbol of its own: experts may have as many tokens by chance.
-        any_size: what is one varies as well; else it is a number, since most of these are one always.
+        any_size: what is one varies as well; else it is a number, since most of these are one always, but where something is put behind
+            it, as behind a cache of one token, or ``varies`` says so of a whole number.
     """
     columns = {begin: tuple(other[k] for other in others) for k, (begin, _, _) in enumerate(places)}
     differs = {begin for begin, end, _ in places if any(number != int(text[begin:end]) for number in columns[begin])}
@@ -57,9 +59,9 @@ def seeded(
 
     smallest = _LEAST if any_size else _LEAST + 1
 
-    def symbol(begin: int, end: int, *kind: object) -> str:
+    def symbol(begin: int, end: int, *kind: object, least: int = smallest) -> str:
         number = int(text[begin:end])
-        if number < smallest:
+        if number < least:
             return str(number)
         name = symbols.get((*kind, number))
         if name is None:
@@ -68,6 +70,7 @@ def seeded(
         spelled.append((begin, end, name))
         return name
 
+    growing = {(value, int(cat[2])) for cat in _CAT.finditer(text) for value in cat[1].split(",")}
     windows: dict[int, list[Cropped]] = {}
     for window in cropped(text):
         windows.setdefault(window.extent[0], []).append(window)
@@ -83,7 +86,10 @@ def seeded(
                 spelled.append((*extent.span(), f"{window.wholes}*{whole}+{window.width}*{rows}"))
             elif mask >> dimension & 1 or extent.start() in differs:
                 kind = (number,) if trains else (dtype, rank)
-                symbol(*extent.span(), *kind, dimension, columns.get(extent.start(), ()))
+                is_told = dtype in _COUNTED and varies and dimension == rank - 1 and varies[number] >> dimension & 1
+                grows = {(f"%{number}", dimension), (f"%{number}", dimension - rank)} & growing
+                least = _LEAST if not trains and (is_told or grows) else smallest
+                symbol(*extent.span(), *kind, dimension, columns.get(extent.start(), ()), least=least)
     given = set(values)
     begun = {begin for begin, _, _ in spelled}
     for place in sorted(asked):

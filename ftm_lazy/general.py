@@ -35,7 +35,9 @@ _KEPT_BYTES = 1 << 28  # of images and texts in memory
 _MEMBERS = 3  # that relations are found from
 _PROGRAMS = 16  # general programs of one family
 _ROUNDS = 5  # of asking which numbers of a member follow from others
-_ATTEMPTS = 2  # that may come to nothing before a family is left alone
+_ATTEMPTS = 4  # that may come to something for few members, until a family is left alone for a while
+_NOTHING = 2  # such attempts is one that comes to nothing
+_FOREVER = 64  # of these, a family is left alone for more members than will come
 _FAR_MEMBERS = 8  # that are far from all programs, until there is one for them
 
 
@@ -76,6 +78,7 @@ class _Family:
     specialized: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
     programs: deque[GeneralProgram] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
     failures: int = 0
+    waited: int = 0
     far: set[tuple[int, ...]] = field(default_factory=set)
     expectations: set[tuple[Any, ...]] = field(default_factory=set)
 
@@ -131,6 +134,14 @@ class _Family:
         """Whether a program serves a member, near or far."""
         found = ((program, program.relation.values(numbers)) for program in self.programs)
         return any(values is not None and program.template.admits(values) for program, values in found)
+
+    def rests(self) -> bool:
+        """Whether the next member is compiled as it is: attempts have come to nothing, each time for twice as many members."""
+        if self.failures < _ATTEMPTS or self.waited >= 1 << self.failures // _NOTHING:
+            self.waited = 0
+            return False
+        self.waited += 1
+        return True
 
     def note(self, numbers: tuple[int, ...]) -> None:
         """A member came now."""
@@ -232,7 +243,8 @@ class Families:
         family, numbers = self._find(text)
         others = [member for member in family.members if member != numbers]
         family.note(numbers)
-        if family.failures >= _ATTEMPTS:
+        if family.rests():
+            family.specialized.append(numbers)
             return []
         places = _C._family_numbers(text)
         expected = family.expected(text, numbers, others, places, likely) if likely is not None else None
@@ -258,7 +270,12 @@ class Families:
             return ""
         program = family.programs[0]
         values = program.relation.values(numbers)
-        return "its numbers are related otherwise" if values is None else program.template.refusal(values)
+        if values is not None:
+            return program.template.refusal(values)
+        places = _C._family_numbers(text)
+        wrong = (places[place] for place in program.relation.wrong(numbers))
+        shown = [text[text.rfind("\n", 0, begin) + 1 : text.find("\n", begin)].strip() for begin, _, _ in wrong]
+        return "its numbers are related otherwise" + ": " * bool(shown) + "; ".join(f"`{line}`" for line in list(dict.fromkeys(shown))[:2])
 
     def keep(self, proposal: Proposal, made: Executable) -> Instance:
         """Keeps the program of a proposal: the image for the member that it was proposed for.
@@ -281,14 +298,14 @@ class Families:
 
     def fail(self, proposal: Proposal) -> None:
         """Nothing came of all proposals for a member."""
-        proposal.family.failures += 1
+        proposal.family.failures += _NOTHING
 
     def refuse(self, text: str) -> bool:
         """The machine does not take the image of a trace: whether it may have been an instance; there will be none again."""
         family, _ = self._find(text)
         had = bool(family.programs)
         family.programs.clear()
-        family.failures = _ATTEMPTS
+        family.failures = _FOREVER
         if had:
             self._remove(family.text, "the machine does not take a program of it")
         return had

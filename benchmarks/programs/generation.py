@@ -89,7 +89,7 @@ def generated(make: Callable[[], Any], tokens: int = 40, assisted: bool = False,
             made = [
                 model.generate(prompt.to(device), max_new_tokens=tokens, min_new_tokens=tokens, **given, **settings) for prompt in prompts
             ]
-            return torch.stack([one.float().sum() for one in made])
+            return torch.stack([one.cpu().float().sum() for one in made])  # there, so that what is compiled is generate()'s
 
         return run
 

@@ -14,6 +14,19 @@ uint64_t of_results(const ValueType& type, const Buffer& buffer) {
   return whole || dimensions == 0 ? dimensions : ~uint64_t{0}; // of a part of it, any may
 }
 
+// Where one may be the first of many: a value that was computed, and the last dimension of whole numbers from the CPU, as a text's.
+uint64_t ones(const ValueType& type, const Buffer& buffer) {
+  const bool whole = c10::isIntegralType(type.dtype, /*includeBool=*/false);
+  if (type.sizes.empty() || type.sizes.size() > 64 || whole != buffer.is_from_cpu()) {
+    return 0;
+  }
+  uint64_t found = 0;
+  for (size_t d = whole ? type.sizes.size() - 1 : 0; d < type.sizes.size(); ++d) {
+    found |= uint64_t{type.sizes[d] == 1} << d;
+  }
+  return found;
+}
+
 // The dimension along which values are parts of one, of different extents; -1 if there is no such one.
 int64_t differing(c10::ArrayRef<const ValueType*> parts, const Buffer& buffer) {
   const auto whole = buffer.shape().sizes();
@@ -69,7 +82,8 @@ std::vector<uint64_t> varying_dimensions(
   std::vector<uint64_t> found;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto& buffer = *inputs[i].buffer;
-    found.push_back(trains && buffer.is_from_cpu() ? 0 : of_results(parameters[i], buffer));
+    const uint64_t results = trains && buffer.is_from_cpu() ? 0 : of_results(parameters[i], buffer);
+    found.push_back(trains ? results : results | ones(parameters[i], buffer));
   }
   add_parts(parameters, inputs, found);
   if (trains && std::all_of(found.begin(), found.end(), [](uint64_t dimensions) { return dimensions == 0; })) {

@@ -10,8 +10,8 @@
 
 namespace ftm {
 
-// Of each parameter these dimensions, one bit each: what the programs that computed it have as symbols, and those in which
-// parts of a computed value differ, as the tokens of experts do. Empty where a trace that trains has none.
+// Of each parameter these dimensions, one bit each: what the programs that computed it have as symbols, those in which
+// parts of a computed value differ, as the tokens of experts do, and, where nothing trains, those of 1 that may be one of many. Empty where a trace that trains has none.
 std::vector<uint64_t> varying_dimensions(
     const std::vector<ValueType>& parameters, const std::vector<Input>& inputs, bool trains);
 

@@ -12,6 +12,7 @@ from ftm_backend.codegen.emit import CodegenError
 from ftm_backend.codegen.scratchpad import live_intervals, plan
 from ftm_backend.linalg.ir import Node
 from ftm_backend.linalg.nodes import constant
+from ftm_backend.sizes import Symbols, read
 
 
 def fill(b, tile, value=1.0):
@@ -109,6 +110,30 @@ def test_spaces_are_planned_apart_and_slots_aligned(lab):
     plan(kernel, lab.plain)
     assert [tile.offset for tile in kernel.tiles] == [0, 0, 0]
     assert {tile.bytes for tile in kernel.tiles} == {192}
+
+
+@pytest.mark.parametrize("rows", [2, 20])
+def test_which_of_two_tiles_ends_last_makes_no_guard(lab, rows):
+    """A program that was chosen for many rows serves few."""
+    with Symbols({"s0": (rows, 1)}) as symbols:
+
+        def build(b):
+            fixed, sized, last = b.tile("f32", 16, 16), b.tile("f32", read("{s0}"), 64), b.tile("f32", 1, 1)
+            fill(b, last)
+            fill(b, fixed)
+            fill(b, sized)
+            copy(b, last, last)
+
+        kernel = lab.kernel(build)
+        plan(kernel, lab.plain)
+        assert {guard.size for guard in symbols.guards.values() if "s0" in guard.size} <= {"s0-1", "-s0+2147483648", *_capacity(symbols)}
+        fixed, sized, last = kernel.tiles
+        assert fixed.offset == sized.offset == 0
+        assert str(last.offset) == "{256*s0+1024}"
+
+
+def _capacity(symbols):
+    return [guard.size for guard in symbols.guards.values() if guard.size.startswith("-256*s0+")]
 
 
 def test_too_much_names_the_kernel_and_its_tiles(lab):

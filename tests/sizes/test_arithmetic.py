@@ -124,6 +124,8 @@ def test_spelling_is_one_for_each_value() -> None:
         assert str((s * s) // s) == "{s0}"
         assert f"{s * 4 + 1:+d}" == "+{4*s0+1}"
         assert s - s == 0
+        assert (16 * s) // (32 * s) == 0
+        assert str((16 * s + 5) % (16 * s + 6)) == "{16*s0+5}"
         assert not symbols.pinned
 
 

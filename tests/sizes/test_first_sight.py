@@ -251,6 +251,24 @@ def test_a_cropped_cache_is_general_at_first_sight() -> None:
         assert relation.values(_C._family(other)[1]) is None
 
 
+def test_what_is_put_behind_one_row_is_general_in_the_rows() -> None:
+    """A cache of one token; as many heads as there are tokens, and a batch, are numbers."""
+    for text in (_step(1, 1, 1), _step(1, 1, 9)):
+        relation = _relation(text, (0, 0, 0b101))
+        for c in (1, 2, 9, 40):
+            assert relation.values(_C._family(_step(1, 1, c))[1]) == (c,)
+        assert relation.values(_C._family(_step(2, 1, 9))[1]) is None
+
+
+def test_a_text_of_one_token_is_general_in_its_length() -> None:
+    text = (
+        "trace\n  %0 = param i64[1,1]\n  $0 = scalar i64\n  %1 = aten::lt.Scalar(self=%0, other=$0) : i1[1,1]\n"
+        "  %2 = aten::any(self=%1) : i1[]\n  return %2\n"
+    )
+    assert "%1 = aten::lt.Scalar(self=%0, other=$0) : i1[1,{s0}]" in _general(text, (0b10,))
+    assert not _general(text, (0,))
+
+
 _CROPPED = st.tuples(*(st.integers(1, 12) for _ in range(4)))
 
 

@@ -92,6 +92,21 @@ def test_a_family_without_success_is_left_alone() -> None:
     assert families.propose(_trace(8)) == []
 
 
+def test_after_a_while_another_attempt_is_made() -> None:
+    """Each time twice as many members come in between: what has no program for all sizes costs few attempts, and what has one gets it."""
+    families = _Store().families()
+    families.note(_trace(30))
+    waited = []
+    for rows in range(40, 90):
+        proposals = families.propose(_trace(rows))
+        if proposals:
+            families.fail(proposals[-1])
+        waited.append(bool(proposals))
+    assert [k for k, tried in enumerate(waited) if tried] == [0, 1, 6, 15, 32]
+    assert next(answer for rows in range(100, 200) if (answer := _asked(families, _trace(rows))) != "special") == "general"
+    assert _asked(families, _trace(300)) == "instance"
+
+
 def test_why_a_program_does_not_serve() -> None:
     families = _Store().families()
     assert families.refusal(_trace(3)) == ""
@@ -101,7 +116,7 @@ def test_why_a_program_does_not_serve() -> None:
     assert families.refusal(_trace(1)) == "its numbers are related otherwise"
     assert families.refusal(_trace(1 << 20)).startswith("-")
     assert "does not hold where s0 = 1048576 (codegen/scratchpad.py:" in families.refusal(_trace(1 << 20))
-    assert families.refusal(_trace(6, 13)) == "its numbers are related otherwise"
+    assert families.refusal(_trace(6, 13)).startswith("its numbers are related otherwise: `%0 = param f32[6,13]`; ")
 
 
 def test_other_processes_find_them() -> None:

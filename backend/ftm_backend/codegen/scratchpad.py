@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ftm_backend.codegen.errors import CodegenError
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.sizes import Size, at_hand, greater, never_negative
+from ftm_backend.sizes import Size, at_hand, greater, never_less, never_negative
 from ftm_backend.tile.builder import SPACES
 from ftm_backend.tile.tree import Block, Branch, Instruction, Kernel, Loop, Tile
 
@@ -42,8 +42,8 @@ def plan(kernel: Kernel, machine: MachineParameters) -> None:
         CodegenError: when the tiles that are alive at once exceed a scratchpad.
     """
     sized = any(isinstance(tile.bytes, Size) for tile in kernel.tiles)  # the roomier plan would bound the sizes that it fits for
-    placed = place(kernel, separate=True) if machine.dma_overlaps and not sized else None
-    if placed is None or any(tile.offset + tile.bytes > machine.scratchpad_bytes(tile.space) for tile in placed):
+    placed = place(kernel, separate=True) if machine.dma_overlaps and not sized else place(kernel, apart=True) if sized else None
+    if placed is None or not all(_within(tile.space, tile.offset + tile.bytes, machine) for tile in placed):
         placed = place(kernel)
     for space in SPACES:
         tiles, capacity = [tile for tile in placed if tile.space == space], machine.scratchpad_bytes(space)
@@ -57,15 +57,17 @@ def fits(kernel: Kernel, machine: MachineParameters) -> bool:
     Most kernels would fit if no two tiles shared a byte: of these nothing has to be placed.
     """
 
-    def within(space: str, end: int) -> bool:
-        return at_hand(end) * (_ROOM if isinstance(end, Size) else 1) <= machine.scratchpad_bytes(space)
-
-    if all(within(space, sum(tile.bytes for tile in kernel.tiles if tile.space == space)) for space in SPACES):
+    if all(_within(space, sum(tile.bytes for tile in kernel.tiles if tile.space == space), machine) for space in SPACES):
         return True
     ends = [(tile.space, tile.offset + tile.bytes) for tile in place(kernel)]
     for tile in kernel.tiles:
         tile.offset = -1  # until all transfers are overlapped
-    return all(within(space, end) for space, end in ends)
+    return all(_within(space, end, machine) for space, end in ends)
+
+
+def _within(space: str, end: int, machine: MachineParameters) -> bool:
+    """Whether what ends there fits, and would if sizes grew; without a guard."""
+    return at_hand(end) * (_ROOM if isinstance(end, Size) else 1) <= machine.scratchpad_bytes(space)
 
 
 def live_intervals(kernel: Kernel, separate: bool = False) -> dict[Tile, Interval]:
@@ -76,10 +78,10 @@ def live_intervals(kernel: Kernel, separate: bool = False) -> dict[Tile, Interva
     return {tile: reader.interval(kernel.body, tile, None) for tile in kernel.tiles if tile in accessed}
 
 
-def place(kernel: Kernel, separate: bool = False) -> list[Tile]:
+def place(kernel: Kernel, separate: bool = False, apart: bool = False) -> list[Tile]:
     """Gives every tile an offset, as low as it can be; gives those that are accessed: others lie at 0 and need no room.
 
-    separate: as of ``live_intervals``.
+    separate: as of ``live_intervals``.  apart: what may end first or last, as sizes are, is as high as both: without a guard.
     """
     intervals = live_intervals(kernel, separate)
     found: list[Tile] = []
@@ -90,13 +92,14 @@ def place(kernel: Kernel, separate: bool = False) -> list[Tile]:
                 tile.offset = 0
                 continue
             mine = intervals[tile]
-            tile.offset = _lowest(tile.bytes, sorted((t for t in placed if intervals[t].overlaps(mine)), key=lambda t: at_hand(t.offset)))
+            others = sorted((t for t in placed if intervals[t].overlaps(mine)), key=lambda t: at_hand(t.offset))
+            tile.offset = _lowest(tile.bytes, others, apart)
             placed.append(tile)
         found += placed
     return found
 
 
-def _lowest(needed: int, others: list[Tile]) -> int:
+def _lowest(needed: int, others: list[Tile], apart: bool) -> int:
     """The first offset at which ``needed`` bytes have none in common with ``others``, which are in order of their offsets.
 
     Of sizes that order is only the one at hand: an offset has to end before each of those that it does not come after.
@@ -108,10 +111,20 @@ def _lowest(needed: int, others: list[Tile]) -> int:
             if never_negative(other.offset - offset - needed):
                 above.append(other)
             else:
-                offset = greater(offset, other.offset + other.bytes)
+                offset = _behind(offset, other) if apart else greater(offset, other.offset + other.bytes)
         if len(above) == len(behind):
             return offset
         behind = above
+
+
+def _behind(offset: int, other: Tile) -> int:
+    """An offset that is neither below this one nor below the end of a tile, for all sizes; without a guard."""
+    end = other.offset + other.bytes
+    if never_less(offset, end):
+        return offset
+    if never_less(end, offset):
+        return end
+    return offset + (other.bytes if never_less(offset, other.offset) else end)
 
 
 def _explain(kernel: Kernel, space: str, capacity: int, tiles: list[Tile], machine: str) -> str:

@@ -190,7 +190,8 @@ class _Inference(Lowering):
             there = [operand.shape[-back] for operand in operands if len(operand.shape) >= back]
             everywhere = [*(size for operand in operands for size in operand.shape), *counts]
             symbolic = [size for size in there if isinstance(size, Size)]
-            alike = (size for size in (*symbolic, *there, *everywhere) if extent > 1 and at_hand(size) == extent)
+            sizes = (*symbolic, *there, *everywhere) if extent > 1 else symbolic  # most of what is one elsewhere is another one
+            alike = (size for size in sizes if at_hand(size) == extent)
             shape.append(next(alike, extent))
         return TensorType(type_.dtype, tuple(reversed(shape)))
 

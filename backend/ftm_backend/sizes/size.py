@@ -334,8 +334,10 @@ def _divide(top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: S
             return q, over
     else:
         low, high = symbols.bounds(r.polynomial)
-        if low >= 0 and not isinstance(made, Size) and high < by:
-            return q, r
+        if low >= 0 and 0 <= over < by:
+            below = high < by if not isinstance(made, Size) else symbols.bounds(add(bottom, rest, -1))[0] > 0
+            if below:
+                return q, r
     low, high = symbols.bounds(rest)
     spelled, divisor = spell(rest), spell(bottom)
     most = by - 1 if not isinstance(made, Size) else math.inf

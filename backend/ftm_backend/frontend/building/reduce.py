@@ -9,7 +9,7 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.builder import Builder, Input, Output, Value
 from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.trace import TensorType
-from ftm_backend.sizes import seen_equal
+from ftm_backend.sizes import always_equal
 
 __all__ = ["COMBINE", "extreme_index", "keep_dims", "mean_of", "normal_dims", "reduce", "sum_of"]
 
@@ -53,7 +53,7 @@ def reduce(
     combine, identity = COMBINE[kind]
     shape = inputs[0].shape
     rank = len(shape)
-    dims = [k for k in dims if not seen_equal(shape[k], 1)]
+    dims = [k for k in dims if not always_equal(shape[k], 1)]
     if not dims:
         convert = (lambda *elems: element(*elems).to(dtype)) if element is not None else (lambda x: x.to(dtype))
         if element is None and inputs[0].dtype == dtype:
