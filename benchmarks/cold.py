@@ -40,8 +40,8 @@ def measure(name: str, device: str, seed: int) -> dict[str, Any]:
     result = float(run().detach().cpu().double().sum())  # no program of its own
     row: dict[str, Any] = {"seconds": time.perf_counter() - begin, "result": result}
     if device != "cpu":
-        row |= {key: ftm_lazy.metrics.counters()[key] for key in ("compiles", "instances", "executions")}
-        row["compiling"] = sum(seconds for _, seconds in ftm_lazy.compiler.bridge().causes().values())
+        row |= {key: ftm_lazy.metrics.counters()[key] for key in ("compiles", "pieces", "instances", "executions")}
+        row["compiling"] = sum(seconds for *_, seconds in ftm_lazy.compiler.bridge().causes().values())
     return row
 
 
@@ -66,6 +66,7 @@ def compare(name: str, seed: int) -> dict[str, Any]:
         "cpu": cpu["seconds"],
         "compiling": cold["compiling"],
         "compiles": cold["compiles"],
+        "pieces": cold["pieces"],
         "instances": cold["instances"],
         "runs": cold["executions"],
         "warm compiles": warm["compiles"],
@@ -85,7 +86,7 @@ def main() -> None:
     if options.measure:
         print(json.dumps(measure(options.measure, options.device, options.seed)))
         return
-    heads = ("cold", "warm", "cpu", "compiling", "compiles", "instances", "runs", "warm compiles", "same")
+    heads = ("cold", "warm", "cpu", "compiling", "compiles", "pieces", "instances", "runs", "warm compiles", "same")
     if not options.json:
         print(f"{'program':20}" + "".join(f"{head:>{max(9, len(head) + 2)}}" for head in heads))
     for name in options.only:

@@ -14,8 +14,10 @@ import signal
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -26,15 +28,61 @@ from ftm_backend.executable import Executable
 from ftm_backend.isa.template import TemplateError
 from ftm_backend.service import source_hash
 from ftm_lazy import _C, dump, settings
+from ftm_lazy.ahead import Ahead
 from ftm_lazy.cache import DiskCache, Functions, Key
 from ftm_lazy.general import Families, Instance, Likely, Proposal
 from ftm_lazy.notices import notice
 from ftm_lazy.recompiles import CAUSES, Explanation, History, Trace, read
-from ftm_lazy.worker import CompileError, Worker, WorkerError
+from ftm_lazy.worker import CompileError, WorkerError
+from ftm_lazy.workers import Workers
 
 __all__ = ["Bridge", "CompileError", "WorkerError", "bridge"]
 
 _FIRST_STEPS = 5  # programs run until a loop counts as settled
+_WHOLES = 64  # traces that threads may be at
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the recorder wants a program for.
+
+    Args:
+        text: the trace.
+        locations: for each operation the Python line that recorded it, or ""; none if nobody noted them.
+        varies: of each parameter the dimensions that are likely to be of another size in the next trace like it, one bit each;
+            none where no size is.
+        trains: the sizes of what is counted, and of what the trace fills itself, are those of the next one as well.
+        any_size: where sizes vary, one is as likely as others.
+        whole: a number for the trace that this is a piece of; 0 for one of its own.
+        refused: why the image of the last call for this trace was no good: it is not taken from the cache again.
+    """
+
+    text: str
+    locations: Sequence[str] = ()
+    varies: Sequence[int] = ()
+    trains: bool = True
+    any_size: bool = False
+    whole: int = 0
+    refused: str = ""
+
+
+class _How(Enum):
+    instance = "an instance of a general program"
+    found = "from the cache"
+    compiled = "compiled"
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What was made of a request, in `seconds`; `notes`: what an explanation says beside the cause."""
+
+    how: _How
+    executable: Executable | None
+    instance: Instance
+    seconds: float
+    notes: tuple[str, ...] = ()
+    is_general: bool = False
+    at_first_sight: bool = False
 
 
 class Bridge:
@@ -46,40 +94,43 @@ class Bridge:
         self._history = History()
         self._families = Families((self._family, self._keep_family, self._remove_family))
         self._recompiles: list[str] = []
-        self._causes: dict[str, tuple[int, float]] = {}  # compiles, and the seconds that they took
+        self._causes: dict[str, tuple[int, int, float]] = {}
         self._dumped: dict[str, Path] = {}
         self.watchers: list[Callable[[str], object]] = []
         """Called with each trace that is new to this process, where it is cut."""
         self._found: set[str] = set()  # digests of the keys that the cache had
-        self._worker = Worker(
+        self._workers = Workers(
             values.compile_timeout,
             echo="worker" in values.debug,
             progress=values.progress,
             shelf=Functions(self._cache, self._compiler) if values.cache_dir else None,
         )
+        self._ahead = Ahead(self._make, len(self._workers))
+        self._counted: deque[int] = deque(maxlen=_WHOLES)  # whole traces of which a piece was compiled
 
     def prepare(self) -> None:
         """Starts the compiler's process if it will probably be needed, so that its imports overlap."""
         if self._settings.executor == "machine" and self._cache.is_empty():
             with contextlib.suppress(WorkerError):  # whoever compiles first is told
-                self._worker.start()
+                self._workers.first.start()
 
-    def answer(
-        self,
-        text: str,
-        refused: str,
-        locations: Sequence[str] = (),
-        varies: Sequence[int] = (),
-        trains: bool = True,
-        any_size: bool = False,
-    ) -> tuple[bytes, Sequence[int]] | str:
+    def announce(self, *requests: Sequence[Any]) -> None:
+        """The recorder will ask for these, in this order, each as `answer` takes it: they are compiled at once, beside one another."""
+        if self._settings.dump is None:
+            wanted = [Request(*each) for each in requests]
+            self._ahead.announce([(request.text, _C._family(request.text)[0], request) for request in wanted])
+
+    def answer(self, *request: Any) -> tuple[bytes, Sequence[int]] | str:
         """As `compile`, for the recorder: the image and which dimensions of its results vary, or why there is none.
+
+        Args:
+            request: the fields of `Request`.
 
         Raises what says nothing of the program, which is compiled when somebody next asks for its results: what a
         signal's handler raised, and WorkerError.
         """
         try:
-            return self._compiled(text, refused, locations, varies, trains, any_size)
+            return self._compiled(Request(*request))
         except WorkerError:
             raise
         except Exception as error:
@@ -90,68 +141,90 @@ class Bridge:
     def compile(self, text: str, refused: str = "", locations: Sequence[str] = ()) -> bytes:
         """The image of the program that `text` describes.
 
-        Counts ``compiles`` or ``cache_hits_disk``, and ``recompiles``.
+        Counts ``compiles`` and ``pieces``, or ``cache_hits_disk``, and ``recompiles``.
 
         Args:
             text: the trace.
-            refused: why the image of the last call for this trace was no good: it is not taken from the cache again.
-            locations: for each operation the Python line that recorded it, or ""; none if nobody noted them.
+            refused: as of `Request`.
+            locations: as of `Request`.
 
         Raises CompileError where the program does not compile, and WorkerError where there is no compiler.
         """
-        return self._compiled(text, refused, locations).image
+        return self._compiled(Request(text, locations, refused=refused)).image
 
-    def _compiled(
-        self,
-        text: str,
-        refused: str,
-        locations: Sequence[str],
-        varies: Sequence[int] = (),
-        trains: bool = True,
-        any_size: bool = False,
-    ) -> Instance:
-        """As `compile`.
-
-        varies: of each parameter the dimensions that are likely to be of another size in the next trace like it, one bit each;
-        none where no size is.
-        trains: the sizes of what is counted, and of what the trace fills itself, are those of the next one as well.
-        any_size: where sizes vary, one is as likely as others.
-        """
-        begin = time.perf_counter()
-        if refused:
-            self._give_up(text, refused)
+    def _compiled(self, request: Request) -> Instance:
+        """As `compile`."""
+        if request.refused:
+            self._give_up(request.text, request.refused)
         else:
             for watch in self.watchers:
-                watch(text)
-        general = self._settings.dump is None and not refused
+                watch(request.text)
+        made = None
+        if not request.refused:
+            with contextlib.suppress(WorkerError):  # whoever waits for the program is told
+                made = self._ahead.take(request.text)
+        if made is None:
+            made = self._make(request)
+        self._count(request, made)
+        if self._settings.dump is not None and made.executable is not None:
+            self._dump(request.text, made.executable)
+        self._say(made.how.value, made.seconds, request.text, made.instance.image)
+        return made.instance
+
+    def _make(self, request: Request) -> _Made:
+        """Finds or compiles a program; counts nothing, as it may be in another thread than the one that waits."""
+        begin = time.perf_counter()
+        text = request.text
+        general = self._settings.dump is None and not request.refused
         instance = self._families.instance(text) if general else None
         if instance is not None:
-            _C._count("instances")
-            self._say("an instance of a general program", begin, text, instance.image)
-            return instance
+            return _Made(_How.instance, None, instance, time.perf_counter() - begin)
         executable = self._find(text)
-        symbols: Sequence[int] = ()
         if executable is not None:
-            _C._count("cache_hits_disk")
-            how = "from the cache"
-            self._history.add(read(text))
             if general:
                 self._families.note(text)
-        else:
-            refusal = self._families.refusal(text) if general and "recompile" in self._settings.debug else ""
-            likely = Likely(varies, trains, self._infer, any_size) if varies or not trains else None
-            proposals = self._families.propose(text, likely) if general else []
-            executable, symbols = self._compile_explained(text, locations, proposals, refusal)
-            how = "compiled"
-        if self._settings.dump is not None:
-            self._dump(text, executable)
-        self._say(how, begin, text, executable.image)
-        return Instance(executable.image, tuple(symbols))
+            return _Made(_How.found, executable, Instance(executable.image, ()), time.perf_counter() - begin)
+        refusal = self._families.refusal(text) if general and "recompile" in self._settings.debug else ""
+        notes = [f"the general program: {refusal}"] if refusal else []
+        likely = Likely(request.varies, request.trains, self._infer, request.any_size) if request.varies or not request.trains else None
+        proposals = self._families.propose(text, likely) if general else []
+        why = self._history.explain(read(text), request.locations).cause
+        made = self._compile_general(proposals, why) if proposals else None
+        at_first_sight = made is not None and proposals[0].first_sight
+        if at_first_sight:
+            notes.append(f"general at first sight: {proposals[0].sizes}")
+        executable, symbols = made or (self._compile(text, texts=self._settings.dump is not None, why=why), ())
+        seconds = time.perf_counter() - begin
+        instance = Instance(executable.image, tuple(symbols))
+        return _Made(_How.compiled, executable, instance, seconds, tuple(notes), made is not None, at_first_sight)
 
-    def _say(self, how: str, begin: float, text: str, image: bytes) -> None:
+    def _count(self, request: Request, made: _Made) -> None:
+        """Counts a program where it is handed over, and says why it had to be compiled."""
+        if made.how is _How.instance:
+            _C._count("instances")
+            return
+        trace = read(request.text)
+        if made.how is _How.found:
+            _C._count("cache_hits_disk")
+            self._history.add(trace)
+            return
+        why = self._history.explain(trace, request.locations)
+        is_first = request.whole == 0 or request.whole not in self._counted
+        if is_first:
+            _C._count("compiles")
+            self._counted.append(request.whole)
+        _C._count("pieces")
+        if made.is_general:
+            _C._count("general_programs")
+        if made.at_first_sight:
+            _C._count("first_sight_programs")
+        _C._add_time("CompileTime", made.seconds)
+        self._note(trace, replace(why, text="; ".join(filter(None, [why.text, *made.notes]))), made.seconds, is_first)
+
+    def _say(self, how: str, seconds: float, text: str, image: bytes) -> None:
         if "compile" in self._settings.debug:
             size = f"{text.count(chr(10)):,} lines, image {len(image):,} bytes"
-            print(f"ftm: {how} in {time.perf_counter() - begin:.2f} s: {size}", file=sys.stderr)
+            print(f"ftm: {how} in {seconds:.2f} s: {size}", file=sys.stderr)
 
     def executable(self, text: str) -> Executable:
         """Image and assembly of the program that `text` describes; raises CompileError.  Counts as `compile` does."""
@@ -159,6 +232,7 @@ class Bridge:
         if executable is None:
             executable = self._compile(text, texts=False)
             _C._count("compiles")
+            _C._count("pieces")
         else:
             _C._count("cache_hits_disk")
         return executable
@@ -173,8 +247,9 @@ class Bridge:
         """Stage name to text for a trace, trace and asm included; counts nothing."""
         return self._texts(text, self._find(text))
 
-    def causes(self) -> dict[str, tuple[int, float]]:
-        """Why programs were compiled: for each cause that there was, of `CAUSES`, how many and the seconds they took."""
+    def causes(self) -> dict[str, tuple[int, int, float]]:
+        """Why programs were compiled, for each cause that there was, of `CAUSES`: of how many traces it is the first piece's, how many
+        pieces were compiled, and the seconds that they took."""
         return {cause: self._causes[cause] for cause in CAUSES if cause in self._causes}
 
     def recompiles(self) -> list[str]:
@@ -192,11 +267,11 @@ class Bridge:
 
     def close(self) -> None:
         """Ends the compiler's process."""
-        self._worker.close()
+        self._workers.close()
 
     def worker_pid(self) -> int | None:
         """The id of the compiler's process, if there is one."""
-        return self._worker.pid
+        return self._workers.first.pid
 
     def _key(self, text: str) -> Key:
         return Key(text, source_hash(), self._settings.preset, self._settings.cores)
@@ -218,7 +293,7 @@ class Bridge:
         return self._cache.get(self._key(text))
 
     def _keep_family(self, text: str, programs: bytes) -> None:
-        if self._worker.source == source_hash():
+        if self._workers.source == source_hash():
             self._cache.put(self._key(text), programs)
 
     def _remove_family(self, text: str, reason: str) -> None:
@@ -234,26 +309,6 @@ class Bridge:
         self._found.remove(key.digest)
         self._cache.remove(key, reason)
 
-    def _compile_explained(
-        self, text: str, locations: Sequence[str], proposals: Sequence[Proposal], refusal: str
-    ) -> tuple[Executable, Sequence[int]]:
-        """Compiles for the recorder: counts it, and says why it had to be; ``refusal``: why no general program served."""
-        begin = time.perf_counter()
-        trace = read(text)
-        why = self._history.explain(trace, locations)
-        made = self._compile_general(proposals, why.cause) if proposals else None
-        notes = [why.text, f"the general program: {refusal}" if refusal else ""]
-        if made is not None and proposals[0].first_sight:
-            _C._count("first_sight_programs")
-            notes.append(f"general at first sight: {proposals[0].sizes}")
-        if made is None:
-            made = self._compile(text, texts=self._settings.dump is not None, why=why.cause), ()
-        seconds = time.perf_counter() - begin
-        _C._count("compiles")
-        _C._add_time("CompileTime", seconds)
-        self._note(trace, replace(why, text="; ".join(filter(None, notes))), seconds)
-        return made
-
     def _compile_general(self, proposals: Sequence[Proposal], why: str) -> tuple[Executable, Sequence[int]] | None:
         """The general program of the first proposal that comes to something, with the image for the member at hand; else None."""
         for proposal in proposals:
@@ -264,14 +319,13 @@ class Bridge:
                 if "compile" in self._settings.debug:
                     print(f"ftm: not general: {error}", file=sys.stderr)
             else:
-                _C._count("general_programs")
                 return replace(executable, image=instance.image), instance.varies
         self._families.fail(proposals[-1])
         return None
 
     def _compile(self, text: str, texts: bool, why: str = "", store: bool = True) -> Executable:
         request = {"machine": self._settings.preset, "cores": self._settings.cores, "texts": texts}
-        program, _ = self._worker.compile(text, request, why)
+        program, _ = self._workers.compile(text, request, why)
         if store and self._compiler() is not None:
             self._cache.put(self._key(text), program)
         return Executable.from_bytes(program)
@@ -279,7 +333,7 @@ class Bridge:
     def _infer(self, text: str) -> str:
         """What follows from the sizes that a trace has as symbols; "" where that cannot be said."""
         try:
-            found, _ = self._worker.compile(text, {"infer": True})
+            found, _ = self._workers.compile(text, {"infer": True})
         except CompileError as error:
             if "compile" in self._settings.debug:
                 print(f"ftm: not general at first sight: {error}", file=sys.stderr)
@@ -288,7 +342,7 @@ class Bridge:
 
     def _compiler(self) -> str | None:
         """The hash of the compiler's source; None where it was edited since this process began, and the compiler's runs the older."""
-        return source_hash() if self._worker.source == source_hash() else None
+        return source_hash() if self._workers.source == source_hash() else None
 
     def _texts(self, text: str, executable: Executable | None) -> dict[str, str]:
         """All stages; a program from the cache may have been stored without, and is compiled for them again."""
@@ -310,18 +364,20 @@ class Bridge:
     def _settled(self) -> bool:
         return _C._counters().get("executions", 0) >= _FIRST_STEPS
 
-    def _note(self, trace: Trace, why: Explanation, seconds: float) -> None:
+    def _note(self, trace: Trace, why: Explanation, seconds: float, is_first: bool) -> None:
+        """Remembers a compile; is_first: of the whole trace, whose other pieces are no surprises of their own."""
         self._history.add(trace)
-        count, total = self._causes.get(why.cause, (0, 0.0))
-        self._causes[why.cause] = count + 1, total + seconds
+        traces, pieces, total = self._causes.get(why.cause, (0, 0, 0.0))
+        self._causes[why.cause] = traces + is_first, pieces + 1, total + seconds
         told = "recompile" in self._settings.debug
-        if why.is_recompile(self._settled()):
+        if is_first and why.is_recompile(self._settled()):
             _C._count("recompiles")
             self._recompiles.append(why.text)
             if told:
-                notice(f"recompiled, {why.cause}: {why.text}", 4)
+                notice(f"recompiled, {why.cause}: {why.text}", 5)
         elif told:
-            notice(f"compiled, {why.cause}{f': {why.text}' if why.text else ''}", 4)
+            what = "compiled" if is_first else "compiled, another piece of the same trace"
+            notice(f"{what}, {why.cause}{f': {why.text}' if why.text else ''}", 5)
 
 
 def _from_signal_handler(error: Exception) -> bool:

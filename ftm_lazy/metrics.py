@@ -6,11 +6,12 @@
 | syncs | cuts of the trace |
 | unrolled | cuts of loops whose number of iterations varies, and of equal layers: each becomes runs of a few programs |
 | executions | programs run |
-| compiles | programs compiled, here or by another process while this one waited |
+| compiles | traces for which a program was compiled; where a trace is cut into pieces, once for all of them |
+| pieces | programs that were compiled for these traces: as many as `compiles` where none of them was cut |
 | recompiles | compiles of a program that an earlier one nearly fits; `report` says what differs |
 | cache_hits_memory | programs found in this process |
 | cache_hits_disk | programs found in the cache directory |
-| general_programs | compiles that gave a program for many sizes |
+| general_programs | of the pieces, programs for many sizes |
 | first_sight_programs | of these, the programs that were compiled before a second size had come |
 | instances | programs for other sizes, made from those |
 | compile_failures | programs that did not compile |
@@ -35,6 +36,7 @@ NAMES = (
     "unrolled",
     "executions",
     "compiles",
+    "pieces",
     "recompiles",
     "cache_hits_memory",
     "cache_hits_disk",
@@ -68,8 +70,8 @@ def report() -> str:
     lines = [f"{name:<{width}}  {value:>12,}" for name, value in values.items()]
     causes = compiler.bridge().causes()
     if causes:
-        lines += ["", f"{'compiled because':<18}  {'programs':>8}  {'seconds':>8}"]
-        lines += [f"{cause:<18}  {count:>8,}  {seconds:>8.2f}" for cause, (count, seconds) in causes.items()]
+        lines += ["", f"{'compiled because':<18}  {'traces':>8}  {'pieces':>8}  {'seconds':>8}"]
+        lines += [f"{cause:<18}  {traces:>8,}  {pieces:>8,}  {seconds:>8.2f}" for cause, (traces, pieces, seconds) in causes.items()]
     recompiles = compiler.bridge().recompiles()
     if recompiles:
         shown = [text if len(text) <= _LINE else text[: _LINE - 3] + "..." for text in recompiles[-_RECOMPILES:]]

@@ -125,7 +125,7 @@ def _initialize() -> None:
     bridge = compiler.bridge()
     operations = {name: list(dtypes) for name, dtypes in native_ops().items()}
     _C._set_recording(recording_table())
-    _C._init(operations, str(library), values.cores, values.checked, values.instruction_limit, bridge.answer)
+    _C._init(operations, str(library), values.cores, values.checked, values.instruction_limit, bridge.answer, bridge.announce)
     _C._set_strict(values.strict)
     _C._set_trace_limit(values.trace_limit)
     _C._set_loop_length(values.loop_length)

@@ -3,6 +3,8 @@
 The process is started when it is first needed, or a little before, and kept.  It may crash, hang or be killed
 at any time: then it is started again, once for each program, and after that the program counts as one that
 does not compile.  A forked child starts a process of its own; nothing here is shared with the parent.
+
+A process can make copies of itself for other workers, which begin with all that it has imported.
 """
 
 from __future__ import annotations
@@ -15,11 +17,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 from ftm_backend.known import Shelf
 from ftm_backend.service import join, pack, split, unpack
+from ftm_lazy.copied_process import CopiedProcess
 from ftm_lazy.notices import notice
 
 __all__ = ["CompileError", "Worker", "WorkerError"]
@@ -55,6 +58,7 @@ class Worker:
         progress: tell a user who waits long, where stderr is a terminal.
         shelf: where functions of programs are kept for other processes.
         command: how to start the process; the descriptors of its two pipes are appended, see `ftm_backend.service`.
+        copies: workers that have no process get copies of this one's when it is started.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Worker:
         progress: bool = True,
         shelf: Shelf | None = None,
         command: tuple[str, ...] = (sys.executable, "-P", "-m", "ftm_backend.service"),
+        copies: Sequence[Worker] = (),
     ) -> None:
         self.source: str | None = None
         """`source_hash()` of the code that the process runs; None until it has said so."""
@@ -72,8 +77,9 @@ class Worker:
         self._progress = progress
         self._shelf = shelf
         self._command = command
+        self._copies = copies
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | CopiedProcess | None = None
         self._requests_to = self._answers_from = -1  # descriptors
         self._log: IO[bytes] | None = None
         self._received = bytearray()
@@ -141,22 +147,45 @@ class Worker:
     def _spawn(self) -> None:
         """Its frames go through pipes of their own: whatever is printed when an interpreter starts goes to the log."""
         with contextlib.ExitStack() as theirs:
-            requests, self._requests_to = _pipe()
-            theirs.callback(os.close, requests)
-            self._answers_from, answers = _pipe()
-            theirs.callback(os.close, answers)
+            descriptors = self._open_pipes(theirs)
+            copies = [worker for worker in self._copies if theirs.enter_context(worker._without_process())]
+            for worker in copies:
+                descriptors += worker._open_pipes(theirs)
             self._log = None if self._echo else open(os.memfd_create("ftm-worker-log"), "w+b")  # noqa: SIM115 (closed by `stop`)
             self._process = subprocess.Popen(
-                (*self._command, str(requests), str(answers)),
-                pass_fds=(requests, answers),
+                (*self._command, *map(str, descriptors)),
+                pass_fds=descriptors,
                 stdin=subprocess.DEVNULL,
                 stdout=2 if self._echo else self._log,
                 stderr=None if self._echo else subprocess.STDOUT,
                 process_group=0,  # Ctrl-C is meant for the user's program
                 env=os.environ | {"PYTHONHASHSEED": "0"},  # the same program from the same trace
             )
+            for worker in copies:
+                worker._process = CopiedProcess(self._process.pid)
+
+    def _open_pipes(self, theirs: contextlib.ExitStack) -> list[int]:
+        """The ends that are the process's, which are closed here with `theirs`."""
+        requests, self._requests_to = _pipe()
+        theirs.callback(os.close, requests)
+        self._answers_from, answers = _pipe()
+        theirs.callback(os.close, answers)
         os.set_blocking(self._requests_to, False)
         os.set_blocking(self._answers_from, False)
+        return [requests, answers]
+
+    @contextlib.contextmanager
+    def _without_process(self) -> Iterator[bool]:
+        """Whether nobody uses this worker, and it has no process; meanwhile nobody starts one."""
+        if not self._lock.acquire(blocking=False):
+            yield False
+            return
+        try:
+            if self._process is not None and self._process.poll() is not None:
+                self._kill()
+            yield self._process is None
+        finally:
+            self._lock.release()
 
     def _kill(self) -> str:
         """Ends the process at once; returns the last lines that it wrote, as part of a message."""
@@ -204,6 +233,9 @@ class Worker:
                 answer, body = self._receive(watch)
                 if "source" in answer:
                     self.source = answer["source"]
+                    if isinstance(self._process, CopiedProcess):
+                        self._process.said(answer["pid"])
+                        watch.follow(answer["pid"])
                     watch.limit(self._timeout)
                 elif "wanted" in answer:
                     assert self._shelf is not None
@@ -244,6 +276,8 @@ class Worker:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=2)
         code = self._process.returncode
+        if isinstance(self._process, CopiedProcess):
+            return "ended"
         return f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
 
     def _notice(self, text: str, why: str) -> Callable[[float], str] | None:
@@ -272,6 +306,10 @@ class _Watch:
         if self._shown:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
+
+    def follow(self, pid: int) -> None:
+        """It is this process."""
+        self._pid, self._used = pid, _cpu_ticks(pid)
 
     def limit(self, timeout: float) -> None:
         """The process takes requests: from now on it may take this many seconds."""

@@ -1,7 +1,8 @@
 """The compiler as a process of its own: ``python -m ftm_backend.service 3 4``.
 
 It reads requests from the first of these descriptors and writes answers to the second, both as frames (`pack`,
-`unpack`): a JSON header and a body of bytes.  Standard input and output have no part in it.
+`unpack`): a JSON header and a body of bytes.  Standard input and output have no part in it.  For each further pair of descriptors it
+makes a copy of itself once it has imported what compiling needs; that one serves them in the same way, and outlives it.
 
     request   {"id": 7, "machine": "host", "cores": 2, "texts": false, "timeout": 300.0}, body: the trace's text
               where the client keeps functions of programs (`known`), {..., "shelf": true}
@@ -12,7 +13,7 @@ It reads requests from the first of these descriptors and writes answers to the 
     answer    {"id": 7, "ok": true, "seconds": 0.8, "size": 4711, "functions": [...]}, body: the executable (`Executable.to_bytes`)
               of that size, then functions that the client has not
               {"id": 7, "ok": false, "error": "..."}, no body
-    greeting  {"source": "..."}: `source_hash()` of the code that this process runs
+    greeting  {"source": "...", "pid": 123}: `source_hash()` of the code that this process runs, and its id
 
 A process that imports no torch starts fast and can be killed at any time; the user's program goes on.
 """
@@ -154,25 +155,56 @@ def _warm_up() -> None:
     from ftm_backend.frontend import ops  # noqa: F401
 
 
-def main(words: list[str]) -> None:
-    """Serves until the requests end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    source, answers = int(words[0]), os.fdopen(int(words[1]), "wb")
+def _greet(answers: BinaryIO) -> None:
+    answers.write(pack({"source": source_hash(), "pid": os.getpid()}))
+    answers.flush()
+
+
+def _open(source: int, answers: int) -> tuple[queue.SimpleQueue[Any], BinaryIO]:
+    """What comes from the first descriptor, and what is written to the second."""
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_read_requests, args=(source, requests), daemon=True).start()
-    answers.write(pack({"source": source_hash()}))
-    answers.flush()
-    _warm_up()
-    # A compilation makes records that live until it ends: looking for garbage among them is a tenth of its time. What is in a
-    # circle is collected when the answer is on its way; what was imported is left out.
-    gc.disable()
-    gc.freeze()
+    return requests, os.fdopen(answers, "wb")
+
+
+def _serve(requests: queue.SimpleQueue[Any], answers: BinaryIO) -> None:
     while True:
         header, body = requests.get()
         answers.write(_answer(header, body, requests, answers))
         answers.flush()
         gc.collect()
+
+
+def _close(pairs: Iterable[tuple[int, int]]) -> None:
+    for pair in pairs:
+        for descriptor in pair:
+            os.close(descriptor)
+
+
+def main(words: list[str]) -> None:
+    """Serves until the requests end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for copies
+    numbers = [int(word) for word in words]
+    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+    requests, answers = _open(*pairs[0])
+    _greet(answers)
+    _warm_up()
+    # A compilation makes records that live until it ends: looking for garbage among them is a tenth of its time. What is in a
+    # circle is collected when the answer is on its way; what was imported is left out.
+    gc.disable()
+    gc.freeze()
+    for k, pair in enumerate(pairs[1:], 1):
+        if os.fork() == 0:  # the thread that reads this one's requests is none of the copy's
+            answers.close()
+            os.close(pairs[0][0])
+            _close(pairs[k + 1 :])
+            requests, answers = _open(*pair)
+            _greet(answers)
+            break
+        _close([pair])
+    _serve(requests, answers)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ void DeviceLaunch::compute() {
   RecorderLock lock(recorder_mutex());
   while (auto* trace = pending_in()) {
     lock.unlock();
-    launch(*trace, /*observed=*/false);
+    launch(*trace, Why::ended);
     lock.lock();
   }
   for (const auto& parameter : captured_.parameters_) {

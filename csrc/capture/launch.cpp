@@ -150,7 +150,7 @@ void Captured::build() {
     built_ = true;
     return;
   }
-  const Built built = build_program(hash_, trace_, {}, {});
+  const Built built = build_program(hash_, trace_, {});
   if (built.interrupt) {
     std::rethrow_exception(built.interrupt);
   }

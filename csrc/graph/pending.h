@@ -41,6 +41,8 @@ struct PendingTrace {
   size_t variables = 0; // how many these are
   std::atomic<bool> trains{false}; // gradients are recorded for a call of it, or it computes or uses some
   LastStep step;
+  // A number for what is recorded until it is launched for another reason than its length; 0: for nothing yet.
+  uint64_t whole = 0;
 };
 
 // That of the calling thread, or of the thread for which it works. Looking it up costs as much as the rest of adding a call:

@@ -12,12 +12,35 @@ namespace ftm {
 namespace {
 
 PyObject* compile_function = nullptr; // owned; guarded by the GIL
+PyObject* announce_function = nullptr; // likewise
+
+py::tuple as_tuple(const CompileRequest& request, const std::string& refused = "") {
+  return py::make_tuple(
+      py::str(request.trace_text), py::cast(request.locations), py::cast(request.likely.varies),
+      py::bool_(request.likely.trains), py::bool_(request.likely.any_size), py::int_(request.whole), py::str(refused));
+}
+
+// Nothing of Python is held by what unwinds if the interpreter ends meanwhile: it could not be let go without the lock.
+py::object call(PyObject* function, py::tuple arguments) {
+  PyObject* passed = arguments.release().ptr();
+  PyObject* answer = PyObject_CallObject(function, passed);
+  Py_DECREF(passed);
+  if (answer == nullptr) {
+    throw py::error_already_set();
+  }
+  return py::reinterpret_steal<py::object>(answer);
+}
+
+void set_function(PyObject*& function, void* callable) {
+  PyObject* old = function;
+  function = static_cast<PyObject*>(callable);
+  Py_XINCREF(function);
+  Py_XDECREF(old);
+}
 
 } // namespace
 
-FTM_CATCHES_FORCED_UNWIND CompileResult compile_in_python(
-    const std::string& trace_text, const std::string& refused, const std::vector<std::string>& locations,
-    const Likely& likely) {
+FTM_CATCHES_FORCED_UNWIND CompileResult compile_in_python(const CompileRequest& request, const std::string& refused) {
   CompileResult result;
   const WithGil gil;
   if (compile_function == nullptr) {
@@ -25,9 +48,7 @@ FTM_CATCHES_FORCED_UNWIND CompileResult compile_in_python(
     return result;
   }
   try {
-    const py::object answer = py::handle(compile_function)(
-        py::str(trace_text), py::str(refused), py::cast(locations), py::cast(likely.varies), py::bool_(likely.trains),
-        py::bool_(likely.any_size));
+    const py::object answer = call(compile_function, as_tuple(request, refused));
     if (py::isinstance<py::tuple>(answer)) {
       const auto made = answer.cast<py::tuple>();
       result.image = made[0].cast<py::bytes>();
@@ -46,11 +67,27 @@ FTM_CATCHES_FORCED_UNWIND CompileResult compile_in_python(
   return result;
 }
 
-void set_compile_function(void* callable) {
-  PyObject* old = compile_function;
-  compile_function = static_cast<PyObject*>(callable);
-  Py_XINCREF(compile_function);
-  Py_XDECREF(old);
+FTM_CATCHES_FORCED_UNWIND void announce_to_python(const std::vector<CompileRequest>& requests) {
+  const WithGil gil;
+  if (announce_function == nullptr) {
+    return;
+  }
+  try {
+    py::tuple announced(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      announced[i] = as_tuple(requests[i]);
+    }
+    call(announce_function, std::move(announced));
+  } catch (const std::exception& error) {
+    TORCH_WARN("programs are compiled one by one: ", error.what());
+  } catch (const abi::__forced_unwind&) {
+    rest();
+  }
+}
+
+void set_compile_functions(void* compile, void* announce) {
+  set_function(compile_function, compile);
+  set_function(announce_function, announce);
 }
 
 } // namespace ftm

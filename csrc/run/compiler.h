@@ -1,5 +1,6 @@
 // The compiler, as a program's builder sees it: a Python function from a trace's text to an image of the machine's program
-// (bytes), or to the reason why there is none (str). What it raises is not the compiler's affair but the user's.
+// (bytes), or to the reason why there is none (str). What it raises is not the compiler's affair but the user's. Another one is told
+// of traces that will be compiled, so that it can begin with several of them at once.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +25,20 @@ struct Likely {
   bool any_size = false; // of these dimensions, each on its own, and of one element too
 };
 
+struct CompileRequest {
+  std::string trace_text;
+  std::vector<std::string>
+      locations; // for each call the Python line that recorded it, or nothing; none if they are not noted
+  Likely likely;
+  uint64_t whole = 0; // the same number for all pieces of a trace
+};
+
 // Calls the compiler with the GIL. Never throws. refused: why the image that it gave for this trace before was no good;
-// empty the first time. locations: for each call the Python line that recorded it, or nothing; none if they are not noted.
-CompileResult compile_in_python(
-    const std::string& trace_text, const std::string& refused, const std::vector<std::string>& locations,
-    const Likely& likely);
-// `callable`: a PyObject*, or null.
-void set_compile_function(void* callable);
+// empty the first time.
+CompileResult compile_in_python(const CompileRequest& request, const std::string& refused);
+// These will be compiled, in this order. Never throws.
+void announce_to_python(const std::vector<CompileRequest>& requests);
+// Both are a PyObject*, or null.
+void set_compile_functions(void* compile, void* announce);
 
 } // namespace ftm

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <unordered_set>
 
 namespace ftm {
 namespace {
@@ -73,38 +74,96 @@ void suspend(std::vector<Cut>& cuts, size_t first) {
       std::make_move_iterator(cuts.end()));
 }
 
-Built build(const Cut& cut) {
+CompileRequest request_for(const Cut& cut) {
   auto likely = cut.any_size
                     ? any_sizes(cut.trace.parameters)
                     : Likely{varying_dimensions(cut.trace.parameters, cut.job->inputs, cut.trains), cut.trains};
-  return build_program(cut.hash, cut.trace, likely, noted_lines(cut));
+  return {{}, noted_lines(cut), std::move(likely), cut.whole};
 }
 
-// The results of a program for many sizes are of other sizes when it runs again.
-void note_varying(const Job& job, const Program& program) {
+// A tensor that an optimizer's first step fills, which one program does for all.
+bool is_fill(const Cut& cut) {
+  return cut.any_size && cut.job->inputs.empty();
+}
+
+// The results of a program for many sizes are of other sizes when it runs again, but an optimizer's state.
+void note_varying(const Cut& cut, const Program& program) {
+  if (is_fill(cut)) {
+    return;
+  }
+  const auto& job = *cut.job;
   const auto& varies = program.varies();
   for (size_t i = 0; i < std::min(varies.size(), job.outputs.size()); ++i) {
     job.outputs[i]->set_varies(varying_outside(varies[i], program.trace().result_types[i], *job.outputs[i]));
   }
 }
 
+// Whether the results of a program that is to be built have fixed sizes, whatever it becomes.
+bool is_of_fixed_sizes(const Cut& cut, const CompileRequest& request) {
+  return is_fill(cut) || (!cut.any_size && cut.trains && request.likely.varies.empty());
+}
+
+// Tells the compiler of those that are to be built, if there are several, as far as what it is told of one does not hang on how
+// another one is built; for each what it was told, or nothing.
+std::vector<CompileRequest> announced(Cuts cuts) {
+  std::vector<CompileRequest> requests(cuts.size());
+  std::unordered_set<Hash128, Hash128Hasher> wanted;
+  for (const auto& cut : cuts) {
+    if (!cut.program) {
+      wanted.insert(cut.hash);
+    }
+  }
+  if (wanted.size() < 2 || !uses_machine()) {
+    return requests;
+  }
+  std::vector<CompileRequest> told;
+  std::unordered_set<const Buffer*> open; // results of which it is not known yet whether their sizes vary
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    const auto& cut = cuts[i];
+    const auto is_open = [&](const Input& input) { return open.count(input.buffer.get()) != 0; };
+    if (cut.program) {
+      note_varying(cut, *cut.program);
+      continue;
+    }
+    const bool hangs = !cut.any_size && std::any_of(cut.job->inputs.begin(), cut.job->inputs.end(), is_open);
+    auto request = hangs ? CompileRequest() : request_for(cut);
+    if (hangs || !is_of_fixed_sizes(cut, request)) {
+      for (const auto& output : cut.job->outputs) {
+        open.insert(output.get());
+      }
+    }
+    if (!hangs && wanted.erase(cut.hash) != 0) {
+      request.trace_text = trace_text(cut.trace);
+      told.push_back(request);
+      requests[i] = std::move(request);
+    }
+  }
+  announce_to_python(told);
+  return requests;
+}
+
+Built build(const Cut& cut, CompileRequest announced) {
+  return build_program(cut.hash, cut.trace, announced.trace_text.empty() ? request_for(cut) : std::move(announced));
+}
+
 // Builds what has to be built, and starts each job when it is: it runs while the next one is built.
 void build_and_start(std::vector<Cut> cuts) {
   static auto& hits = counter("cache_hits_memory");
+  auto requests = announced(cuts);
   for (size_t i = 0; i < cuts.size(); ++i) {
     const Cuts rest = Cuts(cuts).slice(i);
     Built built{rest.front().program, {}, {}};
     if (built.program) {
       hits.fetch_add(1);
     } else {
-      run_or_abandon(rest, [&](const Cut& cut) { built = build(cut); });
+      run_or_abandon(rest, [&](const Cut& cut) { built = build(cut, std::move(requests[i])); });
     }
     if (built.interrupt) {
       suspend(cuts, i);
       std::rethrow_exception(built.interrupt);
     }
     if (built.program) {
-      note_varying(*cuts[i].job, *built.program);
+      note_varying(cuts[i], *built.program);
     }
     try {
       run_or_abandon(rest.slice(0, 1), [&](const Cut& cut) { start_observed(cut.job, built.program); });
@@ -131,7 +190,7 @@ void resume_suspended() {
 
 } // namespace
 
-void launch(PendingTrace& pending, bool observed) {
+void launch(PendingTrace& pending, Why why) {
   resume_suspended();
   PythonLine line = python_line(pending.owner);
   static auto& syncs = counter("syncs");
@@ -141,8 +200,11 @@ void launch(PendingTrace& pending, bool observed) {
     if (pending.first != nullptr) {
       check_launch();
     }
-    note_launch(pending, observed);
+    note_launch(pending, why == Why::observed);
     taken = take_pending(pending);
+    if (why != Why::length) {
+      pending.whole = 0;
+    }
     pending.calls = 0;
     pending.trains = false;
     pending.log.clear();
@@ -169,7 +231,7 @@ void launch_left() {
   auto left = take_left_traces();
   for (size_t i = 0; i < left.size(); ++i) {
     try {
-      launch(*left[i], /*observed=*/false);
+      launch(*left[i], Why::ended);
     } catch (...) {
       for (; i < left.size(); ++i) {
         leave_trace(*left[i]);
@@ -194,7 +256,7 @@ PendingTrace* pending_elsewhere(c10::ArrayRef<const at::TensorImpl*> tensors, co
 } // namespace
 
 void sync(bool wait) {
-  launch(pending_trace(), /*observed=*/false);
+  launch(pending_trace(), Why::ended);
   launch_left();
   if (wait) {
     wait_for_all();
@@ -211,7 +273,7 @@ BufferPtr observe(Variable& variable) {
     auto* trace = variable.trace();
     TORCH_CHECK_NOT_IMPLEMENTED(!capturing && trace != nullptr, kNoContent);
     lock.unlock();
-    launch(*trace, /*observed=*/true);
+    launch(*trace, Why::observed);
     lock.lock();
   }
   BufferPtr buffer = static_cast<const DataNode&>(trace_node(variable.value())).buffer();
@@ -226,7 +288,7 @@ RecorderLock lock_to_read(c10::ArrayRef<const at::TensorImpl*> tensors, PendingT
   RecorderLock lock(recorder_mutex());
   while (auto* trace = capturing ? nullptr : pending_elsewhere(tensors, own)) {
     lock.unlock();
-    launch(*trace, /*observed=*/false);
+    launch(*trace, Why::ended);
     lock.lock();
   }
   return lock;
@@ -254,7 +316,7 @@ void cut_if_long(PendingTrace& own) {
     cuts = own.log.cuts_here();
   }
   if (cuts) {
-    launch(own, /*observed=*/false);
+    launch(own, Why::length);
   }
 }
 

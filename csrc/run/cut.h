@@ -8,9 +8,14 @@
 
 namespace ftm {
 
-// Takes all that is pending and live in the trace as one program and launches it; `observed`: because somebody reads it.
-// Not under the recorder's lock.
-void launch(PendingTrace& pending, bool observed);
+enum class Why {
+  ended, // a step, or the thread, or another one needs it
+  observed, // somebody reads it
+  length, // what comes next is a piece of the same trace
+};
+
+// Takes all that is pending and live in the trace as one program and launches it. Not under the recorder's lock.
+void launch(PendingTrace& pending, Why why);
 
 // Launches the thread's trace, and what threads that have ended left behind. With `wait`, returns when everything that
 // any thread launched has ended, and throws what went wrong. Not under the recorder's lock.

@@ -120,16 +120,18 @@ ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
 
 namespace {
 
-Built compiled(const Trace& trace, const Likely& likely, const std::vector<std::string>& locations) {
+Built compiled(const Trace& trace, CompileRequest& request) {
   Built built;
   built.program = std::make_shared<Program>(trace);
   if (machine_wanted) {
     static auto& failures = counter("compile_failures");
-    const std::string text = trace_text(trace);
-    CompileResult result = compile_in_python(text, "", locations, likely);
+    if (request.trace_text.empty()) {
+      request.trace_text = trace_text(trace);
+    }
+    CompileResult result = compile_in_python(request, "");
     const std::string refused = load_into(*built.program, result);
     if (!refused.empty()) { // perhaps a damaged file of the cache: made anew, it may be good
-      result = compile_in_python(text, refused, locations, likely);
+      result = compile_in_python(request, refused);
       result.error += load_into(*built.program, result);
     }
     if (result.interrupt) {
@@ -148,8 +150,7 @@ Built compiled(const Trace& trace, const Likely& likely, const std::vector<std::
 
 } // namespace
 
-Built build_program(
-    const Hash128& hash, const Trace& trace, const Likely& likely, const std::vector<std::string>& locations) {
+Built build_program(const Hash128& hash, const Trace& trace, CompileRequest request) {
   std::optional<BuildTurn> turn;
   try {
     turn.emplace(hash);
@@ -163,7 +164,7 @@ Built build_program(
       return {std::move(program), "", nullptr};
     }
   }
-  Built built = compiled(trace, likely, locations);
+  Built built = compiled(trace, request);
   if (!built.interrupt) {
     const std::lock_guard<std::mutex> guard(table.mutex);
     table.keep(hash, built.program);

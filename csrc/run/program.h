@@ -62,10 +62,8 @@ struct Built {
 };
 // Compiles, and keeps the result under the hash; if another thread is at it, waits for that. Not under the recorder's
 // lock.
-// likely: what else the compiler is told of the trace.
-// locations: of each call the Python line that recorded it, or nothing; none if they are not noted.
-Built build_program(
-    const Hash128& hash, const Trace& trace, const Likely& likely, const std::vector<std::string>& locations);
+// request: what the compiler is told; the trace's text where it was announced.
+Built build_program(const Hash128& hash, const Trace& trace, CompileRequest request);
 // Counts that a program which did not compile runs op by op; throws in strict mode.
 void note_op_by_op(const Program& program);
 // Programs kept in memory; the longest unused are forgotten first.

@@ -147,6 +147,10 @@ Taken take_pending(PendingTrace& pending) {
   if (values.variables.empty()) {
     return taken;
   }
+  static uint64_t wholes = 0;
+  if (pending.whole == 0) {
+    pending.whole = ++wholes;
+  }
   auto graph = collect_graph(values.results);
   taken.hash = graph.hash;
   auto [made, last] = programs_of(std::move(graph), pending.log.is_loop_piece(), pending.step.recorded);
@@ -159,6 +163,7 @@ Taken take_pending(PendingTrace& pending) {
       cut.trace = make_trace(piece.graph);
       cut.any_size = piece.any_size;
       cut.trains = pending.trains.load(std::memory_order_relaxed);
+      cut.whole = pending.whole;
     }
     cut.job = job_of(piece);
     taken.cuts.push_back(std::move(cut));

@@ -14,6 +14,7 @@ struct Cut {
   Trace trace;
   bool trains = false; // it computes gradients, or uses them
   bool any_size = false; // the piece will come with other sizes
+  uint64_t whole = 0; // the same for all pieces of what is recorded from one read or step to the next
   Hash128 hash;
 };
 

@@ -63,10 +63,11 @@ void set_native_ops_from(const py::dict& native_ops) {
 
 void init(
     const py::dict& native_ops, const std::string& machine_library, int cores, bool checked, uint64_t instruction_limit,
-    const py::object& compile) {
+    const py::object& compile, const py::object& announce) {
   set_native_ops_from(native_ops);
   set_checked(checked);
-  set_compile_function(compile.is_none() ? nullptr : compile.ptr());
+  const auto pointer = [](const py::object& function) { return function.is_none() ? nullptr : function.ptr(); };
+  set_compile_functions(pointer(compile), pointer(announce));
   if (!machine_library.empty()) {
     open_machine(machine_library, cores, checked, instruction_limit);
   }
@@ -156,7 +157,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   const auto no_gil = py::call_guard<WithoutGil>();
   m.def(
       "_init", &init, py::arg("native_ops"), py::arg("machine_library"), py::arg("cores"), py::arg("checked"),
-      py::arg("instruction_limit"), py::arg("compile_fn"));
+      py::arg("instruction_limit"), py::arg("compile_fn"), py::arg("announce_fn"));
   m.def("_begin_step", without_gil<&ftm::begin_step>());
   m.def("_end_step", without_gil<&ftm::end_step>(), py::arg("optimizer"));
   m.def("_sync", without_gil<&ftm::sync>(), py::arg("wait") = false);

@@ -177,7 +177,7 @@ assert ftm_lazy.metrics.counters()["compile_failures"] == 0
     "a compiler that cannot be started": """
 from ftm_lazy.compiler import bridge
 x = torch.ones(3, device="ftm")
-worker = bridge()._worker
+worker = bridge()._workers.first
 worker.close()
 command, worker._command = worker._command, ("/nowhere/python",)
 y = x * 3 + 1

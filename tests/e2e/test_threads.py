@@ -19,7 +19,7 @@ STEPS = 4
 def built() -> int:
     """Programs that this process did not have: compiled, found on disk, or instances of general ones."""
     counters = ftm_lazy.metrics.counters()
-    return counters["compiles"] + counters["cache_hits_disk"] + counters["instances"]
+    return counters["pieces"] + counters["cache_hits_disk"] + counters["instances"]
 
 
 def at_once(work: Callable[[int], object], numbers: Sequence[int]) -> list[object]:

@@ -106,20 +106,20 @@ def test_a_program_that_the_machine_refuses_is_compiled_again_once(bridge):
     one = bridge()
     assert one.compile(TRACE) == image
     with pytest.warns(RuntimeWarning, match=r"is damaged \(it is no good\)"):
-        assert one.answer(TRACE, "it is no good") == (image, ())
-    assert "it is still no good" in one.answer(TRACE, "it is still no good")
+        assert one.answer(TRACE, (), (), True, False, 0, "it is no good") == (image, ())
+    assert "it is still no good" in one.answer(TRACE, (), (), True, False, 0, "it is still no good")
     assert counted("compiles", "cache_hits_disk") == (2, 1)
 
 
 def test_no_compiler_is_no_property_of_the_program(bridge, monkeypatch):
     one = bridge()
     with monkeypatch.context() as patch:
-        patch.setattr(one._worker, "_command", ("/nowhere/python",))
+        patch.setattr(one._workers.first, "_command", ("/nowhere/python",))
         one.prepare()
         with pytest.raises(WorkerError, match="cannot be started"):
-            one.answer(TRACE, "")
-    assert "no_such_op" in one.answer(BROKEN, "")
-    assert one.answer(TRACE, "")
+            one.answer(TRACE)
+    assert "no_such_op" in one.answer(BROKEN)
+    assert one.answer(TRACE)
 
 
 def test_recompiles_are_explained(bridge):

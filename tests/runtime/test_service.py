@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -115,3 +116,71 @@ def test_ctrl_c_does_not_end_it():
         assert service.pid == pid
     finally:
         service.close()
+
+
+OTHER = TRACE.replace("relu", "tanh")
+
+
+@pytest.fixture
+def pair():
+    """A worker whose process is a copy of the other's, and that one."""
+    copy = Worker(timeout=120.0)
+    maker = Worker(timeout=120.0, copies=[copy])
+    yield maker, copy
+    for worker in (maker, copy):
+        worker.close()
+
+
+def test_a_copy_compiles_the_same(pair):
+    maker, copy = pair
+    program, _ = maker.compile(TRACE, REQUEST)
+    made, _ = copy.compile(TRACE, REQUEST)
+    assert made == program and copy.pid != maker.pid
+    assert copy.source == maker.source == source_hash()
+    with open(f"/proc/{copy.pid}/stat") as file:
+        assert int(file.read().rpartition(")")[2].split()[1]) == maker.pid, "it was made by the first"
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_either_goes_on_without_the_other(pair, killed):
+    for worker in pair:
+        worker.compile(TRACE, REQUEST)
+    gone_one, other = pair[killed], pair[1 - killed]
+    pid, kept = gone_one.pid, other.pid
+    os.kill(pid, signal.SIGKILL)
+    assert gone(pid)
+    other.compile(OTHER, REQUEST)
+    assert other.pid == kept
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        assert gone_one.compile(OTHER, REQUEST)
+    assert gone_one.pid not in (pid, kept)
+
+
+def test_the_maker_dies_before_it_has_made_a_copy(pair):
+    maker, copy = pair
+    maker.start()
+    os.kill(maker.pid, signal.SIGKILL)
+    with pytest.warns(RuntimeWarning, match="it is started again"):
+        assert copy.compile(TRACE, REQUEST)
+
+
+def test_both_end_with_their_client():
+    code = (
+        "import os, sys; from ftm_lazy.worker import Worker\n"
+        "copy = Worker(60.0); maker = Worker(60.0, copies=[copy])\n"
+        f"for one in (maker, copy): one.compile({TRACE!r}, {REQUEST!r}); print(one.pid, flush=True)\n"
+        "os._exit(1)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    pids = [int(word) for word in run.stdout.split()]
+    assert len(pids) == 2 and all(map(gone, pids))
+
+
+def test_closing_ends_a_copy(pair):
+    maker, copy = pair
+    maker.compile(TRACE, REQUEST)
+    copy.compile(TRACE, REQUEST)
+    pid = copy.pid
+    copy.close()
+    assert gone(pid) and copy.compile(TRACE, REQUEST)

@@ -6,6 +6,7 @@ import contextlib
 import math
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ftm_backend import sizes
 from ftm_backend.sizes import (
     Real,
     Size,
@@ -207,3 +209,22 @@ print(*map(str, symbols.guards.values()), sep=chr(10))
 """
     printed = subprocess.run([sys.executable, "-O", "-c", program], check=True, capture_output=True, text=True, timeout=60)
     assert {"-s0+10 >= 0", "s0-4 >= 0", "-s0+7 >= 0"} <= set(printed.stdout.splitlines())
+
+
+def test_threads_have_symbols_of_their_own():
+    def others() -> None:
+        seen.append(sizes.current())
+        with sizes.Symbols({"s7": (5, 2)}):
+            entered.set()
+            left.wait(10.0)
+            seen.append(int(sizes.read("{s7}")))
+
+    seen: list[object] = []
+    entered, left = threading.Event(), threading.Event()
+    with sizes.Symbols({"s0": (3, 2)}):
+        thread = threading.Thread(target=others)
+        thread.start()
+        assert entered.wait(10.0) and int(sizes.read("{s0}")) == 3
+        left.set()
+        thread.join()
+    assert seen == [None, 5]

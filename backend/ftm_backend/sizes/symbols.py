@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,11 +67,11 @@ class Symbols:
             self.declare(name, value, least)
 
     def __enter__(self) -> Symbols:
-        _CURRENT.append(self)
+        _CURRENT.symbols.append(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _CURRENT.pop()
+        _CURRENT.symbols.pop()
 
     def declare(self, name: str, value: int, least: int) -> None:
         """One symbol more: its number at hand, and the least that it may be."""
@@ -218,12 +219,20 @@ def _multiples(polynomial: Polynomial, low: float, high: float) -> tuple[float, 
     return low, high
 
 
-_CURRENT: list[Symbols] = []
+class _Current(threading.local):
+    """Each thread is at a program of its own."""
+
+    def __init__(self) -> None:
+        self.symbols: list[Symbols] = []
+
+
+_CURRENT = _Current()
 
 
 def current() -> Symbols | None:
     """The symbols of the program that is being compiled; None where it has none."""
-    return _CURRENT[-1] if _CURRENT else None
+    symbols = _CURRENT.symbols
+    return symbols[-1] if symbols else None
 
 
 def _place() -> str:

@@ -1,0 +1,121 @@
+"""Programs that are compiled before the recorder asks for them: the pieces of a trace, which it announces.
+
+As many threads as there are compiler processes take them in order; the recorder launches the first while the next ones are compiled. What
+differs in numbers alone is compiled one after the other, since a program for the first may serve the second.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+__all__ = ["Ahead"]
+
+_KEPT = 16  # announcements whose programs were not all asked for, as after an interrupt
+
+R = TypeVar("R")
+M = TypeVar("M")
+
+
+@dataclass(eq=False)
+class _Piece(Generic[R, M]):
+    """What is announced, and what became of it; `begun`: by whomever."""
+
+    key: str
+    family: Hashable
+    request: R
+    begun: bool = False
+    ended: bool = False
+    made: M | None = None
+    error: Exception | None = None
+
+
+@dataclass(eq=False)
+class _Set(Generic[R, M]):
+    pieces: list[_Piece[R, M]] = field(default_factory=list)
+
+
+class Ahead(Generic[R, M]):
+    """Makes what was announced.
+
+    Args:
+        make: called in a thread of its own.
+        threads: how many work at an announcement.
+    """
+
+    def __init__(self, make: Callable[[R], M], threads: int) -> None:
+        self._make = make
+        self._threads = threads
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """Nobody is at work, as in a forked child."""
+        self._changed = threading.Condition()
+        self._sets: deque[_Set[R, M]] = deque(maxlen=_KEPT)
+        self._families: set[Hashable] = set()  # at whose members somebody works
+
+    def announce(self, wanted: Sequence[tuple[str, Hashable, R]]) -> None:
+        """These will be asked for, in this order: for each its key, its family and what `make` takes."""
+        if self._threads < 2:
+            return
+        with self._changed:
+            known = {piece.key for other in self._sets for piece in other.pieces}
+            announced = _Set([_Piece[R, M](*each) for each in wanted if each[0] not in known])
+            if not announced.pieces:
+                return
+            self._sets.append(announced)
+        for _ in range(min(self._threads, len(announced.pieces))):
+            # A daemon: it works for somebody who waits, and nobody waits for it when the process ends.
+            threading.Thread(target=self._work, args=(announced,), name="ftm-compile", daemon=True).start()
+
+    def take(self, key: str) -> M | None:
+        """What was made of an announced one, once it is; None: it is the caller's to make.  Raises what `make` raised."""
+        with self._changed:
+            for announced in self._sets:
+                piece = next((piece for piece in announced.pieces if piece.key == key), None)
+                if piece is not None:
+                    break
+            else:
+                return None
+            if piece.begun:
+                self._changed.wait_for(lambda: piece.ended)
+            if piece in announced.pieces:
+                announced.pieces.remove(piece)
+            if not announced.pieces and announced in self._sets:
+                self._sets.remove(announced)
+        if piece.error is not None:
+            raise piece.error
+        return piece.made
+
+    def _work(self, announced: _Set[R, M]) -> None:
+        changed = self._changed
+        while True:
+            with changed:
+                piece = self._next(announced)
+                if piece is None:
+                    return
+                piece.begun = True
+                self._families.add(piece.family)
+            try:
+                piece.made = self._make(piece.request)
+            except Exception as error:
+                piece.error = error
+            finally:
+                with changed:
+                    piece.ended = True
+                    self._families.discard(piece.family)
+                    changed.notify_all()
+
+    def _next(self, announced: _Set[R, M]) -> _Piece[R, M] | None:
+        """The first that nobody has begun with; waits while somebody works at the families of all these."""
+        while waiting := [piece for piece in announced.pieces if not piece.begun]:
+            for piece in waiting:
+                if piece.family not in self._families:
+                    return piece
+            self._changed.wait()
+        return None
