@@ -1,7 +1,9 @@
 """Programs that are compiled before the recorder asks for them: the pieces of a trace, which it announces.
 
-As many threads as there are compiler processes take them in order; the recorder launches the first while the next ones are compiled. What
-differs in numbers alone is compiled one after the other, since a program for the first may serve the second.
+One thread less than there are compiler processes, since one processor is the program's own, takes them in order; the recorder
+launches the first while the next ones are compiled. What
+is alike is compiled one after the other: it has kernels in common, which are made once then, and where it differs in numbers alone, a
+program for the first may serve the second.
 """
 
 from __future__ import annotations
@@ -9,12 +11,13 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 __all__ = ["Ahead"]
 
+_ALIKE = 0.5  # the part of the kinds of operations that makes two programs alike
 _KEPT = 16  # announcements whose programs were not all asked for, as after an interrupt
 
 R = TypeVar("R")
@@ -26,12 +29,16 @@ class _Piece(Generic[R, M]):
     """What is announced, and what became of it; `begun`: by whomever."""
 
     key: str
-    family: Hashable
+    operations: frozenset[str]
     request: R
     begun: bool = False
     ended: bool = False
     made: M | None = None
     error: Exception | None = None
+
+    def is_alike(self, other: _Piece[R, M]) -> bool:
+        """Whether most of their operations are of the same kinds."""
+        return len(self.operations & other.operations) >= _ALIKE * len(self.operations | other.operations)
 
 
 @dataclass(eq=False)
@@ -57,11 +64,11 @@ class Ahead(Generic[R, M]):
         """Nobody is at work, as in a forked child."""
         self._changed = threading.Condition()
         self._sets: deque[_Set[R, M]] = deque(maxlen=_KEPT)
-        self._families: set[Hashable] = set()  # at whose members somebody works
+        self._at_work: list[_Piece[R, M]] = []
 
-    def announce(self, wanted: Sequence[tuple[str, Hashable, R]]) -> None:
-        """These will be asked for, in this order: for each its key, its family and what `make` takes."""
-        if self._threads < 2:
+    def announce(self, wanted: Sequence[tuple[str, frozenset[str], R]]) -> None:
+        """These will be asked for, in this order: for each its key, the kinds of operations in it and what `make` takes."""
+        if self._threads < 1:
             return
         with self._changed:
             known = {piece.key for other in self._sets for piece in other.pieces}
@@ -100,7 +107,7 @@ class Ahead(Generic[R, M]):
                 if piece is None:
                     return
                 piece.begun = True
-                self._families.add(piece.family)
+                self._at_work.append(piece)
             try:
                 piece.made = self._make(piece.request)
             except Exception as error:
@@ -108,14 +115,14 @@ class Ahead(Generic[R, M]):
             finally:
                 with changed:
                     piece.ended = True
-                    self._families.discard(piece.family)
+                    self._at_work.remove(piece)
                     changed.notify_all()
 
     def _next(self, announced: _Set[R, M]) -> _Piece[R, M] | None:
-        """The first that nobody has begun with; waits while somebody works at the families of all these."""
+        """The first that nobody has begun with; waits while somebody works at one that is like it, for all these."""
         while waiting := [piece for piece in announced.pieces if not piece.begun]:
             for piece in waiting:
-                if piece.family not in self._families:
+                if not any(map(piece.is_alike, self._at_work)):
                     return piece
             self._changed.wait()
         return None

@@ -105,7 +105,7 @@ class Bridge:
             progress=values.progress,
             shelf=Functions(self._cache, self._compiler) if values.cache_dir else None,
         )
-        self._ahead = Ahead(self._make, len(self._workers))
+        self._ahead = Ahead(self._make, len(self._workers) - 1)
         self._counted: deque[int] = deque(maxlen=_WHOLES)  # whole traces of which a piece was compiled
 
     def prepare(self) -> None:
@@ -118,7 +118,7 @@ class Bridge:
         """The recorder will ask for these, in this order, each as `answer` takes it: they are compiled at once, beside one another."""
         if self._settings.dump is None:
             wanted = [Request(*each) for each in requests]
-            self._ahead.announce([(request.text, _C._family(request.text)[0], request) for request in wanted])
+            self._ahead.announce([(request.text, frozenset(read(request.text).operations), request) for request in wanted])
 
     def answer(self, *request: Any) -> tuple[bytes, Sequence[int]] | str:
         """As `compile`, for the recorder: the image and which dimensions of its results vary, or why there is none.
