@@ -1,9 +1,8 @@
 """Programs that are compiled before the recorder asks for them: the pieces of a trace, which it announces.
 
 One thread less than there are compiler processes, since one processor is the program's own, takes them in order; the recorder
-launches the first while the next ones are compiled. What
-is alike is compiled one after the other: it has kernels in common, which are made once then, and where it differs in numbers alone, a
-program for the first may serve the second.
+launches the first while the next ones are compiled. What is alike is compiled one after the other: it has kernels in common, which are
+made once then, and where it differs in numbers alone, a program for the first may serve the second.
 """
 
 from __future__ import annotations

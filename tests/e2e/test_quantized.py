@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import ftm_lazy
 from e2e.counting import fallbacks
+from e2e.saturation import exact_products
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor", "ignore:torch.ao.quantization", "ignore:must run observer")
 
@@ -227,6 +228,7 @@ def weight(shape: tuple[int, ...], by_channel: bool, axis: int = 0) -> Tensor:
     return torch.quantize_per_channel(floats, torch.rand(count) * 0.02 + 0.01, torch.zeros(count, dtype=torch.long), axis, torch.qint8)
 
 
+@exact_products
 @pytest.mark.parametrize("by_channel", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 def test_linear(by_channel: bool, bias: bool) -> None:
@@ -244,6 +246,7 @@ def test_linear_as_qnnpack_rounds() -> None:
     same(torch.ops.quantized.linear(q.to("ftm"), packed, 0.21, 77), torch.ops.quantized.linear(q, packed, 0.21, 77))
 
 
+@exact_products
 @pytest.mark.parametrize("by_channel", [False, True])
 def test_convolutions(by_channel: bool) -> None:
     library = torch.ops.quantized
@@ -331,6 +334,7 @@ class Convolutional(nn.Module):
         return self.dequantize(self.head(self.join.mul(made, self.second(made))))
 
 
+@exact_products
 @pytest.mark.parametrize("model,shape", [(Perceptron, (9, 16)), (Convolutional, (4, 3, 12, 10))])
 def test_converted_models(model: type[nn.Module], shape: tuple[int, ...]) -> None:
     torch.manual_seed(3)

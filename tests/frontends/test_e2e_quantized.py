@@ -15,6 +15,7 @@ from torch.ao.quantization.fx import _decomposed  # noqa: F401  (defines the ops
 
 import ftm_lazy
 from e2e.counting import fallbacks
+from e2e.saturation import exact_products
 from frontends.test_e2e import CONFIGS, golden_trace
 from ftm_lazy.frontends.e2e import LazyTestConfig
 
@@ -135,7 +136,7 @@ def _agree(config: Any, made: Made) -> None:
         torch.testing.assert_close(found.output, expected.output, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [*TYPED, *MODELS])
+@pytest.mark.parametrize("name", [*TYPED, *(pytest.param(name, marks=exact_products) for name in MODELS)])
 def test_quantized_tensors(name: str) -> None:
     _agree(LazyTestConfig(), (TYPED | MODELS)[name])
     assert not fallbacks(ftm_lazy.metrics.counters())

@@ -7,6 +7,7 @@ compiler.  The ``ftm`` operations of the tensor level are first rewritten into u
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,19 @@ TO_LLVM = """builtin.module(
 
 __all__ = ["Program", "run_text"]
 
-ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)  # conversions of half types that LLVM calls by name
+_LIBGCC = ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)  # conversions of half types that LLVM calls by name
+
+
+@ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)
+def _to_bf16(number: float) -> float:
+    """``__truncsfbf2``, which libgcc has from version 13 on, and LLVM calls where the processor has no such instruction.
+
+    The result's bits are the lower half of a float's, as it is returned in a vector register.
+    """
+    (bits,) = struct.unpack("I", struct.pack("f", number))
+    rounded = bits >> 16 | 0x40 if number != number else bits + 0x7FFF + (bits >> 16 & 1) >> 16
+    result: float = struct.unpack("f", struct.pack("I", rounded))[0]
+    return result
 
 
 class Program:
@@ -55,6 +68,8 @@ class Program:
             _copies_to_loops(work)
             mlir.run_passes(work, TO_LLVM)
             self.engine = mlir.execution_engine.ExecutionEngine(work, opt_level=1)
+            if not hasattr(_LIBGCC, "__truncsfbf2"):
+                self.engine.raw_register_runtime("__truncsfbf2", ctypes.cast(_to_bf16, ctypes.c_void_p))
 
     def _take(self, name: str, function: Operation) -> None:
         """Notes the signature and turns results into trailing memref arguments that are written."""
