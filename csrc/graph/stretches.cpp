@@ -16,8 +16,7 @@ std::vector<uint64_t> ranks_of(c10::ArrayRef<uint64_t> operations) {
   return ranks;
 }
 
-// Operations whose rank nobody within reach is below, each at least that far behind the one before and before the end. Where a loop's
-// iteration is shorter than the reach, each of them has one.
+// Operations whose rank nobody within reach is below, each at least that far behind the one before and before the end.
 std::vector<size_t> boundaries_of(c10::ArrayRef<uint64_t> operations) {
   const auto ranks = ranks_of(operations);
   std::vector<size_t> boundaries;

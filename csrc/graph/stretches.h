@@ -14,8 +14,8 @@ struct Stretch {
   uint64_t key; // of its operations, in order
 };
 
-// All of a graph, in order. Of a dozen operations or so each, on average; as windows belong to what reads them, none is last. Takes time
-// linear in the number of calls.
+// All of a graph, in order, of some five operations each, on average. Windows stand before what reads them: none ends a stretch but the
+// last. Takes time linear in the number of calls.
 std::vector<Stretch> stretches_of(const Graph& graph);
 
 } // namespace ftm

@@ -7,6 +7,8 @@
 // so, where that leaves at most two fifths of its calls to compile, since most of its pieces are one program.
 //
 // How many values are concatenated is data in the same way: where it varies, a concatenation becomes steps of eight values and of two.
+//
+// Where the order itself is data, stretches that many traces have are the pieces; see run/arrangements.h.
 #pragma once
 
 #include "graph/pieces.h"
@@ -15,7 +17,7 @@
 
 namespace ftm {
 
-// A graph without a program, cut into iterations; nothing: it becomes one program. Under the recorder's lock.
+// A graph without a program, cut into iterations or stretches; nothing: it becomes one program. Under the recorder's lock.
 std::optional<PiecedGraph> iterations_of(const Graph& graph);
 
 // Forgets which loops there were. Not under the recorder's lock.

@@ -1,15 +1,14 @@
-"""Whether PyTorch's own products of 8-bit integers are exact on this processor.
+"""Weights for which PyTorch's own products of 8-bit integers are exact on this processor, so that it is a reference for the device.
 
-Without VNNI they add two products in 16 bits, which saturates (why PyTorch's default configurations leave a bit of activations unused).
-The device never does, so the CPU is no reference there.
+Without VNNI it adds two products in 16 bits, which saturate. The device never does. There weights have seven bits.
 """
 
 from __future__ import annotations
 
-import pytest
 import torch
+from torch.ao import quantization
 
-__all__ = ["exact_products"]
+__all__ = ["LARGEST_WEIGHT", "configuration"]
 
 
 def _are_exact() -> bool:
@@ -18,4 +17,16 @@ def _are_exact() -> bool:
     return int(found.int_repr()[0, 0]) == round(16 * 127 * 255 / 4096)
 
 
-exact_products = pytest.mark.skipif(not _are_exact(), reason="this processor's own products of 8-bit integers saturate")
+_EXACT = _are_exact()
+
+LARGEST_WEIGHT = 128 if _EXACT else 64
+"""Integer, or its negative, that may be multiplied with any activation."""
+
+
+def configuration() -> quantization.QConfig:
+    """PyTorch's default for fbgemm, but for the weights."""
+    default = quantization.get_default_qconfig("fbgemm")
+    if _EXACT:
+        return default
+    bounds = {"quant_min": -LARGEST_WEIGHT, "quant_max": LARGEST_WEIGHT - 1}
+    return quantization.QConfig(activation=default.activation, weight=default.weight.with_args(**bounds))

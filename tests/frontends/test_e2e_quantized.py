@@ -15,7 +15,7 @@ from torch.ao.quantization.fx import _decomposed  # noqa: F401  (defines the ops
 
 import ftm_lazy
 from e2e.counting import fallbacks
-from e2e.saturation import exact_products
+from e2e.saturation import configuration
 from frontends.test_e2e import CONFIGS, golden_trace
 from ftm_lazy.frontends.e2e import LazyTestConfig
 
@@ -112,7 +112,7 @@ def _quantized(*layers: nn.Module) -> nn.Module:
     """Calibrated on three batches and converted."""
     torch.manual_seed(0)
     model = nn.Sequential(quantization.QuantStub(), *layers, quantization.DeQuantStub()).eval()
-    model.qconfig = quantization.get_default_qconfig("fbgemm")
+    model.qconfig = configuration()
     with warnings.catch_warnings(action="ignore"):
         prepared = quantization.prepare(model)
         for batch in range(3):
@@ -136,7 +136,7 @@ def _agree(config: Any, made: Made) -> None:
         torch.testing.assert_close(found.output, expected.output, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [*TYPED, *(pytest.param(name, marks=exact_products) for name in MODELS)])
+@pytest.mark.parametrize("name", [*TYPED, *MODELS])
 def test_quantized_tensors(name: str) -> None:
     _agree(LazyTestConfig(), (TYPED | MODELS)[name])
     assert not fallbacks(ftm_lazy.metrics.counters())
