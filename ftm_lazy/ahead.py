@@ -7,6 +7,7 @@ made once then, and where it differs in numbers alone, a program for the first m
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections import deque
@@ -77,7 +78,9 @@ class Ahead(Generic[R, M]):
             self._sets.append(announced)
         for _ in range(min(self._threads, len(announced.pieces))):
             # A daemon: it works for somebody who waits, and nobody waits for it when the process ends.
-            threading.Thread(target=self._work, args=(announced,), name="ftm-compile", daemon=True).start()
+            worker = threading.Thread(target=self._work, args=(announced,), name="ftm-compile", daemon=True)
+            with contextlib.suppress(RuntimeError):  # from Python 3.12 on none is started any more when the interpreter ends
+                worker.start()
 
     def take(self, key: str) -> M | None:
         """What was made of an announced one, once it is; None: it is the caller's to make.  Raises what `make` raised."""

@@ -81,6 +81,10 @@ void start_observed(const JobPtr& job, const ProgramPtr& program) {
   show_run(trace_text(trace), inputs, scalars, copies(outputs, trace.result_types));
 }
 
+bool is_observed() {
+  return has_observer;
+}
+
 void set_observer(void* callable) {
   PyObject* old = observer;
   observer = static_cast<PyObject*>(callable);

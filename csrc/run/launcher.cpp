@@ -32,6 +32,8 @@ struct Launcher {
   bool running = false; // the thread exists
   bool stopping = false;
   bool paused = false; // the user interrupted the front one: it runs again when somebody waits for it
+  bool given_up = false; // a signal's handler ended the last wait for results
+  void (*resume)() = nullptr; // of jobs that are stalled; null: none are
   int waiting = 0; // threads that wait for jobs
   bool orphaned = false; // this is a forked child: the thread stayed behind
   size_t max_in_flight = 3;
@@ -92,21 +94,30 @@ FailurePtr take_unseen(Launcher& l) {
 
 constexpr auto kTick = std::chrono::milliseconds(50);
 
-// Waits until ready(), without the GIL. An exception of a signal handler, such as KeyboardInterrupt, ends the waiting, and
-// the run, of which nothing is lost; it is thrown on.
+thread_local bool resumes = true;
+
+// Waits until ready(), without the GIL, and resumes what is stalled. An exception of a signal handler, such as KeyboardInterrupt, ends
+// the waiting, and the run, of which nothing is lost; it is thrown on, and so is what resuming throws.
 template <typename Ready>
 void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Ready ready) {
   ++l.waiting;
   if (std::exchange(l.paused, false)) {
     l.changed.notify_all();
   }
-  while (!l.changed.wait_for(lock, kTick, ready)) {
+  const auto is_resumable = [&] { return resumes && l.resume != nullptr; };
+  while (true) {
+    l.changed.wait_for(lock, kTick, [&] { return ready() || is_resumable(); });
+    if (ready()) {
+      break;
+    }
+    const auto resume = is_resumable() ? std::exchange(l.resume, nullptr) : nullptr;
     lock.unlock(); // handlers are the user's code: it may use the device
     try {
-      handle_signals();
+      resume != nullptr ? resume() : handle_signals();
     } catch (...) {
       lock.lock();
       --l.waiting;
+      l.given_up = true;
       interrupt_machine();
       throw;
     }
@@ -183,6 +194,17 @@ void abandon(const JobPtr& job, FailurePtr failure) noexcept {
   }
 }
 
+void stall(void (*resume)()) {
+  auto& l = launcher();
+  const std::lock_guard<std::mutex> guard(l.mutex);
+  l.resume = resume;
+  l.changed.notify_all();
+}
+
+void leave_stalls_to_others() {
+  resumes = false;
+}
+
 void wait_for(const BufferPtr& buffer) {
   rest_if_ending();
   auto& l = launcher();
@@ -193,6 +215,7 @@ void wait_for(const BufferPtr& buffer) {
       WithoutGil unlocked;
       lock.lock();
       check_fork(l);
+      l.given_up = false;
       wait_until(l, lock, [&] { return buffer->state() != Buffer::State::pending; });
     } else {
       lock.lock();
@@ -214,6 +237,7 @@ void wait_for_all() {
     WithoutGil unlocked;
     std::unique_lock<std::mutex> lock(l.mutex);
     if (!l.orphaned) {
+      l.given_up = false;
       wait_until(l, lock, [&] { return l.jobs.empty(); });
     }
     failure = take_unseen(l);
@@ -243,6 +267,18 @@ void stop_launcher() {
   l.thread.join();
   lock.lock();
   l.running = false;
+}
+
+bool was_interrupted() {
+  auto& l = launcher();
+  const std::lock_guard<std::mutex> guard(l.mutex);
+  return l.given_up;
+}
+
+void check_not_forked() {
+  auto& l = launcher();
+  const std::lock_guard<std::mutex> guard(l.mutex);
+  check_fork(l);
 }
 
 bool in_bad_fork() {

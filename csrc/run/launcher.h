@@ -16,6 +16,11 @@ void start(const JobPtr& job, ProgramPtr program);
 // a job that was started.
 void abandon(const JobPtr& job, FailurePtr failure) noexcept;
 
+// Jobs that have their place can't be started until `resume` is called: who waits for jobs calls it. It may throw, and stall again.
+void stall(void (*resume)());
+// For a thread that would meet with the same again.
+void leave_stalls_to_others();
+
 // Wait for one value; throws the error of the program that should have made it, or that of another program
 // which nobody has seen yet.
 void wait_for(const BufferPtr& buffer);
@@ -26,6 +31,11 @@ void set_max_in_flight(int jobs);
 // Waits for all jobs and ends the thread; it starts again when needed.
 void stop_launcher();
 
+// Whether a signal's handler ended the last wait for results.
+bool was_interrupted();
+
+// Throws in a process that was forked after the device was used.
+void check_not_forked();
 // True in a child process whose parent had used the device: its thread isn't here.
 bool in_bad_fork();
 // Makes fork leave both processes with their locks in order.

@@ -3,6 +3,7 @@
 #include "graph/lock.h"
 #include "ops/call_on_values.h"
 #include "random/generator.h"
+#include "run/builder.h"
 #include "run/launcher.h"
 #include "run/program.h"
 
@@ -78,7 +79,10 @@ struct FtmIrBuilder final : lazy::IrBuilder {
 
 class FtmBackend final : public lazy::BackendImplInterface {
  public:
-  void PrepareToExit() const override { stop_launcher(); }
+  void PrepareToExit() const override {
+    stop_builder();
+    stop_launcher();
+  }
   void SetRngSeed(size_t seed) const override {
     auto generator = default_generator();
     generator.set_current_seed(seed);

@@ -16,6 +16,7 @@
 #include "recorder/fallback.h"
 #include "recorder/library_ops.h"
 #include "recorder/register_ops.h"
+#include "run/builder.h"
 #include "run/compiler.h"
 #include "run/cut.h"
 #include "run/first_run.h"
@@ -167,6 +168,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       [] {
         wait_for_autograd();
         begin_end();
+        stop_builder();
         stop_launcher();
       },
       no_gil);

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import ftm_lazy
+from ftm_lazy import _C
 
 
 class StepCounters:
@@ -17,6 +18,7 @@ class StepCounters:
         self.snapshots: list[dict[str, int]] = []
 
     def record(self, *_: object) -> None:
+        _C._wait()  # a step's program is compiled while the next one is recorded
         self.snapshots.append(ftm_lazy.metrics.counters())
 
     def grown(self, name: str, first: int, last: int = -1) -> int:

@@ -1,0 +1,185 @@
+#include "run/builder.h"
+
+#include "process/python.h"
+#include "run/building.h"
+#include "run/launcher.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <iterator>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <utility>
+
+namespace ftm {
+namespace {
+
+// Sets of cuts that may wait to be built: each holds its inputs.
+constexpr size_t kMostWaiting = 3;
+constexpr auto kBuilderTick = std::chrono::milliseconds(50);
+
+struct Builder {
+  std::mutex mutex; // taken alone
+  std::condition_variable changed;
+  std::deque<std::vector<Cut>> waiting;
+  bool busy = false; // with what was the first of them
+  // Kept from being built. They have their place in the order of runs, and so have those behind them: they are built when somebody
+  // next asks for a result.
+  std::vector<Cut> suspended;
+  std::thread thread;
+  bool running = false; // the thread exists
+  bool stopping = false;
+};
+
+Builder& builder() {
+  static auto* instance = new Builder;
+  return *instance;
+}
+
+void suspend(std::vector<Cut>& cuts) {
+  if (cuts.empty()) {
+    return;
+  }
+  auto& b = builder();
+  {
+    const std::lock_guard<std::mutex> guard(b.mutex);
+    b.suspended.insert(b.suspended.end(), std::make_move_iterator(cuts.begin()), std::make_move_iterator(cuts.end()));
+  }
+  b.changed.notify_all();
+  stall(&resume_building);
+}
+
+void build_waiting() {
+  pthread_setname_np(pthread_self(), "ftm-builder");
+  leave_stalls_to_others();
+  auto& b = builder();
+  std::unique_lock<std::mutex> lock(b.mutex);
+  while (true) {
+    b.changed.wait(lock, [&] { return b.stopping || !b.waiting.empty(); });
+    if (b.waiting.empty()) {
+      return;
+    }
+    auto cuts = std::move(b.waiting.front());
+    b.waiting.pop_front();
+    b.busy = true;
+    lock.unlock();
+    auto building = build_and_start(std::move(cuts));
+    // Its error is thrown to who waits: for results that have failed, or when the rest is built again.
+    suspend(building.left);
+    lock.lock();
+    b.busy = false;
+    b.changed.notify_all();
+  }
+}
+
+// Waits, without the GIL, until ready(); resumes what is suspended, for which the builder's thread may be waiting. Throws what that
+// throws, or a signal's handler.
+template <typename Ready>
+void wait_for_builder(Builder& b, Ready ready) {
+  const WithoutGil unlocked;
+  std::unique_lock<std::mutex> lock(b.mutex);
+  while (true) {
+    b.changed.wait_for(lock, kBuilderTick, [&] { return ready() || !b.suspended.empty(); });
+    if (ready()) {
+      return;
+    }
+    const bool resumes = !b.suspended.empty();
+    lock.unlock();
+    resumes ? resume_building() : handle_signals();
+    lock.lock();
+  }
+}
+
+// A forked child has no such thread, and none of the parent's programs: it starts with a fresh builder, without touching what that
+// of the parent stands for.
+void install_builder_fork_handlers() {
+  static const int installed = pthread_atfork(
+      [] { builder().mutex.lock(); }, [] { builder().mutex.unlock(); }, [] { new (&builder()) Builder; });
+  TORCH_CHECK(installed == 0, "pthread_atfork failed");
+}
+
+void build_here(std::vector<Cut> cuts) {
+  auto building = build_and_start(std::move(cuts));
+  suspend(building.left);
+  if (building.error) {
+    if (building.failure) {
+      building.failure->seen = true;
+    }
+    std::rethrow_exception(building.error);
+  }
+}
+
+} // namespace
+
+void build_later(std::vector<Cut> cuts) {
+  install_builder_fork_handlers();
+  auto& b = builder();
+  {
+    const std::lock_guard<std::mutex> guard(b.mutex);
+    if (!b.running) {
+      b.stopping = false;
+      b.thread = std::thread(build_waiting);
+      b.running = true;
+    }
+    b.waiting.push_back(std::move(cuts));
+    b.changed.notify_all();
+  }
+  wait_for_builder(b, [&] { return b.waiting.size() <= kMostWaiting; });
+}
+
+void build_now(std::vector<Cut> cuts) {
+  const bool waits = std::any_of(cuts.begin(), cuts.end(), [](const Cut& cut) { return !cut.program; });
+  auto& b = builder();
+  try {
+    wait_for_builder(b, [&] { return !waits || (!b.busy && b.waiting.empty()); });
+  } catch (...) {
+    suspend(cuts);
+    throw;
+  }
+  build_here(std::move(cuts));
+}
+
+void resume_building() {
+  std::vector<Cut> cuts;
+  {
+    auto& b = builder();
+    const std::lock_guard<std::mutex> guard(b.mutex);
+    cuts.swap(b.suspended);
+  }
+  build_here(std::move(cuts));
+}
+
+void stop_builder() {
+  const bool leaves = was_interrupted();
+  auto& b = builder();
+  {
+    const std::lock_guard<std::mutex> guard(b.mutex);
+    if (!b.running) {
+      return;
+    }
+    b.running = false;
+    b.stopping = true;
+    if (leaves) {
+      b.waiting.clear();
+    }
+    b.changed.notify_all();
+  }
+  try {
+    wait_for_builder(b, [&] { return leaves || (!b.busy && b.waiting.empty()); });
+  } catch (...) {
+    b.thread.detach();
+    throw;
+  }
+  if (leaves) {
+    b.thread.detach(); // it waits for the compiler, and nobody for it
+  } else {
+    b.thread.join();
+  }
+}
+
+} // namespace ftm

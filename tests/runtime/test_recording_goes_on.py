@@ -1,0 +1,189 @@
+"""What nobody waits for is compiled on a thread of its own: recording goes on, and what goes wrong there is told where results are read."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+import ftm_lazy
+from ftm_lazy import compiler
+
+SIZES = iter(range(701, 10**6, 2))  # of which no other test has programs
+
+
+class Gate:
+    """Holds the compiler back until it is opened; counts who has come to it."""
+
+    def __init__(self, compile: Callable[[compiler.Request], object]) -> None:
+        self._compile = compile
+        self._open = threading.Event()
+        self.threads: list[threading.Thread] = []
+        self.error: Exception | None = None
+
+    def __call__(self, request: compiler.Request) -> object:
+        self.threads.append(threading.current_thread())
+        assert self._open.wait(120)
+        if self.error is not None:
+            raise self.error
+        return self._compile(request)
+
+    def open(self) -> None:
+        """Lets everybody through."""
+        self._open.set()
+
+    def wait_for(self, count: int) -> None:
+        """Until so many have come."""
+        until = time.monotonic() + 60
+        while len(self.threads) < count and time.monotonic() < until:
+            time.sleep(0.01)
+        assert len(self.threads) == count
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    torch.zeros(1, device="ftm").item()
+    bridge = compiler.bridge()
+    gate = Gate(bridge._compiled)
+    monkeypatch.setattr(bridge, "_compiled", gate)
+    yield gate
+    gate.open()
+    torch.ftm.synchronize()
+
+
+def test_recording_goes_on_while_a_step_compiles(gate: Gate) -> None:
+    x = torch.arange(float(next(SIZES)))
+    y = (x.to("ftm") + 1) * 3
+    ftm_lazy.sync()
+    gate.wait_for(1)
+    z = y - x.to("ftm")
+    ftm_lazy.sync()
+    assert len(gate.threads) == 1, "one after the other: what is told of the second hangs on what the first becomes"
+    gate.open()
+    assert torch.equal(z.cpu(), (x + 1) * 3 - x)
+    assert threading.main_thread() not in gate.threads
+
+
+def test_who_reads_waits(gate: Gate) -> None:
+    x = torch.arange(float(next(SIZES)))
+    y = x.to("ftm") + 1
+    ftm_lazy.sync()
+    gate.wait_for(1)
+    threading.Timer(0.2, gate.open).start()
+    assert torch.equal((y * 2).cpu(), (x + 1) * 2)
+    assert gate.threads[-1] is threading.main_thread()
+
+
+def test_few_steps_wait_to_be_compiled(gate: Gate) -> None:
+    x = torch.ones(8, device="ftm")
+    results, begun = [], []
+
+    def steps() -> None:
+        for i in range(8):
+            begun.append(i)
+            results.append(x + torch.arange(float(next(SIZES))).to("ftm").sum() * 0 + float(i))
+            ftm_lazy.sync()
+
+    recorder = threading.Thread(target=steps)
+    recorder.start()
+    gate.wait_for(1)
+    recorder.join(1)
+    assert recorder.is_alive() and 3 <= len(begun) < 8, "each that waits holds its inputs"
+    gate.open()
+    recorder.join(120)
+    assert [result[0].item() for result in results] == [1.0 + i for i in range(8)]
+
+
+def test_a_missing_compiler_is_told_to_who_reads_and_asked_again(gate: Gate) -> None:
+    x = torch.arange(float(next(SIZES)))
+    y = x.to("ftm") + 1
+    ftm_lazy.sync()
+    gate.wait_for(1)
+    later = x.to("ftm") * 7  # behind it
+    ftm_lazy.sync()
+    gate.error = compiler.WorkerError("no process today")
+    gate.open()
+    with pytest.raises(compiler.WorkerError, match="no process today"):
+        later.cpu()
+    gate.error = None
+    assert torch.equal(y.cpu(), x + 1)
+    assert torch.equal(later.cpu(), x * 7)
+
+
+def test_what_does_not_compile_is_warned_of_where_it_is_read(gate: Gate) -> None:
+    x = torch.arange(float(next(SIZES)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y = x.to("ftm") + 1
+        ftm_lazy.sync()
+    gate.wait_for(1)
+    gate.error = compiler.CompileError("a pass is ill")
+    gate.open()
+    with pytest.warns(UserWarning, match="could not be compiled .* a pass is ill"):
+        torch.ftm.synchronize()
+        found = y.cpu()
+    assert torch.equal(found, x + 1)
+
+
+PROGRAM = """
+import os, signal, threading, torch, ftm_lazy
+torch.zeros(1, device="ftm").item()
+from ftm_lazy import compiler
+y = torch.ones(3, device="ftm")
+bridge = compiler.bridge()
+compile, begun = bridge._compiled, threading.Event()
+def slow(request):
+    begun.set()
+    threading.Event().wait({seconds})
+    made = compile(request)
+    print("compiled")
+    return made
+bridge._compiled = slow
+z = torch.linalg.norm(y @ y.diag()) + 5
+ftm_lazy.sync()
+begun.wait()
+"""
+
+
+def run(text: str) -> tuple[subprocess.CompletedProcess[str], float]:
+    begin = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    return done, time.monotonic() - begin
+
+
+def test_the_process_ends_when_all_is_compiled() -> None:
+    done, _ = run(PROGRAM.format(seconds=1))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "compiled\n", "")
+
+
+def test_after_an_interrupt_the_process_does_not_wait_for_the_compiler() -> None:
+    text = PROGRAM.format(seconds=100) + "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\nz.item()\n"
+    done, seconds = run(text)
+    assert done.returncode == -signal.SIGINT and "KeyboardInterrupt" in done.stderr
+    assert done.stdout == "" and seconds < 60
+
+
+def test_a_forked_child_goes_on_without_the_device(gate: Gate) -> None:
+    y = torch.ones(next(SIZES), device="ftm") + 1
+    ftm_lazy.sync()
+    gate.wait_for(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads, in newer Pythons
+        child = os.fork()
+    if child == 0:
+        try:
+            (y + 1).cpu()
+        except RuntimeError as error:
+            os._exit(7 if "forked subprocess" in str(error) else 8)
+        os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    gate.open()
+    assert y[0].item() == 2
