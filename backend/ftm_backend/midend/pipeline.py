@@ -12,6 +12,7 @@ from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import text
 from ftm_backend.midend.compute_factors import compute_factors
 from ftm_backend.midend.fetch_strips import fetch_strips
+from ftm_backend.midend.finish_folds import finish_folds
 from ftm_backend.midend.fold_windows import fold_windows
 from ftm_backend.midend.group import group_kernels
 from ftm_backend.midend.inline_images import inline_images
@@ -102,6 +103,12 @@ PASSES: tuple[Pass, ...] = (
         join_gradients,
         GROUPED,
         "put both gradients of a product with weights into one kernel with what updates these, where that pays: weights are read once",
+    ),
+    Pass(
+        "finish-folds",
+        finish_folds,
+        GROUPED,
+        "what follows a transposed convolution element by element is computed before its images are stored, where that pays",
     ),
     Pass("compute-factors", compute_factors, GROUPED, "a factor made for one product alone is computed in its kernel, where that pays"),
     Pass("turn-copies", turn_copies, GROUPED, "copies of columns to rows are turned on chip, where DMA works beside the core"),

@@ -138,11 +138,13 @@ class Grid:
             (channels, elements), item = self._image(), ELEMENT_BYTES[p.c.dtype]
             of_image = np.where(self.whole_images, channels * prod(p.folded.shape.sizes), elements)
             self.moved_c, self.elements_c = channels * elements / of_image * rules.granules(self.machine, of_image * item), 0.0
+            stored = channels * elements
         else:
             sides = (2 * self.mc, self.nt // 2) if p.zipped else (self.mc, self.nt)
             self.moved_c, self.elements_c = moved(self.machine, p.c, *sides, self.turn_c)
+            stored = self.mc * self.nt
         alike = p.epilogue_alike / ELEMENT_BYTES[p.c.dtype]
-        self.beside_c = self.mc * self.nt * (p.epilogue_bytes - p.epilogue_alike) + alike * self.moved_c
+        self.beside_c = stored * (p.epilogue_bytes - p.epilogue_alike) + alike * self.moved_c
         if p.a_windows:
             self.moved_a, self.elements_a = self.moved_turned, self.elements_turned = self._windows_moved()
         else:
@@ -172,7 +174,8 @@ class Grid:
         self.turning = rules.transpose_cycles(mc, p.b.dtype, self.kt, self.nt) if self.b_form == "turned" else 0.0
         if p.b_tiles:
             self.turning = self.turning + factor_cycles(mc, p, self.kt, self.nt, self.b_form)
-        vectors = self.mc * rules.pieces(self.nt, mc.lanes(p.accumulator))
+        rows, columns = self._image() if p.folded else (self.mc, self.nt)
+        vectors = rows * rules.pieces(columns, mc.lanes(p.accumulator))
         self.body = p.epilogue_interval * vectors + 40 if p.epilogue_tiles else 0.0 * vectors
         turning: Any = 0.0
         if p.folded:
@@ -348,6 +351,8 @@ class Priced:
         stores, steps = g.chunks * store, g.k_blocks
         # With one panel of C, products of the next wait for the store of the chunk that they overwrite.
         alone = np.where(shared | ((g.chunks == 1) & (self.rings == 1)), store, 0.0)
+        if g.problem.folded and g.problem.epilogue_operands:  # what follows the first chunk's product stands behind the loads, too
+            alone = alone + np.maximum(load + store - (step + g.after) / g.chunks, 0.0)
         if g.turn_c:  # the third chunk waits for the tile of the first, whose store stands behind the loads
             alone = alone + np.where(g.chunks > 2, np.maximum(load - 2 / g.chunks * (step + g.after), 0.0), 0.0)
         one = np.maximum(step + g.after + alone, load + stores)
@@ -379,7 +384,7 @@ class Priced:
             b_slots = np.where(self.keep_b, kept, 2)
         if p.b_tiles:  # what arrives, what is computed of it, and that as it is multiplied if it is turned for this
             b_slots = 2 * p.b_tiles + (g.b_form == "turned") + np.where(self.keep_b, kept, 1)
-        am = g.c_tile * (g.chunks + p.epilogue_tiles) + (2 * g.result_tile if g.turn_c else 0) + g.b_tile * b_slots
+        am = g.c_tile * g.chunks + g.result_tile * p.epilogue_tiles + (2 * g.result_tile if g.turn_c else 0) + g.b_tile * b_slots
         a = slot_bytes(g.block, 1, item) * g.chunks * np.where(self.keep_a, kept, 2)
         owners = g.groups[0] * np.where(self.share_a, 1, g.groups[1])
         # One core beside others cannot know what they keep in GSM.
@@ -388,15 +393,15 @@ class Priced:
         space = np.where(self.share_a, 1, np.where(a <= mc.sm_bytes, 0, np.where(in_gsm, 1, 2)))
         am = am + np.where(space == 2, a, 0)
         am = am + parameter_bytes(p, g.kt, g.nt, g.b_form)
-        second = g.c_tile * p.epilogue_tiles  # for what follows the next chunk's product, while this one's is moved
+        second = g.result_tile * p.epilogue_tiles  # for what follows the next chunk's product, while this one's is moved
         rings = np.where(am + g.c_tile * g.chunks + second <= mc.am_bytes, 2, 1)
         self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= mc.am_bytes
         self.late = np.False_
         if self.shared.any():
             ahead = g.late * np.where(g.k_blocks > 1, 2, 1)
-            beside = g.chunks + p.epilogue_operands * ahead + (p.epilogue_tiles - p.epilogue_operands) * g.late - p.epilogue_tiles
-            results = g.result_tile * (g.late - 2) if g.turn_c else 0
-            self.late = self.shared & (am + g.c_tile * beside + results <= mc.am_bytes) & (g.row_trips * g.column_trips > FEW_PANELS)
+            beside = p.epilogue_operands * ahead + (p.epilogue_tiles - p.epilogue_operands) * g.late - p.epilogue_tiles
+            results = g.result_tile * (beside + (g.late - 2 if g.turn_c else 0))
+            self.late = self.shared & (am + g.c_tile * g.chunks + results <= mc.am_bytes) & (g.row_trips * g.column_trips > FEW_PANELS)
             rings = np.where(self.late, 2, rings)
             self.overlaps = self.overlaps | self.late
         return space, rings, (am <= mc.am_bytes) & (in_gsm | ~self.share_a) & (pool <= mc.gsm_bytes)

@@ -16,7 +16,7 @@ from ftm_backend.linalg.ir import Operand, Statement
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.body_cost import interval
-from ftm_backend.midend.contractions.epilogue import Epilogue, read_epilogue
+from ftm_backend.midend.contractions.epilogue import Epilogue, demands, read_epilogue
 from ftm_backend.midend.contractions.factor import Factor, read_factor
 from ftm_backend.midend.contractions.fold import Fold
 from ftm_backend.midend.contractions.form import Contraction, Form, axes_of, match, volume
@@ -201,16 +201,9 @@ def _problem(
     if stores:  # what is written elsewhere, such as between zeros, does not lie as the product's own value would
         c = form.accesses[3 + _others(contraction, epilogue, factor).index(stores[0])]
     dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
-    moved = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands)
-    moved += sum(ELEMENT_BYTES[output.element.dtype] for output in epilogue.outputs[1:])
-    stored = {index.coeffs for index in stores}
-    alike = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands if operand.index.coeffs in stored)
-    alike += sum(ELEMENT_BYTES[x.element.dtype] for x in epilogue.outputs[1:] if {store.index.coeffs for store in x.stores} <= stored)
     k = form.sizes(form.k)
     between = form.interleaved if zipped else None
     sides = (form.m, form.n) if between is None else ((*form.m, between), tuple(axis for axis in form.n if axis != between))
-    tiles = len(epilogue.operands) + sum(output.element is not epilogue.product for output in epilogue.outputs)
-    body = interval(machine, [output.element for output in epilogue.outputs], tiles + 1) if machine.dma_overlaps else 0.0
     return Problem(
         batch=form.sizes(form.batch),
         m=form.sizes(form.m),
@@ -221,11 +214,7 @@ def _problem(
         c=form.operand(c, accumulator, *sides),
         accumulator=accumulator,
         zipped=between is not None,
-        epilogue_tiles=tiles,
-        epilogue_interval=body,
-        epilogue_operands=len(epilogue.operands),
-        epilogue_bytes=moved,
-        epilogue_alike=alike,
+        **demands(epilogue, machine),
         a_windows=windows_of(form, taken, machine) if machine.dma_overlaps else (),
         b_tiles=len(factor.wide) if factor is not None else 0,
         b_parameters=len(factor.operands) - len(factor.wide) if factor is not None else 0,
