@@ -15,7 +15,7 @@ import numpy as np
 from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contractions.panel_moves import factor_cycles, moved, parameter_bytes
+from ftm_backend.midend.contractions.panel_moves import factor_cycles, moved, parameter_bytes, sums_cycles
 from ftm_backend.midend.contractions.panel_sizes import LARGEST, Sampling, axis, folded_sizes, sizes, taken
 from ftm_backend.midend.contractions.panel_trips import share, trips
 from ftm_backend.midend.contractions.tiling import Cut, Problem
@@ -75,6 +75,10 @@ class Grid:
         if problem.zipped:  # both halves of a block, and all that lies inside of them
             *outside, halves, inside = problem.n
             self.cuts = (self.cuts[0], (Cut(len(outside), halves, halves * inside, prod(outside)),), self.cuts[2])
+        self.turn_c = problem.zipped or problem.folded is not None or (problem.c.runs[1] == 0 and problem.c.runs[0] > 0)
+        if problem.sums:
+            first, second, third = self.cuts
+            self.cuts = (_even(first, problem.m), second, third) if self.turn_c else (first, _even(second, problem.n), third)
         (ms, ns, ks) = self.cuts
         self.mc, self.nt, self.kt = (axis([c.elements for c in cs], at) for cs, at in ((ms, 0), (ns, 2), (ks, 3)))
         m_blocks = axis([c.blocks for c in ms], 0)
@@ -86,7 +90,6 @@ class Grid:
         self.rows = self.panels * self.batch
         self.row_trips = rules.pieces(self.rows, rows)
         self.column_trips = rules.pieces(self.n_blocks, columns)
-        self.turn_c = problem.zipped or problem.folded is not None or (problem.c.runs[1] == 0 and problem.c.runs[0] > 0)
         self._moving()
         self._computing()
         self.c_tile = slot_bytes(self.mc, self.nt, ELEMENT_BYTES[accumulator])
@@ -183,6 +186,8 @@ class Grid:
             turning = rules.fold_cycles(mc, p.accumulator, p.folded.shape, self._image()[0], elements)
         elif self.turn_c:
             turning = rules.transpose_cycles(mc, p.accumulator, self.mc, self.nt, p.zipped)
+        if p.sums:
+            turning = turning + sums_cycles(mc, p, *((self.nt, self.mc) if self.turn_c else (self.mc, self.nt)))
         self.after = self.chunks * (mc.issue_cycles + SCALARS["store"] * scalar + self.body + turning)
 
     def _least_moving(self) -> Any:
@@ -232,6 +237,12 @@ class Grid:
                 setattr(kept, name, at(values))
         kept.lengths = tuple(map(at, self.lengths))
         return Priced(kept, choices)
+
+
+def _even(cuts: tuple[Cut, ...], extents: Sequence[int]) -> tuple[Cut, ...]:
+    """The cuts, but for those that leave a smaller block, if there are others: all rows of a block are sums of as many elements."""
+    sides = extents or (1,)
+    return tuple(cut for cut in cuts if sides[cut.dim] % cut.size == 0) or cuts
 
 
 class Priced:
@@ -299,7 +310,7 @@ class Priced:
             handed_on = rules.transfer_cycles(mc, 0.0, size * np.minimum(g.rows, g.groups[0]) / mc.gsm_bytes_per_cycle, 0.0)
             self.load_b = self.load_b + np.where(self.share_b, handed_on, 0.0)
         store = cycles(g.moved_c, g.elements_c) + g.beside_c / self.rate
-        store = store + mc.dma_latency * p.epilogue_tiles
+        store = store + mc.dma_latency * (p.epilogue_tiles + p.sums)
         self.store = store + np.where(self.overlaps, 0.0, g.body)  # in the same tiles a chunk is fetched, computed, stored
 
     # --- time -----------------------------------------------------------------------------------------
@@ -393,6 +404,7 @@ class Priced:
         space = np.where(self.share_a, 1, np.where(a <= mc.sm_bytes, 0, np.where(in_gsm, 1, 2)))
         am = am + np.where(space == 2, a, 0)
         am = am + parameter_bytes(p, g.kt, g.nt, g.b_form)
+        am = am + 2 * p.sums * slot_bytes(g.nt if g.turn_c else g.mc, 1, ELEMENT_BYTES[p.accumulator])
         second = g.result_tile * p.epilogue_tiles  # for what follows the next chunk's product, while this one's is moved
         rings = np.where(am + g.c_tile * g.chunks + second <= mc.am_bytes, 2, 1)
         self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= mc.am_bytes
