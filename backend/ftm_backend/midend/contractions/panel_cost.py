@@ -16,7 +16,7 @@ from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions.panel_moves import factor_cycles, moved, parameter_bytes, sums_cycles
-from ftm_backend.midend.contractions.panel_sizes import LARGEST, Sampling, axis, folded_sizes, sizes, taken
+from ftm_backend.midend.contractions.panel_sizes import Sampling, axis, cuts_of, taken
 from ftm_backend.midend.contractions.panel_trips import share, trips
 from ftm_backend.midend.contractions.tiling import Cut, Problem
 
@@ -55,30 +55,8 @@ class Grid:
         self.batch = prod(problem.batch)
         rows, columns = groups
         accumulator = problem.accumulator
-        shares = 1 if self.batch >= rows else rows
-        share = rules.pieces(prod(problem.n), columns)
-        n_quantum = (
-            rules.DOT_COLUMNS
-            if b_form == "dot"
-            else min(machine.mm_widths(accumulator), key=lambda width: rules.pieces(share, width) * width)
-        )
-        quanta = (machine.mm_rows, n_quantum, 16) if sampling.quanta else (1, 1, 1)
-        self.cuts = (
-            sizes(problem.m, quanta[0], LARGEST["m"], shares, sampling.growth),
-            sizes(problem.n, quanta[1], LARGEST["n"], columns, sampling.growth),
-            sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth),
-        )
-        if problem.folded:
-            quantum = machine.mm_rows if sampling.quanta else 1
-            folded = folded_sizes(problem.folded, (problem.m[0], problem.n[0]), quantum, (shares, columns), sampling.growth)
-            self.cuts = (*folded, self.cuts[2])
-        if problem.zipped:  # both halves of a block, and all that lies inside of them
-            *outside, halves, inside = problem.n
-            self.cuts = (self.cuts[0], (Cut(len(outside), halves, halves * inside, prod(outside)),), self.cuts[2])
         self.turn_c = problem.zipped or problem.folded is not None or (problem.c.runs[1] == 0 and problem.c.runs[0] > 0)
-        if problem.sums:
-            first, second, third = self.cuts
-            self.cuts = (_even(first, problem.m), second, third) if self.turn_c else (first, _even(second, problem.n), third)
+        self.cuts = cuts_of(problem, machine, groups, b_form == "dot", self.turn_c, sampling)
         (ms, ns, ks) = self.cuts
         self.mc, self.nt, self.kt = (axis([c.elements for c in cs], at) for cs, at in ((ms, 0), (ns, 2), (ks, 3)))
         m_blocks = axis([c.blocks for c in ms], 0)
@@ -237,12 +215,6 @@ class Grid:
                 setattr(kept, name, at(values))
         kept.lengths = tuple(map(at, self.lengths))
         return Priced(kept, choices)
-
-
-def _even(cuts: tuple[Cut, ...], extents: Sequence[int]) -> tuple[Cut, ...]:
-    """The cuts, but for those that leave a smaller block, if there are others: all rows of a block are sums of as many elements."""
-    sides = extents or (1,)
-    return tuple(cut for cut in cuts if sides[cut.dim] % cut.size == 0) or cuts
 
 
 class Priced:
