@@ -31,19 +31,17 @@ def finish_folds(grouped: Grouped, machine: MachineParameters) -> Grouped:
 
 
 def _finish(grouped: Grouped, fold: Kernel, machine: MachineParameters) -> None:
-    """Moves what follows one product, as much as pays most."""
+    """Moves what follows one product, as much as pays."""
     users = [k for k in grouped.kernels if not set(fold.outputs).isdisjoint(k.inputs)]
     if len(users) != 1 or users[0].kind != "nest" or users[0].repeat is not None:
         return
     (user,) = users
-    best, moved = 0.0, 0
     following = _following(grouped, fold, user, machine)
-    for number in range(1, len(following) + 1):
-        gain = _gain(fold, user, following[:number], machine)
-        if gain > best and _remains(grouped, user, following[:number], machine):
-            best, moved = gain, number
-    if moved:
-        _move(grouped, fold, user, following[:moved], machine)
+    for number in range(len(following), 0, -1):
+        moved = following[:number]
+        if _gain(fold, user, moved, machine) > 0 and _remains(grouped, user, moved, machine):
+            _move(grouped, fold, user, moved, machine)
+            return
 
 
 def _following(grouped: Grouped, fold: Kernel, user: Kernel, machine: MachineParameters) -> list[Statement]:
