@@ -165,7 +165,7 @@ def test_few_windows_of_an_image_wait_as_they_lie(dtype: str, cores: int) -> Non
     """Where cores share them, their rows are put together on chip."""
     text, arrays, wanted = gradient("few windows", dtype)
     (made,) = folded(text)
-    plan = folds.planned(made, M7032)
+    plan = folds.planned([made], M7032)
     assert plan is not None
     assert plan.piecewise
     got = run(text, arrays, dtype, cores)
@@ -214,7 +214,7 @@ def test_a_plan_costs_what_is_charged(side: int, window: int, stride: int) -> No
     """Within 10%; where all is over soon, within 20%."""
     text = convolution(side, window, stride, backward=True)
     (made,) = folded(text)
-    plan = folds.planned(made, M7032)
+    plan = folds.planned([made], M7032)
     assert plan is not None
     profile = cycles.model(driver.run_from("trace", text, "asm", Options(machine="m7032", cores=8)), machine="m7032", cores=8)
     charged = sum(kernel.cycles for kernel in profile.kernels if kernel.flops)

@@ -154,7 +154,7 @@ def test_a_plan_costs_what_is_charged_and_less_than_two_kernels(sizes: tuple[int
     image, weights = (next(k for k in made.kernels if k.kind == kind) for kind in ("fold", "contraction"))
     found = read_gradients([*image.statements, *weights.statements], M7032)
     assert found is not None
-    plan, one, other = gradients_plan(found, M7032), folds.planned(image.statements[0], M7032), schedule(weights.aligned, M7032).plan
+    plan, one, other = gradients_plan(found, M7032), folds.planned(image.statements, M7032), schedule(weights.aligned, M7032).plan
     assert plan is not None and one is not None and other is not None
     profile = cycles.model(compiled(steps(*sizes), 8), machine="m7032", cores=8)
     (charged,) = (kernel.cycles for kernel in profile.kernels if kernel.flops)

@@ -15,7 +15,7 @@
 // KEPT: kind = "nest"
 // KEPT: kind = "contraction"
 
-module attributes {ftm.stage = "join-gradients"} {
+module attributes {ftm.stage = "finish-folds"} {
   func.func @main(%arg0: tensor<64x80000xf32>, %arg1: tensor<64x80000xf32>, %arg2: tensor<80000x64xf32>) -> tensor<64x64xf32> attributes {ftm.inputs = ["f32", "f32", "f32"], ftm.outputs = ["f32"]} {
     %0 = "ftm.kernel"() ({
       %1 = tensor.empty() : tensor<64x80000xf32>

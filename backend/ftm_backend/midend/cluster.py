@@ -46,7 +46,7 @@ def single(statement: Statement, machine: MachineParameters, alike: Alike) -> Cl
         return Cluster("rows", [statement])
     if statement.op in ("ftm.scan", "ftm.sort"):
         return Cluster(statement.op.removeprefix("ftm."), [statement])
-    if statement.op == "ftm.conv_transpose":
+    if statement.op == folds.OP:
         return Cluster("fold", [statement])
     if contraction.match(statement) is not None:
         return Cluster("contraction", [statement], chain=Chain.begin(statement, alike))
@@ -61,7 +61,7 @@ def place_on_cores(cluster: Cluster, machine: MachineParameters) -> None:
     elif cluster.kind == "sort":
         cluster.one_core = sort.one_core(cluster.statements[0], machine)
     elif cluster.kind == "fold":
-        cluster.one_core = folds.one_core(cluster.statements[0], machine)
+        cluster.one_core = folds.one_core(cluster.statements, machine)
     elif cluster.kind == "nest":
         work = sum(max(at_hand(s.volume), at_hand(volume(s.results[0].value.shape))) for s in cluster.statements)
         cluster.one_core = work < ONE_CORE_WORK

@@ -34,7 +34,7 @@ def fold_windows(function: Function, machine: MachineParameters) -> Function:
             value = item.result if isinstance(item, Update) else item.results[0].value
             maker = value.producer
             folded = _folded(found, value)
-            plan = folds.planned(folded, machine)
+            plan = folds.planned([folded], machine)
             if plan is not None and plan.cycles < _phases_cycles(item, found, value, machine, plan.cycles):
                 function.body[number] = folded
                 replaced.update(found.products)

@@ -11,6 +11,7 @@ from ftm_backend.midend.alike import Alike
 from ftm_backend.midend.cluster import Cluster
 from ftm_backend.midend.contractions import lower as contraction
 from ftm_backend.midend.contractions.form import product_in
+from ftm_backend.midend.contractions.panel_sums import divide
 from ftm_backend.midend.fuse import Fuser
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.reloop import align_all
@@ -148,6 +149,8 @@ class Former:
         if kernel.kind == "computed":
             last_product = product_in(kernel.statements)
         kernel.aligned = kernel.statements if last_product is None else align_all(kernel.statements[last_product:])
+        if kernel.kind == "summed":
+            kernel.aligned = align_all(divide(kernel.statements)[0])
         return kernel
 
     def stored(self, value: Value, members: Collection[Statement]) -> bool:

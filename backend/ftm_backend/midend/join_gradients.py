@@ -59,7 +59,7 @@ def _pays(image: Kernel, weights: Kernel, machine: MachineParameters) -> bool:
     joined = None if found is None else gradients_plan(found, machine)
     if joined is None:
         return False
-    one, other = folds.planned(image.statements[0], machine), schedule(weights.aligned, machine).plan
+    one, other = folds.planned(image.statements, machine), schedule(weights.aligned, machine).plan
     return one is not None and isinstance(other, PanelPlan) and joined.cycles < one.cycles + other.cycles
 
 

@@ -41,6 +41,7 @@ LOWERINGS: dict[str, Lowering] = {
     "nest": Lowering(nest.lower, nest.workspace),
     "contraction": Lowering(contraction.lower),
     "computed": Lowering(contraction.lower_computed),
+    "summed": Lowering(contraction.lower_summed),
     "gradients": Lowering(gradients.lower),
     "attention": Lowering(attention.lower),
     "attention-backward": Lowering(attention_backward.lower, attention_backward.workspace),

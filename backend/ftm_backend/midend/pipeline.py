@@ -12,6 +12,7 @@ from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import text
 from ftm_backend.midend.compute_factors import compute_factors
 from ftm_backend.midend.fetch_strips import fetch_strips
+from ftm_backend.midend.finish_folds import finish_folds
 from ftm_backend.midend.fold_windows import fold_windows
 from ftm_backend.midend.group import group_kernels
 from ftm_backend.midend.inline_images import inline_images
@@ -27,6 +28,7 @@ from ftm_backend.midend.pad_by_dma import pad_by_dma
 from ftm_backend.midend.plan_buffers import plan_buffers
 from ftm_backend.midend.share_kernels import share_kernels
 from ftm_backend.midend.split_sums import split_sums
+from ftm_backend.midend.sum_panels import sum_panels
 from ftm_backend.midend.sum_strips import sum_strips
 from ftm_backend.midend.turn_copies import turn_copies
 from ftm_backend.midend.turn_factors import turn_factors
@@ -103,10 +105,17 @@ PASSES: tuple[Pass, ...] = (
         GROUPED,
         "put both gradients of a product with weights into one kernel with what updates these, where that pays: weights are read once",
     ),
+    Pass(
+        "finish-folds",
+        finish_folds,
+        GROUPED,
+        "what follows a transposed convolution element by element is computed before its images are stored, where that pays",
+    ),
     Pass("compute-factors", compute_factors, GROUPED, "a factor made for one product alone is computed in its kernel, where that pays"),
     Pass("turn-copies", turn_copies, GROUPED, "copies of columns to rows are turned on chip, where DMA works beside the core"),
     Pass("fetch-strips", fetch_strips, GROUPED, "reductions over windows fetch images once, where DMA works beside the core"),
     Pass("sum-strips", sum_strips, GROUPED, "sums of what a kernel of strips makes are taken in it, plane by plane, where that pays"),
+    Pass("sum-panels", sum_panels, GROUPED, "sums of what a product makes are taken in it, block by block, where that pays"),
     Pass("order-kernels", order_kernels, GROUPED, "find the kernels that can fault; let kernels that write over inputs wait for them"),
     Pass("plan-buffers", plan_buffers, PROGRAM, "give each value between kernels its DDR buffer; place barriers"),
     Pass("share-kernels", share_kernels, SHARED, "turn kernels into functions of buffers and scalars; equal ones are one function"),

@@ -85,7 +85,7 @@ def signature(kernel: Kernel, arguments: Arguments, shared: Iterable[tuple[int, 
         writer.value(value)
     for statement, body in zip(kernel.statements, arguments.bodies, strict=True):
         writer.statement(statement, body)
-    if kernel.kind in ("contraction", "computed") and kernel.machine.dma_overlaps:
+    if kernel.kind in ("contraction", "computed", "summed") and kernel.machine.dma_overlaps:
         product = kernel.statements[product_in(kernel.statements)]
         for operand in product.operands:
             granule = kernel.machine.dma_granule // ELEMENT_BYTES[operand.value.dtype]

@@ -6,7 +6,7 @@ A kernel's axes are sorted into groups; a tile covers a block of a row group and
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from ftm_backend.linalg.affine import Affine
@@ -178,6 +178,8 @@ class TileBody:
             word = self._word(access(operand.index))
             self.reads.append((operand, word, b.tile(operand.value.dtype, *extents[word], "am", ahead)))
         self.tiles = {key: b.tile(node.dtype, *most, "am", slots) for key, node in self.computed.items()}
+        self.behind: Callable[[Places, Any, Index], None] | None = None
+        """What is done with the block of each output, in a slot of a tile, once its stores are under way."""
 
     def _word(self, index: Affine) -> str:
         down = any(index.coeffs[axis] for axis in self.rows)
@@ -205,6 +207,8 @@ class TileBody:
             for store in stores:
                 access = self.access(store.index)
                 self.blocks.store(tile, at, node.dtype, store, access, places, self.rows, self.columns)
+            if self.behind is not None:
+                self.behind(places, tile, at)
 
     def _map(self, places: Places, slot: Index, own: Index, read: Index) -> None:
         b = self.blocks.b

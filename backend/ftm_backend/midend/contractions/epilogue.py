@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Statement, Store, Value, walk
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.body_cost import interval
 from ftm_backend.midend.contractions.form import Contraction, axes_of, match
 from ftm_backend.sizes import always_equal, seen_equal
 
-__all__ = ["Epilogue", "Output", "can_fuse_epilogue", "read_epilogue"]
+__all__ = ["MOST_TILES", "Epilogue", "Output", "can_fuse_epilogue", "demands", "read_epilogue"]
 
 MOST_TILES = 10
 """Tiles of C's extents that an epilogue may need; more would leave too little scratchpad for the operands."""
@@ -143,6 +146,23 @@ def read_epilogue(contraction: Contraction, statements: Sequence[Statement]) -> 
         outputs += taken
     reads = tuple(node.payload for node in rewriter.operands.values())
     return Epilogue(rewriter.product, tuple(o for o in outputs if o.stores), reads, tuple(rewriter.positions))
+
+
+def demands(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
+    """What it asks of a plan: fields of a `tiling.Problem`."""
+    operands, others = epilogue.operands, epilogue.outputs[1:]
+    stored = {store.index.coeffs for output in epilogue.outputs[:1] for store in output.stores}
+    alike = sum(ELEMENT_BYTES[operand.value.dtype] for operand in operands if operand.index.coeffs in stored)
+    alike += sum(ELEMENT_BYTES[x.element.dtype] for x in others if {store.index.coeffs for store in x.stores} <= stored)
+    tiles = len(operands) + sum(output.element is not epilogue.product for output in epilogue.outputs)
+    body = interval(machine, [output.element for output in epilogue.outputs], tiles + 1) if machine.dma_overlaps else 0.0
+    return {
+        "epilogue_tiles": tiles,
+        "epilogue_operands": len(operands),
+        "epilogue_bytes": sum(ELEMENT_BYTES[dtype] for dtype in (*(o.value.dtype for o in operands), *(o.element.dtype for o in others))),
+        "epilogue_alike": alike,
+        "epilogue_interval": body,
+    }
 
 
 def can_fuse_epilogue(chain: Sequence[Statement], candidate: Statement) -> bool:

@@ -2,21 +2,24 @@
 
 ``T[(c, tap), (n, window)] = sum_f W[f, c, tap] * X[n, f, window]`` has no zeros to multiply, whatever the stride, reads weights and windows
 as they lie, and needs no border.  A block of it takes all taps of some channels and all windows of some images; when its sum over f is
-complete, each of its elements is added to the place of the image that it belongs to, and the images are stored.
+complete, each of its elements is added to the place of the image that it belongs to, and the images are stored.  What follows element by
+element (bias, activation, another gradient that is added, the mask of an activation's) is computed of them before that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 from ftm_backend.instructions.types import ACCUMULATORS
 from ftm_backend.linalg.affine import Affine
-from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Value
+from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Store, Value
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contractions.epilogue import Epilogue, Output
+from ftm_backend.midend.contractions.epilogue import MOST_TILES, Epilogue, demands, read_epilogue
 from ftm_backend.midend.contractions.fold import Fold, Geometry
 from ftm_backend.midend.contractions.form import Contraction, Form
 from ftm_backend.midend.contractions.late_panels import LatePanels
@@ -27,10 +30,12 @@ from ftm_backend.midend.contractions.schedule import Schedule
 from ftm_backend.midend.contractions.tiling import Operand as TiledOperand
 from ftm_backend.midend.contractions.tiling import Problem
 from ftm_backend.midend.kernel import Kernel
+from ftm_backend.midend.read_inside import is_elementwise, is_whole
 from ftm_backend.tile.builder import TileBuilder
 
-__all__ = ["fold_of", "lower", "one_core", "planned", "read"]
+__all__ = ["OP", "can_follow", "geometry_of", "lower", "one_core", "planned", "schedule_of"]
 
+OP = "ftm.conv_transpose"
 _CHANNEL, _TAP, _IMAGE, _DOWN, _ACROSS, _FILTER, _ROW, _COLUMN = range(8)
 
 
@@ -40,31 +45,48 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     Raises:
         ValueError: the convolution does not fit the scratchpads.
     """
-    (statement,) = kernel.statements
+    statements = kernel.statements
     machine = replace(kernel.machine, cores=1) if kernel.one_core else kernel.machine
-    plan = planned(statement, machine)
+    plan = planned(statements, machine)
     if plan is None:
-        raise ValueError(f"no blocks of {statement.op} over {statement.loops} fit the scratchpads of machine {machine.name!r}")
-    (LatePanels if plan.late else Panels)(kernel, _schedule(statement, plan), b).build()
+        raise ValueError(f"no blocks of {OP} of {statements[0].loops} fit the scratchpads of machine {machine.name!r}")
+    (LatePanels if plan.late else Panels)(kernel, schedule_of(statements, plan), b).build()
 
 
-def one_core(statement: Statement, machine: MachineParameters) -> bool:
+def one_core(statements: Sequence[Statement], machine: MachineParameters) -> bool:
     """Whether the model says that sharing the kernel among cores does not pay."""
-    plan = planned(statement, machine)
+    plan = planned(statements, machine)
     return plan is not None and plan.cores == 1
 
 
-def planned(statement: Statement, machine: MachineParameters) -> PanelPlan | None:
+def can_follow(chain: Sequence[Statement], statement: Statement, machine: MachineParameters) -> bool:
+    """Whether a statement may be computed behind a transposed convolution and what already follows it, before the images are stored.
+
+    It must be over the elements of the images, and read what the others make where it is itself.
+    """
+    shape, made = chain[0].results[0].value.shape, {result.value for each in chain for result in each.results}
+    read = [operand for operand in statement.operands if operand.value in made]
+    if not read or not is_elementwise(statement, shape) or not all(is_whole(operand.index, shape) for operand in read):
+        return False
+    if any(operand.value.border is not None for operand in statement.operands):
+        return False
+    epilogue = _epilogue([*chain, statement])
+    return not epilogue.positions and demands(epilogue, machine)["epilogue_tiles"] <= MOST_TILES
+
+
+def planned(statements: Sequence[Statement], machine: MachineParameters) -> PanelPlan | None:
     """The cheapest plan; None if no blocks fit the scratchpads."""
-    form, geometry = _form(statement), _geometry(statement)
-    _, weight = statement.tensors
+    form, geometry = _form(statements[0], ()), geometry_of(statements[0])
+    _, weight = statements[0].tensors
     if prod(geometry.shape.taps) > LARGEST["m"] or geometry.cut(1, 1).elements > LARGEST["n"]:
         return None
-    return _plan(replace(form, accesses=form.accesses[:3]), geometry, weight.value.dtype, machine)
+    return _plan(form, geometry, weight.value.dtype, tuple(demands(_epilogue(statements), machine).items()), machine)
 
 
 @lru_cache(maxsize=256)
-def _plan(form: Form, geometry: Geometry, dtype: str, machine: MachineParameters) -> PanelPlan | None:
+def _plan(
+    form: Form, geometry: Geometry, dtype: str, following: tuple[tuple[str, Any], ...], machine: MachineParameters
+) -> PanelPlan | None:
     a, b = form.accesses[:2]
     accumulator = ACCUMULATORS[dtype]
     problem = Problem(
@@ -78,18 +100,23 @@ def _plan(form: Form, geometry: Geometry, dtype: str, machine: MachineParameters
         accumulator=accumulator,
         folded=geometry,
         piecewise=_is_piecewise(form, dtype, machine),
+        **dict(following),
     )
     return fitting_plan(problem, machine)
 
 
-def read(statement: Statement) -> tuple[Form, Geometry]:
-    """The product, whose accesses are those of the weights, the windows, the sums and the stores; and what is summed."""
-    return _form(statement), _geometry(statement)
-
-
-def fold_of(statement: Statement) -> Fold:
-    """Where the blocks of the product lie."""
-    return Fold(_geometry(statement), _form(statement), _IMAGE, (_DOWN, _ACROSS), (_ROW, _COLUMN))
+def _epilogue(statements: Sequence[Statement]) -> Epilogue:
+    """What follows, over the dimensions of the images; while nothing is said to be stored, the last result is."""
+    (image,) = statements[0].results
+    shape = image.value.shape
+    if not any(result.stores for each in statements for result in each.results):
+        *others, last = statements
+        (result,) = last.results
+        statements = [*others, replace(last, results=[replace(result, stores=[Store(result.value, result.index)])])]
+        (image,) = statements[0].results
+    x, weight = (Operand(tensor.value, Affine.constant(0, len(shape))) for tensor in statements[0].tensors)
+    over = Contraction(Statement(OP, shape, (False,) * len(shape), [], [image]), weight, x)
+    return read_epilogue(over, statements[1:])
 
 
 def _is_piecewise(form: Form, dtype: str, machine: MachineParameters) -> bool:
@@ -102,15 +129,16 @@ def _numbers(words: str) -> tuple[int, ...]:
     return tuple(map(int, words.split(",")))
 
 
-def _geometry(statement: Statement) -> Geometry:
+def geometry_of(statement: Statement) -> Geometry:
+    """What is summed."""
     x, weight = statement.tensors
     (result,) = statement.results
     stride, dilation, padding = (_numbers(statement.attributes[name]) for name in ("stride", "dilation", "padding"))
     return Geometry(rules.Folded(weight.view.sizes[2:], x.view.sizes[2:], result.value.shape[2:], stride), dilation, padding)
 
 
-def _form(statement: Statement) -> Form:
-    """Axes of the product, and of the elements of an image; accesses of the weights, the windows, the product and the stores."""
+def _form(statement: Statement, others: Sequence[Affine]) -> Form:
+    """Axes of the product, and of the elements of an image; accesses of the weights, the windows, the product, and others of images."""
     x, weight = (tensor.view for tensor in statement.tensors)
     (result,) = statement.results
     images, filters, *windows = x.sizes
@@ -121,7 +149,7 @@ def _form(statement: Statement) -> Form:
     columns = images * prod(windows)
     c = (prod(taps) * columns, columns, prod(windows), windows[1], 1, 0, 0, 0)
     accesses = [Affine(weight.offset, a), Affine(x.offset, b), Affine(0, c)]
-    for index in dict.fromkeys(store.index for store in result.stores):
+    for index in others:
         image, channel, row, column = index.coeffs
         accesses.append(Affine(index.const, (channel, 0, image, 0, 0, 0, row, column)))
     m, n = ((outer, *(k for k in inner if extents[k] > 1)) for outer, inner in ((_CHANNEL, (_TAP,)), (_IMAGE, (_DOWN, _ACROSS))))
@@ -136,10 +164,13 @@ def _together(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
     return strides[1] if inner > 1 else strides[0]
 
 
-def _schedule(statement: Statement, plan: PanelPlan) -> Schedule:
-    x, weight = statement.tensors
-    (result,) = statement.results
-    form = _form(statement)
+def schedule_of(statements: Sequence[Statement], plan: PanelPlan | None = None) -> Schedule:
+    """The product and what follows it; accesses are those of the weights, the windows, the sums, and of what is stored and read behind."""
+    x, weight = statements[0].tensors
+    epilogue = _epilogue(statements)
+    others = [store.index for output in epilogue.outputs for store in output.stores]
+    others += [operand.index for operand in epilogue.operands]
+    form = _form(statements[0], list(dict.fromkeys(others)))
     a, b, c = form.accesses[:3]
     accumulator = ACCUMULATORS[weight.value.dtype]
     factors = (Operand(weight.value, a), Operand(x.value, b))
@@ -149,6 +180,5 @@ def _schedule(statement: Statement, plan: PanelPlan) -> Schedule:
     contraction = Contraction(
         Statement("linalg.generic", loops, tuple(k == _FILTER for k in range(len(loops))), list(factors), [made]), *factors
     )
-    carried = Node("carry", accumulator, payload=0)
-    epilogue = Epilogue(carried, (Output(carried, tuple(result.stores)),), (), ())
-    return Schedule(contraction, epilogue, form, *factors, plan=plan, fold=fold_of(statement))
+    fold = Fold(geometry_of(statements[0]), form, _IMAGE, (_DOWN, _ACROSS), (_ROW, _COLUMN))
+    return Schedule(contraction, epilogue, form, *factors, plan=plan, fold=fold)

@@ -41,7 +41,9 @@ class _Builder:
         self.blocks, self.image_blocks = Blocks(b, self.form.extents), Blocks(b, found.images.extents)
         self.core, self.cores = kernel.core(b)
         self.low, self.high = core_share(b, kernel, plan.m.blocks)
-        self.fold = folds.fold_of(found.fold)
+        fold = folds.schedule_of([found.fold]).fold
+        assert fold is not None, "a transposed convolution is one"
+        self.fold = fold
         self._declare()
 
     def _declare(self) -> None:

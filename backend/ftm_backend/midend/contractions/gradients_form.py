@@ -103,10 +103,10 @@ class GradientsPlan:
 def read_gradients(statements: Sequence[Statement], machine: MachineParameters) -> Gradients | None:
     """The fold and the contraction with what follows it; None if they do not read the same weights and gradient in the same order."""
     fold, *chain = statements
-    if fold.op != "ftm.conv_transpose" or not machine.dma_overlaps:
+    if fold.op != folds.OP or not machine.dma_overlaps:
         return None
     gradient, weight = (tensor.value for tensor in fold.tensors)
-    images, geometry = folds.read(fold)
+    images, geometry = folds.schedule_of([fold]).form, folds.geometry_of(fold)
     contraction, epilogue, *both = roles(align_all(chain), machine)
     if not contraction.starts_at_zero or epilogue.positions or fold.results[0].value.dtype != ACCUMULATORS[weight.dtype]:
         return None

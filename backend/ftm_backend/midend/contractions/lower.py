@@ -27,7 +27,7 @@ from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.sizes import always_equal
 from ftm_backend.tile.builder import Index, TileBuilder
 
-__all__ = ["can_fuse_epilogue", "lower", "lower_computed", "match", "one_core"]
+__all__ = ["can_fuse_epilogue", "lower", "lower_computed", "lower_summed", "match", "one_core"]
 
 
 def one_core(statements: Sequence[Statement], machine: MachineParameters) -> bool:
@@ -48,6 +48,19 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
         (LatePanels if chosen.plan.late else Panels)(kernel, chosen, b).build()
     elif chosen.plan is not None:
         _Nest(kernel, chosen, b).build()
+
+
+def lower_summed(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the body of a kernel that sums what its product makes.
+
+    Raises:
+        ValueError: the sums do not go with the product's blocks.
+    """
+    sums = tuple(kernel.statements[len(kernel.aligned) :])
+    chosen = replace(schedule(kernel.aligned, kernel.machine, len(sums)), sums=sums)
+    if not isinstance(chosen.plan, PanelPlan):
+        raise ValueError(f"{kernel.name}: its product has no panels")
+    (LatePanels if chosen.plan.late else Panels)(kernel, chosen, b).build()
 
 
 def lower_computed(kernel: Kernel, b: TileBuilder) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contractions.panel_moves import factor_cycles, moved, parameter_bytes
-from ftm_backend.midend.contractions.panel_sizes import LARGEST, Sampling, axis, folded_sizes, sizes, taken
+from ftm_backend.midend.contractions.panel_moves import factor_cycles, moved, parameter_bytes, sums_cycles
+from ftm_backend.midend.contractions.panel_sizes import Sampling, axis, cuts_of, taken
 from ftm_backend.midend.contractions.panel_trips import share, trips
 from ftm_backend.midend.contractions.tiling import Cut, Problem
 
@@ -55,26 +55,8 @@ class Grid:
         self.batch = prod(problem.batch)
         rows, columns = groups
         accumulator = problem.accumulator
-        shares = 1 if self.batch >= rows else rows
-        share = rules.pieces(prod(problem.n), columns)
-        n_quantum = (
-            rules.DOT_COLUMNS
-            if b_form == "dot"
-            else min(machine.mm_widths(accumulator), key=lambda width: rules.pieces(share, width) * width)
-        )
-        quanta = (machine.mm_rows, n_quantum, 16) if sampling.quanta else (1, 1, 1)
-        self.cuts = (
-            sizes(problem.m, quanta[0], LARGEST["m"], shares, sampling.growth),
-            sizes(problem.n, quanta[1], LARGEST["n"], columns, sampling.growth),
-            sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth),
-        )
-        if problem.folded:
-            quantum = machine.mm_rows if sampling.quanta else 1
-            folded = folded_sizes(problem.folded, (problem.m[0], problem.n[0]), quantum, (shares, columns), sampling.growth)
-            self.cuts = (*folded, self.cuts[2])
-        if problem.zipped:  # both halves of a block, and all that lies inside of them
-            *outside, halves, inside = problem.n
-            self.cuts = (self.cuts[0], (Cut(len(outside), halves, halves * inside, prod(outside)),), self.cuts[2])
+        self.turn_c = problem.zipped or problem.folded is not None or (problem.c.runs[1] == 0 and problem.c.runs[0] > 0)
+        self.cuts = cuts_of(problem, machine, groups, b_form == "dot", self.turn_c, sampling)
         (ms, ns, ks) = self.cuts
         self.mc, self.nt, self.kt = (axis([c.elements for c in cs], at) for cs, at in ((ms, 0), (ns, 2), (ks, 3)))
         m_blocks = axis([c.blocks for c in ms], 0)
@@ -86,7 +68,6 @@ class Grid:
         self.rows = self.panels * self.batch
         self.row_trips = rules.pieces(self.rows, rows)
         self.column_trips = rules.pieces(self.n_blocks, columns)
-        self.turn_c = problem.zipped or problem.folded is not None or (problem.c.runs[1] == 0 and problem.c.runs[0] > 0)
         self._moving()
         self._computing()
         self.c_tile = slot_bytes(self.mc, self.nt, ELEMENT_BYTES[accumulator])
@@ -138,11 +119,13 @@ class Grid:
             (channels, elements), item = self._image(), ELEMENT_BYTES[p.c.dtype]
             of_image = np.where(self.whole_images, channels * prod(p.folded.shape.sizes), elements)
             self.moved_c, self.elements_c = channels * elements / of_image * rules.granules(self.machine, of_image * item), 0.0
+            stored = channels * elements
         else:
             sides = (2 * self.mc, self.nt // 2) if p.zipped else (self.mc, self.nt)
             self.moved_c, self.elements_c = moved(self.machine, p.c, *sides, self.turn_c)
+            stored = self.mc * self.nt
         alike = p.epilogue_alike / ELEMENT_BYTES[p.c.dtype]
-        self.beside_c = self.mc * self.nt * (p.epilogue_bytes - p.epilogue_alike) + alike * self.moved_c
+        self.beside_c = stored * (p.epilogue_bytes - p.epilogue_alike) + alike * self.moved_c
         if p.a_windows:
             self.moved_a, self.elements_a = self.moved_turned, self.elements_turned = self._windows_moved()
         else:
@@ -172,7 +155,8 @@ class Grid:
         self.turning = rules.transpose_cycles(mc, p.b.dtype, self.kt, self.nt) if self.b_form == "turned" else 0.0
         if p.b_tiles:
             self.turning = self.turning + factor_cycles(mc, p, self.kt, self.nt, self.b_form)
-        vectors = self.mc * rules.pieces(self.nt, mc.lanes(p.accumulator))
+        rows, columns = self._image() if p.folded else (self.mc, self.nt)
+        vectors = rows * rules.pieces(columns, mc.lanes(p.accumulator))
         self.body = p.epilogue_interval * vectors + 40 if p.epilogue_tiles else 0.0 * vectors
         turning: Any = 0.0
         if p.folded:
@@ -180,6 +164,8 @@ class Grid:
             turning = rules.fold_cycles(mc, p.accumulator, p.folded.shape, self._image()[0], elements)
         elif self.turn_c:
             turning = rules.transpose_cycles(mc, p.accumulator, self.mc, self.nt, p.zipped)
+        if p.sums:
+            turning = turning + sums_cycles(mc, p, *((self.nt, self.mc) if self.turn_c else (self.mc, self.nt)))
         self.after = self.chunks * (mc.issue_cycles + SCALARS["store"] * scalar + self.body + turning)
 
     def _least_moving(self) -> Any:
@@ -296,7 +282,7 @@ class Priced:
             handed_on = rules.transfer_cycles(mc, 0.0, size * np.minimum(g.rows, g.groups[0]) / mc.gsm_bytes_per_cycle, 0.0)
             self.load_b = self.load_b + np.where(self.share_b, handed_on, 0.0)
         store = cycles(g.moved_c, g.elements_c) + g.beside_c / self.rate
-        store = store + mc.dma_latency * p.epilogue_tiles
+        store = store + mc.dma_latency * (p.epilogue_tiles + p.sums)
         self.store = store + np.where(self.overlaps, 0.0, g.body)  # in the same tiles a chunk is fetched, computed, stored
 
     # --- time -----------------------------------------------------------------------------------------
@@ -348,6 +334,8 @@ class Priced:
         stores, steps = g.chunks * store, g.k_blocks
         # With one panel of C, products of the next wait for the store of the chunk that they overwrite.
         alone = np.where(shared | ((g.chunks == 1) & (self.rings == 1)), store, 0.0)
+        if g.problem.folded and g.problem.epilogue_operands:  # what follows the first chunk's product stands behind the loads, too
+            alone = alone + np.maximum(load + store - (step + g.after) / g.chunks, 0.0)
         if g.turn_c:  # the third chunk waits for the tile of the first, whose store stands behind the loads
             alone = alone + np.where(g.chunks > 2, np.maximum(load - 2 / g.chunks * (step + g.after), 0.0), 0.0)
         one = np.maximum(step + g.after + alone, load + stores)
@@ -379,7 +367,7 @@ class Priced:
             b_slots = np.where(self.keep_b, kept, 2)
         if p.b_tiles:  # what arrives, what is computed of it, and that as it is multiplied if it is turned for this
             b_slots = 2 * p.b_tiles + (g.b_form == "turned") + np.where(self.keep_b, kept, 1)
-        am = g.c_tile * (g.chunks + p.epilogue_tiles) + (2 * g.result_tile if g.turn_c else 0) + g.b_tile * b_slots
+        am = g.c_tile * g.chunks + g.result_tile * p.epilogue_tiles + (2 * g.result_tile if g.turn_c else 0) + g.b_tile * b_slots
         a = slot_bytes(g.block, 1, item) * g.chunks * np.where(self.keep_a, kept, 2)
         owners = g.groups[0] * np.where(self.share_a, 1, g.groups[1])
         # One core beside others cannot know what they keep in GSM.
@@ -388,15 +376,16 @@ class Priced:
         space = np.where(self.share_a, 1, np.where(a <= mc.sm_bytes, 0, np.where(in_gsm, 1, 2)))
         am = am + np.where(space == 2, a, 0)
         am = am + parameter_bytes(p, g.kt, g.nt, g.b_form)
-        second = g.c_tile * p.epilogue_tiles  # for what follows the next chunk's product, while this one's is moved
+        am = am + 2 * p.sums * slot_bytes(g.nt if g.turn_c else g.mc, 1, ELEMENT_BYTES[p.accumulator])
+        second = g.result_tile * p.epilogue_tiles  # for what follows the next chunk's product, while this one's is moved
         rings = np.where(am + g.c_tile * g.chunks + second <= mc.am_bytes, 2, 1)
         self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= mc.am_bytes
         self.late = np.False_
         if self.shared.any():
             ahead = g.late * np.where(g.k_blocks > 1, 2, 1)
-            beside = g.chunks + p.epilogue_operands * ahead + (p.epilogue_tiles - p.epilogue_operands) * g.late - p.epilogue_tiles
-            results = g.result_tile * (g.late - 2) if g.turn_c else 0
-            self.late = self.shared & (am + g.c_tile * beside + results <= mc.am_bytes) & (g.row_trips * g.column_trips > FEW_PANELS)
+            beside = p.epilogue_operands * ahead + (p.epilogue_tiles - p.epilogue_operands) * g.late - p.epilogue_tiles
+            results = g.result_tile * (beside + (g.late - 2 if g.turn_c else 0))
+            self.late = self.shared & (am + g.c_tile * g.chunks + results <= mc.am_bytes) & (g.row_trips * g.column_trips > FEW_PANELS)
             rings = np.where(self.late, 2, rings)
             self.overlaps = self.overlaps | self.late
         return space, rings, (am <= mc.am_bytes) & (in_gsm | ~self.share_a) & (pool <= mc.gsm_bytes)

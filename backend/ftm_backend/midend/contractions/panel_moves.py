@@ -11,7 +11,7 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions.tiling import Operand, Problem
 
-__all__ = ["factor_cycles", "moved", "parameter_bytes"]
+__all__ = ["factor_cycles", "moved", "parameter_bytes", "sums_cycles"]
 
 
 def moved(machine: MachineParameters, x: Operand, first: Any, second: Any, turned: bool) -> tuple[Any, Any]:
@@ -40,3 +40,9 @@ def parameter_bytes(problem: Problem, kt: Any, nt: Any, b_form: str) -> Any:
     """Bytes of the rows or columns of parameters that a block of B is computed of, and of those that the next one is."""
     item, down = ELEMENT_BYTES[problem.b.dtype], kt if b_form == "plain" else nt
     return 2 * problem.b_parameters * (slot_bytes(down, 1, item) + slot_bytes(1, kt + nt, item))
+
+
+def sums_cycles(machine: MachineParameters, problem: Problem, rows: Any, columns: Any) -> Any:
+    """Cycles of the maps that sum each row of a block as it is stored."""
+    each = rules.pieces(columns, machine.lanes(problem.accumulator)) * 1.0 + machine.reduce_cycles
+    return problem.sums * (rows * each + 40)

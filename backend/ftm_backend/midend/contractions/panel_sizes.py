@@ -13,9 +13,11 @@ from ftm_backend.machine import rules
 from ftm_backend.midend.contractions.tiling import Cut, cuts
 
 if TYPE_CHECKING:
+    from ftm_backend.machine.presets import MachineParameters
     from ftm_backend.midend.contractions.fold import Geometry
+    from ftm_backend.midend.contractions.tiling import Problem
 
-__all__ = ["LARGEST", "Sampling", "axis", "folded_sizes", "sizes", "taken"]
+__all__ = ["LARGEST", "Sampling", "axis", "cuts_of", "folded_sizes", "sizes", "taken"]
 
 LARGEST = {"m": 768, "n": 4096, "k": 4096}
 """Elements of a group that a tile may take."""
@@ -36,6 +38,44 @@ def axis(values: Sequence[Any], position: int) -> Any:
     shape = [1, 1, 1, 1]
     shape[position] = len(values)
     return np.array(values).reshape(shape)
+
+
+def cuts_of(
+    problem: Problem, machine: MachineParameters, groups: tuple[int, int], dots: bool, turned: bool, sampling: Sampling
+) -> tuple[tuple[Cut, ...], tuple[Cut, ...], tuple[Cut, ...]]:
+    """Cuts of m, n and k for one grid of cores.
+
+    Args:
+        problem: to be planned.
+        machine: whose micro-kernels they suit.
+        groups: of rows and of columns.
+        dots: whether products are sums along k.
+        turned: whether C is stored with its columns as rows.
+        sampling: which sizes.
+    """
+    rows, columns = groups
+    shares = 1 if prod(problem.batch) >= rows else rows
+    share = rules.pieces(prod(problem.n), columns)
+    widths = (rules.DOT_COLUMNS,) if dots else machine.mm_widths(problem.accumulator)
+    n_quantum = min(widths, key=lambda width: rules.pieces(share, width) * width)
+    quanta = (machine.mm_rows, n_quantum, 16) if sampling.quanta else (1, 1, 1)
+    m = sizes(problem.m, quanta[0], LARGEST["m"], shares, sampling.growth)
+    n = sizes(problem.n, quanta[1], LARGEST["n"], columns, sampling.growth)
+    k = sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth)
+    if problem.folded:
+        m, n = folded_sizes(problem.folded, (problem.m[0], problem.n[0]), quanta[0], (shares, columns), sampling.growth)
+    if problem.zipped:  # both halves of a block, and all that lies inside of them
+        *outside, halves, inside = problem.n
+        n = (Cut(len(outside), halves, halves * inside, prod(outside)),)
+    if problem.sums:
+        m, n = (_even(m, problem.m), n) if turned else (m, _even(n, problem.n))
+    return m, n, k
+
+
+def _even(found: tuple[Cut, ...], extents: Sequence[int]) -> tuple[Cut, ...]:
+    """The cuts, but for those that leave a smaller block, if there are others: all rows of a block are sums of as many elements."""
+    sides = extents or (1,)
+    return tuple(cut for cut in found if sides[cut.dim] % cut.size == 0) or found
 
 
 @lru_cache(maxsize=4096)

@@ -18,6 +18,7 @@ from ftm_backend.linalg.ir import Operand
 from ftm_backend.midend.contractions.blocks import Blocks, Places, TileBody
 from ftm_backend.midend.contractions.panel_plan import PanelPlan
 from ftm_backend.midend.contractions.panel_sizes import taken
+from ftm_backend.midend.contractions.panel_sums import PanelSums
 from ftm_backend.midend.contractions.schedule import Schedule
 from ftm_backend.midend.contractions.window_box import Box
 from ftm_backend.midend.kernel import Kernel
@@ -150,6 +151,9 @@ class Panels:
             {id(epilogue.product): self.c_result},
             *(((2 if plan.k.blocks > 1 else 1) * plan.late, plan.late) if plan.late else ()),
         )
+
+        if chosen.sums:
+            self.body.behind = PanelSums(self.blocks, chosen).take
 
     def _computed_factor(self) -> TileBody:
         """What makes a block of B of what arrives in its place."""

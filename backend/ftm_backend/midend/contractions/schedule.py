@@ -16,7 +16,7 @@ from ftm_backend.linalg.ir import Operand, Statement
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.body_cost import interval
-from ftm_backend.midend.contractions.epilogue import Epilogue, read_epilogue
+from ftm_backend.midend.contractions.epilogue import Epilogue, demands, read_epilogue
 from ftm_backend.midend.contractions.factor import Factor, read_factor
 from ftm_backend.midend.contractions.fold import Fold
 from ftm_backend.midend.contractions.form import Contraction, Form, axes_of, match, volume
@@ -57,6 +57,8 @@ class Schedule:
     """How C's windows are summed before it is stored; see ``folds``."""
     factor: Factor | None = None
     """What B is computed from."""
+    sums: tuple[Statement, ...] = ()
+    """Of what is stored; see ``panel_sums``."""
 
     def access(self, index: Affine) -> Affine:
         """An access of the epilogue (over loops) as a function of the axes."""
@@ -78,8 +80,8 @@ def _others(contraction: Contraction, epilogue: Epilogue, factor: Factor | None 
     return list(dict.fromkeys(found))
 
 
-def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Schedule:
-    """The cheapest schedule of a kernel: a contraction followed by elementwise statements.
+def schedule(statements: Sequence[Statement], machine: MachineParameters, sums: int = 0) -> Schedule:
+    """The cheapest schedule of a kernel: a contraction followed by elementwise statements, and by so many sums of each row of a block.
 
     Raises:
         ValueError: the first statement is not a contraction, or another cannot follow it.
@@ -93,7 +95,7 @@ def schedule(statements: Sequence[Statement], machine: MachineParameters) -> Sch
     if zipped is not None:
         return zipped
     if machine.dma_overlaps and volume(form, form.k) != 0:
-        problems = _problems(contraction, epilogue, (straight, crossed), machine)
+        problems = _problems(contraction, epilogue, (straight, crossed), machine, sums)
         number, panels = cheapest(problems, machine)
         return Schedule(contraction, epilogue, *(straight, crossed)[number], plan=panels, windows=problems[number].a_windows)
     plans = [(general_plan(_problem(contraction, epilogue, *taken[:2], machine), machine), taken) for taken in (straight, crossed)]
@@ -142,12 +144,14 @@ def roles(statements: Sequence[Statement], machine: MachineParameters) -> tuple[
     return contraction, epilogue, (form, contraction.a, contraction.b), (form.swapped(), contraction.b, contraction.a)
 
 
-def _problems(contraction: Contraction, epilogue: Epilogue, both: Sequence[Roles], machine: MachineParameters) -> list[Problem]:
+def _problems(
+    contraction: Contraction, epilogue: Epilogue, both: Sequence[Roles], machine: MachineParameters, sums: int = 0
+) -> list[Problem]:
     """To be planned with panels: the operands as they stand, and exchanged unless they would have to be turned for that."""
     (form, a, b), (crossed, *_) = both
-    found = [_problem(contraction, epilogue, form, a, machine)]
+    found = [_problem(contraction, epilogue, form, a, machine, sums=sums)]
     if not _lies_well(found[0], machine) or windows_of(crossed, b, machine):
-        found.append(_problem(contraction, epilogue, crossed, b, machine))
+        found.append(_problem(contraction, epilogue, crossed, b, machine, sums=sums))
     return found
 
 
@@ -194,6 +198,7 @@ def _problem(
     machine: MachineParameters,
     zipped: bool = False,
     factor: Factor | None = None,
+    sums: int = 0,
 ) -> Problem:
     """taken: the operand that is taken as A; factor: what B is computed from."""
     a, b, c = form.accesses[:3]
@@ -201,16 +206,9 @@ def _problem(
     if stores:  # what is written elsewhere, such as between zeros, does not lie as the product's own value would
         c = form.accesses[3 + _others(contraction, epilogue, factor).index(stores[0])]
     dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
-    moved = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands)
-    moved += sum(ELEMENT_BYTES[output.element.dtype] for output in epilogue.outputs[1:])
-    stored = {index.coeffs for index in stores}
-    alike = sum(ELEMENT_BYTES[operand.value.dtype] for operand in epilogue.operands if operand.index.coeffs in stored)
-    alike += sum(ELEMENT_BYTES[x.element.dtype] for x in epilogue.outputs[1:] if {store.index.coeffs for store in x.stores} <= stored)
     k = form.sizes(form.k)
     between = form.interleaved if zipped else None
     sides = (form.m, form.n) if between is None else ((*form.m, between), tuple(axis for axis in form.n if axis != between))
-    tiles = len(epilogue.operands) + sum(output.element is not epilogue.product for output in epilogue.outputs)
-    body = interval(machine, [output.element for output in epilogue.outputs], tiles + 1) if machine.dma_overlaps else 0.0
     return Problem(
         batch=form.sizes(form.batch),
         m=form.sizes(form.m),
@@ -221,12 +219,9 @@ def _problem(
         c=form.operand(c, accumulator, *sides),
         accumulator=accumulator,
         zipped=between is not None,
-        epilogue_tiles=tiles,
-        epilogue_interval=body,
-        epilogue_operands=len(epilogue.operands),
-        epilogue_bytes=moved,
-        epilogue_alike=alike,
+        **demands(epilogue, machine),
         a_windows=windows_of(form, taken, machine) if machine.dma_overlaps else (),
+        sums=sums,
         b_tiles=len(factor.wide) if factor is not None else 0,
         b_parameters=len(factor.operands) - len(factor.wide) if factor is not None else 0,
         b_interval=interval(machine, [factor.element], len(factor.operands) + 1) if factor is not None else 0.0,

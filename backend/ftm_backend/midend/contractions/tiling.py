@@ -80,6 +80,8 @@ class Problem:
     """Of these, bytes of tensors that lie in memory as C does: they are moved in runs of the same length."""
     epilogue_interval: float = 2.0
     """Cycles that its body takes for each vector of C."""
+    sums: int = 0
+    """How often each row of a block is summed as it is stored, to a number of its own."""
     a_windows: tuple[Side, ...] = ()
     """Where rows of A overlap in memory, the sides of the box that they cover; positions count the dimensions of m, then of k."""
     zipped: bool = False
