@@ -16,7 +16,7 @@ from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions.panel_moves import factor_cycles, moved, parameter_bytes
-from ftm_backend.midend.contractions.panel_sizes import LARGEST, Sampling, axis, folded_sizes, sizes, taken
+from ftm_backend.midend.contractions.panel_sizes import Cuts, Sampling, axis, cuts_of, taken
 from ftm_backend.midend.contractions.panel_trips import share, trips
 from ftm_backend.midend.contractions.tiling import Cut, Problem
 
@@ -55,32 +55,13 @@ class Grid:
         self.batch = prod(problem.batch)
         rows, columns = groups
         accumulator = problem.accumulator
-        shares = 1 if self.batch >= rows else rows
-        share = rules.pieces(prod(problem.n), columns)
-        n_quantum = (
-            rules.DOT_COLUMNS
-            if b_form == "dot"
-            else min(machine.mm_widths(accumulator), key=lambda width: rules.pieces(share, width) * width)
-        )
-        quanta = (machine.mm_rows, n_quantum, 16) if sampling.quanta else (1, 1, 1)
-        self.cuts = (
-            sizes(problem.m, quanta[0], LARGEST["m"], shares, sampling.growth),
-            sizes(problem.n, quanta[1], LARGEST["n"], columns, sampling.growth),
-            sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth),
-        )
-        if problem.folded:
-            quantum = machine.mm_rows if sampling.quanta else 1
-            folded = folded_sizes(problem.folded, (problem.m[0], problem.n[0]), quantum, (shares, columns), sampling.growth)
-            self.cuts = (*folded, self.cuts[2])
-        if problem.zipped:  # both halves of a block, and all that lies inside of them
-            *outside, halves, inside = problem.n
-            self.cuts = (self.cuts[0], (Cut(len(outside), halves, halves * inside, prod(outside)),), self.cuts[2])
+        self.cuts = self._cuts(sampling)
         (ms, ns, ks) = self.cuts
         self.mc, self.nt, self.kt = (axis([c.elements for c in cs], at) for cs, at in ((ms, 0), (ns, 2), (ks, 3)))
         m_blocks = axis([c.blocks for c in ms], 0)
         self.n_blocks, self.k_blocks = axis([c.blocks for c in ns], 2), axis([c.blocks for c in ks], 3)
         self._windows(ms, ks)
-        self.panels = rules.pieces(m_blocks, np.minimum(axis(sampling.chunks, 1), m_blocks))
+        self.panels = self._panels(m_blocks, sampling)
         self.chunks = rules.pieces(m_blocks, self.panels)
         self.late = rules.pieces(self.chunks, self.k_blocks)  # chunks that are finished in each step of the next panel
         self.rows = self.panels * self.batch
@@ -96,6 +77,15 @@ class Grid:
         floor = np.maximum(computing, CERTAIN * self._least_moving())
         self.floor = np.where(self.c_tile * self.chunks + 2 * self.b_tile <= machine.am_bytes, floor, inf)
         self.least = float(self.floor.min())
+
+    def _cuts(self, sampling: Sampling) -> Cuts:
+        """Those of m, n and k that are tried."""
+        shares = 1 if self.batch >= self.groups[0] else self.groups[0]
+        return cuts_of(self.problem, self.machine, (shares, self.groups[1]), self.b_form, sampling)
+
+    def _panels(self, m_blocks: Any, sampling: Sampling) -> Any:
+        """Row panels of a batch entry."""
+        return rules.pieces(m_blocks, np.minimum(axis(sampling.chunks, 1), m_blocks))
 
     def _image(self) -> tuple[Any, Any]:
         """Channels of a block, and elements of its images."""

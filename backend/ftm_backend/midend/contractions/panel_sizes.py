@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ftm_backend.machine import rules
-from ftm_backend.midend.contractions.tiling import Cut, cuts
+from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend.contractions.tiling import Cut, Problem, cuts
 
 if TYPE_CHECKING:
     from ftm_backend.midend.contractions.fold import Geometry
 
-__all__ = ["LARGEST", "Sampling", "axis", "folded_sizes", "sizes", "taken"]
+__all__ = ["LARGEST", "Cuts", "Sampling", "axis", "cuts_of", "sizes", "taken"]
+
+Cuts = tuple[tuple[Cut, ...], tuple[Cut, ...], tuple[Cut, ...]]
+"""Of m, n and k."""
 
 LARGEST = {"m": 768, "n": 4096, "k": 4096}
 """Elements of a group that a tile may take."""
@@ -86,6 +90,24 @@ def folded_sizes(
         found = [folded.cut(extents[1], cut.size) for cut in sizes((steps,), 1, steps, 1, growth)]
         columns += [cut for number, cut in enumerate(found) if cut.elements <= LARGEST["n"] or (number == 0 and not columns)]
     return tuple(Cut(0, cut.size, cut.size * taps, cut.blocks) for cut in channels), tuple(sorted(columns, key=lambda cut: cut.elements))
+
+
+def cuts_of(problem: Problem, machine: MachineParameters, shares: tuple[int, int], b_form: str, sampling: Sampling) -> Cuts:
+    """The cuts of m, n and k that are tried; shares: of how many sharers of rows and of columns."""
+    rows, columns = shares
+    share = rules.pieces(prod(problem.n), columns)
+    widths = machine.mm_widths(problem.accumulator)
+    n_quantum = rules.DOT_COLUMNS if b_form == "dot" else min(widths, key=lambda width: rules.pieces(share, width) * width)
+    quanta = (machine.mm_rows, n_quantum, 16) if sampling.quanta else (1, 1, 1)
+    ks = sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth)
+    if problem.folded:
+        quantum = machine.mm_rows if sampling.quanta else 1
+        return (*folded_sizes(problem.folded, (problem.m[0], problem.n[0]), quantum, shares, sampling.growth), ks)
+    ms = sizes(problem.m, quanta[0], LARGEST["m"], rows, sampling.growth)
+    if problem.zipped:  # both halves of a block, and all that lies inside of them
+        *outside, halves, inside = problem.n
+        return ms, (Cut(len(outside), halves, halves * inside, prod(outside)),), ks
+    return ms, sizes(problem.n, quanta[1], LARGEST["n"], columns, sampling.growth), ks
 
 
 def taken(extents: Sequence[int], cut: Cut) -> tuple[int, ...]:
