@@ -11,6 +11,7 @@ import pytest
 
 from ftm_backend.machine import cycles
 from ftm_backend.midend.contractions.panels import Panels
+from ftm_backend.midend.contractions.split_panels import SplitPanels
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from target_convolutions import DIRECTIONS, compiled, convolutions
@@ -20,13 +21,18 @@ from target_convolutions import DIRECTIONS, compiled, convolutions
 def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """Cycles by the name of each kernel of panels that is lowered."""
     found: dict[str, float] = {}
-    build = Panels.build
 
-    def noted(self: Panels) -> Any:
-        found[self.kernel.name] = self.plan.cycles
-        return build(self)
+    def watch(kind: type[Panels]) -> None:
+        build = kind.build
 
-    monkeypatch.setattr(Panels, "build", noted)
+        def noted(self: Panels) -> Any:
+            found[self.kernel.name] = self.plan.cycles
+            return build(self)
+
+        monkeypatch.setattr(kind, "build", noted)
+
+    watch(Panels)
+    watch(SplitPanels)
     return found
 
 

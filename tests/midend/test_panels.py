@@ -147,7 +147,7 @@ def problem(m: int, n: int, k: int, dtype: str, trans_a: bool = False, trans_b: 
     def operand(rows: int, columns: int, turned: bool) -> Operand:
         return Operand(dtype, (rows, 0) if turned else (0, columns), False, (turned, not turned))
 
-    return Problem((), (m,), (n,), (k,), operand(m, k, trans_a), operand(k, n, trans_b), operand(m, n, False), dtype)
+    return Problem((), (m,), (n,), (k,), operand(m, k, trans_a), operand(k, n, trans_b), operand(m, n, False), dtype, sum_alone=True)
 
 
 SIZES = [

@@ -1,18 +1,20 @@
-// RUN: ftm-opt --split-sums --machine m7032 --cores 2 %s | filecheck %s
+// RUN: ftm-opt --split-sums --machine mt3000 --cores 24 %s | filecheck %s
+// RUN: ftm-opt --split-sums --machine m7032 --cores 8 %s | filecheck %s --check-prefix=KEPT
 // RUN: ftm-opt --split-sums --machine host --cores 2 %s | filecheck %s --check-prefix=KEPT
 
 // The sum over 16384 is cut into parts of a batch, of which the results are added up.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: linalg.matmul
 // CHECK: %[[PARTS:[0-9]+]] = linalg.generic {{.*}}["parallel", "parallel", "parallel", "reduction"]
-// CHECK-SAME: tensor<2x32x8192xf32>, tensor<2x48x8192xf32>
+// CHECK-SAME: tensor<8x32x2048xf32>, tensor<8x48x2048xf32>
 // CHECK: arith.mulf
 // CHECK: linalg.generic {{.*}}["parallel", "parallel", "reduction"]
-// CHECK-SAME: ins(%[[PARTS]] : tensor<2x32x48xf32>)
+// CHECK-SAME: ins(%[[PARTS]] : tensor<8x32x48xf32>)
 // CHECK-NEXT: ^bb0
 // CHECK-NEXT: arith.addf
 // CHECK: -> tensor<32x48xf32>
 
+// A kernel of panels cuts this sum itself on m7032, and adds up in GSM.
 // KEPT: linalg.matmul
 // KEPT-NOT: linalg.generic
 

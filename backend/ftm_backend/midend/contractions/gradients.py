@@ -13,7 +13,6 @@ from ftm_backend.midend.contractions import folds
 from ftm_backend.midend.contractions.blocks import Blocks, Places, TileBody
 from ftm_backend.midend.contractions.gradients_form import Gradients, GradientsPlan, gradients_plan, read_gradients
 from ftm_backend.midend.contractions.panel_sizes import taken
-from ftm_backend.midend.contractions.tiling import Cut
 from ftm_backend.midend.contractions.window_box import Box
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.tile.builder import Index, TileBuilder
@@ -40,7 +39,7 @@ class _Builder:
         self.chosen, self.form = found.chosen, found.chosen.form
         self.blocks, self.image_blocks = Blocks(b, self.form.extents), Blocks(b, found.images.extents)
         self.core, self.cores = kernel.core(b)
-        self.low, self.high = core_share(b, kernel, plan.m.blocks)
+        self.low, self.high = core_share(b, kernel, found.channels)
         fold = folds.schedule_of([found.fold]).fold
         assert fold is not None, "a transposed convolution is one"
         self.fold = fold
@@ -89,7 +88,8 @@ class _Builder:
             self.blocks.load(self.chosen.b.value, self.form.accesses[1], self.pool, number, places, self.form.n, self.form.k)
         if not self.kernel.one_core:
             b.barrier()
-        steps = b.mul(b.sub(self.high, self.low), filters)
+        blocks = b.div(b.add(b.sub(self.high, self.low), self.plan.channels - 1), self.plan.channels)
+        steps = b.mul(blocks, filters)
         with b.where(("lt", 0, steps)):
             self._fetch(0)
         with b.for_(0, steps) as step:
@@ -100,9 +100,11 @@ class _Builder:
 
     # --- places ---------------------------------------------------------------------------------------
 
-    def _block(self, step: Index) -> Index:
-        """The block of channels."""
-        return self.b.add(self.low, self.b.div(step, self.plan.n.blocks))
+    def _channels(self, step: Index) -> tuple[Index, Index]:
+        """The block's first channel, and how many it takes: the last block of a core has those that are left."""
+        b = self.b
+        first = b.add(self.low, b.mul(b.div(step, self.plan.n.blocks), self.plan.channels))
+        return first, b.min(self.plan.channels, b.sub(self.high, first))
 
     def _filters(self, number: Index) -> Places:
         return self.blocks.place(self.form.n, self.plan.n, number)
@@ -111,7 +113,10 @@ class _Builder:
         return {axis: (0, self.form.extents[axis]) for axis in self.form.k}
 
     def _places(self, step: Index) -> Places:
-        rows = self.blocks.place(self.form.m, self.plan.m, self._block(step))
+        b, (outer, *inside) = self.b, self.form.m
+        each = self.form.extents[outer] // self.found.channels
+        first, count = self._channels(step)
+        rows: Places = {outer: (b.mul(first, each), b.mul(count, each))} | {axis: (0, self.form.extents[axis]) for axis in inside}
         return rows | self._filters(self.b.rem(step, self.plan.n.blocks)) | self._columns()
 
     def _a_slot(self, step: Index) -> Index:
@@ -150,14 +155,17 @@ class _Builder:
         b.transpose(self.product, 0, self.result, slot)
         self.body.finish(places, slot, slot, slot)
         with b.where(("eq", number, last)):
-            self._store(self._block(step))
+            self._store(step)
 
-    def _store(self, block: Index) -> None:
-        """Sums the windows of all images, of a block of channels, and stores these."""
+    def _store(self, step: Index) -> None:
+        """Sums the windows of all images, of the step's block of channels, and stores these."""
         found, form = self.found, self.found.images
         channel, *taps = form.m
-        rows = self.image_blocks.place((channel,), Cut(0, self.plan.channels, self.plan.channels, self.plan.m.blocks), block)
-        places = rows | {axis: (0, form.extents[axis]) for axis in taps} | self.fold.place(self.image_blocks, self.found.whole, 0)
+        places: Places = (
+            {channel: self._channels(step)}
+            | {axis: (0, form.extents[axis]) for axis in taps}
+            | self.fold.place(self.image_blocks, self.found.whole, 0)
+        )
         self.b.fold(self.sums, 0, *self.fold.instruction(self.image_blocks, places), self.image, 0)
         (result,) = found.fold.results
         stores = dict.fromkeys(store.index for store in result.stores)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from ftm_backend.instructions.types import ACCUMULATORS, slot_bytes
 from ftm_backend.linalg.affine import Affine
@@ -159,19 +160,46 @@ def _priced(found: Gradients, channels: int, m: Cut, n: Cut, machine: MachinePar
     chosen, k, item = found.chosen, found.columns, ELEMENT_BYTES[found.dtype]
     form, accumulator = chosen.form, ACCUMULATORS[found.dtype]
     rows, sums = m.elements, ELEMENT_BYTES[accumulator]
-    image = found.geometry.columns(found.whole)
-    box, run = _box(chosen.windows, form, channels * found.taps * m.size // m.elements, m, k)
-    operands = [ELEMENT_BYTES[o.value.dtype] for o in chosen.epilogue.operands]
-    results = [ELEMENT_BYTES[o.element.dtype] for o in chosen.epilogue.outputs]
-    held = sum(slot_bytes(n.elements, rows, size) for size in (*operands, *results))
+    held = sum(slot_bytes(n.elements, rows, size) for size in _beside(found))
     am = 2 * held + 2 * slot_bytes(n.elements, rows, sums) + slot_bytes(rows, n.elements, sums)
     am += 2 * slot_bytes(n.elements, k, item) + slot_bytes(k, n.elements, item)
-    am += slot_bytes(rows, k, sums) + slot_bytes(channels, image, sums)
-    own = 2 * slot_bytes(box, 1, item)
+    am += slot_bytes(rows, k, sums) + slot_bytes(channels, found.geometry.columns(found.whole), sums)
+    own = 2 * slot_bytes(_box(chosen.windows, form, m.size, m.elements, k)[0], 1, item)
     pool = n.blocks * slot_bytes(n.elements, k, item)
     a_space = "sm" if own <= machine.sm_bytes else "gsm"
     if am > machine.am_bytes or pool + (own * machine.cores if a_space == "gsm" else 0) > machine.gsm_bytes:
         return
+    share = rules.pieces(found.channels, machine.cores)
+    before = rules.pieces(share, channels) - 1
+    full, last = (_block_cycles(found, each, n, machine) for each in (channels, share - before * channels))
+    computing = before * full.computing + last.computing
+    moving = before * full.moving + last.moving
+    rate = rules.bytes_per_cycle(machine, machine.cores)
+    one_by_one = form.run(form.accesses[1], form.k) == 0  # how the gradient's elements are taken
+    arriving = (
+        rules.pieces(n.blocks, machine.cores) * n.elements * k * machine.dma_element_cycles if one_by_one else pool / machine.cores / rate
+    )
+    ends = arriving + full.beginning + last.ending + 2 * machine.barrier_cycles
+    trans_a = not chosen.windows and form.run(form.accesses[0], form.m) > form.run(form.accesses[0], form.k)
+    yield GradientsPlan(channels, m, n, a_space, trans_a, max(computing, moving) + ends)
+
+
+class _Block(NamedTuple):
+    """Cycles of all filters of a block of channels: of computing and of transfers, of those before the first step, behind the last."""
+
+    computing: float
+    moving: float
+    beginning: float
+    ending: float
+
+
+def _block_cycles(found: Gradients, channels: int, n: Cut, machine: MachineParameters) -> _Block:
+    """Of a block of so many channels, the filters in blocks as ``n`` cuts them."""
+    chosen, k, item = found.chosen, found.columns, ELEMENT_BYTES[found.dtype]
+    form, accumulator = chosen.form, ACCUMULATORS[found.dtype]
+    rows, beside = channels * found.taps, _beside(found)
+    outer = form.extents[form.m[0]] // found.channels
+    box, run = _box(chosen.windows, form, channels * outer, rows, k)
     rate = rules.bytes_per_cycle(machine, machine.cores)
     issue = 10 * machine.issue_cycles + (SCALARS["step"] + 2 * SCALARS["product"] + SCALARS["store"]) * machine.scalar_latency
     product = (
@@ -181,37 +209,38 @@ def _priced(found: Gradients, channels: int, m: Cut, n: Cut, machine: MachinePar
     )
     product += rules.outer_cycles(machine, accumulator, rows, k, n.elements)
     turning = rules.transpose_cycles(machine, found.dtype, n.elements, k) + rules.transpose_cycles(machine, accumulator, rows, n.elements)
-    body = interval(machine, [o.element for o in chosen.epilogue.outputs], len(operands) + len(results))
+    body = interval(machine, [o.element for o in chosen.epilogue.outputs], len(beside))
     vectors = n.elements * rules.pieces(rows, machine.lanes(accumulator))
     step = product + turning + body * vectors + 40 + issue
     phase = found.geometry.elements(found.whole)
     folding = rules.fold_cycles(machine, accumulator, found.geometry.shape, channels, phase)
-    moved = n.elements * sum(rules.granules(machine, rows * size) for size in (*operands, *results)) / rate
-    moved += machine.dma_latency * (len(operands) + len(results) + _TRANSFERS)
+    moved = n.elements * sum(rules.granules(machine, rows * size) for size in beside) / rate
+    moved += machine.dma_latency * (len(beside) + _TRANSFERS)
     moved += n.elements * k * item * machine.cores / machine.gsm_bytes_per_cycle
-    stored = channels * rules.granules(machine, image * item) / rate
+    stored = channels * rules.granules(machine, found.geometry.columns(found.whole) * item) / rate
     fetched = box / run * rules.granules(machine, run * item) / rate
-    trips = rules.pieces(m.blocks, machine.cores)
-    computing = trips * (n.blocks * step + folding)
-    moving = trips * (n.blocks * moved + stored + fetched)
-    one_by_one = form.run(form.accesses[1], form.k) == 0  # how the gradient's elements are taken
-    arriving = (
-        rules.pieces(n.blocks, machine.cores) * n.elements * k * machine.dma_element_cycles if one_by_one else pool / machine.cores / rate
-    )
-    ends = arriving + fetched + moved + stored + 2 * machine.barrier_cycles
-    trans_a = not chosen.windows and form.run(form.accesses[0], form.m) > form.run(form.accesses[0], form.k)
-    yield GradientsPlan(channels, m, n, a_space, trans_a, max(computing, moving) + ends)
+    return _Block(n.blocks * step + folding, n.blocks * moved + stored + fetched, fetched + moved, stored)
+
+
+def _beside(found: Gradients) -> list[int]:
+    """Bytes of an element of each tensor that what follows the product reads or makes."""
+    epilogue = found.chosen.epilogue
+    return [
+        *(ELEMENT_BYTES[o.value.dtype] for o in epilogue.operands),
+        *(ELEMENT_BYTES[o.element.dtype] for o in epilogue.outputs),
+    ]
 
 
 def _runs(form: Form) -> int:
     return rules.even_runs(form.sizes(form.k))
 
 
-def _box(sides: Sequence[Side], form: Form, outer: int, m: Cut, k: int) -> tuple[int, int]:
-    """Elements of the image that are fetched for a block of rows, and of those that lie beside each other."""
+def _box(sides: Sequence[Side], form: Form, outer: int, rows: int, k: int) -> tuple[int, int]:
+    """Elements of the image that are fetched for a block of rows, ``outer`` steps of their outer dimension, and of those that lie
+    beside each other."""
     if not sides:
         runs = [form.run(form.accesses[0], group) for group in (form.m, form.k)]
-        return m.elements * k, max(1, min(max(runs), m.elements if runs[0] > runs[1] else k))
+        return rows * k, max(1, min(max(runs), rows if runs[0] > runs[1] else k))
     counts = [outer, *form.sizes(form.m[1:]), *form.sizes(form.k)]
     lengths = [side.fetched(1 + sum((counts[at] - 1) * abs(step) for at, step in side.steps)) for side in sides]
     run = 1

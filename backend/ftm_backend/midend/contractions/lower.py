@@ -22,6 +22,7 @@ from ftm_backend.midend.contractions.late_panels import LatePanels
 from ftm_backend.midend.contractions.panel_plan import PanelPlan
 from ftm_backend.midend.contractions.panels import Panels
 from ftm_backend.midend.contractions.schedule import Schedule, computed_schedule, schedule
+from ftm_backend.midend.contractions.split_panels import SplitPanels
 from ftm_backend.midend.contractions.tiling import Cut, Plan, pitch
 from ftm_backend.midend.kernel import Kernel, core_share
 from ftm_backend.sizes import always_equal
@@ -45,7 +46,7 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     machine = replace(kernel.machine, cores=1) if kernel.one_core and kernel.machine.dma_overlaps else kernel.machine
     chosen = schedule(kernel.aligned, machine)
     if isinstance(chosen.plan, PanelPlan):
-        (LatePanels if chosen.plan.late else Panels)(kernel, chosen, b).build()
+        _panels(chosen.plan)(kernel, chosen, b).build()
     elif chosen.plan is not None:
         _Nest(kernel, chosen, b).build()
 
@@ -73,7 +74,12 @@ def lower_computed(kernel: Kernel, b: TileBuilder) -> None:
     if chosen is None:
         raise ValueError(f"{kernel.name}: its first statements make no factor of its product")
     assert isinstance(chosen.plan, PanelPlan), "other schedules fetch their factors"
-    (LatePanels if chosen.plan.late else Panels)(kernel, chosen, b).build()
+    _panels(chosen.plan)(kernel, chosen, b).build()
+
+
+def _panels(plan: PanelPlan) -> type[Panels]:
+    """What builds a plan's panels."""
+    return SplitPanels if plan.k_groups > 1 else LatePanels if plan.late else Panels
 
 
 class _Nest:

@@ -16,7 +16,7 @@ from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions.panel_moves import factor_cycles, moved, parameter_bytes, sums_cycles
-from ftm_backend.midend.contractions.panel_sizes import Sampling, axis, cuts_of, taken
+from ftm_backend.midend.contractions.panel_sizes import Cuts, Sampling, axis, cuts_of, taken
 from ftm_backend.midend.contractions.panel_trips import share, trips
 from ftm_backend.midend.contractions.tiling import Cut, Problem
 
@@ -56,13 +56,13 @@ class Grid:
         rows, columns = groups
         accumulator = problem.accumulator
         self.turn_c = problem.zipped or problem.folded is not None or (problem.c.runs[1] == 0 and problem.c.runs[0] > 0)
-        self.cuts = cuts_of(problem, machine, groups, b_form == "dot", self.turn_c, sampling)
+        self.cuts = self._cuts(sampling)
         (ms, ns, ks) = self.cuts
         self.mc, self.nt, self.kt = (axis([c.elements for c in cs], at) for cs, at in ((ms, 0), (ns, 2), (ks, 3)))
         m_blocks = axis([c.blocks for c in ms], 0)
         self.n_blocks, self.k_blocks = axis([c.blocks for c in ns], 2), axis([c.blocks for c in ks], 3)
         self._windows(ms, ks)
-        self.panels = rules.pieces(m_blocks, np.minimum(axis(sampling.chunks, 1), m_blocks))
+        self.panels = self._panels(m_blocks, sampling)
         self.chunks = rules.pieces(m_blocks, self.panels)
         self.late = rules.pieces(self.chunks, self.k_blocks)  # chunks that are finished in each step of the next panel
         self.rows = self.panels * self.batch
@@ -77,6 +77,14 @@ class Grid:
         floor = np.maximum(computing, CERTAIN * self._least_moving())
         self.floor = np.where(self.c_tile * self.chunks + 2 * self.b_tile <= machine.am_bytes, floor, inf)
         self.least = float(self.floor.min())
+
+    def _cuts(self, sampling: Sampling) -> Cuts:
+        """Those of m, n and k that are tried."""
+        return cuts_of(self.problem, self.machine, self.groups, self.b_form == "dot", self.turn_c, sampling)
+
+    def _panels(self, m_blocks: Any, sampling: Sampling) -> Any:
+        """Row panels of a batch entry."""
+        return rules.pieces(m_blocks, np.minimum(axis(sampling.chunks, 1), m_blocks))
 
     def _image(self) -> tuple[Any, Any]:
         """Channels of a block, and elements of its images."""

@@ -26,6 +26,7 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions.panel_cost import CERTAIN, CHUNKS, Choice, Grid, Priced
 from ftm_backend.midend.contractions.panel_sizes import Sampling
+from ftm_backend.midend.contractions.split_plan import split_plan
 from ftm_backend.midend.contractions.tiling import Cut, Problem
 
 __all__ = ["PanelPlan", "cheapest", "fitting_plan", "lower_bound", "panel_plan"]
@@ -41,6 +42,9 @@ PROBE = 1.2
 """How far above the least computing the sizes are that tell what can be reached."""
 SLACK = 1.01
 """How far above the best of a coarse grid that of a fine one is expected at most; if it is not, all of it is priced."""
+
+SURE, SURE_LONG = 0.88, 0.97
+"""Part of a plan's time that one whose sum is cut must stay below, as plans and charges differ: the more so, the less time they take."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +84,13 @@ class PanelPlan:
     late: int = 0
     """So many chunks of a panel are finished and stored in each step of the next one, as its transfers are: no barrier waits for all
     of them.  0: behind the products of each."""
+    k_groups: int = 1
+    """Parts of k: so many cores work on each panel of C, and add up their parts of it in GSM."""
 
     @property
     def cores(self) -> int:
         """Cores that have work."""
-        return self.row_groups * self.column_groups
+        return self.row_groups * self.column_groups * self.k_groups
 
     def __str__(self) -> str:
         """One line for people."""
@@ -97,7 +103,10 @@ class PanelPlan:
             "C folded" if self.fold_c else "C zipped" if self.zip_c else "C turned"
         ] * self.turn_c
         words += [f"C late, {self.late} a step"] * (self.late > 0)
-        words += [f"{self.c_rings} panels of C", f"cores {self.row_groups}x{self.column_groups}"]
+        words += [
+            f"{self.c_rings} panels of C",
+            f"cores {self.row_groups}x{self.column_groups}" + f"x{self.k_groups}" * (self.k_groups > 1),
+        ]
         return f"{', '.join(words)}: {self.cycles:.0f} cycles (compute {self.compute_cycles:.0f}, DMA {self.dma_cycles:.0f})"
 
 
@@ -155,11 +164,14 @@ def lower_bound(problem: Problem, machine: MachineParameters) -> float:
 @lru_cache(maxsize=4096)
 def fitting_plan(problem: Problem, machine: MachineParameters) -> PanelPlan | None:
     """As ``panel_plan``; None when no tiles fit."""
+    short = _is_short(problem, machine)
     for quanta in (True, False):
         found = _search(problem, machine, quanta)
         if found is not None:
             priced, number = found
-            return PanelPlan(**priced.plan(number))
+            whole = PanelPlan(**priced.plan(number))
+            split = None if short else split_plan(problem, machine, (SURE_LONG if whole.cycles > LONG else SURE) * whole.cycles)
+            return whole if split is None else PanelPlan(**split)
     return None
 
 

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from ftm_backend.midend.contractions.fold import Geometry
     from ftm_backend.midend.contractions.tiling import Problem
 
-__all__ = ["LARGEST", "Sampling", "axis", "cuts_of", "folded_sizes", "sizes", "taken"]
+__all__ = ["LARGEST", "Cuts", "Sampling", "axis", "cuts_of", "folded_sizes", "sizes", "taken"]
+
+Cuts = tuple[tuple[Cut, ...], tuple[Cut, ...], tuple[Cut, ...]]
+"""Of m, n and k."""
 
 LARGEST = {"m": 768, "n": 4096, "k": 4096}
 """Elements of a group that a tile may take."""
@@ -40,9 +43,7 @@ def axis(values: Sequence[Any], position: int) -> Any:
     return np.array(values).reshape(shape)
 
 
-def cuts_of(
-    problem: Problem, machine: MachineParameters, groups: tuple[int, int], dots: bool, turned: bool, sampling: Sampling
-) -> tuple[tuple[Cut, ...], tuple[Cut, ...], tuple[Cut, ...]]:
+def cuts_of(problem: Problem, machine: MachineParameters, groups: tuple[int, int], dots: bool, turned: bool, sampling: Sampling) -> Cuts:
     """Cuts of m, n and k for one grid of cores.
 
     Args:

@@ -108,13 +108,12 @@ class Panels:
         m, n, k = plan.m.elements, plan.n.elements, plan.k.elements
         self.a_kept, self.b_kept = (plan.keep and plan.m_outer, plan.keep and not plan.m_outer)
         self.a_slots = self._depth(self.a_kept) * plan.chunks
-        owners = plan.row_groups * (1 if plan.share == "a" else plan.column_groups) if plan.a_space == "gsm" else 1
+        owner, owners = self._owner() if plan.a_space == "gsm" else (0, 1)
         self.box = Box(self.blocks, chosen.windows, (*form.m, *form.k)) if chosen.windows else None
         rows, columns = (k, m) if plan.trans_a else (m, k)
         if self.box is not None:
             rows, columns = self.box.most((*taken(form.sizes(form.m), plan.m), *taken(form.sizes(form.k), plan.k)))
         self.a_tile = b.tile(dtype, rows, columns, plan.a_space, self.a_slots * owners)
-        owner = self.group if plan.share == "a" else b.add(b.mul(self.group, plan.column_groups), self.member)
         self.a_first = b.mul(owner, self.a_slots) if owners > 1 else 0
         turned = plan.b_form != "plain"
         self.factor = self._computed_factor() if chosen.factor is not None else None
@@ -140,7 +139,7 @@ class Panels:
             sides, most = ((tuple(k for k in form.n if k != between), (*form.m, between)), (n // 2, 2 * m))
         if chosen.fold is not None:
             sides, most = chosen.fold.sides(), chosen.fold.most(plan.m, plan.n)
-        self.c_result = b.tile(accumulator, *most, "am", plan.late or 2) if plan.turn_c else self.c_tile
+        self.c_result = b.tile(accumulator, *most, "am", self._turned()) if plan.turn_c else self.c_tile
         self.body = TileBody(
             self.blocks,
             *sides,
@@ -149,11 +148,27 @@ class Panels:
             [(output.element, output.stores) for output in epilogue.outputs],
             chosen.access,
             {id(epilogue.product): self.c_result},
-            *(((2 if plan.k.blocks > 1 else 1) * plan.late, plan.late) if plan.late else ()),
+            *self._beside(),
         )
 
         if chosen.sums:
             self.body.behind = PanelSums(self.blocks, chosen).take
+
+    def _owner(self) -> tuple[Index, int]:
+        """Whose part of GSM this core's chunks of A lie in, and how many such parts there are at most."""
+        plan = self.plan
+        if plan.share == "a":
+            return self.group, plan.row_groups
+        return self.b.add(self.b.mul(self.group, plan.column_groups), self.member), plan.row_groups * plan.column_groups
+
+    def _beside(self) -> tuple[int, int]:
+        """Slots for what follows a product: for what it reads, and for what it computes."""
+        plan = self.plan
+        return ((2 if plan.k.blocks > 1 else 1) * plan.late, plan.late) if plan.late else (1, 1)
+
+    def _turned(self) -> int:
+        """Slots for chunks of C that have been turned."""
+        return self.plan.late or 2
 
     def _computed_factor(self) -> TileBody:
         """What makes a block of B of what arrives in its place."""
@@ -254,12 +269,15 @@ class Panels:
                 b.barrier()
 
     def _fetch(self, step: Step) -> None:
-        """Starts the transfers of the step's blocks of A and B, as far as they are not there."""
+        """Starts the transfers of the step's blocks of A and B, as far as they are not there.
+
+        All chunks wait for B, which comes first: the first one's products begin while those of A behind it are on their way.
+        """
         first = [("eq", step.inner, 0)] if not isinstance(step.inner, int) else []
-        with self.b.where(*(first if self.a_kept else []), *self._has_row(step)):
-            self._fetch_a(step)
         with self.b.where(*(first if self.b_kept else []), *self._has_row(step), *self._has_column(step)):
             self._fetch_b(step)
+        with self.b.where(*(first if self.a_kept else []), *self._has_row(step)):
+            self._fetch_a(step)
 
     def _fetch_a(self, step: Step) -> None:
         form, plan, chosen = self.form, self.plan, self.chosen
@@ -317,16 +335,8 @@ class Panels:
 
     def _multiply(self, step: Step) -> None:
         """The step's products; at the last block of k also what follows them."""
-        b, plan = self.b, self.plan
-        if plan.b_form == "turned" or self.factor is not None:
-            slot, arrived = self._block(step, True) if self.b_kept else 0, b.rem(step.number, 2)
-            with b.where(*([("eq", step.inner, 0)] if self.b_kept and not isinstance(step.inner, int) else [])):
-                if self.factor is not None:
-                    places = self._entry(step) | self._columns(step) | self._depths(step)
-                    self.factor.finish(places, 0, 0 if plan.b_form == "turned" else slot, arrived)
-                    arrived = 0
-                if plan.b_form == "turned":
-                    b.transpose(self.b_arrival, arrived, self.b_tile, slot)
+        plan = self.plan
+        self._make_b(step)
         last = plan.k.blocks - 1
         if last == 0:
             self._products(step, True, True)
@@ -339,12 +349,22 @@ class Panels:
         with self.b.where(("eq", step.k, last)):
             self._products(step, False, True)
 
+    def _make_b(self, step: Step) -> None:
+        """Computes the step's block of B of what has arrived, or turns it, if it is to be and is not kept."""
+        b, plan = self.b, self.plan
+        if plan.b_form == "turned" or self.factor is not None:
+            slot, arrived = self._block(step, True) if self.b_kept else 0, b.rem(step.number, 2)
+            with b.where(*([("eq", step.inner, 0)] if self.b_kept and not isinstance(step.inner, int) else [])):
+                if self.factor is not None:
+                    places = self._entry(step) | self._columns(step) | self._depths(step)
+                    self.factor.finish(places, 0, 0 if plan.b_form == "turned" else slot, arrived)
+                    arrived = 0
+                if plan.b_form == "turned":
+                    b.transpose(self.b_arrival, arrived, self.b_tile, slot)
+
     def _products(self, step: Step, first: bool, last: bool) -> None:
-        b, plan, form = self.b, self.plan, self.form
-        b_slot = self._block(step, self.b_kept)
-        if not self.b_kept and (plan.b_form == "turned" or self.factor is not None):
-            b_slot = 0
-        ring = self._c_ring(step)
+        b, plan = self.b, self.plan
+        b_slot, ring = self._b_slot(step), self._c_ring(step)
         with b.for_(0, self._chunks(step)) as chunk:
             c_slot = b.add(ring, chunk)
             places = self._c_places(step, chunk) if first or last or self.box is not None else {}
@@ -352,33 +372,26 @@ class Panels:
             finished = last and not plan.late
             if finished:
                 self.body.fetch(places)  # beside the product
-            if self.box is not None:
-                b.windows(
-                    self.a_tile,
-                    self._a_slot(step, chunk),
-                    *self.box.reads(self.a_tile, places | self._depths(step), len(form.m)),
-                    self.b_tile,
-                    b_slot,
-                    self.c_tile,
-                    c_slot,
-                    acc=started,
-                )
-            else:
-                b.mm(
-                    self.a_tile,
-                    self._a_slot(step, chunk),
-                    self.b_tile,
-                    b_slot,
-                    self.c_tile,
-                    c_slot,
-                    acc=started,
-                    trans_a=plan.trans_a,
-                    trans_b=plan.b_form == "dot",
-                )
+            self._product(step, chunk, (b_slot, c_slot), places, started)
             if finished:
                 if plan.turn_c:
                     self._turn(places, c_slot, b.rem(chunk, 2))
                 self.body.finish(places, b.rem(chunk, 2) if plan.turn_c else c_slot)
+
+    def _b_slot(self, step: Step) -> Index:
+        """The slot that the step's products read B from."""
+        alone = not self.b_kept and (self.plan.b_form == "turned" or self.factor is not None)
+        return 0 if alone else self._block(step, self.b_kept)
+
+    def _product(self, step: Step, chunk: Index, slots: tuple[Index, Index], places: Places, acc: bool) -> None:
+        """The step's product for one chunk; slots: of B and of C.  places: of the chunk, where A's windows are read in place."""
+        b, plan, (b_slot, c_slot) = self.b, self.plan, slots
+        a, a_slot, factor, c = self.a_tile, self._a_slot(step, chunk), self.b_tile, self.c_tile
+        if self.box is not None:
+            reads = self.box.reads(a, places | self._depths(step), len(self.form.m))
+            b.windows(a, a_slot, *reads, factor, b_slot, c, c_slot, acc=acc)
+        else:
+            b.mm(a, a_slot, factor, b_slot, c, c_slot, acc=acc, trans_a=plan.trans_a, trans_b=plan.b_form == "dot")
 
     def _turn(self, places: Places, slot: Index, result: Index) -> None:
         """Brings the chunk of C at ``places`` into the form that it is stored in."""

@@ -225,4 +225,5 @@ def _problem(
         b_tiles=len(factor.wide) if factor is not None else 0,
         b_parameters=len(factor.operands) - len(factor.wide) if factor is not None else 0,
         b_interval=interval(machine, [factor.element], len(factor.operands) + 1) if factor is not None else 0.0,
+        sum_alone=contraction.starts_at_zero and not epilogue.positions and not sums,
     )

@@ -98,6 +98,8 @@ class Problem:
     """Further ones, which change along k alone, or not along k."""
     b_interval: float = 0.0
     """Cycles that this takes for each vector of the block."""
+    sum_alone: bool = False
+    """Whether C starts at zero, what follows needs no positions, and nothing sums C: parts of the sum may be made by several cores."""
     sized: tuple[int, int, int] | None = None
     """If extents are sizes: for m, n and k the outermost dimension that is one.  A tile inside of it is held as often as
     `sizes.upper_bound` says, which is up to twice the number at hand."""

@@ -1,0 +1,147 @@
+"""Plans of panels whose sum is cut (`split_panels`): one panel of C for each group of cores, whose members take a part of k each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+
+from ftm_backend.instructions.types import slot_bytes
+from ftm_backend.machine import rules
+from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.contractions.panel_cost import SCALARS, Grid
+from ftm_backend.midend.contractions.panel_moves import parameter_bytes
+from ftm_backend.midend.contractions.panel_sizes import LARGEST, Cuts, Sampling
+from ftm_backend.midend.contractions.tiling import Cut, Problem
+
+__all__ = ["split_plan"]
+
+_GROWTH = 1.25
+"""Of the sizes of blocks that are tried."""
+_FULL = 0.97
+"""Part of a plan's time that computing at peak may take and nothing is left to gain."""
+_SHARES = (1, 2, 3, 4)
+_BARRIERS = 3
+
+
+def split_plan(problem: Problem, machine: MachineParameters, limit: float) -> dict[str, Any] | None:
+    """The cheapest plan in fewer than ``limit`` cycles, as the fields of a `panel_plan.PanelPlan`; None if there is none."""
+    best = None
+    for groups in _groups(problem, machine, limit):
+        for b_form in ("turned",) if problem.b.runs[0] > problem.b.runs[1] else ("plain",):
+            found = _Splits(problem, machine, groups, b_form).cheapest()
+            if found is not None and found["cycles"] < limit:
+                best, limit = found, found["cycles"]
+    return best
+
+
+def _groups(problem: Problem, machine: MachineParameters, limit: float) -> Iterator[tuple[int, int]]:
+    """Grids of panels that leave several cores for each, and whose panels may fit; none where nothing is to be gained."""
+    m, n, k = prod(problem.m), prod(problem.n), prod(problem.k)
+    if not problem.sum_alone or problem.folded or problem.zipped or prod(problem.batch) != 1:
+        return
+    if m * n * k / (machine.fma_units * machine.lanes(problem.accumulator)) / machine.cores > _FULL * limit:
+        return
+    for panels in range(1, machine.cores // 2 + 1):
+        if machine.cores % panels == 0 and m * n * ELEMENT_BYTES[problem.accumulator] < panels * machine.am_bytes:
+            yield from ((rows, panels // rows) for rows in range(1, panels + 1) if panels % rows == 0)
+
+
+class _Splits(Grid):
+    """Sizes of chunks and of blocks of k for one grid of panels."""
+
+    def __init__(self, problem: Problem, machine: MachineParameters, groups: tuple[int, int], b_form: str) -> None:
+        self.k_groups = machine.cores // prod(groups)
+        super().__init__(problem, machine, groups, b_form, Sampling(_GROWTH, (1,), True))
+
+    def _cuts(self, sampling: Sampling) -> Cuts:
+        ms, ns, ks = super()._cuts(sampling)
+        outer, *inside = self.problem.m or (1,)
+        for share in _SHARES:  # so many chunks for each member to add up
+            size = rules.pieces(outer, self.groups[0] * self.k_groups * share)
+            if (rows := size * prod(inside)) <= LARGEST["m"]:
+                ms += (Cut(0, size, rows, rules.pieces(outer, size)),)
+        wide = [cut for cut in ns if cut.blocks <= self.groups[1]] or ns[-1:]
+        return ms, (min(wide, key=lambda cut: cut.elements),), tuple(cut for cut in ks if cut.blocks >= self.k_groups) or ks[:1]
+
+    def _panels(self, m_blocks: Any, sampling: Sampling) -> Any:
+        return np.minimum(m_blocks, self.groups[0])
+
+    def cheapest(self) -> dict[str, Any] | None:
+        """The fields of the cheapest plan; None if nothing fits."""
+        space, fits = self._places()
+        trans_a, computing, moving, total = self._cycles()
+        total = np.where(fits, total, inf)
+        at = np.unravel_index(total.argmin(), total.shape)
+        if total[at] == inf:
+            return None
+
+        def pick(values: Any) -> Any:
+            return np.broadcast_to(values, total.shape)[at].item()
+
+        return {
+            "m": self.cuts[0][at[0]],
+            "n": self.cuts[1][at[2]],
+            "k": self.cuts[2][at[3]],
+            "chunks": pick(self.chunks),
+            "panels": pick(self.panels),
+            "row_groups": pick(self.panels),
+            "column_groups": self.cuts[1][at[2]].blocks,
+            "share": "none",
+            "m_outer": True,
+            "keep": False,
+            "a_space": "gsm" if pick(space) else "sm",
+            "trans_a": bool(pick(trans_a)),
+            "b_form": self.b_form,
+            "turn_c": self.turn_c,
+            "c_rings": 1,
+            "k_groups": self.k_groups,
+            "cycles": pick(total),
+            "compute_cycles": pick(computing),
+            "dma_cycles": pick(moving),
+        }
+
+    def _places(self) -> tuple[Any, Any]:
+        """Whether A lies in GSM, and which sizes fit: what finishes chunks may lie where blocks of B did."""
+        p, mc = self.problem, self.machine
+        mine, turned = rules.pieces(self.chunks, self.k_groups), self.b_form == "turned"
+        b_slots = 2 * p.b_tiles + 1 + turned if p.b_tiles else 2 + turned
+        walking = self.b_tile * b_slots + parameter_bytes(p, self.kt, self.nt, self.b_form)
+        finishing = self.c_tile * (2 + self.turn_c + p.epilogue_tiles - p.epilogue_operands)  # parts that arrive, one turned, results
+        am = self.c_tile * (self.chunks + mine * p.epilogue_operands) + np.maximum(walking, finishing)
+        a = 2 * self.chunks * slot_bytes(self.block, 1, ELEMENT_BYTES[p.a.dtype])
+        in_gsm = a > mc.sm_bytes
+        gsm = mc.cores * (self.chunks * self.c_tile + np.where(in_gsm, a, 0))
+        whole = (self.k_blocks >= self.k_groups) & (self.n_blocks <= self.groups[1])
+        return in_gsm, whole & (am <= mc.am_bytes) & (gsm <= mc.gsm_bytes)
+
+    def _cycles(self) -> tuple[Any, Any, Any, Any]:
+        """Whether A is turned by DMA; cycles of computing, of the engine, and of both."""
+        p, mc = self.problem, self.machine
+        rate = rules.bytes_per_cycle(mc, mc.cores)
+        plain = rules.transfer_cycles(mc, self.moved_a / rate, 0.0, self.elements_a)
+        other = rules.transfer_cycles(mc, self.moved_turned / rate, 0.0, self.elements_turned)
+        load_a, load_b = np.minimum(plain, other), rules.transfer_cycles(mc, self.moved_b / rate, 0.0, self.elements_b)
+        load_b = load_b + mc.dma_latency * (max(p.b_tiles, 1) - 1 + p.b_parameters)
+        steps, mine = rules.pieces(self.k_blocks, self.k_groups), rules.pieces(self.chunks, self.k_groups)
+        scalar = SCALARS["step"] * mc.scalar_latency + self.chunks * (mc.issue_cycles + SCALARS["load"] * mc.scalar_latency)
+        step = self.matrix + self.turning + scalar
+        reads = self._reads() * self.beside_c / rate + mc.dma_latency * p.epilogue_operands
+        moving = steps * (self.chunks * load_a + load_b) + mine * reads
+        walking = np.maximum(load_b + load_a + steps * step, moving + step / self.chunks)
+        part = rules.transfer_cycles(mc, 0.0, self.c_tile * mc.cores / mc.gsm_bytes_per_cycle, 0.0)
+        adding = 40 + 1.5 * self.mc * rules.pieces(self.nt, mc.lanes(p.accumulator)) + mc.issue_cycles
+        finishing = part + (self.k_groups - 1) * np.maximum(part, adding) + self.after / self.chunks
+        stores = rules.transfer_cycles(mc, self.moved_c / rate, 0.0, self.elements_c) + (1 - self._reads()) * self.beside_c / rate
+        stores = stores + mc.dma_latency * max(p.epilogue_tiles - p.epilogue_operands - 1, 0)
+        ending = part + finishing + (mine - 1) * np.maximum(finishing, self.body + stores) + stores
+        computing = steps * step + mine * finishing
+        return other < plain, computing, moving + mine * stores, walking + ending + _BARRIERS * mc.barrier_cycles
+
+    def _reads(self) -> float:
+        """The part of what moves beside C that is fetched."""
+        p = self.problem
+        moved = p.epilogue_operands + max(p.epilogue_tiles - p.epilogue_operands, 1) - 1
+        return p.epilogue_operands / moved if moved else 0.0
