@@ -1,4 +1,7 @@
-"""Windows of a value some of whose rows were left out, as a cache that was cropped: their numbers are two sizes."""
+"""Windows of a value some of whose rows were left out, as a cache that was cropped: their numbers are two sizes.
+
+Those that new rows are put behind are such windows as well where no row was left out: the next one may be cropped.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from typing import NamedTuple
 __all__ = ["Cropped", "cropped"]
 
 _ROW = re.compile(r"^  %(\d+) = param \w+\[(\d+)\]$", re.MULTILINE)
-_WINDOW = re.compile(r"ftm\.view\(base=%(\d+), sizes=\[([\d,]+)\], strides=\[([\d,]+)\], offset=0\)")
+_WINDOW = re.compile(r"^  %(\d+) = ftm\.view\(base=%(\d+), sizes=\[([\d,]+)\], strides=\[([\d,]+)\], offset=0\)", re.MULTILINE)
+_CAT = re.compile(r"aten::cat\(tensors=\[%(\d+),[^\]]*\], dim=(-?\d+)\)")
 _NUMBER = re.compile(r"\d+")
 
 
@@ -33,24 +37,28 @@ class Cropped(NamedTuple):
 def cropped(text: str) -> Iterator[Cropped]:
     """Of the parameters of a trace those that are windows without some rows."""
     extents = {found[1]: found.span(2) for found in _ROW.finditer(text)}
+    grown = {found[1]: int(found[2]) for found in _CAT.finditer(text)}
     for view in _WINDOW.finditer(text):
-        if view[1] in extents:
-            sizes, strides = ([number.span() for number in _NUMBER.finditer(text, *view.span(part))] for part in (2, 3))
-            found = _cropped(text, extents[view[1]], sizes, strides)
+        if view[2] in extents:
+            sizes, strides = ([number.span() for number in _NUMBER.finditer(text, *view.span(part))] for part in (3, 4))
+            rows = grown[view[1]] % len(sizes) if view[1] in grown else 0
+            found = _cropped(text, extents[view[2]], sizes, strides, rows)
             if found is not None:
                 yield found
 
 
-def _cropped(text: str, extent: tuple[int, int], sizes: list[tuple[int, int]], strides: list[tuple[int, int]]) -> Cropped | None:
+def _cropped(
+    text: str, extent: tuple[int, int], sizes: list[tuple[int, int]], strides: list[tuple[int, int]], grown: int
+) -> Cropped | None:
     counts, steps = ([int(text[slice(*place)]) for place in places] for places in (sizes, strides))
     dense = [math.prod(counts[d + 1 :]) for d in range(len(counts))]
-    before = max((d for d in range(len(counts)) if steps[d] != dense[d]), default=-1)
+    before = max((d for d in range(len(counts)) if steps[d] != dense[d]), default=grown - 1)
     if before < 0 or before + 1 == len(counts):
         return None
     times = [math.prod(counts[d + 1 : before + 1]) for d in range(before + 1)]
     wholes = sum((count - 1) * time for count, time in zip(counts, times, strict=False))
     whole, rows = steps[before], before + 1
-    is_window = whole > dense[before] and steps[:rows] == [time * whole for time in times]
+    is_window = whole >= dense[before] and steps[:rows] == [time * whole for time in times]
     if not is_window or not wholes or int(text[slice(*extent)]) != wholes * whole + dense[before]:
         return None
     outer = tuple(zip(strides[:before], times[:before], strict=True))

@@ -81,7 +81,8 @@ def seeded(
         for dimension, extent in enumerate(_NUMBER.finditer(text, *parameter.span(3))):
             if mask & 1 and extent.start() in windows:
                 for window in windows[extent.start()]:
-                    rows, whole = symbol(*window.rows, "rows"), symbol(*window.whole, "whole")
+                    rows = symbol(*window.rows, "rows", least=smallest if trains else _LEAST)
+                    whole = symbol(*window.whole, "whole")
                     spelled += [(*place, f"{times}*{whole}") for place, times in window.outer]
                 spelled.append((*extent.span(), f"{window.wholes}*{whole}+{window.width}*{rows}"))
             elif mask >> dimension & 1 or extent.start() in differs:

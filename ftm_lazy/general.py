@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ftm_backend.executable import Executable
@@ -28,6 +28,7 @@ from ftm_lazy import _C
 from ftm_lazy.chosen_sizes import larger_sizes
 from ftm_lazy.first_sight import relation_of, seeded, varying_results
 from ftm_lazy.general_program import LEAST_SIZE, GeneralProgram, packed, unpacked
+from ftm_lazy.normal_form import normal_form, normal_varies
 
 __all__ = ["Families", "Instance", "Likely", "Proposal"]
 
@@ -203,6 +204,11 @@ class Families:
 
     def instance(self, text: str) -> Instance | None:
         """The image for a trace, made from a general program; None if there is none that admits it."""
+        normal = normal_form(text)
+        found = self._instance(normal)
+        return found if found is not None or normal == text else self._instance(text)
+
+    def _instance(self, text: str) -> Instance | None:
         family, numbers = self._find(text)
         far = None
         for program in family.programs:
@@ -230,7 +236,7 @@ class Families:
 
     def note(self, text: str) -> None:
         """A trace that has a program of its own is a member of its family like others."""
-        family, numbers = self._find(text)
+        family, numbers = self._find(normal_form(text))
         family.note(numbers)
 
     def propose(self, text: str, likely: Likely | None = None) -> list[Proposal]:
@@ -240,7 +246,10 @@ class Families:
             text: the trace.
             likely: which of its sizes are likely to vary, if any are.
         """
+        text = normal_form(text)
         family, numbers = self._find(text)
+        if likely is not None:
+            likely = replace(likely, varies=normal_varies(text, likely.varies))
         others = [member for member in family.members if member != numbers]
         family.note(numbers)
         if family.rests():
@@ -265,6 +274,7 @@ class Families:
 
     def refusal(self, text: str) -> str:
         """Why the newest general program does not serve a trace, for people; empty where there is none."""
+        text = normal_form(text)
         family, numbers = self._find(text)
         if not family.programs:
             return ""
@@ -302,13 +312,14 @@ class Families:
 
     def refuse(self, text: str) -> bool:
         """The machine does not take the image of a trace: whether it may have been an instance; there will be none again."""
-        family, _ = self._find(text)
-        had = bool(family.programs)
-        family.programs.clear()
-        family.failures = _FOREVER
-        if had:
+        families = [self._find(spelled)[0] for spelled in dict.fromkeys((text, normal_form(text)))]
+        had = [family for family in families if family.programs]
+        for family in families:
+            family.programs.clear()
+            family.failures = _FOREVER
+        for family in had:
             self._remove(family.text, "the machine does not take a program of it")
-        return had
+        return bool(had)
 
     def _find(self, text: str) -> tuple[_Family, tuple[int, ...]]:
         shared, numbers = _C._family(text)

@@ -20,6 +20,7 @@
 | cpu_fills | tensors that the CPU filled, since their dtype or number is none of the machine's |
 | places_on_cpu | masks and sparse indices whose places the CPU found, since results are as large as these are many |
 | scales_on_cpu | scales of dynamic quantization, which are numbers of the process and chosen there |
+| conditions_on_cpu | conditions that the CPU answered, since they hang on whole numbers from there and on constants alone |
 | fallback::<op> | operations that ran on the CPU, by name |
 | sync::<op> | operations that had to see what the device computes, to know how large their results are (masks), by name |
 """
@@ -49,6 +50,7 @@ NAMES = (
     "cpu_fills",
     "places_on_cpu",
     "scales_on_cpu",
+    "conditions_on_cpu",
 )
 """The counters that are always there, beside one ``fallback::<op>`` for each operation that fell back, and
 one ``sync::<op>`` for each that waited."""

@@ -156,7 +156,7 @@ class Settings:
         False,
         "0",
         "what would be computed beside compiled programs is an error: fallbacks, programs that do not compile, faults run again, fills, "
-        "places of masks, scales of dynamic quantization",
+        "places of masks, scales of dynamic quantization; conditions that the CPU would answer are asked of the device",
     )
     checked: bool = _setting(
         "FTM_CHECKED", _switch, False, "0", "the machine faults on out-of-bounds access, uninitialised reads and races"

@@ -49,6 +49,8 @@ struct Form final : c10::intrusive_ptr_target {
   Hash128 hash; // of the text and the result types
   // What concatenates a list of values: along a dimension of theirs, or a new one. `arguments` has the dimension behind the list.
   Concatenation concatenates = Concatenation::none;
+  // The value operand that the only result is a copy of, so that there is nothing to compute; -1: none is.
+  int32_t copied = -1;
   uint32_t signature = 0; // of op and result dtype, without sizes and constants; 0 for views and bitcasts
 
   // view, update: the strided window; view, bitcast: results[0] has the rest

@@ -4,6 +4,7 @@
 #include "process/measured.h"
 #include "recorder/record.h"
 #include "run/cut.h"
+#include "run/known_conditions.h"
 #include "tensor/views.h"
 
 #include <ATen/ExpandUtils.h>
@@ -132,6 +133,9 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& targ
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
+  if (const auto known = known_condition(self)) {
+    return *known;
+  }
   at::Tensor seen = observed(self);
   TORCH_LAZY_TIMED("TransferFromDeviceTime");
   seen._set_conj(self.is_conj());

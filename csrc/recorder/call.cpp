@@ -2,6 +2,7 @@
 
 #include "ops/make_form.h"
 
+#include <ATen/ops/full.h>
 #include <c10/core/DefaultDtype.h>
 
 #include <bit>
@@ -29,6 +30,12 @@ at::Tensor brought_over(const Op& op, size_t argument, const at::Tensor& tensor)
   return tensor.to(c10::Device(c10::kPrivateUse1, 0));
 }
 
+// A boolean in the place of a tensor: it promotes no dtype, as a number or as a tensor, so that it can be an operand, and
+// the traces with both booleans are one.
+at::Tensor filled_with(bool value) {
+  return at::full({}, value, at::TensorOptions().dtype(at::kBool).device(c10::Device(c10::kPrivateUse1, 0)));
+}
+
 void add_tensor(Call& call, const at::TensorImpl& tensor, bool operand) {
   const auto rank = static_cast<size_t>(tensor.dim());
   call.key.push_back(
@@ -52,7 +59,6 @@ void add_wrapped_number(Call& call, const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
     case at::kDouble: call.scalars.push_back(std::bit_cast<uint64_t>(*tensor.const_data_ptr<double>())); break;
     case at::kLong: call.scalars.push_back(static_cast<uint64_t>(*tensor.const_data_ptr<int64_t>())); break;
-    case at::kBool: call.key.push_back(static_cast<uint64_t>(*tensor.const_data_ptr<bool>())); break;
     default: // complex
       add_complex(call, *tensor.const_data_ptr<c10::complex<double>>());
   }
@@ -75,7 +81,7 @@ bool add_tensor_argument(Call& call, const OpArgument& argument, const c10::IVal
   }
   const at::Tensor& tensor = value.toTensor();
   if (!tensor.is_privateuseone()) {
-    if (!is_wrapped_number(tensor)) {
+    if (!is_wrapped_number(tensor) || tensor.scalar_type() == at::kBool) {
       return false;
     }
     add_wrapped_number(call, tensor);
@@ -156,10 +162,13 @@ bool replace_tensor(const Op& op, size_t index, c10::IValue& value) {
   }
   const at::Tensor& tensor = value.toTensor();
   if (!tensor.is_privateuseone()) {
-    if (is_wrapped_number(tensor)) {
+    if (!is_wrapped_number(tensor)) {
+      value = brought_over(op, index, tensor);
+    } else if (tensor.scalar_type() == at::kBool) {
+      value = filled_with(*tensor.const_data_ptr<bool>());
+    } else {
       return false;
     }
-    value = brought_over(op, index, tensor);
     return true;
   }
   if (!is_lazy(tensor) || op.arguments[index].written) {

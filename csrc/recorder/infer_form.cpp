@@ -12,6 +12,8 @@
 #include <c10/core/ScalarType.h>
 #include <c10/util/strides.h>
 
+#include <algorithm>
+
 namespace ftm {
 namespace {
 
@@ -132,6 +134,23 @@ bool has_mask_index(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return masks != 0 && !writes;
 }
 
+// What concatenates or stacks one tensor with elements, and empty ones, as a cache's first keys, copies it: its place
+// among them; else -1.
+int32_t copied_operand(const Form& form, c10::ArrayRef<c10::IValue> arguments) {
+  if (form.concatenates == Concatenation::none || !arguments[0].isTensorList()) {
+    return -1;
+  }
+  const auto tensors = arguments[0].toTensorVector();
+  const auto has_elements = [](const at::Tensor& tensor) { return tensor.numel() != 0; };
+  const auto found = std::find_if(tensors.begin(), tensors.end(), has_elements);
+  if (found == tensors.end() || std::any_of(found + 1, tensors.end(), has_elements)) {
+    return -1;
+  }
+  const auto& type = form.results[0].type;
+  const bool is_same = found->scalar_type() == type.dtype && found->numel() == type.numel();
+  return is_same ? static_cast<int32_t>(found - tensors.begin()) : -1;
+}
+
 // The functional form's arguments: the op's own without those of out=, and None for where to place.
 std::vector<c10::IValue> functional_arguments(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (op.written.empty()) {
@@ -241,6 +260,7 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   auto form = make_form(op, own, std::move(results), std::move(list_lengths));
   form->written_sizes = std::move(written_sizes);
   form->written_strides = std::move(written_strides);
+  form->copied = op.written.empty() ? copied_operand(*form, own) : -1;
   const auto computed = form->results.empty() ? at::kBool : form->results[0].type.dtype;
   if (op.has_numbers && may_overflow(computed)) {
     form->fitted = computed;

@@ -16,10 +16,12 @@
 #include "run/cut.h"
 #include "run/step_end.h"
 #include "tensor/views.h"
+#include "tensor/windows.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/native/Resize.h>
+#include <c10/util/strides.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
@@ -91,13 +93,29 @@ void note_training(const Op& op, const Call& call, c10::ArrayRef<c10::IValue> ar
   }
 }
 
+// The same elements with other sizes.
+Value seen_as(Value value, const ValueType& type) {
+  if (type_of(value).sizes == type.sizes) {
+    return value;
+  }
+  if (trace_node(value).is_data) {
+    const auto& data = static_cast<const DataNode&>(trace_node(value));
+    return data_value(data.buffer(), type, data.offset());
+  }
+  return strided_view(std::move(value), type.sizes, c10::contiguous_strides(type.sizes), 0);
+}
+
 // `line`: where it was recorded, if that is to be noted. `results`: new tensors.
 void finish_call(
     Op& op, const FormPtr& form, Call& call, c10::ArrayRef<c10::IValue> arguments, const PythonLine& line,
     PendingTrace& trace, Results& results) {
   const RecorderLock lock = lock_to_read(call.operands, trace);
   NodePtr node;
-  if (!form->empty) {
+  Value copied;
+  if (form->copied >= 0) {
+    note_training(op, call, arguments, trace.trains);
+    copied = seen_as(read(*call.operands[form->copied]), form->results[0].type);
+  } else if (!form->empty) {
     Operands values;
     for (const auto* operand : call.operands) {
       values.push_back(read(*operand));
@@ -124,8 +142,8 @@ void finish_call(
       continue;
     }
     const bool has_value = node && result.type.numel() != 0;
-    results.push_back(
-        make_tensor(result.type, result.strides, result.contiguous, has_value ? Value(node, i) : Value(), trace));
+    auto value = has_value ? Value(node, i) : copied;
+    results.push_back(make_tensor(result.type, result.strides, result.contiguous, std::move(value), trace));
   }
 }
 

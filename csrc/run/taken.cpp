@@ -5,6 +5,7 @@
 #include "graph/pieces.h"
 #include "process/counters.h"
 #include "run/frequency.h"
+#include "run/known_conditions.h"
 #include "run/launcher.h"
 #include "run/unrolled.h"
 #include "tensor/variable.h"
@@ -171,6 +172,9 @@ Taken take_pending(PendingTrace& pending) {
   note_before(values, made, taken.cuts);
   for (const auto& cut : taken.cuts) {
     enqueue(cut.job); // may throw, at the first one: nothing is changed yet
+  }
+  for (size_t i = 0; i < values.results.size(); ++i) {
+    keep_known(values.results[i], made.values[i]);
   }
   for (size_t i = 0; i < values.variables.size(); ++i) {
     taken.settled.push_back(settle(*values.variables[i], made.values[values.result_of[i]]));

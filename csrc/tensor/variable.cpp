@@ -66,7 +66,7 @@ Variable::~Variable() {
 }
 
 void Variable::set_value(Value value, PendingTrace& own) {
-  state.rewritten = state.rewritten || state.ir_value.node;
+  state.rewritten = state.rewritten || (state.ir_value.node && trace_node(state.ir_value).is_data);
   const bool pending = value.node && !trace_node(value).is_data;
   if (pending && !capturing) { // what is captured is nobody's to run
     hold_in(state, own);

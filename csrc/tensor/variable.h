@@ -20,11 +20,15 @@ struct VariableData final : torch::lazy::LazyTensor::Data {
   int64_t nbytes; // of the storage
   BufferPtr before; // while pending: the last value in memory, which a failing program gives back
   uint64_t step = 0; // the optimizer step that last wrote over a value in memory here
-  bool rewritten = false; // has had more than one value
+  bool rewritten = false; // a value in memory was written over: it is state
   PendingTrace* trace = nullptr; // where the value is pending; null if it isn't
   VariableData* previous = nullptr; // of that trace
   VariableData* next = nullptr;
 };
+
+// Replaces a pending variable's value by one in memory and takes it out of its trace; returns the old value,
+// so that the caller frees the graph when the lock is gone.
+Value settle(VariableData& state, Value value);
 
 // Lies in the variable: a base, so that it is there before torch::lazy's part, which points to it.
 struct VariableState { VariableData state; };
@@ -48,6 +52,7 @@ class Variable final : private VariableState, public torch::lazy::LazyTensor {
   bool rewritten() const { return state.rewritten; }
   // The trace that computes the value; null if it is in memory, or was never written.
   PendingTrace* trace() const { return state.trace; }
+  Value settle(Value value) { return ftm::settle(state, std::move(value)); }
 
   // torch::lazy's own entries.
   void ApplyPendingGraph() override;
@@ -56,10 +61,6 @@ class Variable final : private VariableState, public torch::lazy::LazyTensor {
  private:
   void* address_ = nullptr;
 };
-
-// Replaces a pending variable's value by one in memory and takes it out of its trace; returns the old value,
-// so that the caller frees the graph when the lock is gone.
-Value settle(VariableData& state, Value value);
 
 // The pointer of a new storage; `nbytes` is what a user sees.
 c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created = nullptr);

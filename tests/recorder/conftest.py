@@ -12,6 +12,7 @@ EVERY_OP: dict[str, list[str]] = {"*": []}
 COMPILED = {name: list(dtypes) for name, dtypes in native_ops().items()}
 ON_BOTH = (
     "test_eager_semantics",
+    "test_booleans",
     "test_concatenations",
     "test_equal_layers",
     "test_factories",

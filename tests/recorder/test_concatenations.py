@@ -101,3 +101,25 @@ def test_what_it_needs_in_memory() -> None:
         torch.cat(parts[:count]).sum().item()
     _C._sync(True)
     assert torch.ftm.memory_allocated() == before
+
+
+def test_one_value_is_copied_by_no_program() -> None:
+    """Beside empty ones, too; and a copy it is."""
+    x = torch.arange(6.0).reshape(2, 3).to("ftm")
+    before = _C._counters()["executions"]
+    made = [torch.cat([x]), torch.cat([x, x[:0]]), torch.cat([torch.zeros(0, device="ftm"), x], 1), torch.stack([x], 1)]
+    assert [y.tolist() for y in made[:3]] == [x.tolist()] * 3
+    assert made[3].tolist() == x.unsqueeze(1).tolist()
+    assert _C._counters()["executions"] == before
+    for y in made:
+        y.add_(1)
+    assert x.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert made[3].tolist() == [[[1, 2, 3]], [[4, 5, 6]]]
+    y = x * 2
+    stacked, joined = torch.stack([y[:, 1:]], 1), torch.cat([y.t()], 1)
+    assert (stacked.tolist(), joined.tolist()) == ([[[2, 4]], [[8, 10]]], [[0, 6], [2, 8], [4, 10]])
+    assert torch.cat([x[1:, ::2]]).tolist() == [[3, 5]]
+    leaf = torch.ones(3, device="ftm", requires_grad=True)
+    torch.cat([leaf * 2]).sum().backward()
+    assert leaf.grad is not None
+    assert leaf.grad.tolist() == [2, 2, 2]

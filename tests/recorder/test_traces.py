@@ -66,6 +66,23 @@ def test_in_place_and_views() -> None:
     )
 
 
+def test_a_boolean_is_an_operand() -> None:
+    """As other Python numbers: one program for both, of the dtypes that eager promotes it to."""
+    x = parameter(2, dtype=torch.bool)
+    assert text(x | True) == text(x | False)
+    expect(
+        text(x | True),
+        """
+        trace
+          %0 = param i1[2]
+          $0 = scalar i64
+          %1 = aten::full(size=[], fill_value=$0, dtype=i1) : i1[]
+          %2 = aten::bitwise_or.Tensor(self=%0, other=%1) : i1[2]
+          return %2
+        """,
+    )
+
+
 def test_permuted_results_read_back_without_views() -> None:
     x = parameter(2, 3)
     expect(

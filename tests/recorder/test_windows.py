@@ -125,3 +125,14 @@ def test_gradients_through_batches() -> None:
         if device == "cpu":
             expected = weight.grad
     torch.testing.assert_close(weight.grad.cpu(), expected)
+
+
+def test_a_value_that_was_written_over_before_it_was_in_memory_is_no_state() -> None:
+    """Positions of a text: made in two steps, they are read as those that another program made."""
+    for n in range(3, 7):
+        positions = torch.arange(8.0).to("ftm") * 2
+        positions[0] = 1.0
+        positions.sum().item()
+        for k in range(2):
+            assert (positions[n + k - 2 : n + k] + 1).tolist() == [2 * (n + k) - 3, 2 * (n + k) - 1]
+    assert programs() == 2

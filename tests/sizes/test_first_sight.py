@@ -12,6 +12,7 @@ from ftm_lazy import _C
 from ftm_lazy.chosen_sizes import larger_sizes
 from ftm_lazy.first_sight import relation_of, seeded, varying_results
 from ftm_lazy.general import Families, Likely
+from ftm_lazy.normal_form import normal_form, normal_varies
 
 # One layer's attention of the last of ``t`` new tokens over a cache of ``c``, with 4 heads of 16.
 _STEP = """trace
@@ -249,6 +250,68 @@ def test_a_cropped_cache_is_general_at_first_sight() -> None:
         assert relation.values(_C._family(_cropped(5, 9, 2, heads=2))[1]) is None
         other = _cropped(5, 9, 2).replace("param f32[184]", "param f32[188]")
         assert relation.values(_C._family(other)[1]) is None
+
+
+def _is_one_family(*texts: str) -> bool:
+    return len({_C._family(normal_form(text))[0] for text in texts}) == 1
+
+
+def test_whole_and_cropped_caches_are_one_family() -> None:
+    """A cache of which nothing was cropped is read through a window as well, and its program serves cropped ones."""
+    whole = _step(1, 2, 8)
+    window = "  %5 = ftm.view(base=%2, sizes=[1,4,8,16], strides=[768,192,16,1], offset=0) : f32[1,4,8,16]\n"
+    lines = normal_form(whole).replace("sizes=[1,4,8,16], strides=[512,128,16,1]", "sizes=[1,4,8,16], strides=[768,192,16,1]")
+    cropped = lines.replace("%2 = param f32[512]", f"%2 = param f32[{3 * 192 + 128}]")
+    assert cropped != lines
+    assert window not in cropped  # before the other operand's window, as the recorder has it
+    assert _is_one_family(whole, cropped)
+    assert not _is_one_family(whole, _step(3, 2, 8))
+    relation = _relation(normal_form(whole), (0, 0, 1))
+    for text in (normal_form(whole), cropped, normal_form(_step(1, 2, 30))):
+        assert relation.values(_C._family(text)[1]) is not None
+    assert relation.values(_C._family(cropped.replace("[704]", "[705]"))[1]) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        _step(1, 2, 8).replace("return %5", "return %2, %5"),  # somebody else reads it
+        _step(3, 2, 8),
+        _step(1, 2, 1),  # one row
+        _cropped(5, 16, 3),
+        "trace\n  %0 = param f32[1,8,4]\n  %1 = param f32[1,2,4]\n  %2 = aten::cat(tensors=[%0,%1], dim=1) : f32[1,10,4]\n  return %2\n",
+    ],
+)
+def test_other_traces_are_in_their_normal_form(other: str) -> None:
+    assert normal_form(other) == other
+
+
+def test_a_normal_form_is_a_trace_that_computes_the_same() -> None:
+    """Values are numbered anew behind each window, also where a number has one more digit then."""
+    two = (
+        "trace\n  %0 = param f32[1,3,2,4]\n  %1 = param f32[1,3,5,4]\n  %2 = param f32[1,3,1,4]\n"
+        "  %3 = aten::neg(self=%2) : f32[1,3,1,4]\n  %4 = aten::cat(tensors=[%0,%3], dim=-2) : f32[1,3,3,4]\n"
+        "  %5 = aten::neg(self=%4) : f32[1,3,3,4]\n  %6 = aten::neg(self=%5) : f32[1,3,3,4]\n  %7 = aten::neg(self=%6) : f32[1,3,3,4]\n"
+        "  %8 = aten::cat(tensors=[%1,%2], dim=2) : f32[1,3,6,4]\n  %9 = aten::neg(self=%8) : f32[1,3,6,4]\n  return %4, %7, %9\n"
+    )
+    made = normal_form(two)
+    assert made.splitlines()[1:] == [
+        "  %0 = param f32[24]",
+        "  %1 = param f32[60]",
+        "  %2 = param f32[1,3,1,4]",
+        "  %3 = aten::neg(self=%2) : f32[1,3,1,4]",
+        "  %4 = ftm.view(base=%0, sizes=[1,3,2,4], strides=[24,8,4,1], offset=0) : f32[1,3,2,4]",
+        "  %5 = aten::cat(tensors=[%4,%3], dim=-2) : f32[1,3,3,4]",
+        "  %6 = aten::neg(self=%5) : f32[1,3,3,4]",
+        "  %7 = aten::neg(self=%6) : f32[1,3,3,4]",
+        "  %8 = aten::neg(self=%7) : f32[1,3,3,4]",
+        "  %9 = ftm.view(base=%1, sizes=[1,3,5,4], strides=[60,20,4,1], offset=0) : f32[1,3,5,4]",
+        "  %10 = aten::cat(tensors=[%9,%2], dim=2) : f32[1,3,6,4]",
+        "  %11 = aten::neg(self=%10) : f32[1,3,6,4]",
+        "  return %5, %8, %11",
+    ]
+    assert normal_form(made) == made
+    assert list(normal_varies(made, (0b100, 0, 0b100))) == [1, 0, 0b100]
 
 
 def test_what_is_put_behind_one_row_is_general_in_the_rows() -> None:

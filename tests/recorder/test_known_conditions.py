@@ -1,0 +1,175 @@
+"""Conditions that hang on whole numbers from the CPU and on constants: the CPU answers them, and what is pending stays pending."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from ftm_lazy import _C
+
+
+@pytest.fixture(autouse=True)
+def counted() -> None:
+    _C._sync(True)
+    _C._clear_programs()
+    _C._reset_counters()
+
+
+def count(name: str) -> int:
+    return _C._counters().get(name, 0)
+
+
+def given(*rows: list[int]) -> Tensor:
+    return torch.tensor(rows).to("ftm")
+
+
+CONDITIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "all": lambda x: (x == 1).all(),
+    "any": lambda x: (x < 0).any(),
+    "sum": lambda x: x.to(torch.bool).sum() == 6,
+    "of a column": lambda x: (x[:, -1] == 1).any(),
+    "of a cat": lambda x: (torch.cat([x, x.new_ones(2, 1)], 1) == 1).all(),
+    "of constants": lambda x: (
+        (torch.ones(3, dtype=torch.long, device=x.device) & ~torch.zeros(3, dtype=torch.bool, device=x.device)).max() == 0
+    ),
+    "of one element": lambda x: (x[0, 0] == 1).reshape(1, 1),
+    "of a range": lambda x: (torch.arange(3, device=x.device) >= x).all(),
+}
+
+
+@pytest.mark.parametrize("row", [[1, 1, 1], [0, 1, -1]])
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_answers_are_the_cpus(name: str, row: list[int]) -> None:
+    x = given([1, 1, 1], row)
+    assert bool(CONDITIONS[name](x)) == bool(CONDITIONS[name](x.cpu()))
+    assert (count("conditions_on_cpu"), count("executions")) == (1, 0)
+
+
+def test_what_is_pending_is_one_trace_with_what_comes() -> None:
+    x, mask = torch.ones(4).to("ftm"), given([1, 1, 0])
+    y = x * 2
+    assert not (mask == 1).all()
+    assert (y + 1).sum().item() == 12
+    assert (count("conditions_on_cpu"), count("executions")) == (1, 1)
+
+
+def test_an_answer_is_a_value_in_memory() -> None:
+    """It is no result of the next program, which reads it."""
+    done = (given([1, 2]) == 1).any()
+    assert done
+    assert torch.where(done, torch.tensor(3.0, device="ftm"), 4.0).item() == 3.0
+    assert count("executions") == 1
+
+
+def test_what_a_program_computed_from_known_values_is_known() -> None:
+    """A mask that grows with each token: it is a result of a step, and asked about in the next one."""
+    mask, x = given([1, 1]), torch.ones(3).to("ftm")
+    for step in range(12):
+        mask = torch.cat([mask, mask.new_ones(1, 1)], 1)
+        assert (x * step).sum().item() == 3 * step
+        assert (mask == 1).all()
+    assert (count("conditions_on_cpu"), count("executions")) == (12, 12)
+    assert mask.cpu().tolist() == [[1] * 14]
+
+
+def test_what_is_behind_many_launches_is_not() -> None:
+    """What nobody asked about does not keep all that it came from."""
+    mask, x = given([1, 1]), torch.ones(3).to("ftm")
+    for _ in range(12):
+        mask = mask * 1
+        x.sum().item()
+    assert (mask == 1).all()
+    assert (count("conditions_on_cpu"), count("executions")) == (0, 13)
+
+
+NOT_KNOWN: dict[str, Callable[[], Tensor]] = {
+    "floating numbers": lambda: (torch.ones(3).to("ftm") == 1).all(),
+    "made of floating numbers": lambda: ((torch.ones(3).to("ftm") * 2).long() == 2).all(),
+    "random numbers": lambda: (torch.randint(5, (3,), device="ftm") >= 0).all(),
+    "large": lambda: (torch.ones(70000, dtype=torch.long).to("ftm") == 1).all(),
+    "far": lambda: (sum((given([1]) for _ in range(20)), given([1])) == 21).all(),
+}
+
+
+@pytest.mark.parametrize("make", NOT_KNOWN.values(), ids=NOT_KNOWN)
+def test_others_are_the_devices(make: Callable[[], Tensor]) -> None:
+    assert make()
+    assert count("conditions_on_cpu") == 0
+    assert count("executions") > 0
+
+
+def test_a_long_trace_is_launched_where_it_is_read() -> None:
+    x, mask = torch.ones(4).to("ftm"), given([1])
+    for _ in range(40):
+        x = x + 1
+    assert (mask == 1).all()
+    assert (count("conditions_on_cpu"), count("executions")) == (0, 1)
+
+
+def test_strict_programs_compute_all() -> None:
+    _C._set_strict(True)
+    assert (given([1]) == 1).all()
+    assert (count("conditions_on_cpu"), count("executions")) == (0, 1)
+
+
+def test_numbers_are_the_devices() -> None:
+    """Only what decides where Python goes on: not what it shows."""
+    assert given([1, 2]).sum().item() == 3
+    assert (given([1, 2]) == 1).tolist() == [[True, False]]
+    assert (count("conditions_on_cpu"), count("executions")) == (0, 2)
+
+
+def test_writes_are_seen() -> None:
+    x = given([1, 1, 1])
+    x[0, 1] = 5
+    assert not (x == 1).all()
+    x[0, 1] = 1
+    assert (x == 1).all()
+    x.copy_(torch.tensor([[2, 2, 2]]))
+    assert (x == 2).all()
+    x.add_(1)
+    torch.ones(1, device="ftm").sum().item()
+    assert (x == 3).all()
+    assert x.tolist() == [[3, 3, 3]]
+
+
+OPERATIONS: list[Callable[[Tensor, Tensor], Tensor]] = [
+    lambda x, y: x + y,
+    lambda x, y: x * 2 - y,
+    lambda x, y: torch.where(x > y, x, y),
+    lambda x, y: (x == y).long(),
+    lambda x, y: torch.cat([x[:, 1:], y[:, :1]], 1),
+    lambda x, y: x.masked_fill(y > 2, 1),
+    lambda x, y: x.t().reshape(2, 3) & y,
+    lambda x, y: x.cumsum(1),
+]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs_go_the_way_of_the_cpu(seed: int) -> None:
+    """Operations, conditions and launches in any order: answers and values are those of the CPU."""
+
+    def run(device: str) -> list[object]:
+        rng = random.Random(seed)
+        x, y, number = torch.arange(6).reshape(2, 3).to(device), torch.ones(2, 3, dtype=torch.long).to(device), torch.ones(2).to(device)
+        seen: list[object] = []
+        for _ in range(30):
+            chosen = rng.random()
+            if chosen < 0.5:
+                x, y = rng.choice(OPERATIONS)(x, y) % 7, x
+            elif chosen < 0.6:
+                x[rng.randrange(2), rng.randrange(3)] = rng.randrange(5)
+            elif chosen < 0.8:
+                seen.append(bool((x > rng.randrange(5)).any()))
+            elif chosen < 0.9:
+                number = number * 2 % 5
+                seen.append(number.sum().item())
+            else:
+                seen.append((x + y).tolist())
+        return [*seen, x.tolist(), y.tolist()]
+
+    assert run("ftm") == run("cpu")
