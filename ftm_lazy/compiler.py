@@ -96,8 +96,7 @@ class Bridge:
         self._recompiles: list[str] = []
         self._causes: dict[str, tuple[int, int, float]] = {}
         self._dumped: dict[str, Path] = {}
-        self.watchers: list[Callable[[str], object]] = []
-        """Called with each trace that is new to this process, where it is cut."""
+        self._watchers: list[Callable[[str], object]] = []
         self._found: set[str] = set()  # digests of the keys that the cache had
         self._workers = Workers(
             values.compile_timeout,
@@ -113,6 +112,11 @@ class Bridge:
         if self._settings.executor == "machine" and self._cache.is_empty():
             with contextlib.suppress(WorkerError):  # whoever compiles first is told
                 self._workers.first.start()
+
+    def watch(self, watcher: Callable[[str], object]) -> None:
+        """Has `watcher` called with each trace that is new to this process, on the stack of who launches it."""
+        self._watchers.append(watcher)
+        _C._set_compile_at_launch(True)
 
     def announce(self, *requests: Sequence[Any]) -> None:
         """The recorder will ask for these, in this order, each as `answer` takes it: they are compiled at once, beside one another."""
@@ -157,7 +161,7 @@ class Bridge:
         if request.refused:
             self._give_up(request.text, request.refused)
         else:
-            for watch in self.watchers:
+            for watch in self._watchers:
                 watch(request.text)
         made = None
         if not request.refused:

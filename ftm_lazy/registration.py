@@ -133,6 +133,8 @@ def _initialize() -> None:
     _C._set_debug_locations(not values.debug.isdisjoint({"locations", "recompile"}))
     _C._set_library_folders([os.path.join(folder, "") for folder in (torch.__path__[0], os.path.dirname(__file__))])
     _C._set_executor(values.executor)
+    if "recompile" in values.debug:
+        _C._set_compile_at_launch(True)  # a warning's line is one that launched
     if values.dump is not None and "data" in values.debug:
         _C._set_observer(bridge.observe)
     register_optimizer_step_pre_hook(_begin_of_step)

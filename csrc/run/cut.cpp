@@ -19,6 +19,7 @@ namespace ftm {
 namespace {
 
 std::atomic<int64_t> trace_limit{20000};
+std::atomic<bool> compiles_at_launch{false};
 
 bool is_built(const std::vector<Cut>& cuts) {
   return std::all_of(cuts.begin(), cuts.end(), [](const Cut& cut) { return cut.program != nullptr; });
@@ -26,7 +27,7 @@ bool is_built(const std::vector<Cut>& cuts) {
 
 // What nobody waits for is compiled while the program goes on.
 void build(std::vector<Cut> cuts, Why why) {
-  if (why == Why::observed || is_built(cuts) || !uses_machine() || is_observed()) {
+  if (why == Why::observed || is_built(cuts) || !uses_machine() || is_observed() || compiles_at_launch) {
     build_now(std::move(cuts));
   } else {
     build_later(std::move(cuts));
@@ -165,6 +166,10 @@ void cut_if_long(PendingTrace& own) {
   if (cuts) {
     launch(own, Why::length);
   }
+}
+
+void set_compile_at_launch(bool always) {
+  compiles_at_launch = always;
 }
 
 void set_trace_limit(int64_t nodes) {

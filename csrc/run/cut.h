@@ -35,6 +35,8 @@ std::string pending_text(const std::vector<Value>& values);
 // Cuts when the thread's trace has grown over the limit, or where its loop is cut (graph/call_log.h). Not under the
 // recorder's lock.
 void cut_if_long(PendingTrace& own = pending_trace());
+// Whether programs are always compiled by the thread that launches them, for who looks at its stack meanwhile.
+void set_compile_at_launch(bool always);
 // 0: no limit.
 void set_trace_limit(int64_t nodes);
 

@@ -219,6 +219,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_set_recording", torch::wrap_pybind_function(&set_recording_from), py::arg("rows"));
   m.def("_set_native_ops", torch::wrap_pybind_function(&set_native_ops_from), py::arg("native_ops"));
   m.def("_set_strict", &set_strict);
+  m.def("_set_compile_at_launch", &set_compile_at_launch);
   m.def("_set_trace_limit", torch::wrap_pybind_function(&set_trace_limit));
   m.def("_set_loop_length", torch::wrap_pybind_function([](int64_t calls) {
           set_loop_length(calls);

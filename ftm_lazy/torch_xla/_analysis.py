@@ -51,9 +51,9 @@ def level() -> int:
 def install() -> None:
     """Watches the programs of this process, if the environment asks for something that is to be told of them."""
     if os.environ.get("XLA_SAVE_TENSORS_FILE"):
-        compiler.bridge().watchers.append(_save)
+        compiler.bridge().watch(_save)
     if level() >= 1:
-        compiler.bridge().watchers.append(_analyse_compilation)
+        compiler.bridge().watch(_analyse_compilation)
 
 
 def end_of_step() -> None:
