@@ -6,7 +6,6 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -133,13 +132,14 @@ void build_later(std::vector<Cut> cuts) {
 }
 
 void build_now(std::vector<Cut> cuts) {
-  const bool waits = std::any_of(cuts.begin(), cuts.end(), [](const Cut& cut) { return !cut.program; });
-  auto& b = builder();
-  try {
-    wait_for_builder(b, [&] { return !waits || (!b.busy && b.waiting.empty()); });
-  } catch (...) {
-    suspend(cuts);
-    throw;
+  if (!are_built(cuts)) {
+    auto& b = builder();
+    try {
+      wait_for_builder(b, [&] { return !b.busy && b.waiting.empty(); });
+    } catch (...) {
+      suspend(cuts);
+      throw;
+    }
   }
   build_here(std::move(cuts));
 }
@@ -169,16 +169,20 @@ void stop_builder() {
     }
     b.changed.notify_all();
   }
+  bool idle = false;
   try {
-    wait_for_builder(b, [&] { return leaves || (!b.busy && b.waiting.empty()); });
+    wait_for_builder(b, [&] {
+      idle = !b.busy && b.waiting.empty();
+      return idle || leaves || !b.suspended.empty(); // what is suspended nobody has asked for
+    });
   } catch (...) {
     b.thread.detach();
     throw;
   }
-  if (leaves) {
-    b.thread.detach(); // it waits for the compiler, and nobody for it
-  } else {
+  if (idle) {
     b.thread.join();
+  } else {
+    b.thread.detach(); // it waits for the compiler, or for who resumes, and nobody for it
   }
 }
 

@@ -132,6 +132,10 @@ std::vector<Cut> from(std::vector<Cut>& cuts, size_t first) {
 
 } // namespace
 
+bool are_built(const std::vector<Cut>& cuts) {
+  return std::all_of(cuts.begin(), cuts.end(), [](const Cut& cut) { return cut.program != nullptr; });
+}
+
 Building build_and_start(std::vector<Cut> cuts) {
   static auto& hits = counter("cache_hits_memory");
   Building building;

@@ -15,6 +15,9 @@ struct Building {
   FailurePtr failure; // of what can't be built, with all behind it: their results have failed of `error`
 };
 
+// Whether all have their programs.
+bool are_built(const std::vector<Cut>& cuts);
+
 // Builds what has to be built, and starts each job when it is: it runs while the next one is built. Never throws. Not under the
 // recorder's lock.
 Building build_and_start(std::vector<Cut> cuts);

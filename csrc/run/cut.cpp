@@ -12,7 +12,6 @@
 #include "run/program.h"
 #include "run/taken.h"
 
-#include <algorithm>
 #include <atomic>
 
 namespace ftm {
@@ -21,13 +20,9 @@ namespace {
 std::atomic<int64_t> trace_limit{20000};
 std::atomic<bool> compiles_at_launch{false};
 
-bool is_built(const std::vector<Cut>& cuts) {
-  return std::all_of(cuts.begin(), cuts.end(), [](const Cut& cut) { return cut.program != nullptr; });
-}
-
 // What nobody waits for is compiled while the program goes on.
 void build(std::vector<Cut> cuts, Why why) {
-  if (why == Why::observed || is_built(cuts) || !uses_machine() || is_observed() || compiles_at_launch) {
+  if (why == Why::observed || are_built(cuts) || !uses_machine() || is_observed() || compiles_at_launch) {
     build_now(std::move(cuts));
   } else {
     build_later(std::move(cuts));

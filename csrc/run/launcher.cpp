@@ -32,7 +32,7 @@ struct Launcher {
   bool running = false; // the thread exists
   bool stopping = false;
   bool paused = false; // the user interrupted the front one: it runs again when somebody waits for it
-  bool given_up = false; // a signal's handler ended the last wait for results
+  bool given_up = false; // an exception, as of a signal's handler, ended the last wait for results
   void (*resume)() = nullptr; // of jobs that are stalled; null: none are
   int waiting = 0; // threads that wait for jobs
   bool orphaned = false; // this is a forked child: the thread stayed behind

@@ -31,7 +31,7 @@ void set_max_in_flight(int jobs);
 // Waits for all jobs and ends the thread; it starts again when needed.
 void stop_launcher();
 
-// Whether a signal's handler ended the last wait for results.
+// Whether an exception, as of a signal's handler, ended the last wait for results.
 bool was_interrupted();
 
 // Throws in a process that was forked after the device was used.

@@ -133,6 +133,28 @@ def test_what_does_not_compile_is_warned_of_where_it_is_read(gate: Gate) -> None
     assert torch.equal(found, x + 1)
 
 
+def test_a_warning_that_is_an_error_loses_nothing(gate: Gate) -> None:
+    x = torch.arange(float(next(SIZES)))
+    y = x.to("ftm") + 1
+    ftm_lazy.sync()
+    gate.wait_for(1)
+    later = x.to("ftm") * 7
+    ftm_lazy.sync()
+    gate.error = compiler.CompileError("a pass is ill")
+    gate.open()
+    told = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for value in (y, later, y, later):
+            try:
+                value.cpu()
+            except UserWarning as warning:
+                assert "a pass is ill" in str(warning)
+                told += 1
+    assert told >= 1
+    assert torch.equal(y.cpu(), x + 1) and torch.equal(later.cpu(), x * 7)
+
+
 PROGRAM = """
 import os, signal, threading, torch, ftm_lazy
 torch.zeros(1, device="ftm").item()

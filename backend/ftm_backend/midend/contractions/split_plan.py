@@ -23,7 +23,9 @@ _GROWTH = 1.25
 _FULL = 0.97
 """Part of a plan's time that computing at peak may take and nothing is left to gain."""
 _SHARES = (1, 2, 3, 4)
+"""Chunks of a panel for each member to add up that are tried."""
 _BARRIERS = 3
+"""Of a panel: before the walk over k, before the parts are added up, and before the next panel leaves its own."""
 
 
 def split_plan(problem: Problem, machine: MachineParameters, limit: float) -> dict[str, Any] | None:
