@@ -102,6 +102,21 @@ class _Family:
         alike = [member for member in self.specialized if member != numbers and all(member[place] == numbers[place] for place in small)]
         return relate([*alike, numbers], places) if alike else None
 
+    def telling(self, members: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """Members of the family's programs that vary where some members do not: those that came last may be of one batch.
+
+        Sizes of 1 say nothing of others, since what is done there is often something else.
+        """
+        known, found = list(members), []
+        for program in self.programs:
+            member = program.relation.numbers(program.made_for)
+            if any(member[place] <= LEAST_SIZE for _, place, least in program.relation.symbols if least >= LEAST_SIZE):
+                continue
+            if any(len(set(column)) == 1 and column[0] != number for *column, number in zip(*known, member, strict=True)):
+                known.append(member)
+                found.append(member)
+        return found
+
     def expected(
         self, text: str, numbers: tuple[int, ...], others: Sequence[tuple[int, ...]], places: Places, likely: Likely
     ) -> Relation | None:
@@ -257,7 +272,7 @@ class Families:
             return []
         places = _C._family_numbers(text)
         expected = family.expected(text, numbers, others, places, likely) if likely is not None else None
-        relation = expected or family.relation(others, numbers, places)
+        relation = expected or family.relation([*family.telling([*others, numbers]), *others], numbers, places)
         values = relation.values(numbers) if relation is not None else None
         if relation is None or values is None:
             family.specialized.append(numbers)
@@ -299,7 +314,8 @@ class Families:
             raise TemplateError(refusal)
         special = any(map(_is_special, template.guards))
         family.failures = family.failures + 1 if special else 0
-        program = GeneralProgram(proposal.relation, template, made.image, proposal.chosen_for, tuple(varying_results(proposal.text)))
+        varies = tuple(varying_results(proposal.text))
+        program = GeneralProgram(proposal.relation, template, made.image, proposal.values, proposal.chosen_for, varies)
         image = template.image(made.image, proposal.values)
         family.programs.appendleft(program)
         self._families.put(family.key, family, family.bytes)

@@ -21,11 +21,16 @@ _MOST_BYTES = 1 << 30
 
 @dataclass(eq=False)
 class GeneralProgram:
-    """chosen_for: the symbols' values that decided how it runs.  varies: of each result the dimensions that are symbols, as bits."""
+    """A program of a family.
+
+    made_for: the symbols' values in the member that it was first compiled for.  chosen_for: those that decided how it runs.
+    varies: of each result the dimensions that are symbols, as bits.
+    """
 
     relation: Relation
     template: Template
     image: bytes
+    made_for: tuple[int, ...]
     chosen_for: tuple[int, ...]
     varies: tuple[int, ...]
 
@@ -52,6 +57,7 @@ def packed(programs: Iterable[GeneralProgram]) -> bytes:
                 relation.fixed,
                 relation.texts,
                 relation.symbols,
+                program.made_for,
                 program.chosen_for,
                 program.varies,
                 len(template),
@@ -68,9 +74,10 @@ def unpacked(data: bytes) -> list[GeneralProgram]:
     line, _, body = data.partition(b"\n")
     programs, at = [], 0
     try:
-        for fixed, texts, symbols, chosen_for, varies, template_bytes, packed_bytes, image_bytes in json.loads(line):
-            if len(chosen_for) != len(symbols) or not all(isinstance(n, int) for n in chosen_for):
-                raise ValueError("a program does not say what it was chosen for")
+        for fixed, texts, symbols, made_for, chosen_for, varies, template_bytes, packed_bytes, image_bytes in json.loads(line):
+            for values in (made_for, chosen_for):
+                if len(values) != len(symbols) or not all(isinstance(n, int) for n in values):
+                    raise ValueError("a program does not say what it was made and chosen for")
             if not all(isinstance(n, int) and 0 <= n < 1 << 64 for n in varies):
                 raise ValueError("a program does not say which of its results' sizes vary")
             if not 0 <= image_bytes <= _MOST_BYTES:
@@ -80,9 +87,8 @@ def unpacked(data: bytes) -> list[GeneralProgram]:
             image = zlib.decompressobj().decompress(body[middle:end], image_bytes + 1)
             if len(image) != image_bytes:
                 raise ValueError("an image is cut off")
-            programs.append(
-                GeneralProgram(relation, Template.from_bytes(body[at:middle], image_bytes), image, tuple(chosen_for), tuple(varies))
-            )
+            template = Template.from_bytes(body[at:middle], image_bytes)
+            programs.append(GeneralProgram(relation, template, image, tuple(made_for), tuple(chosen_for), tuple(varies)))
             at = end
     except (ValueError, TypeError, RecursionError, zlib.error) as error:
         raise ValueError(f"the general programs are damaged: {error}") from None

@@ -65,6 +65,18 @@ def test_members_that_are_far_get_a_program_when_there_are_several() -> None:
     assert [_asked(families, _trace(rows)) for rows in (708, 2000, 60, 4)] == ["instance"] * 4
 
 
+@pytest.mark.parametrize("in_another_process", [False, True])
+def test_what_varied_once_varies_in_later_programs(in_another_process: bool) -> None:
+    """Members that came last often differ in one size alone: lengths of texts, batch by batch."""
+    store = _Store()
+    families = store.families()
+    assert [_asked(families, _trace(*sizes)) for sizes in ((4, 12), (5, 12), (5, 13))] == ["special", "general", "general"]
+    if in_another_process:
+        families = store.families()
+    assert [_asked(families, _trace(rows, 14)) for rows in range(700, 708)] == [*["instance"] * 7, "general"]
+    assert [_asked(families, _trace(rows, columns)) for rows in range(1000, 1010) for columns in (13, 15, 40)] == ["instance"] * 30
+
+
 def test_sizes_that_alternate_between_small_and_large_end_with_a_program_for_each() -> None:
     families = _Store().families()
     asked = [_asked(families, _trace(rows)) != "instance" for k in range(30) for rows in (5000 + k, 4 + k % 12)]
