@@ -1,9 +1,16 @@
 #include "graph/form_cache.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 namespace ftm {
+namespace {
+
+constexpr uint64_t kGeneration = 1 << 14; // forms of all caches; some 10 MB
+std::atomic<uint64_t> made{0};
+
+} // namespace
 
 const FormPtr* FormCache::find_in(const Entries& entries, const Key& key, uint64_t hash) {
   const auto found = entries.find(hash);
@@ -17,7 +24,17 @@ const FormPtr* FormCache::find_in(const Entries& entries, const Key& key, uint64
   return nullptr;
 }
 
+void FormCache::come_of_age() {
+  const uint64_t now = made.load(std::memory_order_relaxed) / kGeneration;
+  if (now != generation_) {
+    old_ = now == generation_ + 1 ? std::move(young_) : Entries{};
+    young_ = {};
+    generation_ = now;
+  }
+}
+
 const FormPtr* FormCache::find(const Key& key, uint64_t hash) {
+  come_of_age();
   if (const auto* form = find_in(young_, key, hash)) {
     return form;
   }
@@ -26,9 +43,7 @@ const FormPtr* FormCache::find(const Key& key, uint64_t hash) {
 }
 
 const FormPtr& FormCache::keep(const Key& key, uint64_t hash, FormPtr form) {
-  if (young_.size() >= most_ / 2) {
-    old_ = std::exchange(young_, {});
-  }
+  made.fetch_add(1, std::memory_order_relaxed);
   auto& entries = young_[hash];
   entries.push_back({std::vector<uint64_t>(key.begin(), key.end()), std::move(form)});
   return entries.back().form;

@@ -19,13 +19,12 @@ inline uint64_t tagged(Tag tag, uint64_t payload) {
   return static_cast<uint64_t>(tag) << 56 | payload;
 }
 
-// Two generations: when the young one is full it becomes the old one, and what of that nobody has asked for meanwhile is
-// forgotten. Shapes that never come back must not pile up, and nodes keep their own forms. Whoever owns it guards it.
+// Two generations: when the next one begins the young one becomes the old one, and what of that nobody has asked for meanwhile
+// is forgotten. Shapes that never come back must not pile up, and nodes keep their own forms. All caches are of one age, counted
+// by the forms that were made for any of them, so that a process with many kinds of calls keeps no more than one with few.
+// Whoever owns a cache guards it.
 class FormCache {
  public:
-  // Holds up to `most` hashes.
-  explicit FormCache(size_t most) : most_(most) {}
-
   // Null if there is none. `hash`: hash_words of the key. What it points to stays until the next call of anything here.
   const FormPtr* find(const Key& key, uint64_t hash);
   const FormPtr& keep(const Key& key, uint64_t hash, FormPtr form);
@@ -39,8 +38,9 @@ class FormCache {
   using Entries = ska::flat_hash_map<uint64_t, std::vector<Entry>>;
 
   static const FormPtr* find_in(const Entries& entries, const Key& key, uint64_t hash);
+  void come_of_age();
 
-  size_t most_;
+  uint64_t generation_ = 0;
   Entries young_, old_;
 };
 

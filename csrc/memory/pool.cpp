@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdlib>
 #include <mutex>
 #include <unordered_map>
@@ -15,13 +16,14 @@
 namespace ftm {
 namespace {
 
-constexpr size_t kSmall = 512; // granule of small blocks
-constexpr size_t kLarge = size_t{1} << 20; // blocks from here on are rounded to kLargeGranule
-constexpr size_t kLargeGranule = size_t{1} << 16;
+constexpr size_t kLeast = 512;
+constexpr size_t kSteps = 8; // capacities from one power of two to the next
 
+// Blocks of nearby sizes are one another's: where each batch is of another length, no other way would one come back that fits.
+// What a block has more than was asked for, at most an eighth, is never touched, and so takes no memory where it is whole pages.
 size_t rounded(size_t bytes) {
-  const size_t granule = bytes < kLarge ? kSmall : kLargeGranule;
-  return std::max(granule, (bytes + granule - 1) / granule * granule);
+  const size_t granule = std::max(kLeast, std::bit_floor(bytes) / kSteps);
+  return std::max(kLeast, (bytes + granule - 1) / granule * granule);
 }
 
 struct Pool {

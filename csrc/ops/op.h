@@ -69,7 +69,7 @@ struct Op {
 
   // Not under the recorder's lock alone: threads record at once.
   std::mutex mutex;
-  FormCache forms{1 << 11};
+  FormCache forms;
   FormPtr find_form(const Key& key, uint64_t hash);
   void keep_form(const Key& key, uint64_t hash, const FormPtr& form);
 };

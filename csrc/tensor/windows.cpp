@@ -8,7 +8,7 @@ namespace ftm {
 namespace {
 
 FormCache& window_forms() { // guarded by the recorder's lock
-  static auto* forms = new FormCache(1 << 13);
+  static auto* forms = new FormCache();
   return *forms;
 }
 
