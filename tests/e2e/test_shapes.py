@@ -44,6 +44,13 @@ def _assigned(n: int, device: str) -> Tensor:
     return x
 
 
+def _filled(n: int, device: str) -> Tensor:
+    """Values put where a mask is, which are counted in 32 bits."""
+    x, mask = R(n).to(device), torch.arange(n).to(device) % 2 == 0
+    x[mask] = torch.arange((n + 1) // 2).to(device).float()
+    return x
+
+
 Case = Callable[[int, str], list[Tensor]]
 CASES: dict[str, tuple[int, Case]] = {
     "elementwise": (4, lambda n, d: [R(n).to(d).clamp(-0.5, 0.5).exp().log1p().sigmoid(), R(n, 4).to(d).bfloat16().float() * 2]),
@@ -67,6 +74,15 @@ CASES: dict[str, tuple[int, Case]] = {
         6,
         lambda n, d: [torch.arange(n, device=d) * 2, torch.eye(n, device=d), torch.tril(R(n, n).to(d)), torch.linspace(0, 1, n, device=d)],
     ),
+    "searches": (
+        6,
+        lambda n, d: [
+            torch.searchsorted(torch.arange(n).float().to(d), R(9).to(d) * n),
+            F.embedding_bag(torch.arange(3 * n).to(d) % 10, R(10, 4).to(d), torch.arange(0, 3 * n, 3).to(d)),
+            torch.histc(R(7).to(d), 5) + R(n).to(d).sum(),
+        ],
+    ),
+    "masks": (6, lambda n, d: [_filled(n, d), torch.where(R(n, 4).to(d) > 0, 1, 2), torch.nonzero(torch.arange(n).to(d) % 3)]),
     "writes": (7, lambda n, d: [_assigned(n, d)]),
     "flips": (6, lambda n, d: [R(n, 3).to(d).flip(0), torch.roll(R(n, 4).to(d), 1, 0), F.pad(R(3, n).to(d), (1, 2))]),
 }

@@ -72,6 +72,8 @@ class Emitter:
             if facts.kind == "float8":
                 found = self._constants[key] = self.constant(value, "f32").to(token)
                 return found
+            if isinstance(value, Size) and facts.kind != "float" and facts.bits < _WIDEST:
+                return self.converted(self.constant(value, "i64"), token)  # wraps as well, whatever the size
             number: float | Size | Real
             if facts.kind == "float":
                 number = value if isinstance(value, (Size, Real)) else rounded(float(value), token)
@@ -94,7 +96,7 @@ class Emitter:
 def _wrapped(value: float | Size | Real, kind: str, bits: int) -> int:
     if kind == "bool":
         return int(bool(value))
-    if isinstance(value, Size) and bits == _WIDEST:
+    if isinstance(value, Size):
         return cast(int, value)
     return int(cast(float, value)) & ((1 << bits) - 1)
 

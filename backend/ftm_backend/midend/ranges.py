@@ -8,12 +8,13 @@ when an expression is known to lie in bounds, it bounds the elements that went i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 from ftm_backend.dtypes import MACHINE
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand
-from ftm_backend.sizes import at_hand, seen_equal, seen_less
+from ftm_backend.sizes import Size, at_hand, never_less, seen_equal, seen_less
 
 Range = tuple[int, int]
 """The least and the greatest value."""
@@ -226,15 +227,34 @@ def _always(kind: int, a: Range, b: Range) -> bool:
     if kind == 0:
         return seen_equal(a[0], a[1]) and seen_equal(a[1], b[0]) and seen_equal(b[0], b[1])
     if kind == 1:
-        return seen_less(a[1], b[0]) or seen_less(b[1], a[0])
+        return _less(a[1], b[0]) or _less(b[1], a[0])
     if kind in (4, 5):
         kind, a, b = _MIRRORED[kind], b, a
-    return seen_less(a[1], b[0] if kind == 2 else b[0] + 1)
+    return _less(a[1], b[0] if kind == 2 else b[0] + 1)
+
+
+def _less(left: int, right: int) -> bool:
+    """Whether one is less than another: a guard bounds sizes from above alone, as steps of a search, say, are for small sizes, too."""
+    return seen_less(left, right) if isinstance(left, Size) else never_less(right, left + 1)
 
 
 def _product(a: Range, b: Range) -> Range:
     ends = [x * y for x in a for y in b]
     return min(ends), max(ends)
+
+
+def _minimum(a: Range, b: Range) -> Range:
+    """Of the upper ends either one holds, so that of sizes none is asked for its value: the one that is a size says more of indices."""
+    if never_less(b[1], a[1]) or never_less(a[1], b[1]):
+        high = a[1] if never_less(b[1], a[1]) else b[1]
+    else:
+        high = a[1] if isinstance(a[1], Size) else b[1]
+    return (a[0] if never_less(b[0], a[0]) else b[0] if never_less(a[0], b[0]) else min(_floor(a[0]), _floor(b[0]))), high
+
+
+def _floor(number: int) -> int:
+    """What a number is at least, whatever the sizes."""
+    return max(whole("i64")[0], int(number.bounds[0])) if isinstance(number, Size) and number.bounds[0] > -inf else number
 
 
 def _and(a: Range, b: Range) -> Range:
@@ -272,7 +292,7 @@ _RULES: dict[str, Any] = {
     "arith.subi": lambda a, b: (a[0] - b[1], a[1] - b[0]),
     "arith.muli": _product,
     "arith.maxsi": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    "arith.minsi": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "arith.minsi": _minimum,
     "arith.andi": _and,
     "arith.ori": _or,
     "arith.remsi": _remainder,

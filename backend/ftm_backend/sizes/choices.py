@@ -13,6 +13,7 @@ __all__ = [
     "at_hand",
     "ceildiv",
     "divides",
+    "enough_bits",
     "greater",
     "is_integer",
     "is_walked",
@@ -22,6 +23,9 @@ __all__ = [
     "seen_equal",
     "upper_bound",
 ]
+
+_FAR = 4
+"""So many times as large as at hand, or more, a size may be in a program that had to choose."""
 
 
 def is_integer(value: object) -> TypeGuard[int]:
@@ -42,6 +46,19 @@ def as_integer(number: float) -> int:
 def at_hand(size: int) -> int:
     """The number that a size is in the program at hand, without a guard: for choices that every number allows."""
     return size.value if isinstance(size, Size) else size
+
+
+def enough_bits(size: int) -> int:
+    """Bits for a number that is not negative, where more are right as well.
+
+    Of one that varies they are enough for all up to `_FAR` times that at hand, and a guard refuses larger ones.
+    """
+    bits = at_hand(size).bit_length()
+    if isinstance(size, Size):
+        bits += _FAR.bit_length()
+        if not size < 1 << bits:
+            raise SizeError(f"{size.value} has more than {bits} bits")
+    return bits
 
 
 def ceildiv(size: int, by: int) -> int:

@@ -9,6 +9,7 @@ from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.builder import Builder, Output, Value
 from ftm_backend.frontend.building.places import inside, typed
 from ftm_backend.frontend.elements import Elem, Number
+from ftm_backend.sizes import enough_bits
 
 __all__ = ["count_before", "search_sorted"]
 
@@ -23,7 +24,7 @@ def count_before(b: Builder, size: int, element: Callable[[Elem], Elem], value: 
     A NaN comes after everything, as PyTorch has it.
     """
     found = b.constant(0, "i64")
-    step = 1 << size.bit_length() >> 1
+    step = 1 << enough_bits(size) >> 1
     while step:
         further = found + step
         at = element(e.minimum(further, size) - 1)
