@@ -85,6 +85,13 @@ CASES: dict[str, tuple[int, Case]] = {
     "masks": (6, lambda n, d: [_filled(n, d), torch.where(R(n, 4).to(d) > 0, 1, 2), torch.nonzero(torch.arange(n).to(d) % 3)]),
     "writes": (7, lambda n, d: [_assigned(n, d)]),
     "flips": (6, lambda n, d: [R(n, 3).to(d).flip(0), torch.roll(R(n, 4).to(d), 1, 0), F.pad(R(3, n).to(d), (1, 2))]),
+    "borders": (
+        8,
+        lambda n, d: [
+            *_gradients(lambda x: F.pad(x, (2, 1), mode="reflect"), R(1, 2, n + 3).to(d)),
+            *_gradients(lambda x: F.pad(x, (2, 0, 1, 3), mode="replicate"), R(1, 2, 4, n).to(d)),
+        ],
+    ),
 }
 
 

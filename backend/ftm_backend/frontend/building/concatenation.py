@@ -1,14 +1,14 @@
-"""Parts side by side in one tensor."""
+"""Parts side by side in one tensor, and tensors read from their ends."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ftm_backend.frontend.builder import Builder, Value
+from ftm_backend.frontend.builder import Builder, Input, Output, Value
 from ftm_backend.linalg.affine import row_major
 from ftm_backend.linalg.strided import Strided
 
-__all__ = ["joined", "placed"]
+__all__ = ["flipped", "joined", "placed"]
 
 
 def joined(b: Builder, parts: Sequence[Value], dim: int) -> Value:
@@ -24,3 +24,11 @@ def placed(b: Builder, parts: Sequence[Value], dim: int, shape: tuple[int, ...],
         places.append((part, Strided(part.shape, strides, start * strides[dim])))
         start += part.shape[dim]
     return b.placed(b.empty(dtype, shape), places)
+
+
+def flipped(b: Builder, x: Value, dims: Sequence[int]) -> Value:
+    """``x`` with the elements of some dimensions in reverse order."""
+    turned = {d % max(1, x.rank) for d in dims}
+    index = [b.dim(k) * -1 + (n - 1) if k in turned and n > 1 else k for k, n in enumerate(x.shape)]
+    output = Output(x.dtype, x.shape, range(x.rank))
+    return b.generic(x.shape, [Input(x, index)], [output], lambda v: v)[0]

@@ -1,14 +1,21 @@
-"""Borders made of the data: reflection and replication of one to three dimensions, with gradients."""
+"""Borders made of the data: reflection and replication of one to three dimensions, with gradients.
+
+A padded dimension is what stands before the tensor, the tensor, and what stands behind it.  Each is a window or the mirror
+image of one, so sizes are data.  A negative padding crops.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.builder import Builder, Value
+from ftm_backend.frontend.building.concatenation import flipped, joined
 from ftm_backend.frontend.building.record import EXACT, lowering
 from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.building.taps import pick, resample_dims, transposed
+from ftm_backend.frontend.building.reduce import sum_of
+from ftm_backend.sizes import greater, never_negative
 
 recorded("aten::reflection_pad2d aten::reflection_pad3d aten::replication_pad2d aten::replication_pad3d", like=0)
 recorded(
@@ -20,34 +27,97 @@ _CORNERS = {"f64": (1e-11, 1e-11), "f32": (2e-5, 1e-5), "f16": (4e-2, 1e-2), "bf
 """Of the gradients: PyTorch's CPU adds them up in the half types themselves."""
 
 
-def _reflected(place: int, size: int) -> int:
-    return -place if place < 0 else 2 * (size - 1) - place if place >= size else place
+class _Part(NamedTuple):
+    """Places of the result along one dimension, and the window that they come from.
+
+    start, length: of the window.  places: of the result: as many, or all from the window's one element.
+    mirrored: the window is read from its end.
+    """
+
+    start: int
+    length: int
+    places: int
+    mirrored: bool = False
 
 
-def _replicated(place: int, size: int) -> int:
-    return min(max(place, 0), size - 1)
+Border = Callable[[int, int, int], _Part]
+"""The part that has the places [begin, end), all before the ``size`` elements of a dimension or all behind them."""
 
 
-def _places(shape: tuple[int, ...], padding: list[int], source: Callable[[int, int], int]) -> list[list[int]]:
-    """For each padded dimension, the place that each place of the result copies; ``padding`` starts at the last."""
-    dims = len(padding) // 2
-    return [
-        [source(o, n) for o in range(-padding[2 * (dims - 1 - k)], n + padding[2 * (dims - 1 - k) + 1])]
-        for k, n in enumerate(shape[len(shape) - dims :])
-    ]
+def _reflected(begin: int, end: int, size: int) -> _Part:
+    first = 1 - end if never_negative(-end) else 2 * (size - 1) - end + 1
+    return _Part(first, end - begin, end - begin, mirrored=True)
 
 
-def _border(kind: str, source: Callable[[int, int], int], dims: int) -> None:
+def _replicated(begin: int, end: int, size: int) -> _Part:
+    return _Part(0 if never_negative(-end) else size - 1, 1, end - begin)
+
+
+def _parts(size: int, before: int, behind: int, border: Border) -> list[_Part]:
+    """What a dimension with a padding is put together of."""
+    begin, end = -before, size + behind
+    first, last = -greater(-end, 0), greater(begin, size)  # where the border before ends, where that behind begins
+    inside = greater(begin, 0), -greater(-end, -size)
+    parts = []
+    if first > begin:
+        parts.append(border(begin, first, size))
+    if inside[1] > inside[0]:
+        parts.append(_Part(inside[0], inside[1] - inside[0], inside[1] - inside[0]))
+    if end > last:
+        parts.append(border(last, end, size))
+    return parts
+
+
+def _padded(b: Builder, x: Value, dim: int, parts: Sequence[_Part]) -> Value:
+    made = []
+    for part in parts:
+        window = x.slice(dim, part.start, part.length)
+        shape = (*x.shape[:dim], part.places, *x.shape[dim + 1 :])
+        made.append(flipped(b, window, [dim]) if part.mirrored else window.expand(shape))
+    return joined(b, made, dim)
+
+
+def _gathered(b: Builder, grad: Value, dim: int, size: int, parts: Sequence[_Part]) -> Value:
+    """The gradient of what was padded: each part is added to the window that it came from."""
+    total, begin = None, 0
+    for part in parts:
+        own = grad.slice(dim, begin, part.places)
+        if part.mirrored:
+            own = flipped(b, own, [dim])
+        elif part.length != part.places:
+            own = sum_of(b, own, [dim], grad.dtype)
+        low, high = [0] * grad.rank, [0] * grad.rank
+        low[dim], high[dim] = part.start, size - part.start - part.length
+        placed = b.pad(own, low, high, 0)
+        total = placed if total is None else b.pointwise(lambda x, y: x + y, [total, placed], placed.type)
+        begin += part.places
+    assert total is not None  # a result without elements has no gradient
+    return total
+
+
+def _border(kind: str, border: Border, dims: int) -> None:
+    def each(shape: tuple[int, ...], padding: list[int]) -> list[tuple[int, list[_Part]]]:
+        """The padded dimensions and what they are put together of; ``padding`` starts at the last."""
+        rank = len(shape)
+        return [(rank - 1 - k, _parts(shape[rank - 1 - k], padding[2 * k], padding[2 * k + 1], border)) for k in range(dims)]
+
     @lowering(f"aten::{kind}_pad{dims}d", (*NUMBERS, "i1"), "border", EXACT)
     def forward(b: Builder, self: Value, padding: list[int]) -> Value:
-        places = _places(self.shape, padding, source)
-        return pick(b, self, [*[None] * (self.rank - dims), *places])
+        if not b.result.numel:
+            return b.full(0, self.dtype, b.result.shape)
+        made = self
+        for dim, parts in each(self.shape, padding):
+            made = _padded(b, made, dim, parts)
+        return made
 
     @lowering(f"aten::{kind}_pad{dims}d_backward", FLOATS, "border_backward", _CORNERS)
     def backward(b: Builder, grad_output: Value, self: Value, padding: list[int]) -> Value:
-        sizes = self.shape[self.rank - dims :]
-        tables = [transposed([[(p, 1.0)] for p in row], n) for row, n in zip(_places(self.shape, padding, source), sizes, strict=True)]
-        return b.cast(resample_dims(b, grad_output, tables, compute_dtype(self.dtype)), self.dtype)
+        if not grad_output.type.numel or not self.type.numel:
+            return b.full(0, self.dtype, self.shape)
+        made = b.cast(grad_output, compute_dtype(self.dtype))
+        for dim, parts in each(self.shape, padding):
+            made = _gathered(b, made, dim, self.shape[dim], parts)
+        return b.cast(made, self.dtype)
 
 
 for _dims in (1, 2, 3):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from ftm_backend.dtypes import ALL, STORED
 from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Input, Output, Value
-from ftm_backend.frontend.building.concatenation import joined, placed
+from ftm_backend.frontend.builder import Builder, Output, Value
+from ftm_backend.frontend.building.concatenation import flipped, joined, placed
 from ftm_backend.frontend.building.record import EXACT, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.elements import Elem, Number
@@ -44,10 +44,7 @@ def _stack(b: Builder, tensors: list[Value], dim: int) -> Value:
 
 @lowering("aten::flip", ALL, "flip", EXACT)
 def _flip(b: Builder, self: Value, dims: list[int]) -> Value:
-    turned = {d % max(1, self.rank) for d in dims}
-    index = [b.dim(k) * -1 + (n - 1) if k in turned and n > 1 else k for k, n in enumerate(self.shape)]
-    output = Output(self.dtype, self.shape, range(self.rank))
-    return b.generic(self.shape, [Input(self, index)], [output], lambda v: v)[0]
+    return flipped(b, self, dims)
 
 
 @lowering("aten::roll", STORED, "roll", EXACT)
