@@ -28,7 +28,7 @@ from ftm_lazy import _C
 from ftm_lazy.chosen_sizes import larger_sizes
 from ftm_lazy.first_sight import relation_of, seeded, varying_results
 from ftm_lazy.general_program import LEAST_SIZE, GeneralProgram, packed, unpacked
-from ftm_lazy.normal_form import normal_form, normal_varies
+from ftm_lazy.normal_form import normal_form, normal_varies, window_orders
 
 __all__ = ["Families", "Instance", "Likely", "Proposal"]
 
@@ -204,7 +204,7 @@ class Families:
 
     def instance(self, text: str) -> Instance | None:
         """The image for a trace, made from a general program; None if there is none that admits it."""
-        normal = normal_form(text)
+        normal = normal_form(text, one_row=True)
         found = self._instance(normal)
         return found if found is not None or normal == text else self._instance(text)
 
@@ -323,6 +323,7 @@ class Families:
 
     def _find(self, text: str) -> tuple[_Family, tuple[int, ...]]:
         shared, numbers = _C._family(text)
+        shared += window_orders(text)
         key = hashlib.blake2b(shared.encode(), digest_size=16).digest()
         family = self._families.get(key)
         if family is None:
