@@ -66,6 +66,15 @@ class Relation:
             return None
         return values if varying(numbers, found) else None
 
+    def numbers(self, values: Sequence[int]) -> tuple[int, ...]:
+        """All numbers of the member with these values.
+
+        Raises:
+            ZeroDivisionError: there is none.
+        """
+        found = dict(self.fixed) | dict(zip((place for place, _ in self.texts), self._numbers(*values), strict=True))
+        return tuple(found[place] for place in range(len(found)))
+
     def _values(self, numbers: Sequence[int]) -> tuple[int, ...] | None:
         values = tuple(numbers[place] for _, place, _ in self.symbols)
         return None if any(value < least for value, (_, _, least) in zip(values, self.symbols, strict=True)) else values
