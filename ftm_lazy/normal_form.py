@@ -68,7 +68,16 @@ def _window_of(text: str, cat: re.Match[str]) -> _Window | None:
     dim = int(cat[3]) % len(sizes)
     if math.prod(sizes[:dim]) == 1:  # what is put together lies in a row
         return None
-    return _Window(_place(text, cat), parameter, sizes, sizes[dim])
+    place = _place(text, cat)
+    behind = {int(value) for value in _VALUE.findall(text, place, cat.start()) if int(value) < int(cat[1])}
+    if any(not _is_read(text, value, place) for value in behind):  # parameters are numbered in the order of first use
+        return None
+    return _Window(place, parameter, sizes, sizes[dim])
+
+
+def _is_read(text: str, value: int, end: int) -> bool:
+    """Whether something reads a parameter before a place in the text."""
+    return any(f"%{value}{behind}" in text[:end] for behind in _BEHIND_USES)
 
 
 def normal_varies(text: str, varies: Sequence[int]) -> Sequence[int]:

@@ -146,7 +146,7 @@ def _elements(index: Affine, loops: Sequence[int]) -> tuple[int, Dims]:
     first = index.const
     dims: list[tuple[int, int]] = []
     for stride, extent in sorted(zip(index.coeffs, loops, strict=True), key=lambda pair: abs(at_hand(pair[0]))):
-        if not stride or not is_walked(extent):
+        if not stride or not (is_walked(extent) or extent == 0):
             continue
         if stride < 0:
             first += stride * (extent - 1)

@@ -182,7 +182,7 @@ def axes_of(contraction: Contraction, others: Sequence[Affine], boxes: bool = Fa
     accesses = [contraction.a.index, contraction.b.index, contraction.statement.results[0].index, *others]
     groups: dict[str, list[int]] = {"batch": [], "m": [], "n": [], "k": []}
     for loop, extent in enumerate(loops):
-        if is_walked(extent):
+        if is_walked(extent) or not extent:  # a loop of no trips is one
             groups[contraction.group_of(loop)].append(loop)
 
     overlapping = [x for x in accesses[:2] if boxes and _overlaps(x, loops)]
