@@ -35,11 +35,12 @@ LONGEST = 62
 """Tokens that the models have places for."""
 
 
-def texts(speech: bool, batch: int, length: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """What is given to generate()."""
+def texts(speech: bool, assisted: bool, batch: int, length: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """What is given to generate(); the library takes the text before what is spoken as a prompt where it assists."""
     tokens = torch.randint(1, 128, (batch, length), generator=generator)
     if speech:
-        return {"input_features": torch.randn(batch, 8, 40, generator=generator), "decoder_input_ids": tokens}
+        before = {"prompt_ids": tokens[0]} if assisted else {"decoder_input_ids": tokens}
+        return {"input_features": torch.randn(batch, 8, 40, generator=generator), **before}
     mask = torch.ones(batch, length, dtype=torch.long)
     for row in range(1, batch):
         mask[row, : min(row, length - 1)] = 0
@@ -71,7 +72,7 @@ def measure(name: str, prompts: list[int], new: list[int], batches: list[int]) -
         return models[device].generate(**there, **settings, **given[device]).tolist()
 
     for batch, length, count in combinations(way, prompts, new, batches):
-        inputs = texts(kind == "whisper", batch, length, generator)
+        inputs = texts(kind == "whisper", way == "assisted", batch, length, generator)
         found = made("ftm", inputs, min(count, LONGEST - length) if kind == "whisper" else count)
         if way != "sample":
             wrong += found != made("cpu", inputs, min(count, LONGEST - length) if kind == "whisper" else count)

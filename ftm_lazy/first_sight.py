@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ftm_backend.families import Places, Relation
-from ftm_lazy.cropped import Cropped, cropped
+from ftm_lazy.cropped import Cropped, cropped, turned
 
 __all__ = ["relation_of", "seeded", "varying_results"]
 
@@ -74,6 +74,7 @@ def seeded(
     windows: dict[int, list[Cropped]] = {}
     for window in cropped(text):
         windows.setdefault(window.extent[0], []).append(window)
+    behind = {window.extent[0]: window for window in turned(text)}
     for parameter in _PARAMETER.finditer(text):
         dtype, rank = parameter[2], parameter[3].count(",") + 1
         number = int(parameter[1])
@@ -85,6 +86,11 @@ def seeded(
                     whole = symbol(*window.whole, "whole")
                     spelled += [(*place, f"{times}*{whole}") for place, times in window.outer]
                 spelled.append((*extent.span(), f"{window.wholes}*{whole}+{window.width}*{rows}"))
+            elif mask & 1 and extent.start() in behind and not trains:
+                there = behind[extent.start()]
+                rows = symbol(*there.rows, "rows")
+                spelled += [(*place, f"{row}*{rows}") for place, row in there.outer]
+                spelled.append((*extent.span(), f"{there.each}*{rows}{there.rest:+d}"))
             elif mask >> dimension & 1 or extent.start() in differs:
                 kind = (number,) if trains else (dtype, rank)
                 is_told = dtype in _COUNTED and varies and dimension == rank - 1 and varies[number] >> dimension & 1

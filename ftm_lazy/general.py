@@ -28,7 +28,8 @@ from ftm_lazy import _C
 from ftm_lazy.chosen_sizes import larger_sizes
 from ftm_lazy.first_sight import relation_of, seeded, varying_results
 from ftm_lazy.general_program import LEAST_SIZE, GeneralProgram, packed, unpacked
-from ftm_lazy.normal_form import normal_form, normal_varies
+from ftm_lazy.normal_form import normal_form, normal_varies, window_orders
+from ftm_lazy.ones import Relatives, values_with_ones
 
 __all__ = ["Families", "Instance", "Likely", "Proposal"]
 
@@ -71,10 +72,11 @@ class Instance(NamedTuple):
 
 @dataclass(eq=False)
 class _Family:
-    """members: that came last.  specialized: that were last compiled as they are."""
+    """text: on disk.  shared: by its members.  members: that came last.  specialized: that were last compiled as they are."""
 
     key: bytes
     text: str
+    shared: str
     members: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
     specialized: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
     programs: deque[GeneralProgram] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
@@ -211,17 +213,31 @@ class Families:
 
     def __init__(self, store: Store) -> None:
         self._families: Recent[_Family] = Recent(_KEPT_BYTES)
+        self._relatives = Relatives()
         self._get, self._put, self._remove = store
 
     def clear(self) -> None:
         """Forgets everything."""
         self._families.clear()
+        self._relatives.clear()
 
     def instance(self, text: str) -> Instance | None:
         """The image for a trace, made from a general program; None if there is none that admits it."""
-        normal = normal_form(text)
+        normal = normal_form(text, one_row=True)
         found = self._instance(normal)
-        return found if found is not None or normal == text else self._instance(text)
+        if found is None and normal != text:
+            found = self._instance(text)
+        return found or self._of_relative(text)
+
+    def _of_relative(self, text: str) -> Instance | None:
+        """The same from a program of another family, which this trace is a member of because sizes are 1."""
+        for key, shared in self._relatives.of(text):
+            family = self._families.get(key)
+            for program in family.programs if family is not None else ():
+                values = values_with_ones(text, shared, program.relation, program.template.admits)
+                if values is not None:
+                    return Instance(program.template.image(program.image, values), program.varies)
+        return None
 
     def _instance(self, text: str) -> Instance | None:
         family, numbers = self._find(text)
@@ -319,6 +335,7 @@ class Families:
         image = template.image(made.image, proposal.values)
         family.programs.appendleft(program)
         self._families.put(family.key, family, family.bytes)
+        self._relatives.add(family.key, family.shared)
         self._put(family.text, packed(family.programs))
         return Instance(image, program.varies)
 
@@ -339,20 +356,23 @@ class Families:
 
     def _find(self, text: str) -> tuple[_Family, tuple[int, ...]]:
         shared, numbers = _C._family(text)
-        key = hashlib.blake2b(shared.encode(), digest_size=16).digest()
+        told = shared + window_orders(text)
+        key = hashlib.blake2b(told.encode(), digest_size=16).digest()
         family = self._families.get(key)
         if family is None:
-            family = self._load(key, f"family\n{shared}")
+            family = self._load(key, f"family\n{told}", shared)
             self._families.put(key, family, family.bytes)
         return family, numbers
 
-    def _load(self, key: bytes, text: str) -> _Family:
+    def _load(self, key: bytes, text: str, shared: str) -> _Family:
         """A family with the programs that other processes have left."""
-        family = _Family(key, text)
+        family = _Family(key, text, shared)
         stored = self._get(text)
         if stored is not None:
             try:
                 family.programs.extend(unpacked(stored))
             except ValueError as error:
                 self._remove(text, str(error))
+        if family.programs:
+            self._relatives.add(key, shared)
         return family

@@ -43,7 +43,7 @@ class GeneralProgram:
 
 
 def _is_near(value: int, chosen: int) -> bool:
-    return chosen == ANY_SIZE or (value <= _NEAR * chosen and chosen <= max(_NEAR * value, SMALL_SIZE))
+    return chosen == ANY_SIZE or (value <= _NEAR * chosen and chosen <= max(_NEAR * value, 2 * SMALL_SIZE))
 
 
 def packed(programs: Iterable[GeneralProgram]) -> bytes:

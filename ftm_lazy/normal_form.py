@@ -4,8 +4,11 @@ A cache of keys is put together with new rows.  Where nothing was cropped the tr
 (`ftm_lazy.cropped`).  Both are windows here, whose rows that are left and whose rows that there were may be as many.  The parameter of a
 window is a row of as many elements: the image takes the same memory.
 
-A cache of one row stays as it is: how many elements there are to the next row is, then, as many as a row has, and a program that
-is general in rows takes no notice of others.
+A cache of one row tells nothing of others: how many elements there are to the next row is, then, as many as a row has. So it stays as it
+is where a program is made of it, but one that was made for several rows may serve it.
+
+Windows whose rows and columns changed places, as the parts of one product of a layer are, read other elements than caches do: they are
+told apart.
 
 The recorder knows nothing of it: this happens where a trace has no program in memory.
 """
@@ -18,13 +21,14 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["normal_form", "normal_varies"]
+__all__ = ["normal_form", "normal_varies", "window_orders"]
 
 _PARAMETER = re.compile(r"  %(\d+) = param (\w+)\[1,([\d,]+)\]$", re.MULTILINE)
 _CAT = re.compile(r"aten::cat\(tensors=\[%(\d+),(%\d+(?:,%\d+)*)\], dim=(-?\d+)\)")
 _ROW = re.compile(r"^  %(\d+) = param \w+\[\d+\]$", re.MULTILINE)
 _VIEW = re.compile(r"  (%\d+) = ftm\.view\(base=%(\d+),")
 _VALUE = re.compile(r"%(\d+)")
+_WINDOW = re.compile(r"  %\d+ = ftm\.view\(base=%(\d+), sizes=\[([\d,]+)\], strides=\[([\d,]+)\]")
 _BEHIND_USES = ",])\n"
 
 
@@ -37,17 +41,17 @@ class _Window(NamedTuple):
     rows: int
 
 
-def normal_form(text: str) -> str:
+def normal_form(text: str, one_row: bool = False) -> str:
     """A trace whose first operands of concatenations are windows, if they are parameters of one batch that nothing else reads.
 
-    The trace itself where one of them has one row.
+    The trace itself where one of them has one row, unless ``one_row``.
     """
     windows = []
     at = text.find("aten::cat(tensors=[%")
     while at >= 0:
         cat = _CAT.match(text, at)
         window = _window_of(text, cat) if cat is not None else None
-        if window is not None and window.rows == 1:
+        if window is not None and window.rows == 1 and not one_row:
             return text
         if window is not None:
             windows.append(window)
@@ -64,7 +68,16 @@ def _window_of(text: str, cat: re.Match[str]) -> _Window | None:
     dim = int(cat[3]) % len(sizes)
     if math.prod(sizes[:dim]) == 1:  # what is put together lies in a row
         return None
-    return _Window(_place(text, cat), parameter, sizes, sizes[dim])
+    place = _place(text, cat)
+    behind = {int(value) for value in _VALUE.findall(text, place, cat.start()) if int(value) < int(cat[1])}
+    if any(not _is_read(text, value, place) for value in behind):  # parameters are numbered in the order of first use
+        return None
+    return _Window(place, parameter, sizes, sizes[dim])
+
+
+def _is_read(text: str, value: int, end: int) -> bool:
+    """Whether something reads a parameter before a place in the text."""
+    return any(f"%{value}{behind}" in text[:end] for behind in _BEHIND_USES)
 
 
 def normal_varies(text: str, varies: Sequence[int]) -> Sequence[int]:
@@ -75,6 +88,20 @@ def normal_varies(text: str, varies: Sequence[int]) -> Sequence[int]:
     for row in _ROW.finditer(text):
         found[int(row[1])] = 1 if varies[int(row[1])] else 0
     return found
+
+
+def window_orders(text: str) -> str:
+    """Of the windows of rows of elements those whose dimensions do not lie in their order: which of them, and how they lie."""
+    rows = {row[1] for row in _ROW.finditer(text)}
+    told = []
+    for number, window in enumerate(_WINDOW.finditer(text) if rows else ()):
+        if window[1] in rows:
+            sizes, strides = (list(map(int, part.split(","))) for part in window.group(2, 3))
+            several = [d for d, size in enumerate(sizes) if size > 1 and strides[d]]
+            order = sorted(several, key=lambda d: -strides[d])
+            if order != several:
+                told.append(f"{number}:{','.join(map(str, order))}")
+    return " ".join(told)
 
 
 def _place(text: str, cat: re.Match[str]) -> int:

@@ -281,6 +281,10 @@ def test_whole_and_cropped_caches_are_one_family() -> None:
         _step(3, 2, 8),
         _step(1, 2, 1),  # one row
         _cropped(5, 16, 3),
+        # what is put behind is the first parameter that is used
+        "trace\n  %0 = param f32[1,40]\n  %1 = param f32[1,2,4,4]\n"
+        "  %2 = ftm.view(base=%0, sizes=[1,2,5,4], strides=[40,4,8,1], offset=0) : f32[1,2,5,4]\n"
+        "  %3 = aten::cat(tensors=[%1,%2], dim=2) : f32[1,2,9,4]\n  return %3\n",
         "trace\n  %0 = param f32[1,8,4]\n  %1 = param f32[1,2,4]\n  %2 = aten::cat(tensors=[%0,%1], dim=1) : f32[1,10,4]\n  return %2\n",
     ],
 )

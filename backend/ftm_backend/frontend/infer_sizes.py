@@ -73,6 +73,7 @@ class _Inference(Lowering):
         self._parts = parts_of(trace.params)
         for type_ in trace.params:
             self._learn(type_.shape)
+        self._learn(read(f"{{{name}}}") for name in symbols.values)  # which windows are the first to tell of
 
     def run(self) -> Trace:  # type: ignore[override]
         """The trace with the sizes that were found."""

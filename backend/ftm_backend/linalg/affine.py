@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ftm_backend.sizes import is_walked, seen_equal
+from ftm_backend.sizes import at_hand, is_walked, seen_equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,11 @@ class Affine:
     def shifted(self, offset: int) -> Affine:
         """This function plus an integer."""
         return Affine(self.const + offset, self.coeffs)
+
+    def seen_equal(self, other: Affine) -> bool:
+        """Whether it is the other function, for choices that are right where the answer is no."""
+        pairs = zip((self.const, *self.coeffs), (other.const, *other.coeffs), strict=True)
+        return all(seen_equal(a, b) for a, b in pairs)
 
     @property
     def is_constant(self) -> bool:
@@ -82,7 +87,7 @@ def digits(loops: Sequence[int], index: Affine) -> list[int] | None:
     if index.const:
         return None
     order = [k for k, c in enumerate(index.coeffs) if c and is_walked(loops[k])]
-    order.sort(key=lambda k: index.coeffs[k])
+    order.sort(key=lambda k: at_hand(index.coeffs[k]))  # that it is the right one is asked below
     expected = 1
     for k in order:
         if not seen_equal(index.coeffs[k], expected):

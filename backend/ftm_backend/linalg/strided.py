@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ftm_backend.linalg.affine import row_major
-from ftm_backend.sizes import seen_equal
+from ftm_backend.sizes import at_hand, seen_equal
 
 __all__ = ["Slicing", "Strided", "compose", "decompose"]
 
@@ -155,10 +155,14 @@ def compose(outer: Strided, inner: Strided) -> Strided | None:
 
 
 def _digits(flat_index: int, flat_strides: Sequence[int]) -> list[int]:
+    """Numbers of which each stride is taken, whose sum is the index; whoever asks sees to it that none is above its extent."""
     digits = []
     for stride in flat_strides:
-        digits.append(flat_index // stride)
-        flat_index %= stride
+        if at_hand(flat_index) < at_hand(stride):  # no guard: none of it is right for any size
+            digits.append(0)
+        else:
+            digits.append(flat_index // stride)
+            flat_index %= stride
     return digits
 
 

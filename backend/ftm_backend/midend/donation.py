@@ -63,7 +63,7 @@ def _epilogue_may_overwrite(view: Kernel, result: Result, overwritten: set[Value
     epilogue = read_epilogue(contraction, others)
     stored = [r.value for s in view.aligned for r in s.results if r.stores]
     (store,) = epilogue.outputs[stored.index(result.value)].stores
-    return all(operand.index == store.index for operand in epilogue.operands if operand.value in overwritten)
+    return all(operand.index.seen_equal(store.index) for operand in epilogue.operands if operand.value in overwritten)
 
 
 @dataclass(frozen=True, eq=False)

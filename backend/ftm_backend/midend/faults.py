@@ -13,6 +13,7 @@ from ftm_backend.linalg.affine import Affine, volume
 from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Value, walk
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.ranges import Range, Ranges, whole
+from ftm_backend.sizes import at_hand, is_walked, seen_equal
 
 _DEEPEST = 8
 """Statements through which the bounds of an index are followed."""
@@ -144,13 +145,13 @@ def _elements(index: Affine, loops: Sequence[int]) -> tuple[int, Dims]:
     """Which elements an access touches, whatever the order of its loops."""
     first = index.const
     dims: list[tuple[int, int]] = []
-    for stride, extent in sorted(zip(index.coeffs, loops, strict=True), key=lambda pair: abs(pair[0])):
-        if not stride or extent == 1:
+    for stride, extent in sorted(zip(index.coeffs, loops, strict=True), key=lambda pair: abs(at_hand(pair[0]))):
+        if not stride or not (is_walked(extent) or extent == 0):
             continue
         if stride < 0:
             first += stride * (extent - 1)
             stride = -stride
-        if dims and stride == dims[-1][0] * dims[-1][1]:
+        if dims and seen_equal(stride, dims[-1][0] * dims[-1][1]):
             dims[-1] = (dims[-1][0], dims[-1][1] * extent)
         else:
             dims.append((stride, extent))

@@ -14,7 +14,7 @@ from typing import Any
 from ftm_backend.dtypes import MACHINE
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand
-from ftm_backend.sizes import Size, at_hand, never_less, seen_equal, seen_less
+from ftm_backend.sizes import Size, at_hand, greater, never_less, seen_equal, seen_less
 
 Range = tuple[int, int]
 """The least and the greatest value."""
@@ -41,7 +41,7 @@ def whole(dtype: str) -> Range:
 def span(index: Affine, loops: Sequence[int]) -> Range:
     """The least and the greatest value of an affine expression over non-empty loops."""
     ends = [c * (n - 1) for c, n in zip(index.coeffs, loops, strict=True)]
-    return index.const + sum(min(end, 0) for end in ends), index.const + sum(max(end, 0) for end in ends)
+    return index.const + sum(-greater(-end, 0) for end in ends), index.const + sum(greater(end, 0) for end in ends)
 
 
 class _TooLarge(Exception):
@@ -213,7 +213,8 @@ def _meet(a: Range, b: Range) -> Range:
 
 def _within(made: Range, type_range: Range) -> Range:
     """A result that may wrap around can be anything."""
-    return made if type_range[0] <= made[0] and made[1] <= type_range[1] else type_range
+    fits = seen_less(type_range[0], made[0] + 1) and seen_less(made[1], type_range[1] + 1)
+    return made if fits else type_range
 
 
 def _allowed(kind: int, other: Range) -> Range:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ftm_backend.linalg.affine import Affine, digits
 from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Store, walk
+from ftm_backend.sizes import is_walked, seen_equal
 
 Piece = tuple[int, int]
 """Loop number, and which of its pieces (outer first)."""
@@ -111,7 +112,7 @@ def _over_extents(
     groups: list[list[Piece]] = []
     for extent in extents:
         group: list[Piece] = []
-        while extent > 1:
+        while is_walked(extent):
             k, j = queue.pop(0)
             group.append((k, j))
             extent //= splits[k][j]
@@ -162,7 +163,7 @@ def _rewritten(statement: Statement, splits: Sequence[Sequence[int]], groups: Se
         for group in groups:
             steps = [(index.coeffs[k] * inner[k][j], splits[k][j]) for k, j in group]
             for (outer, _), (step, extent) in itertools.pairwise(steps):
-                if outer != step * extent:
+                if not seen_equal(outer, step * extent):
                     raise _Mismatch
             coeffs.append(steps[-1][0] if steps else 0)
         return Affine(index.const, tuple(coeffs))

@@ -18,7 +18,7 @@ from ftm_backend.instructions.types import ACCUMULATORS
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Statement
 from ftm_backend.midend.contractions.tiling import Operand as TiledOperand
-from ftm_backend.sizes import at_hand, seen_equal
+from ftm_backend.sizes import at_hand, is_walked, seen_equal
 
 __all__ = ["Contraction", "Form", "axes_of", "match", "merge_loops", "product_in", "volume"]
 
@@ -101,7 +101,7 @@ def _is_reduction(found: Contraction) -> bool:
     if len(free) != 1:
         return not free
     matrix = found.a if free == {"m"} else found.b
-    return any(groups[loop] == "k" and matrix.index.coeffs[loop] == 1 for loop in loops)
+    return any(groups[loop] == "k" and seen_equal(matrix.index.coeffs[loop], 1) for loop in loops)
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,9 @@ class Form:
     def run(self, access: Affine, group: Sequence[int]) -> int:
         """Contiguous elements of ``access`` along ``group`` from its innermost axis; 0 if that has no stride 1."""
         length = 1
-        for axis in reversed(group):
-            if access.coeffs[axis] != length:
-                return length if length > 1 else 0
+        for walked, axis in enumerate(reversed(group)):
+            if not seen_equal(access.coeffs[axis], length):
+                return length if walked else 0
             length *= self.extents[axis]
         return length if group else 0
 
@@ -164,10 +164,10 @@ class Form:
         batched = any(access.coeffs[axis] for axis in self.batch)
         runs = self.run(access, outer), self.run(access, inner)
         sizes = prod(self.sizes(outer)), prod(self.sizes(inner))
-        follows = [not group or access.coeffs[group[-1]] == size for group, size in ((inner, sizes[0]), (outer, sizes[1]))]
-        whole = runs[0] == sizes[0] and follows[0], runs[1] == sizes[1] and follows[1]
+        follows = [not group or seen_equal(access.coeffs[group[-1]], size) for group, size in ((inner, sizes[0]), (outer, sizes[1]))]
+        whole = [seen_equal(run, size) and follow for run, size, follow in zip(runs, sizes, follows, strict=True)]
         beside = max(self._beside(access, outer), self._beside(access, inner))
-        return TiledOperand(dtype, runs, batched, whole, beside)
+        return TiledOperand(dtype, runs, batched, (whole[0], whole[1]), beside)
 
 
 def axes_of(contraction: Contraction, others: Sequence[Affine], boxes: bool = False) -> Form:
@@ -182,7 +182,7 @@ def axes_of(contraction: Contraction, others: Sequence[Affine], boxes: bool = Fa
     accesses = [contraction.a.index, contraction.b.index, contraction.statement.results[0].index, *others]
     groups: dict[str, list[int]] = {"batch": [], "m": [], "n": [], "k": []}
     for loop, extent in enumerate(loops):
-        if extent != 1:
+        if is_walked(extent) or not extent:  # a loop of no trips is one
             groups[contraction.group_of(loop)].append(loop)
 
     overlapping = [x for x in accesses[:2] if boxes and _overlaps(x, loops)]
@@ -230,7 +230,7 @@ def merge_loops(
     for name, members in groups.items():
         axes: list[int] = []
         for loop in members:
-            if axes and all(x.coeffs[kept[-1]] == x.coeffs[loop] * loops[loop] for x in accesses):
+            if axes and all(seen_equal(x.coeffs[kept[-1]], x.coeffs[loop] * loops[loop]) for x in accesses):
                 extents[-1] *= loops[loop]
                 kept[-1] = loop
             else:

@@ -203,7 +203,7 @@ def _granule(plan: TilePlan, axes: Axes) -> int:
     sizes = [
         size
         for size, place in _tiles(axes)
-        if plan.columns and abs(place.steps.get(plan.columns[-1], 0)) == 1 and any(place.steps.get(a) for a in plan.rows)
+        if plan.columns and abs(at_hand(place.steps.get(plan.columns[-1], 0))) == 1 and any(place.steps.get(a) for a in plan.rows)
     ]
     return max(1, axes.kernel.machine.dma_granule // min(sizes)) if sizes else 1
 

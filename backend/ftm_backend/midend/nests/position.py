@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ftm_backend.linalg.ir import Node, Statement
 from ftm_backend.linalg.nodes import constant
 from ftm_backend.midend.nests.axes import Axes, Axis, Place, index_nodes
+from ftm_backend.sizes import seen_equal
 from ftm_backend.tile.builder import Index
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Positions:
             total, inner = None, 1
             for k, (extent, step) in reversed(list(enumerate(runs))):
                 if step:
-                    digit = counter if inner == 1 else _of("arith.divsi", counter, inner)
+                    digit = counter if seen_equal(inner, 1) else _of("arith.divsi", counter, inner)
                     digit = _of("arith.remsi", digit, extent) if k else digit
                     term = _of("arith.muli", digit, step)
                     total = term if total is None else Node("arith.addi", "i64", (total, term))
