@@ -189,9 +189,10 @@ def _sizes(relation: Relation, theirs: _Lines, ours: _Lines, numbers: Sequence[i
         for text, symbols, number in equations:
             missing = symbols - known.keys()
             if len(missing) == 1:
-                value = number if {text} == missing else _solution(text, known, *missing, number)
+                name = next(iter(missing))
+                value = number if text == name else _solution(text, known, name, number)
                 if value is not None:
-                    known |= dict.fromkeys(missing, value)
+                    known[name] = value
         if len(known) == before:
             return None
     return tuple(known[name] for name in names)
