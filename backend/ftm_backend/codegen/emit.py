@@ -11,7 +11,7 @@ from ftm_backend.codegen.replacing import can_fault, check_replacing
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.tile.program import TileProgram, Written
 from ftm_backend.tile.text import header, parameters
-from ftm_backend.tile.tree import Kernel, Tile, instructions
+from ftm_backend.tile.tree import Kernel, Tile, gsm_bytes, instructions
 
 __all__ = ["CodegenError", "emit", "emit_function"]
 
@@ -29,7 +29,7 @@ def emit(program: TileProgram, machine: MachineParameters) -> str:
         lines += ["", f"@func {function.name}", *body, "@ret"]
         if program.known is not None and function.name in program.keys:
             assert isinstance(function, Kernel)
-            written = Written(function.name, tuple(body), function.parameters, can_fault(function))
+            written = Written(function.name, tuple(body), function.parameters, can_fault(function), gsm_bytes(function))
             key = program.keys[function.name]
             program.known.put(key, written, written.size(key))
     return "\n".join(lines) + "\n"
