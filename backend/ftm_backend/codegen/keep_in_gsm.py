@@ -179,8 +179,6 @@ def _above(others: Sequence[_Value], size: int, capacity: int) -> list[int]:
 def _free(offset: int, value: _Value, others: Iterable[_Value]) -> bool:
     """Whether a value may lie there; one that it is tied to may be there, too."""
     return all(
-        offset + value.bytes <= other.offset
-        or other.offset + other.bytes <= offset
-        or (other in value.tied and other.offset == offset)
+        offset + value.bytes <= other.offset or other.offset + other.bytes <= offset or (other in value.tied and other.offset == offset)
         for other in others
     )

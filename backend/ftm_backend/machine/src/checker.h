@@ -22,7 +22,8 @@ struct Shadow {
     int64_t offset;
   };
   std::vector<Home> homes; // of each buffer
-  std::vector<uint32_t> gsm_owner; // by byte: the slot that wrote it, plus 1; of a buffer, its number behind those of all slots
+  std::vector<uint32_t>
+      gsm_owner; // by byte: the slot that wrote it, plus 1; of a buffer, its number behind those of all slots
 
   std::vector<uint32_t>& gsm() { return regions[kGsm]; }
 

@@ -32,7 +32,8 @@ struct BufferDecl {
   int32_t alias; // of an output: the input, or -1
   int64_t elements;
   int64_t bytes;
-  int64_t offset; // arena, GSM, const: in bytes; input, output: the argument's position; parameter: whether it is written
+  int64_t
+      offset; // arena, GSM, const: in bytes; input, output: the argument's position; parameter: whether it is written
 };
 
 // What a call binds: a buffer parameter to an address, a scalar parameter's register to a value.
