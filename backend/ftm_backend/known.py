@@ -79,6 +79,7 @@ def _pack(written: Written, made: FunctionObject | None) -> bytes:
     header: dict[str, Any] = {
         "lines": written.lines,
         "can_fault": written.can_fault,
+        "gsm_bytes": written.gsm_bytes,
         "parameters": [(x.name, x.dtype, x.out, x.alias) for x in written.parameters],
     }
     body = b""
@@ -97,7 +98,7 @@ def _pack(written: Written, made: FunctionObject | None) -> bytes:
 def _unpack(content: bytes) -> tuple[Written, FunctionObject | None]:
     text, _, body = zlib.decompress(content).partition(b"\n")
     header = json.loads(text)
-    written = Written("", tuple(header["lines"]), [Parameter(*x) for x in header["parameters"]], header["can_fault"])
+    written = Written("", tuple(header["lines"]), [Parameter(*x) for x in header["parameters"]], header["can_fault"], header["gsm_bytes"])
     kept = header.get("object")
     if kept is None:
         return written, None

@@ -11,7 +11,7 @@ from ftm_backend.codegen.replacing import can_fault, check_replacing
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.tile.program import TileProgram, Written
 from ftm_backend.tile.text import header, parameters
-from ftm_backend.tile.tree import Kernel, Tile, instructions
+from ftm_backend.tile.tree import Kernel, Tile, called, gsm_bytes, instructions
 
 __all__ = ["CodegenError", "emit", "emit_function"]
 
@@ -24,15 +24,24 @@ def emit(program: TileProgram, machine: MachineParameters) -> str:
     """
     check_replacing(program.functions, program.in_bounds, {symbol for symbol, *_, alias in program.outputs if alias})
     lines = header(program, machine.name)
+    wanted = _called(program)
     for function in program.functions:
         body = function.lines if isinstance(function, Written) else _body(function)
-        lines += ["", f"@func {function.name}", *body, "@ret"]
+        if function.name in wanted:
+            lines += ["", f"@func {function.name}", *body, "@ret"]
         if program.known is not None and function.name in program.keys:
             assert isinstance(function, Kernel)
-            written = Written(function.name, tuple(body), function.parameters, can_fault(function))
+            written = Written(function.name, tuple(body), function.parameters, can_fault(function), gsm_bytes(function))
             key = program.keys[function.name]
             program.known.put(key, written, written.size(key))
     return "\n".join(lines) + "\n"
+
+
+def _called(program: TileProgram) -> set[str]:
+    """``main`` and the functions that it calls; others may be there to be known to later programs."""
+    main = program.functions[-1]
+    assert isinstance(main, Kernel)
+    return {main.name, *(called(instruction)[0] for instruction in instructions(main.body) if instruction.kind == "call")}
 
 
 def emit_function(kernel: Kernel) -> list[str]:

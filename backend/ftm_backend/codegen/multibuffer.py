@@ -30,17 +30,18 @@ class Places:
 
     def __init__(self) -> None:
         self._group: dict[str, str] = {}
-        self._regions: dict[str, tuple[int, int]] = {}
+        self._regions: dict[str, tuple[str, int, int]] = {}
 
     @staticmethod
     def of(program: TileProgram) -> Places:
-        """Those of a program: outputs with the inputs that they may replace, regions of the arena."""
+        """Those of a program: outputs with the inputs that they may replace, regions of the arena and of GSM."""
         places = Places()
         for symbol, _, _, alias in program.outputs:
             if alias:
                 places.share(symbol, alias)
-        for symbol, offset, dtype, shape in program.arena:
-            places.region(symbol, offset, dtype, shape)
+        for memory, regions in (("arena", program.arena), ("gsm", program.gsm)):
+            for symbol, offset, dtype, shape in regions:
+                places.region(symbol, offset, dtype, shape, memory)
         return places
 
     def within(self, kernel: Kernel) -> Places:
@@ -58,9 +59,9 @@ class Places:
         """Says that ``a`` may be the same memory as ``b``."""
         self._group[a] = self._group.get(b, b)
 
-    def region(self, symbol: str, offset: int, dtype: str, shape: list[int]) -> None:
-        """Says where in the arena ``symbol`` lies; offset in bytes."""
-        self._regions[symbol] = offset, offset + prod(shape) * ELEMENT_BYTES[dtype]
+    def region(self, symbol: str, offset: int, dtype: str, shape: list[int], memory: str = "arena") -> None:
+        """Says where in the arena, or in GSM, ``symbol`` lies; offset in bytes."""
+        self._regions[symbol] = memory, offset, offset + prod(shape) * ELEMENT_BYTES[dtype]
 
     def same(self, a: str, b: str) -> bool:
         """Whether both start at the same address, as far as is known."""
@@ -71,8 +72,8 @@ class Places:
     def may_meet(self, a: str, b: str) -> bool:
         """Whether the two buffers may have bytes in common."""
         if a in self._regions and b in self._regions:
-            (a_low, a_high), (b_low, b_high) = self._regions[a], self._regions[b]
-            return a_low < b_high and b_low < a_high
+            (a_memory, a_low, a_high), (b_memory, b_low, b_high) = self._regions[a], self._regions[b]
+            return a_memory == b_memory and a_low < b_high and b_low < a_high
         return self.same(a, b)
 
 

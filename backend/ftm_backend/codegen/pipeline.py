@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ftm_backend.codegen import multibuffer, scratchpad, sync
 from ftm_backend.codegen.emit import emit
+from ftm_backend.codegen.keep_in_gsm import keep_in_gsm
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.stages import Form, Pass
 from ftm_backend.tile.program import TileProgram
@@ -39,6 +40,7 @@ def _wait(program: TileProgram, machine: MachineParameters) -> TileProgram:
 PASSES: tuple[Pass, ...] = (
     Pass("overlap-transfers", _overlap, _TILES, "load the next tile and store the last one while this one is computed"),
     Pass("plan-scratchpad", _plan, _TILES, "give each tile its place in AM, SM or GSM, by liveness"),
+    Pass("keep-in-gsm", keep_in_gsm, _TILES, "values between kernels lie in GSM where all kernels of their lifetime leave room"),
     Pass("insert-waits", _wait, _TILES, "wait for each transfer where its slot is used next"),
 )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from ftm_backend.codegen.errors import CodegenError
 from ftm_backend.tile.program import Written
-from ftm_backend.tile.tree import Block, Branch, Kernel, Loop, instructions
+from ftm_backend.tile.tree import Block, Branch, Kernel, Loop, called, instructions
 
 __all__ = ["can_fault", "check_replacing"]
 
@@ -69,9 +69,7 @@ def _steps(block: Block, one_core: bool) -> Iterator[tuple[Call, bool]]:
         elif statement.kind == "barrier":
             yield (), one_core
         elif statement.kind == "call":
-            text = "".join(part for part in statement.parts if isinstance(part, str))
-            name, *arguments = text.removeprefix("@call ").split(", ")
-            yield (name, *(argument.partition("[")[0] for argument in arguments)), one_core
+            yield called(statement), one_core
 
 
 def can_fault(function: Kernel | Written) -> bool:

@@ -58,7 +58,7 @@ def same_elements(a: ElementType, b: ElementType) -> bool:
 
 
 SPACES = {"ddr": 0, "am": 1, "sm": 2, "gsm": 3}
-"""Address spaces by name; tiles live in all but ``ddr``, buffers only there."""
+"""Address spaces by name; tiles live in all but ``ddr``, buffers there and, if they are so declared, in ``gsm``."""
 
 SCALAR_REGISTERS = 64
 """r0 to r63: 64-bit two's complement integers, zero when a program starts, one set per core."""

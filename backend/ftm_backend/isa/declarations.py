@@ -12,6 +12,10 @@ from ftm_backend.isa import scanner
 __all__ = ["DeclarationError", "header", "parameter", "program", "tile"]
 
 
+_PLACED = ("@arena", "@gsm")
+"""Buffers whose offset in their memory is declared."""
+
+
 class DeclarationError(ValueError):
     """A directive whose words are too few, too many or not what it takes."""
 
@@ -23,7 +27,7 @@ def program(words: list[str]) -> p.Program:
 
 
 def header(head: str, words: list[str]) -> p.Buffer | p.ScalarArgument:
-    """``@scalar``, ``@in``, ``@out``, ``@const`` or ``@arena``."""
+    """``@scalar``, ``@in``, ``@out``, ``@const``, ``@arena`` or ``@gsm``."""
     if head == "@scalar":
         _count(head, words, 2, "name, type")
         return p.ScalarArgument(scanner.name(words[0], "a scalar's name"), words[1])
@@ -33,13 +37,13 @@ def header(head: str, words: list[str]) -> p.Buffer | p.ScalarArgument:
         _count(head, words, 3, "name, type, shape [, input]", 4)
     elif head == "@const":
         _count(head, words, 3, "name, type, shape, hex", 4)
-    elif head == "@arena":
+    elif head in _PLACED:
         _count(head, words, 4, "name, offset, type, shape")
     else:
         raise DeclarationError(
-            f"unknown directive {head}; known: @program @in @scalar @out @const @arena @func @param @tile @map @endmap @call @ret"
+            f"unknown directive {head}; known: @program @in @scalar @out @const @arena @gsm @func @param @tile @map @endmap @call @ret"
         )
-    offset = scanner.integer(words.pop(1), "a byte offset") if head == "@arena" else 0
+    offset = scanner.integer(words.pop(1), "a byte offset") if head in _PLACED else 0
     buffer = p.Buffer(head[1:], scanner.name(words[0], "a buffer's name"), words[1], scanner.shape(words[2]), offset=offset)
     if head == "@out" and len(words) == 4:
         buffer.alias = scanner.name(words[3], "an input")

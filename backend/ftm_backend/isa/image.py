@@ -22,7 +22,7 @@ from ftm_backend.sizes import ceildiv, greater, narrow
 
 _ZEROS = (0, NONE, NONE) * 4
 _SIZES = {name: record.size for name, record in layout.SECTIONS if isinstance(record, layout.Record)}
-_BUFFER_NUMBER = {"in": 0, "out": 1, "const": 2, "arena": 3, "param": 4}
+_BUFFER_NUMBER = {"in": 0, "out": 1, "const": 2, "arena": 3, "gsm": 4, "param": 5}
 
 
 def assemble(program: p.Program | str, *, with_text: bool = True) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 MAGIC = b"FTMIMAGE"
-VERSION = 3
+VERSION = 4
 NONE = -1
 """An absent index or register."""
 MOST_DIMS = 16
@@ -99,7 +99,7 @@ OPERAND = Record(
 )
 BUFFER = Record(
     "Buffer",
-    "A DDR buffer: an input, output, constant or arena region, or a parameter of a function.",
+    "A buffer: an input, output, constant or arena region in DDR, a region of GSM, or a parameter of a function.",
     [
         Field("name", "I", "string"),
         Field("kind", "B", "FTM_BUFFER_*"),
@@ -112,7 +112,7 @@ BUFFER = Record(
         Field(
             "offset",
             "Q",
-            "arena: byte offset; const: byte offset in const_data; input, output: argument position; "
+            "arena, gsm: byte offset; const: byte offset in const_data; input, output: argument position; "
             "parameter: whether its function writes it",
         ),
     ],
@@ -304,11 +304,11 @@ SECTIONS: tuple[tuple[str, Record | str], ...] = (
 )
 """Sections in the order of the directory; a string is an offset into ``strings``, which ends each with 0.
 
-Buffers come in the order inputs, outputs, constants, arena regions, parameters; scalars in the order arguments, parameters.
+Buffers come in the order inputs, outputs, constants, arena regions, GSM regions, parameters; scalars in the order arguments, parameters.
 ``text`` is the assembly text, or empty.
 """
 
 OPERAND_KINDS = ("NONE", "RESULT", "INPUT", "IMMEDIATE", "SCALAR", "REGISTER")
-BUFFER_KINDS = ("INPUT", "OUTPUT", "CONST", "ARENA", "PARAMETER")
+BUFFER_KINDS = ("INPUT", "OUTPUT", "CONST", "ARENA", "GSM", "PARAMETER")
 FLAGS = ("TA", "TB", "ACC", "ADD", "MUL", "MIN", "MAX", "LSE", "DOWN", "ZIP")
 """Instruction flags, bit by bit from 0; ``ADD`` to ``MAX`` are suffixes of DST, DSC and SCAN."""

@@ -2,7 +2,7 @@
 
     program   = @program name, machine  {header}  {function}
     header    = @in name, type, shape | @scalar name, type | @out name, type, shape [, input]
-              | @const name, type, shape, hex | @arena name, offset, type, shape
+              | @const name, type, shape, hex | @arena name, offset, type, shape | @gsm name, offset, type, shape
     function  = @func name  {parameter | tile | label | instruction | map}  @ret
     parameter = @param name, type [, out [, parameter]] | @scalar name, type
     tile      = @tile name, space, type, RxC, depth, offset

@@ -42,7 +42,7 @@ def _header(item: p.Buffer | p.ScalarArgument | p.Comment) -> str:
     if isinstance(item, p.ScalarArgument):
         return _end(f"@scalar {item.name}, {item.dtype}", item.comment)
     words = [item.name, item.dtype, shape(item.shape)]
-    if item.kind == "arena":
+    if item.kind in ("arena", "gsm"):
         words.insert(1, str(item.offset))
     if item.kind == "const":
         words.append(item.data.hex())

@@ -197,10 +197,10 @@ class Function:
 
 @dataclass(slots=True)
 class Buffer:
-    """A header line: ``kind`` is ``in``, ``out``, ``const`` or ``arena``.
+    """A header line: ``kind`` is ``in``, ``out``, ``const``, ``arena`` or ``gsm``.
 
     alias: outputs: the input whose storage may be passed.  data: constants: little-endian bytes.
-    offset: arena: bytes.
+    offset: arena, gsm: bytes.
     """
 
     kind: str

@@ -15,7 +15,7 @@ from ftm_backend.isa.errors import AsmError
 from ftm_backend.isa.layout import MOST_BYTES
 from ftm_backend.machine import presets
 
-_KIND_ORDER = ("in", "out", "const", "arena")
+_KIND_ORDER = ("in", "out", "const", "arena", "gsm")
 _MOST_EXTENTS = (1 << 16) - 1  # as the image counts them; PyTorch has no limit
 
 
@@ -97,7 +97,7 @@ class Symbols:
         for kind in _KIND_ORDER:
             for buffer in self.program.buffers(kind):
                 self._take(buffer.name, buffer.line)
-                element = self._type(buffer.dtype, buffer.line, 2 if kind == "arena" else 1)
+                element = self._type(buffer.dtype, buffer.line, 2 if kind in ("arena", "gsm") else 1)
                 self._check_buffer(buffer, element)
                 alias = self._alias(buffer) if buffer.alias else -1
                 self.buffers[buffer.name] = BufferSymbol(len(self.buffers), buffer, element, alias)
@@ -120,6 +120,20 @@ class Symbols:
         if buffer.kind == "arena" and (buffer.offset < 0 or buffer.offset % element.bytes):
             raise self.report.error(
                 f"arena offset {buffer.offset} of {buffer.name} is not a multiple of its {element.bytes}-byte elements",
+                buffer.line,
+                1,
+            )
+        if buffer.kind == "gsm":
+            self._check_region(buffer, buffer.offset + size)
+
+    def _check_region(self, buffer: p.Buffer, end: int) -> None:
+        """Checks that a region of GSM is aligned as tiles are, and ends in it."""
+        if buffer.offset < 0 or buffer.offset % SLOT_ALIGNMENT:
+            raise self.report.error(f"byte offset {buffer.offset} must be a multiple of {SLOT_ALIGNMENT}", buffer.line, 1)
+        if end > self.machine.gsm_bytes:
+            raise self.report.error(
+                f"{buffer.name} ends at byte {end} of gsm, which has {self.machine.gsm_bytes} bytes on machine {self.machine.name}: "
+                "use a lower offset, or put it into the arena",
                 buffer.line,
                 1,
             )

@@ -40,12 +40,13 @@ class KernelProfile:
     dma_bytes: int
     gsm_bytes: int
     least_bytes: int
-    """What must move at least: each buffer that the kernel reads or writes, or the part that it touches, once."""
+    """What DDR must move at least: each buffer there that the kernel reads or writes, or the part that it touches, once."""
     flops: int
     utilisation: float
     """Share of the peak of all cores' FMA pipes."""
     roofline: float
-    """Share of the roofline: of the time that the operations take at peak, or the least bytes at full bandwidth."""
+    """Share of the roofline: of the time that the operations take at peak, or the least bytes at full bandwidth, those of buffers in GSM at
+    GSM's."""
 
     @property
     def bound(self) -> str:
@@ -80,6 +81,11 @@ class Profile:
         return sum(k.dma_bytes for k in self.kernels)
 
     @property
+    def gsm_bytes(self) -> int:
+        """Bytes that GSM takes and gives, for tiles and for buffers."""
+        return sum(k.gsm_bytes for k in self.kernels)
+
+    @property
     def least_bytes(self) -> int:
         """What the kernels must move at least, one by one."""
         return sum(k.least_bytes for k in self.kernels)
@@ -106,17 +112,17 @@ class Profile:
         head = f"modelled on {self.machine}, {self.cores} core{'s' if self.cores > 1 else ''}, {self.clock_hz / 1e9:g} GHz"
         lines = [
             head,
-            f"{'kernel':24} {'calls':>6} {'cycles':>13} {'bound':>8} {'DDR bytes':>13} {'least':>13} {'FLOPs':>15} "
+            f"{'kernel':24} {'calls':>6} {'cycles':>13} {'bound':>8} {'DDR bytes':>13} {'least':>13} {'GSM bytes':>13} {'FLOPs':>15} "
             f"{'of peak':>8} {'of roofline':>11}",
         ]
         for k in sorted(self.kernels, key=lambda k: -k.cycles):
             lines.append(
                 f"{k.name[:24]:24} {k.calls:6d} {k.cycles:13.0f} {k.bound:>8} {k.dma_bytes:13d} {k.least_bytes:13d} "
-                f"{k.flops:15d} {k.utilisation:8.1%} {k.roofline:11.1%}"
+                f"{k.gsm_bytes:13d} {k.flops:15d} {k.utilisation:8.1%} {k.roofline:11.1%}"
             )
         lines.append(
-            f"{'all':24} {'':6} {self.cycles:13.0f} {'':8} {self.dma_bytes:13d} {self.least_bytes:13d} {self.flops:15d} "
-            f"{self.utilisation:8.1%} {self.roofline:11.1%}   {self.seconds * 1e3:.3f} ms"
+            f"{'all':24} {'':6} {self.cycles:13.0f} {'':8} {self.dma_bytes:13d} {self.least_bytes:13d} {self.gsm_bytes:13d} "
+            f"{self.flops:15d} {self.utilisation:8.1%} {self.roofline:11.1%}   {self.seconds * 1e3:.3f} ms"
         )
         return "\n".join(lines)
 
@@ -202,8 +208,8 @@ def _combine(
     for function, sums in everything.items():
         own = critical.get(function, Totals())
         ideal = sums.ideal / count
-        least = _least(decoded, function, moved, max(own.calls, 1))
-        bound = max(ideal, least / rules.bytes_per_cycle(machine, count) / count)
+        least, near = _least(decoded, function, moved, max(own.calls, 1))
+        bound = max(ideal, least / rules.bytes_per_cycle(machine, count) / count, near / machine.gsm_bytes_per_cycle)
         kernels.append(
             KernelProfile(
                 decoded.names[function],
@@ -228,12 +234,14 @@ def _combine(
 _BYTES = [field.name for field in BUFFER.fields].index("bytes")
 
 
-def _least(decoded: Decoded, function: int, moved: Mapping[tuple[int, int, bool], int], calls: int) -> int:
-    """Bytes that a function must move: each buffer once, or less where it touches less."""
+def _least(decoded: Decoded, function: int, moved: Mapping[tuple[int, int, bool], int], calls: int) -> tuple[int, int]:
+    """Bytes that a function must move from and to DDR, and buffers in GSM: each buffer once, or less where it touches less."""
     buffers = decoded.sections["buffers"]
-    return sum(
-        min(size, buffers[buffer][_BYTES] * calls) for (owner, buffer, _), size in moved.items() if owner == function and buffer >= 0
-    )
+    least = [0, 0]
+    for (owner, buffer, _), size in moved.items():
+        if owner == function and buffer >= 0:
+            least[decoded.kept[buffer]] += min(size, buffers[buffer][_BYTES] * calls)
+    return least[0], least[1]
 
 
 def _phase(

@@ -90,14 +90,14 @@ class Core:
             slots = (slot, index)
             extents = self._extents(index)
             rows = [(extents[0] * extents[1], cost.ANYWHERE)]
-        key = tile[3], self.decoded.in_gsm[slot[0]], tuple(rows), tuple(columns)
+        buffer = self._bound.get(item[7], item[7])
+        key = tile[3], self.decoded.in_gsm[slot[0]], self.decoded.kept[buffer], tuple(rows), tuple(columns)
         moved = self._transfers.get(key)
         if moved is None:
-            moved = self._transfers[key] = cost.transfer(self.machine, BY_NUMBER[key[0]].bytes, rows, columns, key[1])
+            moved = self._transfers[key] = cost.transfer(self.machine, BY_NUMBER[key[0]].bytes, rows, columns, key[1], key[2])
         if item[0] in (_OP["DLD"], _OP["DLB"], _OP["DGA"]):
             self._fill(slot, _count(rows), _count(columns))
         operation = _combination(item)
-        buffer = self._bound.get(item[7], item[7])
         if operation is None:
             self.events.append(Dma(slots, moved, NAMES[item[0]], buffer))
             return
@@ -163,8 +163,9 @@ class Core:
             self._fill((out[0], slot % sections["tiles"][out[0]][4]), *shape)
         body = self.decoded.maps[item[5]]
         for buffer, size in body.gathers:
-            moved = cost.transfer(self.machine, size, [(rows * columns, cost.ANYWHERE)], [])
-            self.events.append(Dma(((_FETCHED, 0),), moved, "VGA", self._bound.get(buffer, buffer)))
+            buffer = self._bound.get(buffer, buffer)
+            moved = cost.transfer(self.machine, size, [(rows * columns, cost.ANYWHERE)], [], near=self.decoded.kept[buffer])
+            self.events.append(Dma(((_FETCHED, 0),), moved, "VGA", buffer))
             self.events.append(Wait((_FETCHED, 0)))
         work = body.work(rows, columns)
         self.events.append(Compute(work.cycles, work.flops, work.ideal, NAMES[item[0]]))

@@ -55,8 +55,11 @@ def transfer(
     rows: Sequence[tuple[int, float]],
     columns: Sequence[tuple[int, float]],
     gsm: bool = False,
+    near: bool = False,
 ) -> Transfer:
-    """The cost of moving ``extent, stride`` dimensions of ``element``-byte elements between DDR and a tile.
+    """The cost of moving ``extent, stride`` dimensions of ``element``-byte elements between a buffer and a tile.
+
+    gsm: the tile lies in GSM.  near: so does the buffer, which else lies in DDR.
 
     A contiguous run is rounded up to the DMA granule; dimensions of stride 0 are read once; an innermost stride
     other than 1 makes the elements move one by one.  A dimension that an index goes through has stride ``ANYWHERE``.
@@ -79,7 +82,8 @@ def transfer(
     cycles = count * machine.dma_element_cycles if strided else 0.0
     if strided:
         ddr = min(ddr, _distinct_bytes(machine, dims, element))
-    return Transfer(count * element, ddr, count * element if gsm else 0, cycles)
+    shared = count * element if gsm else 0
+    return Transfer(count * element, 0, ddr + shared, cycles) if near else Transfer(count * element, ddr, shared, cycles)
 
 
 def window_copy(

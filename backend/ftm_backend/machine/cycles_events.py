@@ -23,7 +23,7 @@ class Compute(NamedTuple):
 
 
 class Dma(NamedTuple):
-    """A transfer starts; the slots are free when it ends.  ``buffer``: in DDR, or -1."""
+    """A transfer starts; the slots are free when it ends.  ``buffer``: that it moves from or to, or -1."""
 
     slots: tuple[Slot, ...]
     transfer: Transfer

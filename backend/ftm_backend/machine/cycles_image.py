@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from ftm_backend.instructions.types import SPACES
 from ftm_backend.isa.image import read_sections
-from ftm_backend.isa.layout import HEADER
+from ftm_backend.isa.layout import BUFFER_KINDS, HEADER
 from ftm_backend.machine.cycles_jump import is_steady
 from ftm_backend.machine.cycles_map import map_cost
 from ftm_backend.machine.presets import MachineParameters
 
 __all__ = ["Decoded"]
+
+_GSM = BUFFER_KINDS.index("GSM")
 
 
 class Decoded:
@@ -26,6 +28,8 @@ class Decoded:
         self.code = self.sections["instructions"]
         self.maps = [map_cost(machine, record, self.sections) for record in self.sections["maps"]]
         self.in_gsm = [tile[2] == SPACES["gsm"] for tile in self.sections["tiles"]]
+        self.kept = [buffer[1] == _GSM for buffer in self.sections["buffers"]]
+        """Of each buffer, whether it lies in GSM."""
         self.bounds = {label[1]: label[3] for label in self.sections["labels"]}
         self._steady: dict[int, bool] = {}
 

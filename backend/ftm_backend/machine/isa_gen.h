@@ -7,7 +7,7 @@
 namespace ftm::isa {
 
 constexpr uint64_t kMagic = 0x4547414d494d5446ull;
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 4;
 constexpr uint64_t kFingerprint = 0xb934e68a6dfcb44aull;
 constexpr int kScalarRegisters = 64;
 constexpr int kSlotAlignment = 64;
@@ -514,7 +514,8 @@ enum BufferKind : uint8_t {
   FTM_BUFFER_OUTPUT = 1,
   FTM_BUFFER_CONST = 2,
   FTM_BUFFER_ARENA = 3,
-  FTM_BUFFER_PARAMETER = 4,
+  FTM_BUFFER_GSM = 4,
+  FTM_BUFFER_PARAMETER = 5,
 };
 
 enum Flag : uint16_t {
@@ -546,7 +547,7 @@ struct Operand {
 };
 static_assert(sizeof(Operand) == 4, "image layout");
 
-// A DDR buffer: an input, output, constant or arena region, or a parameter of a function.
+// A buffer: an input, output, constant or arena region in DDR, a region of GSM, or a parameter of a function.
 struct Buffer {
   uint32_t name;  // string
   uint8_t kind;  // FTM_BUFFER_*
@@ -556,7 +557,7 @@ struct Buffer {
   int32_t alias;  // outputs: buffer index of the input whose storage may be passed, or -1
   uint64_t elements;
   uint64_t bytes;
-  uint64_t offset;  // arena: byte offset; const: byte offset in const_data; input, output: argument position; parameter: whether its function writes it
+  uint64_t offset;  // arena, gsm: byte offset; const: byte offset in const_data; input, output: argument position; parameter: whether its function writes it
 };
 static_assert(sizeof(Buffer) == 40, "image layout");
 

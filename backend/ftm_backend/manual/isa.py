@@ -91,7 +91,7 @@ def _operands(row: i.Instruction) -> str:
     if not row.operands:
         return "none"
     if row.in_map:
-        kinds = {i.SAME: "T", i.FROM: "F", i.ADDRESS: "an address in a DDR buffer of type T"}
+        kinds = {i.SAME: "T", i.FROM: "F", i.ADDRESS: "an address in a buffer of type T"}
         words = [f"{o.name}: {kinds.get(o.kind, o.kind)}" for o in row.operands]
         words[-1] += ", written"
     else:

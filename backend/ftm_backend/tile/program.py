@@ -15,13 +15,14 @@ __all__ = ["TileProgram", "Written"]
 class Written:
     """A function that was compiled before, as its assembly from below ``@func`` to above ``@ret``.
 
-    can_fault: whether it addresses memory by data that nothing bounds.
+    can_fault: whether it addresses memory by data that nothing bounds.  gsm_bytes: where the last of its tiles in GSM ends.
     """
 
     name: str
     lines: tuple[str, ...]
     parameters: list[Parameter]
     can_fault: bool
+    gsm_bytes: int
 
     def size(self, key: tuple[Any, ...]) -> int:
         """Bytes that it and its key take, about."""
@@ -39,7 +40,7 @@ class TileProgram:
     machine: name of the preset that it is tiled for.
     functions: ``main``, where execution starts, is the last one.
     in_bounds: names of functions that cannot fault.
-    inputs, scalars, outputs, consts, arena: as in the header of the assembly; see ``midend.program``.
+    inputs, scalars, outputs, consts, arena: as in the header of the assembly; see ``midend.program``.  gsm: as arena.
     known: functions of earlier programs, by their ``keys``, which names give.
     """
 
@@ -51,6 +52,7 @@ class TileProgram:
     outputs: list[list[Any]] = field(default_factory=list)
     consts: list[list[Any]] = field(default_factory=list)
     arena: list[list[Any]] = field(default_factory=list)
+    gsm: list[list[Any]] = field(default_factory=list)
     keys: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     known: Recent[Written] | None = None
 

@@ -50,8 +50,9 @@ def _declare(program: TileProgram, line: str) -> None:
         program.outputs.append([fields[0], fields[1], _shape(fields[2]), fields[3] if len(fields) > 3 else ""])
     elif word == "@const":
         program.consts.append([fields[0], fields[1], _shape(fields[2]), fields[3] if len(fields) > 3 else ""])
-    elif word == "@arena":
-        program.arena.append([fields[0], int(fields[1]), fields[2], _shape(fields[3])])
+    elif word in ("@arena", "@gsm"):
+        regions = program.arena if word == "@arena" else program.gsm
+        regions.append([fields[0], int(fields[1]), fields[2], _shape(fields[3])])
     else:
         raise ValueError(f"unknown declaration {word}")
 

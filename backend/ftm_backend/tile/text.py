@@ -46,6 +46,7 @@ def header(program: TileProgram, machine: str) -> list[str]:
     ]
     lines += [f"@const {symbol}, {dtype}, {shape_text(shape)}, {data}" for symbol, dtype, shape, data in program.consts]
     lines += [f"@arena {symbol}, {offset}, {dtype}, {shape_text(shape)}" for symbol, offset, dtype, shape in program.arena]
+    lines += [f"@gsm {symbol}, {offset}, {dtype}, {shape_text(shape)}" for symbol, offset, dtype, shape in program.gsm]
     return lines
 
 

@@ -27,6 +27,8 @@ __all__ = [
     "Tile",
     "Transfer",
     "Use",
+    "called",
+    "gsm_bytes",
     "instructions",
 ]
 
@@ -178,3 +180,15 @@ def instructions(block: Block) -> Iterator[Instruction]:
         else:
             yield from instructions(statement.body)
             yield from instructions(statement.otherwise)
+
+
+def called(call: Instruction) -> tuple[str, ...]:
+    """The function that an instruction of kind ``call`` runs, and the buffers and scalars that it binds."""
+    text = "".join(part for part in call.parts if isinstance(part, str))
+    name, *arguments = text.removeprefix("@call ").split(", ")
+    return (name, *(argument.partition("[")[0] for argument in arguments))
+
+
+def gsm_bytes(kernel: Kernel) -> int:
+    """Where the last of a kernel's tiles in GSM ends, once they are placed."""
+    return max((tile.offset + tile.bytes for tile in kernel.tiles if tile.space == "gsm"), default=0)

@@ -7,12 +7,12 @@ namespace {
 
 constexpr uint32_t kInitial = 1 << 8; // tag of data that was there before the program started
 
-constexpr uint8_t kOutput = 1, kArena = 3; // isa::BufferKind
+constexpr uint8_t kOutput = 1, kArena = 3, kInGsm = 4; // isa::BufferKind
 
 } // namespace
 
 Shadow::Shadow(const Program& program, uint8_t* const* buffers)
-    : gsm(size_t(program.space_bytes[3])), gsm_owner(size_t(program.space_bytes[3])) {
+    : regions(1, std::vector<uint32_t>(size_t(program.space_bytes[3]))), gsm_owner(size_t(program.space_bytes[3])) {
   int32_t arena = -1;
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     const BufferDecl& b = program.buffers[i];
@@ -25,13 +25,15 @@ Shadow::Shadow(const Program& program, uint8_t* const* buffers)
           homes[k] = {int32_t(regions.size()), 0};
         }
       home.region = int32_t(regions.size());
-      regions.push_back({buffers[i], std::vector<uint32_t>(size_t(b.bytes), shared ? kInitial : 0)});
+      regions.emplace_back(size_t(b.bytes), shared ? kInitial : 0);
     } else if (b.kind == kArena) {
       if (arena < 0) {
         arena = int32_t(regions.size());
-        regions.push_back({buffers[i] - b.offset, std::vector<uint32_t>(size_t(program.arena_bytes), 0)});
+        regions.emplace_back(size_t(program.arena_bytes), 0);
       }
       home = {arena, b.offset};
+    } else if (b.kind == kInGsm) {
+      home = {kGsm, b.offset};
     }
     homes.push_back(home);
   }
@@ -84,20 +86,25 @@ void Checker::read_row(int32_t tile, int32_t number, int64_t row, int64_t first,
   for (int64_t b = start_of_row + first * bytes; b < start_of_row + end * bytes; ++b) {
     const uint32_t by = read_shared(owner[b]);
     if (by == uint32_t(number) + 1) {
-      if (t.space == 3 && foreign(read_shared(shadow_.gsm[b])))
+      if (t.space == 3 && foreign(read_shared(shadow_.gsm()[b])))
         throw Fault("reads " + name(tile, number) + ", which another core wrote since the last BARRIER");
       continue;
     }
     const std::string where = "element (" + std::to_string(row) + ", " + std::to_string((b - start_of_row) / bytes) +
                               ") of " + name(tile, number);
     if (by == 0) throw Fault("reads " + where + ", which was never written");
-    const int32_t thief = int32_t(by) - 1;
-    for (size_t other = 0; other < core_.program->tiles.size(); ++other) {
-      const TileDecl& o = core_.program->tiles[other];
-      if (thief >= o.first_slot && thief < o.first_slot + o.depth)
-        throw Fault("reads " + where + ", where " + name(int32_t(other), thief) + " has been written since");
-    }
+    throw Fault("reads " + where + ", where " + owner_name(by) + " has been written since");
   }
+}
+
+// Of what notes itself so in `owner_` and `Shadow::gsm_owner`.
+std::string Checker::owner_name(uint32_t owner) const {
+  const Program& p = *core_.program;
+  const int32_t number = int32_t(owner) - 1;
+  if (number >= p.slots) return p.buffers[size_t(number - p.slots)].name;
+  size_t tile = 0;
+  while (number >= p.tiles[tile].first_slot + p.tiles[tile].depth) ++tile;
+  return name(int32_t(tile), number);
 }
 
 void Checker::write_tile(int32_t tile, int32_t number, int64_t rows, int64_t columns) {
@@ -109,7 +116,7 @@ void Checker::write_tile(int32_t tile, int32_t number, int64_t rows, int64_t col
     if (t.space != 3) std::fill(&owner_[t.space][row], &owner_[t.space][end], uint32_t(number) + 1);
     for (int64_t b = row; b < end && t.space == 3; ++b) {
       write_shared(shadow_.gsm_owner[b], uint32_t(number) + 1);
-      write_shared(shadow_.gsm[b], tag());
+      write_shared(shadow_.gsm()[b], tag());
     }
   }
 }
@@ -121,10 +128,17 @@ void Checker::read_element(int32_t buffer, int64_t at) {
   const BufferDecl& b = core_.program->buffers[size_t(view.buffer)];
   at += view.start;
   const int64_t bytes = type_bytes(b.type);
-  const uint32_t* tags = &shadow_.regions[home.region].tags[home.offset + at * bytes];
+  const uint32_t* tags = &shadow_.regions[home.region][home.offset + at * bytes];
   for (int64_t k = 0; k < bytes; ++k) {
     const uint32_t tag = read_shared(tags[k]);
     if (tag == 0) throw Fault("reads element " + std::to_string(at) + " of " + b.name + ", which was never written");
+    if (home.region == Shadow::kGsm) {
+      const uint32_t by = read_shared(shadow_.gsm_owner[size_t(home.offset + at * bytes + k)]);
+      if (by != gsm_owner(view.buffer))
+        throw Fault(
+            "reads element " + std::to_string(at) + " of " + b.name + ", where " + owner_name(by) +
+            " has been written since");
+    }
     if (foreign(tag))
       throw Fault(
           "reads element " + std::to_string(at) + " of " + b.name + ", which core " + std::to_string(tag & 255) +
@@ -139,7 +153,7 @@ void Checker::write_element(int32_t buffer, int64_t at) {
   at += view.start;
   if (home.region < 0) throw Fault("writes to " + b.name + ", which is no output");
   const int64_t bytes = type_bytes(b.type);
-  uint32_t* tags = &shadow_.regions[home.region].tags[home.offset + at * bytes];
+  uint32_t* tags = &shadow_.regions[home.region][home.offset + at * bytes];
   for (int64_t k = 0; k < bytes; ++k) {
     // Of two cores that write at the same time, one finds the other's tag at the first byte.
     const uint32_t before = k == 0 ? __atomic_exchange_n(tags, tag(), __ATOMIC_RELAXED) : read_shared(tags[k]);
@@ -148,6 +162,8 @@ void Checker::write_element(int32_t buffer, int64_t at) {
           "writes element " + std::to_string(at) + " of " + b.name + ", which core " + std::to_string(before & 255) +
           " wrote since the last BARRIER");
     write_shared(tags[k], tag());
+    if (home.region == Shadow::kGsm)
+      write_shared(shadow_.gsm_owner[size_t(home.offset + at * bytes + k)], gsm_owner(view.buffer));
   }
 }
 

@@ -15,18 +15,17 @@ namespace ftm {
 
 // Shared by the cores of one job.
 struct Shadow {
-  struct Region {
-    const uint8_t* base;
-    std::vector<uint32_t> tags; // by byte, see Checker::tag
-  };
-  std::vector<Region> regions; // of DDR
+  static constexpr int32_t kGsm = 0;
+  std::vector<std::vector<uint32_t>> regions; // tags by byte, see Checker::tag: of GSM, then of regions of DDR
   struct Home {
     int32_t region; // -1: never written, always initialised
     int64_t offset;
   };
   std::vector<Home> homes; // of each buffer
-  std::vector<uint32_t> gsm; // tags
-  std::vector<uint32_t> gsm_owner;
+  std::vector<uint32_t>
+      gsm_owner; // by byte: the slot that wrote it, plus 1; of a buffer, its number behind those of all slots
+
+  std::vector<uint32_t>& gsm() { return regions[kGsm]; }
 
   Shadow(const Program& program, uint8_t* const* buffers);
 };
@@ -73,6 +72,9 @@ class Checker {
   };
 
   std::string name(int32_t tile, int32_t number) const { return core_.name(tile, number); }
+  std::string owner_name(uint32_t owner) const;
+  // What a buffer notes in Shadow::gsm_owner.
+  uint32_t gsm_owner(int32_t buffer) const { return uint32_t(core_.program->slots + buffer) + 1; }
   int64_t start(int32_t tile, int32_t number) const { return core_.start(tile, number); }
   void read_in_place(int32_t tile, int32_t number, const CopyDim* dims, int count, int64_t at);
   void idle(int32_t tile, int32_t number, bool writes) const;

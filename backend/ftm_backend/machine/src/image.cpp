@@ -107,7 +107,7 @@ class Loader : Declarations {
 
   bool writable(int32_t index) const {
     const BufferDecl& b = program_->buffers[size_t(index)];
-    return b.kind == isa::FTM_BUFFER_OUTPUT || b.kind == isa::FTM_BUFFER_ARENA ||
+    return b.kind == isa::FTM_BUFFER_OUTPUT || b.kind == isa::FTM_BUFFER_ARENA || b.kind == isa::FTM_BUFFER_GSM ||
            (b.kind == isa::FTM_BUFFER_PARAMETER && b.offset);
   }
 

@@ -61,6 +61,7 @@ void Declarations::read_signature() {
     if (i >= header_.inputs + header_.outputs) {
       const int64_t room = b.kind == isa::FTM_BUFFER_CONST   ? int64_t(constants_.count)
                            : b.kind == isa::FTM_BUFFER_ARENA ? p.arena_bytes
+                           : b.kind == isa::FTM_BUFFER_GSM   ? kMostBytes
                            : b.kind == isa::FTM_BUFFER_PARAMETER
                                ? type_bytes(d.type) // the offset says whether it is written
                                : -1;
@@ -69,6 +70,7 @@ void Declarations::read_signature() {
               (b.kind == isa::FTM_BUFFER_PARAMETER || d.offset % type_bytes(d.type) == 0),
           "a buffer's place");
       require(b.kind != isa::FTM_BUFFER_PARAMETER || b.elements == 0, "a parameter's size");
+      if (b.kind == isa::FTM_BUFFER_GSM) p.space_bytes[3] = std::max(p.space_bytes[3], d.offset + d.bytes);
     }
     if (b.kind == isa::FTM_BUFFER_OUTPUT && b.alias != -1)
       require(b.alias >= 0 && b.alias < p.inputs && p.buffers[size_t(b.alias)].bytes == d.bytes, "an alias");

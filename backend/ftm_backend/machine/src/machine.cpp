@@ -135,11 +135,12 @@ void Machine::follow(int32_t id) {
 void Machine::start(Job& job) {
   const Program& program = *job.loaded->program;
   team_.reset();
-  gsm_.ensure(program.space_bytes[3] + 1);
+  uint8_t* gsm = gsm_.ensure(program.space_bytes[3] + 1);
   uint8_t* arena = job.arena ? job.arena : arena_.ensure(program.arena_bytes + 1);
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     const BufferDecl& b = program.buffers[i];
     if (b.kind == isa::FTM_BUFFER_ARENA) job.buffers[i] = arena + b.offset;
+    if (b.kind == isa::FTM_BUFFER_GSM) job.buffers[i] = gsm + b.offset;
   }
   shadow_ = checked_ ? std::make_unique<Shadow>(program, job.buffers.data()) : nullptr;
   current_ = &job;

@@ -27,7 +27,7 @@ struct Loaded {
 
 struct Job {
   std::shared_ptr<Loaded> loaded;
-  std::vector<uint8_t*> buffers; // of every buffer of the program; arena regions are filled in at the start
+  std::vector<uint8_t*> buffers; // of every buffer of the program; regions of arena and GSM are filled in at the start
   std::vector<uint8_t> donated; // for each buffer: an output that has the address of an input
   std::atomic<Phase> phase{Phase::whole};
   std::vector<int64_t> scalars;

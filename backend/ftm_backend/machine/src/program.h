@@ -32,7 +32,8 @@ struct BufferDecl {
   int32_t alias; // of an output: the input, or -1
   int64_t elements;
   int64_t bytes;
-  int64_t offset; // arena, const: in bytes; input, output: the argument's position; parameter: whether it is written
+  int64_t
+      offset; // arena, GSM, const: in bytes; input, output: the argument's position; parameter: whether it is written
 };
 
 // What a call binds: a buffer parameter to an address, a scalar parameter's register to a value.
@@ -141,7 +142,7 @@ struct Function {
 
 struct Program {
   std::string name;
-  std::vector<BufferDecl> buffers; // inputs, outputs, constants, arena regions, parameters of functions
+  std::vector<BufferDecl> buffers; // inputs, outputs, constants, regions of arena and GSM, parameters of functions
   std::vector<std::string> scalar_names;
   std::vector<Type> scalar_types; // arguments, parameters of functions
   int32_t inputs = 0, outputs = 0, scalars = 0;
@@ -158,7 +159,7 @@ struct Program {
   std::vector<std::unique_ptr<MapPlan>> maps;
   std::vector<uint8_t> constants;
   std::vector<std::string> text; // lines of the assembly, or none
-  std::array<int64_t, 4> space_bytes{}; // scratchpad that the tiles need, by space
+  std::array<int64_t, 4> space_bytes{}; // scratchpad that tiles and regions of GSM need, by space
   int64_t strip_bytes = 0; // strip registers that the widest map needs
 
   int32_t zero_register() const { return 64 + int32_t(scalar_types.size()); }
