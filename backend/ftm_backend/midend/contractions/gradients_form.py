@@ -22,7 +22,7 @@ from ftm_backend.midend.body_cost import interval
 from ftm_backend.midend.contractions import folds
 from ftm_backend.midend.contractions.fold import Geometry
 from ftm_backend.midend.contractions.form import Form
-from ftm_backend.midend.contractions.panel_cost import SCALARS
+from ftm_backend.midend.contractions.panel_grid import SCALARS
 from ftm_backend.midend.contractions.schedule import Schedule, roles, windows_of
 from ftm_backend.midend.contractions.tiling import Cut
 from ftm_backend.midend.contractions.windows import Side
