@@ -25,6 +25,8 @@ CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Chunks of a panel that are tried."""
 FEW_PANELS = 2
 """Panels of a core of which the last, whose stores nothing hides, is too much to finish them late."""
+DOUBT = 1.005
+"""Factor on the estimate of a plan that leaves all of B in GSM: what gains less is no gain, as plans and charges differ."""
 _SPACES = ("sm", "gsm", "am")
 
 
@@ -146,7 +148,8 @@ class Priced:
             beside = self._late(step, load) - g.k_blocks * np.maximum(step, load)
             ending = np.where(self.late, np.maximum(np.maximum(g.after, stores) - beside, 0.0) + ending, ending)
         barriers = mc.barrier_cycles * (np.where(self.shared, 2.0, 1.0 * (self.space == 1)) + self.pooled)
-        return np.where(fits, total + self._filling() + self.load_a + self.load_b + ending + barriers, inf)
+        total = (total + self._filling() + self.load_a + self.load_b + ending + barriers) * np.where(self.pooled, DOUBT, 1.0)
+        return np.where(fits, total, inf)
 
     def _filling(self) -> Any:
         """Cycles until B waits in GSM where it does, or its first blocks where the others arrive later."""
