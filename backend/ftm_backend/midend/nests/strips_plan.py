@@ -156,7 +156,9 @@ def _candidates(axes: Axes, places: list[Axis], parallel: Sequence[Axis], planes
     for width in sorted({min(width, planes.extent) for width in _PLANES}):
         for first in range(len(across)):
             # What is outside of ``first`` is walked step by step; ``first`` is cut.
-            fitting = (n for n in _sizes(across[first].extent) if _bytes(_plan(axes, places, across, planes, (first, n), width)) <= room)
+            fitting = (
+                n for n in _sizes(across[first].extent) if _bytes(_plan(axes, places, across, planes, (first, n), width), accesses) <= room
+            )
             most = next(fitting, 0)
             if most:
                 yield _plan(axes, places, across, planes, (first, most), width)
@@ -187,11 +189,11 @@ def _plan(
     return StripPlan(tiles, planes, apart)
 
 
-def _bytes(plan: StripPlan) -> int:
+def _bytes(plan: StripPlan, accesses: Sequence[Access]) -> int:
     """Scratchpad of the tiles, with the rings that transfers beside the core take."""
     windows, width, places = (prod(plan.tiles.cut.get(a, a.extent) for a in g) for g in (plan.across, [plan.planes], plan.tiles.rows))
     total = 0
-    for each in _accesses(plan.tiles.axes):
+    for each in accesses:
         item, along = ELEMENT_BYTES[each.dtype], plan.run(each.place)
         seen = windows * width * (places if _over(each.place, plan.tiles.rows) else 1)
         if each.stored:
