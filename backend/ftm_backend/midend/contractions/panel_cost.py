@@ -25,8 +25,9 @@ CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Chunks of a panel that are tried."""
 FEW_PANELS = 2
 """Panels of a core of which the last, whose stores nothing hides, is too much to finish them late."""
-DOUBT = 1.005
-"""Factor on the estimate of a plan that leaves all of B in GSM: what gains less is no gain, as plans and charges differ."""
+DOUBT = 1.01
+"""Times longer that a plan which leaves all of B in GSM is taken to be when it is compared: what gains less is no gain, as plans and
+charges differ."""
 _SPACES = ("sm", "gsm", "am")
 
 
@@ -102,6 +103,7 @@ class Priced:
         self.load_a = self.loads * each
         self.load_b = cycles(np.where(self.share_b, g.moved_pieces, g.moved_b), g.elements_b)
         self.load_b = self.load_b + mc.dma_latency * (max(p.b_tiles, 1) - 1 + p.b_parameters)
+        self.first_b = self.load_b
         if self.share_b.any() or self.pooled.any():
             size = g.pieces if g.piecewise else g.kt * g.nt * ELEMENT_BYTES[p.b.dtype]
             takers = np.minimum(g.rows, g.groups[0]) * np.minimum(g.n_blocks, g.groups[1])
@@ -110,6 +112,7 @@ class Priced:
             part = np.maximum(1 / np.minimum(g.rows, g.groups[0]), self.rate * mc.clock_hz / mc.core_bandwidth)
             arriving = np.where(self.fills_late, cycles(g.moved_pieces * part, g.elements_b), 0.0)
             self.load_b = np.where(self.pooled, arriving, self.load_b) + np.where(self.share_b | self.pooled, handed_on, 0.0)
+            self.first_b = np.where(self.pooled, handed_on, self.load_b)
         store = cycles(g.moved_c, g.elements_c) + g.beside_c / self.rate
         store = store + mc.dma_latency * (p.epilogue_tiles + p.sums)
         self.stored = store - (g.beside_c * p.beside_read / self.rate + mc.dma_latency * p.epilogue_operands)
@@ -139,6 +142,9 @@ class Priced:
         total = total - np.where(
             g.k_blocks == 1, np.maximum(ended, load + stores) - np.maximum(ended, stores), np.maximum(load - step, 0.0)
         )
+        # Between panels the last chunk is stored before the transfers of the second step of the next one.
+        behind = step + g.after + self.stored + load - np.maximum(2 * step + g.after, 2 * load + stores)
+        total = total + np.where(self.shared | (g.k_blocks == 1), 0.0, (self.outer * self.inner - 1) * np.maximum(behind, 0.0))
         alone = self.work + g.after
         total = np.where(
             self.outer * self.inner * g.k_blocks == 1, g.turning + np.maximum(alone, alone / g.chunks + stores - self.store), total
@@ -148,7 +154,7 @@ class Priced:
             beside = self._late(step, load) - g.k_blocks * np.maximum(step, load)
             ending = np.where(self.late, np.maximum(np.maximum(g.after, stores) - beside, 0.0) + ending, ending)
         barriers = mc.barrier_cycles * (np.where(self.shared, 2.0, 1.0 * (self.space == 1)) + self.pooled)
-        total = (total + self._filling() + self.load_a + self.load_b + ending + barriers) * np.where(self.pooled, DOUBT, 1.0)
+        total = (total + self._filling() + self.load_a + self.first_b + ending + barriers) * np.where(self.pooled, DOUBT, 1.0)
         return np.where(fits, total, inf)
 
     def _filling(self) -> Any:
@@ -181,7 +187,6 @@ class Priced:
         one = np.maximum(step + g.after + alone, load + stores)
         longer = np.maximum(step, load)
         two = np.maximum(2 * step + g.after + alone, 2 * load + stores)
-        two = np.maximum(two, step + g.after + self.stored + load)  # the last chunk is stored before the next step's transfers
         separate = np.where(steps == 1, one, (steps - 2) * longer + two)
         if not shared.any():
             return separate
@@ -271,7 +276,7 @@ class Priced:
             "pooled": choice.pooled,
             "fold_c": self.problem.folded is not None,
             "late": pick(g.late) if pick(self.late) else 0,
-            "cycles": self.best[number],
+            "cycles": self.best[number] / (DOUBT if choice.pooled else 1.0),
             "compute_cycles": float(outer * inner * (blocks * work + pick(g.after)) + turns),
             "dma_cycles": float(dma + outer * inner * pick(g.chunks) * pick(self.store)),
         }
