@@ -13,21 +13,25 @@ import pytest
 from ftm_backend.machine import presets
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.contractions import panel_plan
-from ftm_backend.midend.contractions.panel_cost import Choice, Grid, Priced
+from ftm_backend.midend.contractions.panel_cost import Choice, Priced, price
+from ftm_backend.midend.contractions.panel_grid import Grid
 from ftm_backend.midend.contractions.tiling import Operand, Problem
 
 M7032 = presets.load("m7032")
 
 
 class Whole(Grid):
-    """A grid of which everything is priced."""
+    """A grid that is searched whatever its least cycles are."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.least = self.least if self.least == inf else 0.0
 
-    def price(self, choices: Sequence[Choice], limit: float = inf) -> Priced:
-        return super().price(choices)
+
+def price_all(grid: Grid, choices: Sequence[Choice], limit: float = inf) -> Priced:
+    """Prices everything."""
+    del limit
+    return price(grid, choices)
 
 
 def problem(draw: random.Random) -> Problem:
@@ -73,6 +77,7 @@ def test_the_cheapest_of_all_is_found(seed: int, monkeypatch: pytest.MonkeyPatch
     assert found is None or panel_plan.lower_bound(*given) <= found.cycles
     panel_plan._coarse.cache_clear()
     monkeypatch.setattr(panel_plan, "Grid", Whole)
+    monkeypatch.setattr(panel_plan, "price", price_all)
     assert found == panel_plan.fitting_plan.__wrapped__(*given)
     panel_plan._coarse.cache_clear()
 

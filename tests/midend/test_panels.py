@@ -49,6 +49,8 @@ GRIDS = {
     "columns share A": (1, 3, "a"),
     "groups share A": (2, 2, "a"),
     "rows share B": (3, 1, "b"),
+    "rows pool B": (3, 1, "none"),
+    "groups share A, pool B": (2, 2, "a"),
 }
 LOOPS = {"m": (True, False), "m keeps A": (True, True), "n": (False, False), "n keeps B": (False, True)}
 
@@ -63,6 +65,7 @@ def cut(extent: int, size: int) -> Cut:
 def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, k_size: int) -> None:
     rows, columns, share = GRIDS[grid]
     m_outer, keep = LOOPS[loops]
+    pooled = "pool B" in grid
     keep = keep and (m_outer or share != "b")  # a B that stays is fetched once by each core
     forms = {
         "mk,kn->mn": (False, "plain", False),
@@ -99,6 +102,7 @@ def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, grid: str, loops: 
             1.0,
             1.0,
             1.0,
+            pooled=pooled,
         )
         monkeypatch.setattr(contraction_schedule, "cheapest", lambda problems, machine: (0, chosen(problems[0], machine)))
         check(equation, {"m": m, "n": n, "k": k}, replace(M7032, cores=rows * columns + 1), [1, 2, 3, 4, 7, 8])

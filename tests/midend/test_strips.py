@@ -133,10 +133,10 @@ def test_few_planes_and_small_images_are_left_to_nests() -> None:
     assert "DCW" not in compiled(Pool((1, 2, 8, 8)), 8)
 
 
-@pytest.mark.parametrize(("pool", "least"), [(Pool((8, 64, 112, 112)), 0.55), (Pool((16, 48, 64, 61)), 0.45)])
+@pytest.mark.parametrize(("pool", "least"), [(Pool((8, 64, 112, 112)), 0.78), (Pool((16, 48, 64, 61)), 0.75)])
 def test_images_are_fetched_once(pool: Pool, least: float) -> None:
     text = compiled(pool, 8)
     names = [function.split()[0] for function in text.split("@func ") if "DCW" in function]
     kernels = [k for k in cycles.model(text, machine="m7032", cores=8).kernels if k.name in names]
     assert len(kernels) == 2
-    assert all(k.dma_bytes <= 1.6 * k.least_bytes and k.roofline >= least for k in kernels)
+    assert all(k.dma_bytes <= 1.25 * k.least_bytes and k.roofline >= least for k in kernels)

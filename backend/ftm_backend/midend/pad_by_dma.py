@@ -1,6 +1,6 @@
-"""Pass ``pad-by-dma``: where products alone read a tensor with a border of zeros, no copy with that border is made.
+"""Pass ``pad-by-dma``: where products and reductions over windows alone read a tensor with a border of zeros, no copy with it is made.
 
-What is written into the middle of zeros and read by nobody but matrix products and convolutions becomes a value with a
+What is written into the middle of zeros and read by nobody but matrix products, convolutions and poolings becomes a value with a
 *border*: it has no memory, and ``DLB`` fetches its elements from those of the tensor inside.  That is for machines on which DMA
 works beside the core.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from ftm_backend.linalg.affine import row_major
 from ftm_backend.linalg.ir import Border, Function, Statement, Update, Value
 from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.contractions.form import match
+from ftm_backend.midend.contractions.form import match, overlaps
 from ftm_backend.sizes import is_integer
 
 __all__ = ["pad_by_dma"]
@@ -28,7 +28,7 @@ def pad_by_dma(function: Function, machine: MachineParameters) -> Function:
         for value in item.reads():
             readers.setdefault(value, []).append(item)
     for item in list(function.body):
-        if not isinstance(item, Update) or not all(_multiplies(reader, item.result) for reader in readers.get(item.result, [None])):
+        if not isinstance(item, Update) or not all(_fetches(reader, item.result) for reader in readers.get(item.result, [None])):
             continue
         border = _border(item)
         if border is not None:
@@ -37,12 +37,15 @@ def pad_by_dma(function: Function, machine: MachineParameters) -> Function:
     return function
 
 
-def _multiplies(reader: object, value: Value) -> bool:
-    """Whether ``reader`` is a contraction that reads ``value`` as a factor alone."""
+def _fetches(reader: object, value: Value) -> bool:
+    """Whether ``reader`` is a contraction that reads ``value`` as a factor alone, or reduces windows of it that overlap."""
     if not isinstance(reader, Statement) or 0 in reader.loops:
         return False
     found = match(reader)
-    return found is not None and reader.reads().count(value) == sum(o.value is value for o in (found.a, found.b))
+    if found is None:
+        read = [operand for operand in reader.operands if operand.value is value]
+        return reader.is_reduction and not reader.gathers and not reader.tensors and all(overlaps(o.index, reader.loops) for o in read)
+    return reader.reads().count(value) == sum(o.value is value for o in (found.a, found.b))
 
 
 def _border(update: Update) -> Border | None:

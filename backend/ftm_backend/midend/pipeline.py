@@ -71,7 +71,9 @@ PASSES: tuple[Pass, ...] = (
         FUNCTION,
         "what reads windows computes the image, from tensors that are in memory anyway, where that moves less",
     ),
-    Pass("pad-by-dma", pad_by_dma, FUNCTION, "leave the zeros around what products read to DMA, where it works beside the core"),
+    Pass(
+        "pad-by-dma", pad_by_dma, FUNCTION, "leave the zeros around what products and poolings read to DMA, where it works beside the core"
+    ),
     Pass(
         "fold-windows",
         fold_windows,

@@ -63,7 +63,7 @@ def _match(grouped: Grouped, strips: Kernel, sums: Kernel) -> _Found | None:
     readers = [k for k in grouped.kernels if made in k.inputs and k is not sums]
     if not readers and made not in {tensor.value for tensor in grouped.function.results}:
         return None  # it would not be stored
-    plan = plan_strips(replace(strips, domain=None))
+    plan = plan_strips(replace(strips, domain=None), together=True)
     kept = {s: None if plan is None else kept_of(plan, last, s) for s in parts}
     found = {s: each for s, each in kept.items() if each is not None}
     return _Found(strips, sums, found) if len(found) == len(kept) and len({each.levels for each in found.values()}) == 1 else None

@@ -82,37 +82,27 @@ module attributes {ftm.stage = "turn-factors"} {
       %63 = arith.trunci %62 : i64 to i32
       linalg.yield %63 : i32
     } -> tensor<32x32xi32>
-    %64 = arith.constant 0.0 : f32
-    %65 = tensor.empty() : tensor<32x17x17xf32>
-    %66 = linalg.fill ins(%64 : f32) outs(%65 : tensor<32x17x17xf32>) -> tensor<32x17x17xf32>
-    %67 = tensor.empty() : tensor<32x17x17xf32>
-    %68 = linalg.copy ins(%66 : tensor<32x17x17xf32>) outs(%67 : tensor<32x17x17xf32>) -> tensor<32x17x17xf32>
-    %69 = "ftm.view"(%arg1) {offset = 0 : i64, strides = array<i64: 256, 16, 1>} : (tensor<2x16x16x16xf32>) -> tensor<32x16x16xf32>
-    %70 = tensor.empty() : tensor<32x16x16xf32>
-    %71 = linalg.copy ins(%69 : tensor<32x16x16xf32>) outs(%70 : tensor<32x16x16xf32>) -> tensor<32x16x16xf32>
-    %72 = "ftm.update"(%68, %71) {offset = 0 : i64, strides = array<i64: 289, 17, 1>} : (tensor<32x17x17xf32>, tensor<32x16x16xf32>) -> tensor<32x17x17xf32>
-    %73 = tensor.empty() : tensor<32x17x17xi32>
-    %74 = linalg.fill ins(%35 : i32) outs(%73 : tensor<32x17x17xi32>) -> tensor<32x17x17xi32>
-    %75 = tensor.empty() : tensor<32x17x17xi32>
-    %76 = linalg.copy ins(%74 : tensor<32x17x17xi32>) outs(%75 : tensor<32x17x17xi32>) -> tensor<32x17x17xi32>
-    %77 = "ftm.update"(%76, %45) {offset = 0 : i64, strides = array<i64: 289, 17, 1>} : (tensor<32x17x17xi32>, tensor<32x16x16xi32>) -> tensor<32x17x17xi32>
-    %78 = "ftm.view"(%72) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xf32>) -> tensor<32x16x16x2x2xf32>
-    %79 = "ftm.view"(%77) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xi32>) -> tensor<32x16x16x2x2xi32>
-    %80 = "ftm.view"(%55) {offset = 0 : i64, strides = array<i64: 64, 32, 2, 1>} : (tensor<32x32xi32>) -> tensor<16x2x16x2xi32>
-    %81 = tensor.empty() : tensor<32x16x2x16x2xf32>
-    %82 = linalg.fill ins(%64 : f32) outs(%81 : tensor<32x16x2x16x2xf32>) -> tensor<32x16x2x16x2xf32>
-    %83 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%78, %79, %80 : tensor<32x16x16x2x2xf32>, tensor<32x16x16x2x2xi32>, tensor<16x2x16x2xi32>) outs(%82 : tensor<32x16x2x16x2xf32>) {
+    %64 = "ftm.view"(%arg1) {offset = 0 : i64, strides = array<i64: 256, 16, 1>} : (tensor<2x16x16x16xf32>) -> tensor<32x16x16xf32>
+    %65 = "ftm.border"(%64) {low = array<i64: 0, 0, 0>} : (tensor<32x16x16xf32>) -> tensor<32x17x17xf32>
+    %66 = "ftm.view"(%65) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xf32>) -> tensor<32x16x16x2x2xf32>
+    %67 = "ftm.border"(%45) {low = array<i64: 0, 0, 0>} : (tensor<32x16x16xi32>) -> tensor<32x17x17xi32>
+    %68 = "ftm.view"(%67) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xi32>) -> tensor<32x16x16x2x2xi32>
+    %69 = "ftm.view"(%55) {offset = 0 : i64, strides = array<i64: 64, 32, 2, 1>} : (tensor<32x32xi32>) -> tensor<16x2x16x2xi32>
+    %70 = arith.constant 0.0 : f32
+    %71 = tensor.empty() : tensor<32x16x2x16x2xf32>
+    %72 = linalg.fill ins(%70 : f32) outs(%71 : tensor<32x16x2x16x2xf32>) -> tensor<32x16x2x16x2xf32>
+    %73 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%66, %68, %69 : tensor<32x16x16x2x2xf32>, tensor<32x16x16x2x2xi32>, tensor<16x2x16x2xi32>) outs(%72 : tensor<32x16x2x16x2xf32>) {
     ^bb0(%in0: f32, %in1: i32, %in2: i32, %out0: f32):
-      %84 = arith.cmpi eq, %in1, %in2 : i32
-      %85 = arith.select %84, %in0, %64 : f32
-      %86 = arith.addf %out0, %85 : f32
-      linalg.yield %86 : f32
+      %74 = arith.cmpi eq, %in1, %in2 : i32
+      %75 = arith.select %74, %in0, %70 : f32
+      %76 = arith.addf %out0, %75 : f32
+      linalg.yield %76 : f32
     } -> tensor<32x16x2x16x2xf32>
-    %87 = "ftm.view"(%83) {offset = 0 : i64, strides = array<i64: 16384, 1024, 32, 1>} : (tensor<32x16x2x16x2xf32>) -> tensor<2x16x32x31xf32>
-    %88 = tensor.empty() : tensor<2x16x32x31xf32>
-    %89 = linalg.copy ins(%87 : tensor<2x16x32x31xf32>) outs(%88 : tensor<2x16x32x31xf32>) -> tensor<2x16x32x31xf32>
-    %90 = "ftm.view"(%12) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xf32>) -> tensor<2x16x16x16xf32>
-    %91 = "ftm.view"(%52) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xi64>) -> tensor<2x16x16x16xi64>
-    return %90, %91, %89 : tensor<2x16x16x16xf32>, tensor<2x16x16x16xi64>, tensor<2x16x32x31xf32>
+    %77 = "ftm.view"(%73) {offset = 0 : i64, strides = array<i64: 16384, 1024, 32, 1>} : (tensor<32x16x2x16x2xf32>) -> tensor<2x16x32x31xf32>
+    %78 = tensor.empty() : tensor<2x16x32x31xf32>
+    %79 = linalg.copy ins(%77 : tensor<2x16x32x31xf32>) outs(%78 : tensor<2x16x32x31xf32>) -> tensor<2x16x32x31xf32>
+    %80 = "ftm.view"(%12) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xf32>) -> tensor<2x16x16x16xf32>
+    %81 = "ftm.view"(%52) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xi64>) -> tensor<2x16x16x16xi64>
+    return %80, %81, %79 : tensor<2x16x16x16xf32>, tensor<2x16x16x16xi64>, tensor<2x16x32x31xf32>
   }
 }

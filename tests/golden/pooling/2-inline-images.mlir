@@ -82,7 +82,7 @@ module attributes {ftm.stage = "inline-images"} {
     %61 = "ftm.view"(%arg1) {offset = 0 : i64, strides = array<i64: 256, 16, 1>} : (tensor<2x16x16x16xf32>) -> tensor<32x16x16xf32>
     %62 = "ftm.update"(%60, %61) {offset = 0 : i64, strides = array<i64: 289, 17, 1>} : (tensor<32x17x17xf32>, tensor<32x16x16xf32>) -> tensor<32x17x17xf32>
     %63 = tensor.empty() : tensor<32x17x17xi32>
-    %64 = linalg.fill ins(%29 : i32) outs(%63 : tensor<32x17x17xi32>) -> tensor<32x17x17xi32>
+    %64 = linalg.fill ins(%40 : i32) outs(%63 : tensor<32x17x17xi32>) -> tensor<32x17x17xi32>
     %65 = "ftm.update"(%64, %39) {offset = 0 : i64, strides = array<i64: 289, 17, 1>} : (tensor<32x17x17xi32>, tensor<32x16x16xi32>) -> tensor<32x17x17xi32>
     %66 = "ftm.view"(%62) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xf32>) -> tensor<32x16x16x2x2xf32>
     %67 = "ftm.view"(%65) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xi32>) -> tensor<32x16x16x2x2xi32>

@@ -76,29 +76,25 @@ module attributes {ftm.stage = "fuse-interior-padding"} {
       %57 = arith.trunci %56 : i64 to i32
       linalg.yield %57 : i32
     } -> tensor<32x32xi32>
-    %58 = arith.constant 0.0 : f32
-    %59 = tensor.empty() : tensor<32x17x17xf32>
-    %60 = linalg.fill ins(%58 : f32) outs(%59 : tensor<32x17x17xf32>) -> tensor<32x17x17xf32>
-    %61 = "ftm.view"(%arg1) {offset = 0 : i64, strides = array<i64: 256, 16, 1>} : (tensor<2x16x16x16xf32>) -> tensor<32x16x16xf32>
-    %62 = "ftm.update"(%60, %61) {offset = 0 : i64, strides = array<i64: 289, 17, 1>} : (tensor<32x17x17xf32>, tensor<32x16x16xf32>) -> tensor<32x17x17xf32>
-    %63 = tensor.empty() : tensor<32x17x17xi32>
-    %64 = linalg.fill ins(%29 : i32) outs(%63 : tensor<32x17x17xi32>) -> tensor<32x17x17xi32>
-    %65 = "ftm.update"(%64, %39) {offset = 0 : i64, strides = array<i64: 289, 17, 1>} : (tensor<32x17x17xi32>, tensor<32x16x16xi32>) -> tensor<32x17x17xi32>
-    %66 = "ftm.view"(%62) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xf32>) -> tensor<32x16x16x2x2xf32>
-    %67 = "ftm.view"(%65) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xi32>) -> tensor<32x16x16x2x2xi32>
-    %68 = "ftm.view"(%49) {offset = 0 : i64, strides = array<i64: 64, 32, 2, 1>} : (tensor<32x32xi32>) -> tensor<16x2x16x2xi32>
-    %69 = tensor.empty() : tensor<32x16x2x16x2xf32>
-    %70 = linalg.fill ins(%58 : f32) outs(%69 : tensor<32x16x2x16x2xf32>) -> tensor<32x16x2x16x2xf32>
-    %71 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%66, %67, %68 : tensor<32x16x16x2x2xf32>, tensor<32x16x16x2x2xi32>, tensor<16x2x16x2xi32>) outs(%70 : tensor<32x16x2x16x2xf32>) {
+    %58 = "ftm.view"(%arg1) {offset = 0 : i64, strides = array<i64: 256, 16, 1>} : (tensor<2x16x16x16xf32>) -> tensor<32x16x16xf32>
+    %59 = "ftm.border"(%58) {low = array<i64: 0, 0, 0>} : (tensor<32x16x16xf32>) -> tensor<32x17x17xf32>
+    %60 = "ftm.view"(%59) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xf32>) -> tensor<32x16x16x2x2xf32>
+    %61 = "ftm.border"(%39) {low = array<i64: 0, 0, 0>} : (tensor<32x16x16xi32>) -> tensor<32x17x17xi32>
+    %62 = "ftm.view"(%61) {offset = 0 : i64, strides = array<i64: 289, 17, 1, 17, 1>} : (tensor<32x17x17xi32>) -> tensor<32x16x16x2x2xi32>
+    %63 = "ftm.view"(%49) {offset = 0 : i64, strides = array<i64: 64, 32, 2, 1>} : (tensor<32x32xi32>) -> tensor<16x2x16x2xi32>
+    %64 = arith.constant 0.0 : f32
+    %65 = tensor.empty() : tensor<32x16x2x16x2xf32>
+    %66 = linalg.fill ins(%64 : f32) outs(%65 : tensor<32x16x2x16x2xf32>) -> tensor<32x16x2x16x2xf32>
+    %67 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d3, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d2, d3, d4)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%60, %62, %63 : tensor<32x16x16x2x2xf32>, tensor<32x16x16x2x2xi32>, tensor<16x2x16x2xi32>) outs(%66 : tensor<32x16x2x16x2xf32>) {
     ^bb0(%in0: f32, %in1: i32, %in2: i32, %out0: f32):
-      %72 = arith.cmpi eq, %in1, %in2 : i32
-      %73 = arith.select %72, %in0, %58 : f32
-      %74 = arith.addf %out0, %73 : f32
-      linalg.yield %74 : f32
+      %68 = arith.cmpi eq, %in1, %in2 : i32
+      %69 = arith.select %68, %in0, %64 : f32
+      %70 = arith.addf %out0, %69 : f32
+      linalg.yield %70 : f32
     } -> tensor<32x16x2x16x2xf32>
-    %75 = "ftm.view"(%8) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xf32>) -> tensor<2x16x16x16xf32>
-    %76 = "ftm.view"(%46) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xi64>) -> tensor<2x16x16x16xi64>
-    %77 = "ftm.view"(%71) {offset = 0 : i64, strides = array<i64: 16384, 1024, 32, 1>} : (tensor<32x16x2x16x2xf32>) -> tensor<2x16x32x31xf32>
-    return %75, %76, %77 : tensor<2x16x16x16xf32>, tensor<2x16x16x16xi64>, tensor<2x16x32x31xf32>
+    %71 = "ftm.view"(%8) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xf32>) -> tensor<2x16x16x16xf32>
+    %72 = "ftm.view"(%46) {offset = 0 : i64, strides = array<i64: 4096, 256, 16, 1>} : (tensor<32x16x16xi64>) -> tensor<2x16x16x16xi64>
+    %73 = "ftm.view"(%67) {offset = 0 : i64, strides = array<i64: 16384, 1024, 32, 1>} : (tensor<32x16x2x16x2xf32>) -> tensor<2x16x32x31xf32>
+    return %71, %72, %73 : tensor<2x16x16x16xf32>, tensor<2x16x16x16xi64>, tensor<2x16x32x31xf32>
   }
 }

@@ -182,7 +182,8 @@ def gather_chosen(b: Builder, w: Window, grad: Value, places: Value, dtype: str)
     high = [0, *(a - 1 + at - (o - 1) for a, at, o in zip(blocks, last, w.out, strict=True))]
     covered = [a * s for a, s in zip(blocks, w.stride, strict=True)]
     numbers = b.reshape(positions(b, w.size, covered, places.dtype), kept[1:])
-    reading = [Input(b.pad(x, low, high, missing), index) for x, missing in ((grad, 0), (places, -1))]
+    # Beyond the windows every gradient is 0, whatever is found there.
+    reading = [Input(b.pad(x, low, high, 0), index) for x in (grad, places)]
 
     def body(g: Elem, chosen: Elem, position: Elem, carried: Elem) -> Elem:
         return carried + e.where(chosen.eq(position), g.to(dtype), 0)

@@ -20,7 +20,7 @@ from ftm_backend.linalg.ir import Node, Operand, Statement
 from ftm_backend.midend.contractions.tiling import Operand as TiledOperand
 from ftm_backend.sizes import at_hand, is_walked, seen_equal
 
-__all__ = ["Contraction", "Form", "axes_of", "match", "merge_loops", "product_in", "volume"]
+__all__ = ["Contraction", "Form", "axes_of", "match", "merge_loops", "overlaps", "product_in", "volume"]
 
 _WIDENING = {"arith.extf", "arith.extsi"}
 
@@ -185,7 +185,7 @@ def axes_of(contraction: Contraction, others: Sequence[Affine], boxes: bool = Fa
         if is_walked(extent) or not extent:  # a loop of no trips is one
             groups[contraction.group_of(loop)].append(loop)
 
-    overlapping = [x for x in accesses[:2] if boxes and _overlaps(x, loops)]
+    overlapping = [x for x in accesses[:2] if boxes and overlaps(x, loops)]
     sums = overlapping if len(overlapping) == 1 else accesses[:2]
 
     def far(loop: int) -> int:
@@ -200,7 +200,7 @@ def axes_of(contraction: Contraction, others: Sequence[Affine], boxes: bool = Fa
     return Form(extents, **axes, accesses=over_axes)
 
 
-def _overlaps(access: Affine, loops: Sequence[int]) -> bool:
+def overlaps(access: Affine, loops: Sequence[int]) -> bool:
     """Whether different places of the loops are one element."""
     walked = sorted((abs(at_hand(c)), at_hand(n)) for c, n in zip(access.coeffs, loops, strict=True) if at_hand(c) and at_hand(n) > 1)
     reach = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from ftm_backend.midend.body_cost import interval
 from ftm_backend.midend.contractions import folds
 from ftm_backend.midend.contractions.fold import Geometry
 from ftm_backend.midend.contractions.form import Form
-from ftm_backend.midend.contractions.panel_cost import SCALARS
+from ftm_backend.midend.contractions.panel_grid import SCALARS
 from ftm_backend.midend.contractions.schedule import Schedule, roles, windows_of
 from ftm_backend.midend.contractions.tiling import Cut
 from ftm_backend.midend.contractions.windows import Side
@@ -171,7 +172,8 @@ def _priced(found: Gradients, channels: int, m: Cut, n: Cut, machine: MachinePar
         return
     share = rules.pieces(found.channels, machine.cores)
     before = rules.pieces(share, channels) - 1
-    full, last = (_block_cycles(found, each, n, machine) for each in (channels, share - before * channels))
+    full = _block_cycles(found, channels, n, machine)
+    last = full if share == (before + 1) * channels else _block_cycles(found, share - before * channels, n, machine)
     computing = before * full.computing + last.computing
     moving = before * full.moving + last.moving
     rate = rules.bytes_per_cycle(machine, machine.cores)
@@ -209,7 +211,7 @@ def _block_cycles(found: Gradients, channels: int, n: Cut, machine: MachineParam
     )
     product += rules.outer_cycles(machine, accumulator, rows, k, n.elements)
     turning = rules.transpose_cycles(machine, found.dtype, n.elements, k) + rules.transpose_cycles(machine, accumulator, rows, n.elements)
-    body = interval(machine, [o.element for o in chosen.epilogue.outputs], len(beside))
+    body = _interval(found, machine)
     vectors = n.elements * rules.pieces(rows, machine.lanes(accumulator))
     step = product + turning + body * vectors + 40 + issue
     phase = found.geometry.elements(found.whole)
@@ -222,6 +224,13 @@ def _block_cycles(found: Gradients, channels: int, n: Cut, machine: MachineParam
     return _Block(n.blocks * step + folding, n.blocks * moved + stored + fetched, fetched + moved, stored)
 
 
+@lru_cache(maxsize=4)
+def _interval(found: Gradients, machine: MachineParameters) -> float:
+    """Cycles of what follows the product for each vector; the same for all plans."""
+    return interval(machine, [o.element for o in found.chosen.epilogue.outputs], len(_beside(found)))
+
+
+@lru_cache(maxsize=4)
 def _beside(found: Gradients) -> list[int]:
     """Bytes of an element of each tensor that what follows the product reads or makes."""
     epilogue = found.chosen.epilogue

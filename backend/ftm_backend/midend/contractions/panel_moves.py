@@ -11,7 +11,7 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions.tiling import Operand, Problem
 
-__all__ = ["factor_cycles", "moved", "parameter_bytes", "sums_cycles"]
+__all__ = ["factor_cycles", "fill_cycles", "moved", "parameter_bytes", "sums_cycles"]
 
 
 def moved(machine: MachineParameters, x: Operand, first: Any, second: Any, turned: bool) -> tuple[Any, Any]:
@@ -34,6 +34,13 @@ def factor_cycles(machine: MachineParameters, problem: Problem, kt: Any, nt: Any
     """Cycles of the map that computes a block of B of what has arrived."""
     rows, columns = (kt, nt) if b_form == "plain" else (nt, kt)
     return problem.b_interval * rows * rules.pieces(columns, machine.lanes(problem.b.dtype)) + 40
+
+
+def fill_cycles(machine: MachineParameters, blocks: Any, moved_each: Any, elements: Any) -> Any:
+    """Cycles until so many blocks are where all cores find them: of the core that fetches most of them."""
+    most = rules.pieces(blocks, machine.cores)
+    rate = np.minimum(machine.ddr_bandwidth * most / blocks, machine.core_bandwidth) / machine.clock_hz
+    return most * rules.transfer_cycles(machine, moved_each / rate, 0.0, elements)
 
 
 def parameter_bytes(problem: Problem, kt: Any, nt: Any, b_form: str) -> Any:

@@ -24,7 +24,8 @@ from math import inf, prod
 
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contractions.panel_cost import CERTAIN, CHUNKS, Choice, Grid, Priced
+from ftm_backend.midend.contractions.panel_cost import CHUNKS, Choice, Priced, price
+from ftm_backend.midend.contractions.panel_grid import CERTAIN, Grid
 from ftm_backend.midend.contractions.panel_sizes import Sampling
 from ftm_backend.midend.contractions.split_plan import split_plan
 from ftm_backend.midend.contractions.tiling import Cut, Problem
@@ -84,8 +85,15 @@ class PanelPlan:
     late: int = 0
     """So many chunks of a panel are finished and stored in each step of the next one, as its transfers are: no barrier waits for all
     of them.  0: behind the products of each."""
+    pooled: bool = False
+    """All of B waits in GSM: cores fetch some of its blocks each, before the first step unless it ``fills_late``."""
     k_groups: int = 1
     """Parts of k: so many cores work on each panel of C, and add up their parts of it in GSM."""
+
+    @property
+    def fills_late(self) -> bool:
+        """Whether blocks of a B that all cores find in GSM arrive beside the steps of the first panel, which end at barriers anyway."""
+        return self.pooled and self.keep and not self.m_outer and self.share == "a"
 
     @property
     def cores(self) -> int:
@@ -99,6 +107,7 @@ class PanelPlan:
         words += [f"keeps {'A' if self.m_outer else 'B'}"] if self.keep else []
         words += [f"A in {self.a_space.upper()}"] + ["A shared"] * (self.share == "a") + ["A transposed"] * self.trans_a
         words += [f"B {self.b_form}"] if self.b_form != "plain" else []
+        words += ["B pooled" + " piecewise" * self.piecewise] * self.pooled
         words += ["B shared" + " piecewise" * self.piecewise] * (self.share == "b") + [
             "C folded" if self.fold_c else "C zipped" if self.zip_c else "C turned"
         ] * self.turn_c
@@ -192,10 +201,10 @@ def _search(problem: Problem, machine: MachineParameters, quanta: bool) -> tuple
             break
         choices, priced = list(_choices(problem, grid.groups)), None
         if least == inf:
-            priced = grid.price(choices, PROBE * grid.least)
+            priced = price(grid, choices, PROBE * grid.least)
             least = min(priced.best)
         if priced is None or near * least > PROBE * grid.least:
-            priced = grid.price(choices, near * least)
+            priced = price(grid, choices, near * least)
         seen += [(cycles, position, number, priced) for number, cycles in enumerate(priced.best) if cycles < inf]
         least = min(least, *priced.best)
     if least == inf:
@@ -212,9 +221,9 @@ def _search(problem: Problem, machine: MachineParameters, quanta: bool) -> tuple
     for position, choices in promising.items():
         coarse = grids[position]
         fine = Grid(problem, machine, coarse.groups, coarse.b_form, Sampling(*(FINEST if least > LONG else FINE), quanta))
-        priced = fine.price(choices, limit)
+        priced = price(fine, choices, limit)
         if best is None and min(priced.best) > limit:
-            priced = fine.price(choices)
+            priced = price(fine, choices)
         number = min(range(len(choices)), key=priced.best.__getitem__)
         if best is None or priced.best[number] < best[0]:
             best = priced.best[number], priced, number
@@ -262,4 +271,6 @@ def _choices(problem: Problem, groups: tuple[int, int]) -> Iterator[Choice]:
     shares += ["a"] if groups[1] > 1 else ["b"] if groups[0] > 1 and steady and not problem.b_tiles else []
     for share, m_outer, keep in every(shares, (True, False), (True, False)):
         if not keep or (m_outer or (steady and share != "b")):
-            yield Choice(share, m_outer, keep)
+            yield Choice(share, m_outer, keep, False)
+        if keep and steady and share != "b" and groups[0] > 1 and not problem.b_tiles:
+            yield Choice(share, m_outer, keep, True)

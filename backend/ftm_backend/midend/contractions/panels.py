@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ftm_backend.linalg.ir import Operand
 from ftm_backend.midend.contractions.blocks import Blocks, Places, TileBody
 from ftm_backend.midend.contractions.panel_plan import PanelPlan
+from ftm_backend.midend.contractions.panel_pool import Pool
 from ftm_backend.midend.contractions.panel_sizes import taken
 from ftm_backend.midend.contractions.panel_sums import PanelSums
 from ftm_backend.midend.contractions.schedule import Schedule
@@ -56,6 +57,8 @@ class Panels:
         self.blocks = Blocks(b, self.form.extents)
         self.together = self.plan.share != "none"
         """Whether the cores meet at a barrier after each step."""
+        self.early = self.plan.chunks == 1 and not self.plan.late
+        """Whether what follows a panel's products is fetched before its last step; of several chunks a ring of slots is made."""
         self.rows = prod(self.form.sizes(self.form.batch)) * self.plan.panels
         self._divide()
         self._declare()
@@ -125,10 +128,8 @@ class Panels:
         self.b_tile = self.b_arrival
         if plan.b_form == "turned":
             self.b_tile = b.tile(dtype, k, n, "am", self._depth(True) if self.b_kept else 1)
-        if plan.share == "b":
-            inside = prod(form.sizes(form.n[1:]))
-            waiting = (n // inside, k * inside) if plan.piecewise else (n, k) if turned else (k, n)
-            self.b_pool = b.tile(dtype, *waiting, "gsm", 2)
+        if plan.share == "b" or plan.pooled:
+            self.pool = Pool(self.blocks, chosen)
         accumulator = chosen.contraction.accumulator
         self.c_tile = b.tile(accumulator, m, n, "am", plan.chunks * plan.c_rings)
         epilogue = chosen.epilogue
@@ -224,9 +225,13 @@ class Panels:
     def build(self) -> None:
         """Builds the whole sequence."""
         b, plan = self.b, self.plan
-        if (plan.a_space == "gsm" or plan.share == "b") and not self.kernel.one_core:
+        if (plan.a_space == "gsm" or plan.share == "b" or plan.pooled) and not self.kernel.one_core:
             b.barrier()  # other cores may still read what an earlier kernel left in GSM
-        if plan.share == "b":
+        if plan.pooled and not plan.fills_late:
+            self.pool.fill(*self.kernel.core(b))
+            b.barrier()
+        passing = plan.share == "b" or plan.fills_late
+        if passing:
             for ahead in (0, 1):
                 self._pool(ahead)
             b.barrier()
@@ -236,10 +241,14 @@ class Panels:
             b.barrier()
         with b.for_(0, self.steps) as number:
             step, following = self._at(number), self._at(b.add(number, 1))
+            if plan.k.blocks == 1:
+                self._expect(step)
             if not (isinstance(number, int) and isinstance(self.steps, int)):
                 with self.b.where(("lt", following.number, self.steps)):
                     self._fetch(following)
-            if plan.share == "b":
+            if plan.k.blocks > 1:
+                self._expect(step)
+            if passing:
                 self._pool(b.add(number, 2))
             self._between(step)
             with self.b.where(*self._has_row(step), *self._has_column(step)):
@@ -247,6 +256,13 @@ class Panels:
             if self.together:
                 self._meet(step)
         self._behind()
+
+    def _expect(self, step: Step) -> None:
+        """Starts the transfers of what follows a panel of one chunk reads, before those of what is needed behind the panel."""
+        k = self.plan.k.blocks
+        if self.early and self.body.reads:
+            with self.b.where(*([("eq", step.k, k - 2)] if k > 1 else []), *self._has_row(step), *self._has_column(step)):
+                self.body.fetch(self._c_places(step, 0))
 
     def _between(self, step: Step) -> None:
         """What a step does beside its own products; see ``late_panels``."""
@@ -299,39 +315,19 @@ class Panels:
             self.factor.fetch(places, self.b.rem(step.number, 2))
             return
         slot = self.b.rem(step.number, 2) if plan.b_form == "turned" else self._block(step, self.b_kept)
-        if plan.share == "b":
-            self._hand_on(self.b.rem(step.number, 2), slot, places)
+        if plan.share == "b" or plan.pooled:
+            waiting = self.pool.slot(step.column, step.k) if plan.pooled else self.b.rem(step.number, 2)
+            self.pool.hand_on(waiting, places, self.b_arrival, slot)
             return
         self.blocks.load(self.chosen.b.value, form.accesses[1], self.b_arrival, slot, places, *sides)
 
-    def _hand_on(self, waiting: Index, slot: Index, places: Places) -> None:
-        """Copies a block of B from GSM; pieces of its rows are put together."""
-        b, form = self.b, self.form
-        if not self.plan.piecewise:
-            b.copy(self.b_pool, waiting, self.b_arrival, slot)
-            return
-        (depth,), (outer, *others) = form.k, form.n
-        inside = prod(form.sizes(others))
-        extents = [places[depth][1], places[outer][1], inside]
-        b.copy_windows(self.b_pool, waiting, extents, [inside, self.b_pool.columns, 1], 1, self.b_arrival, slot)
-
     def _pool(self, number: Index) -> None:
         """Starts the transfer of a step's block of B into GSM, where it waits for all cores; they take turns."""
-        b, plan, form = self.b, self.plan, self.form
-        step = self._at(number)
-        sides = (form.n, form.k) if plan.b_form != "plain" else (form.k, form.n)
-        if plan.piecewise:
-            sides = (form.n[:1], (*form.k, *form.n[1:]))
-        entry = self.blocks.steps(form.batch, 0)  # B is the same for all of them
-        with self.b.where(("eq", b.rem(number, self.row_groups), self.group), ("lt", number, self.steps)):
-            self.blocks.load(
-                self.chosen.b.value,
-                form.accesses[1],
-                self.b_pool,
-                b.rem(number, 2),
-                self._columns(step) | self._depths(step) | entry,
-                *sides,
-            )
+        b, step = self.b, self._at(number)
+        once = [("eq", step.inner, 0), *self._has_column(step)] if self.plan.pooled else []
+        with b.where(("eq", b.rem(number, self.row_groups), self.group), ("lt", number, self.steps), *once):
+            slot = self.pool.slot(step.column, step.k) if self.plan.pooled else b.rem(number, 2)
+            self.pool.load(slot, self._columns(step) | self._depths(step))
 
     def _multiply(self, step: Step) -> None:
         """The step's products; at the last block of k also what follows them."""
@@ -370,7 +366,7 @@ class Panels:
             places = self._c_places(step, chunk) if first or last or self.box is not None else {}
             started = self._start(places, c_slot) if first else True
             finished = last and not plan.late
-            if finished:
+            if finished and not self.early:
                 self.body.fetch(places)  # beside the product
             self._product(step, chunk, (b_slot, c_slot), places, started)
             if finished:

@@ -88,7 +88,7 @@ class SplitPanels(Panels):
             step = self._step(panel, number)
             with b.where(("lt", number, last)):
                 self._fetch(self._step(panel, b.add(number, 1)))
-            self._expect(step, b.sub(last, number))
+            self._expect_part(step, b.sub(last, number))
             self._multiply(step)
 
     def _clear(self, step: Step) -> None:
@@ -130,7 +130,7 @@ class SplitPanels(Panels):
         """The chunk that is so many after this member's first one."""
         return self.b.add(self.member, self.b.mul(number, self.members))
 
-    def _expect(self, step: Step, number: Index) -> None:
+    def _expect_part(self, step: Step, number: Index) -> None:
         """Starts the transfers of what follows the product reads for one of this member's chunks, if it has that many."""
         b = self.b
         with b.where(("lt", number, self.ahead), ("lt", self._mine(number), self._chunks(step))):

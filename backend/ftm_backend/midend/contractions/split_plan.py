@@ -11,7 +11,7 @@ import numpy as np
 from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contractions.panel_cost import SCALARS, Grid
+from ftm_backend.midend.contractions.panel_grid import SCALARS, Grid
 from ftm_backend.midend.contractions.panel_moves import parameter_bytes
 from ftm_backend.midend.contractions.panel_sizes import LARGEST, Cuts, Sampling
 from ftm_backend.midend.contractions.tiling import Cut, Problem
@@ -130,20 +130,14 @@ class _Splits(Grid):
         steps, mine = rules.pieces(self.k_blocks, self.k_groups), rules.pieces(self.chunks, self.k_groups)
         scalar = SCALARS["step"] * mc.scalar_latency + self.chunks * (mc.issue_cycles + SCALARS["load"] * mc.scalar_latency)
         step = self.matrix + self.turning + scalar
-        reads = self._reads() * self.beside_c / rate + mc.dma_latency * p.epilogue_operands
+        reads = p.beside_read * self.beside_c / rate + mc.dma_latency * p.epilogue_operands
         moving = steps * (self.chunks * load_a + load_b) + mine * reads
         walking = np.maximum(load_b + load_a + steps * step, moving + step / self.chunks)
         part = rules.transfer_cycles(mc, 0.0, self.c_tile * mc.cores / mc.gsm_bytes_per_cycle, 0.0)
         adding = 40 + 1.5 * self.mc * rules.pieces(self.nt, mc.lanes(p.accumulator)) + mc.issue_cycles
         finishing = part + (self.k_groups - 1) * np.maximum(part, adding) + self.after / self.chunks
-        stores = rules.transfer_cycles(mc, self.moved_c / rate, 0.0, self.elements_c) + (1 - self._reads()) * self.beside_c / rate
+        stores = rules.transfer_cycles(mc, self.moved_c / rate, 0.0, self.elements_c) + (1 - p.beside_read) * self.beside_c / rate
         stores = stores + mc.dma_latency * max(p.epilogue_tiles - p.epilogue_operands - 1, 0)
         ending = part + finishing + (mine - 1) * np.maximum(finishing, self.body + stores) + stores
         computing = steps * step + mine * finishing
         return other < plain, computing, moving + mine * stores, walking + ending + _BARRIERS * mc.barrier_cycles
-
-    def _reads(self) -> float:
-        """The part of what moves beside C that is fetched."""
-        p = self.problem
-        moved = p.epilogue_operands + max(p.epilogue_tiles - p.epilogue_operands, 1) - 1
-        return p.epilogue_operands / moved if moved else 0.0

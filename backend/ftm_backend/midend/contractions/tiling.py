@@ -104,6 +104,12 @@ class Problem:
     """If extents are sizes: for m, n and k the outermost dimension that is one.  A tile inside of it is held as often as
     `sizes.upper_bound` says, which is up to twice the number at hand."""
 
+    @property
+    def beside_read(self) -> float:
+        """The part of what moves beside C that is fetched."""
+        moved = self.epilogue_operands + max(self.epilogue_tiles - self.epilogue_operands, 1) - 1
+        return self.epilogue_operands / moved if moved else 0.0
+
 
 @dataclass(frozen=True)
 class Cut:

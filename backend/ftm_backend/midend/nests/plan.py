@@ -59,6 +59,14 @@ class TilePlan:
         """Most columns of a tile."""
         return self._count(self.columns)
 
+    def levels_around(self, place: Place) -> int:
+        """How many levels are around a load of what is at ``place``: those that it depends on, and those outside of them."""
+        needs = set(place.steps)
+        for group in (self.rows, self.columns):
+            if any(a in place.steps for a in group):
+                needs.update(a for a in group if a in self.cut)
+        return max((number + 1 for number, level in enumerate(self.levels) if level.axis in needs), default=0)
+
     def _count(self, axes: Sequence[Axis]) -> int:
         return volume([self.cut.get(a, a.extent) for a in axes])
 

@@ -38,7 +38,7 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     """
     statements, sums = divide(kernel.statements)
     of_strips = replace(kernel, statements=statements, domain=None) if sums else kernel
-    plan = plan_strips(of_strips)
+    plan = plan_strips(of_strips, together=bool(sums))
     if plan is None:
         raise ValueError(f"{kernel.name}: no strips serve its windows")
     StripWriter(of_strips, plan, sums, b).build()

@@ -45,6 +45,8 @@ class StripPlan:
 
     tiles: TilePlan
     planes: Axis
+    apart: bool
+    """Whether one part of all planes is walked before the next part: what is the same for all planes is then fetched once for all."""
 
     @property
     def across(self) -> list[Axis]:
@@ -62,8 +64,11 @@ class StripPlan:
         return 1 + sum((cut.get(a, a.extent) - 1) * place.steps.get(a, 0) for a in (*self.tiles.rows, *self.across))
 
 
-def plan_strips(kernel: Kernel) -> StripPlan | None:
-    """The cheapest plan; None if the kernel is no reduction over windows, or is cheaper as other nests are."""
+def plan_strips(kernel: Kernel, together: bool = False) -> StripPlan | None:
+    """The cheapest plan; None if the kernel is no reduction over windows, or is cheaper as other nests are.
+
+    together: the tiles of a plane follow each other, as its sums need it.
+    """
     machine = kernel.machine
     if kernel.one_core or not machine.dma_overlaps or not _may_have_windows(kernel):
         return None
@@ -79,6 +84,7 @@ def plan_strips(kernel: Kernel) -> StripPlan | None:
         (_cycles(plan, accesses, machine), plan)
         for planes in _planes(parallel, accesses)
         for plan in _candidates(axes, reduced, parallel, planes, accesses)
+        if not (together and plan.apart)
     ]
     if not found:
         return None
@@ -150,10 +156,14 @@ def _candidates(axes: Axes, places: list[Axis], parallel: Sequence[Axis], planes
     for width in sorted({min(width, planes.extent) for width in _PLANES}):
         for first in range(len(across)):
             # What is outside of ``first`` is walked step by step; ``first`` is cut.
-            fitting = (n for n in _sizes(across[first].extent) if _bytes(_plan(axes, places, across, planes, first, n, width)) <= room)
+            fitting = (
+                n for n in _sizes(across[first].extent) if _bytes(_plan(axes, places, across, planes, (first, n), width), accesses) <= room
+            )
             most = next(fitting, 0)
             if most:
-                yield _plan(axes, places, across, planes, first, most, width)
+                yield _plan(axes, places, across, planes, (first, most), width)
+                if most < across[first].extent:
+                    yield _plan(axes, places, across, planes, (first, most), width, True)
                 break
 
 
@@ -162,25 +172,28 @@ def _sizes(extent: int) -> list[int]:
     return sorted({ceildiv(extent, pieces) for pieces in range(1, extent + 1)}, reverse=True)
 
 
-def _plan(axes: Axes, places: list[Axis], across: list[Axis], planes: Axis, first: int, step: int, width: int) -> StripPlan:
-    cut = {}
+def _plan(
+    axes: Axes, places: list[Axis], across: list[Axis], planes: Axis, part: tuple[int, int], width: int, apart: bool = False
+) -> StripPlan:
+    """part: which of ``across`` is cut, and to how many steps."""
+    (first, step), cut = part, {}
     levels = [Level(planes, width), *(Level(a, 1) for a in across[:first])]
     if width < planes.extent:
         cut[planes] = width
     if step < across[first].extent:
         cut[across[first]] = step
-        levels.append(Level(across[first], step))
+        levels.insert(0 if apart else len(levels), Level(across[first], step))
     tiles = TilePlan(axes, places, [*across[first:], planes], levels, len(levels), cut=cut)
     cores = axes.kernel.machine.cores
     tiles.divided = min(levels, key=lambda level: ceildiv(level.trips, cores) / level.trips)
-    return StripPlan(tiles, planes)
+    return StripPlan(tiles, planes, apart)
 
 
-def _bytes(plan: StripPlan) -> int:
+def _bytes(plan: StripPlan, accesses: Sequence[Access]) -> int:
     """Scratchpad of the tiles, with the rings that transfers beside the core take."""
     windows, width, places = (prod(plan.tiles.cut.get(a, a.extent) for a in g) for g in (plan.across, [plan.planes], plan.tiles.rows))
     total = 0
-    for each in _accesses(plan.tiles.axes):
+    for each in accesses:
         item, along = ELEMENT_BYTES[each.dtype], plan.run(each.place)
         seen = windows * width * (places if _over(each.place, plan.tiles.rows) else 1)
         if each.stored:
@@ -203,6 +216,9 @@ def _cycles(plan: StripPlan, accesses: Sequence[Access], machine: MachineParamet
     tiles = plan.tiles
     windows, width, places = (prod(tiles.cut.get(a, a.extent) for a in g) for g in (plan.across, [plan.planes], tiles.rows))
     rate = rules.bytes_per_cycle(machine, machine.cores)
+    divided = tiles.divided
+    assert divided is not None
+    trips = [ceildiv(level.trips, machine.cores) if level is divided else level.trips for level in tiles.levels]
     total = 0.0
     for each in accesses:
         item, has_planes = ELEMENT_BYTES[each.dtype], plan.planes in each.place.steps
@@ -210,13 +226,11 @@ def _cycles(plan: StripPlan, accesses: Sequence[Access], machine: MachineParamet
         along, deep = seen if each.stored else plan.run(each.place), width if has_planes else 1
         moved = deep * rules.granules(machine, along * item)
         copied = seen * width * item
-        total += rules.transfer_cycles(machine, moved / rate, 0.0, 0.0)
-        total += rules.transfer_cycles(machine, 0.0, 0.0, copied / machine.gsm_bytes_per_cycle)
-        total += rules.transpose_cycles(machine, each.dtype, deep, along) if has_planes else 0.0
-    divided = tiles.divided
-    assert divided is not None
-    others = prod(level.trips for level in tiles.levels if level is not divided)
-    return total * others * ceildiv(divided.trips, machine.cores)
+        once = rules.transfer_cycles(machine, moved / rate, 0.0, 0.0)
+        once += rules.transfer_cycles(machine, 0.0, 0.0, copied / machine.gsm_bytes_per_cycle)
+        once += rules.transpose_cycles(machine, each.dtype, deep, along) if has_planes else 0.0
+        total += once * prod(trips if each.stored else trips[: tiles.levels_around(each.place)])
+    return total
 
 
 def _nest_cycles(tiles: TilePlan, machine: MachineParameters) -> float:

@@ -118,7 +118,6 @@ class NestWriter:
 
     def _schedule_loads(self) -> None:
         """Puts each load into the outermost loop that has all it depends on."""
-        position = {level.axis: k for k, level in enumerate(self.plan.levels)}
         seen = set()
         for s in self.kernel.statements:
             for operand in s.operands:
@@ -128,12 +127,7 @@ class NestWriter:
                 if key in seen:
                     continue
                 seen.add(key)
-                needs = set(place.steps)
-                for group in (self.plan.rows, self.plan.columns):
-                    if any(a in place.steps for a in group):
-                        needs.update(a for a in group if a in self.plan.cut)
-                depth = max((position[a] + 1 for a in needs if a in position), default=0)
-                self._loads.setdefault(depth, []).append((key, operand, place))
+                self._loads.setdefault(self.plan.levels_around(place), []).append((key, operand, place))
 
     def _load_at(self, depth: int) -> None:
         for key, operand, place in self._loads.get(depth, ()):
