@@ -15,7 +15,7 @@ import numpy as np
 from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contractions.panel_moves import factor_cycles, moved, parameter_bytes, sums_cycles
+from ftm_backend.midend.contractions.panel_moves import box_bytes, box_cycles, box_moved, factor_cycles, moved, parameter_bytes, sums_cycles
 from ftm_backend.midend.contractions.panel_sizes import Cuts, Sampling, axis, cuts_of, taken
 from ftm_backend.midend.contractions.panel_trips import share, trips
 from ftm_backend.midend.contractions.tiling import Cut, Problem
@@ -135,21 +135,11 @@ class Grid:
         alike = p.epilogue_alike / ELEMENT_BYTES[p.c.dtype]
         self.beside_c = stored * (p.epilogue_bytes - p.epilogue_alike) + alike * self.moved_c
         if p.a_windows:
-            self.moved_a, self.elements_a = self.moved_turned, self.elements_turned = self._windows_moved()
+            self.moved_a, self.elements_a = box_moved(self.machine, p, self.lengths, self.block)
+            self.moved_turned, self.elements_turned = self.moved_a, self.elements_a
         else:
             self.moved_a, self.elements_a = moved(self.machine, p.a, self.mc, self.kt, False)
             self.moved_turned, self.elements_turned = moved(self.machine, p.a, self.mc, self.kt, True)
-
-    def _windows_moved(self) -> tuple[Any, Any]:
-        """For the box below a block of A."""
-        p, item = self.problem, ELEMENT_BYTES[self.problem.a.dtype]
-        unit, run, joined = p.a_windows[-1].unit, self.lengths[-1], np.True_
-        for side, length in zip(p.a_windows[-2::-1], self.lengths[-2::-1], strict=True):
-            joined = joined & (run * unit == side.unit)
-            run = np.where(joined, run * length, run)
-        if unit != 1:
-            return self.block * rules.granules(self.machine, item), self.block * self.machine.dma_element_cycles
-        return self.block / run * rules.granules(self.machine, run * item), 0.0
 
     def _computing(self) -> None:
         """Cycles of the products of a step and of what follows the last step of a panel."""
@@ -161,11 +151,13 @@ class Grid:
             product = (rules.dot_cycles if self.b_form == "dot" else rules.outer_cycles)(mc, p.accumulator, self.mc, self.nt, self.kt)
         self.matrix = self.chunks * (product + mc.issue_cycles + SCALARS["product"] * scalar)
         self.turning = rules.transpose_cycles(mc, p.b.dtype, self.kt, self.nt) if self.b_form == "turned" else 0.0
+        self.making: Any = self.chunks * box_cycles(mc, p, self.lengths) if p.a_tiles else 0.0
         if p.b_tiles:
             self.turning = self.turning + factor_cycles(mc, p, self.kt, self.nt, self.b_form)
         rows, columns = self._image() if p.folded else (self.mc, self.nt)
         vectors = rows * rules.pieces(columns, mc.lanes(p.accumulator))
-        self.body = p.epilogue_interval * vectors + 40 if p.epilogue_tiles else 0.0 * vectors
+        self.parameter = slot_bytes(np.maximum(rows, columns), 1, ELEMENT_BYTES[p.accumulator])
+        self.body = p.epilogue_interval * vectors + 40 if p.epilogue_tiles + p.epilogue_parameters else 0.0 * vectors
         turning: Any = 0.0
         if p.folded:
             elements = axis([p.folded.elements(cut) for cut in self.cuts[1]], 2)
@@ -194,7 +186,9 @@ class Grid:
         each = cycles(moved_a, np.minimum(self.elements_a, self.elements_turned))
         own = self.row_trips * self.k_blocks * rules.pieces(self.chunks, columns) * each
         own = own + self.column_trips * self.k_blocks * cycles(np.minimum(self.moved_b, self.moved_pieces), self.elements_b)
-        own = own + panels * self.chunks * (cycles(self.moved_c, self.elements_c) + extra / rate + mc.dma_latency * p.epilogue_tiles)
+        own = own + panels * self.chunks * (
+            cycles(self.moved_c, self.elements_c) + extra / rate + mc.dma_latency * (p.epilogue_tiles + p.epilogue_parameters)
+        )
         even_rows, even_columns = self.even()
         together = self.row_trips * self.k_blocks * self.chunks * moved_a * even_rows
         together = together + self.column_trips * self.k_blocks * np.minimum(self.moved_b, self.moved_pieces) * even_columns
@@ -282,7 +276,7 @@ class Priced:
             self.trans_a, each = other < each, np.minimum(other, each)
         sharers = np.where(self.share_a, np.minimum(g.groups[1], g.n_blocks), 1)
         self.loads = rules.pieces(g.chunks, sharers)
-        self.load_a = self.loads * each
+        self.load_a = self.loads * (each + mc.dma_latency * (max(p.a_tiles, 1) - 1 + p.a_parameters))
         self.load_b = cycles(np.where(self.share_b, g.moved_pieces, g.moved_b), g.elements_b)
         self.load_b = self.load_b + mc.dma_latency * (max(p.b_tiles, 1) - 1 + p.b_parameters)
         if self.share_b.any():
@@ -290,7 +284,7 @@ class Priced:
             handed_on = rules.transfer_cycles(mc, 0.0, size * np.minimum(g.rows, g.groups[0]) / mc.gsm_bytes_per_cycle, 0.0)
             self.load_b = self.load_b + np.where(self.share_b, handed_on, 0.0)
         store = cycles(g.moved_c, g.elements_c) + g.beside_c / self.rate
-        store = store + mc.dma_latency * (p.epilogue_tiles + p.sums)
+        store = store + mc.dma_latency * (p.epilogue_tiles + p.epilogue_parameters + p.sums)
         self.store = store + np.where(self.overlaps, 0.0, g.body)  # in the same tiles a chunk is fetched, computed, stored
 
     # --- time -----------------------------------------------------------------------------------------
@@ -304,9 +298,9 @@ class Priced:
         self.work = g.matrix + (SCALARS["step"] * scalar + self.loads * (mc.issue_cycles + SCALARS["load"] * scalar))
         self.outer, self.inner = self._ordered(g.row_trips, g.column_trips)
         self.load_outer, self.load_inner = self._ordered(self.load_a, self.load_b)
-        self.turn_outer, self.turn_inner = self._ordered(0.0, g.turning)
+        self.turn_outer, self.turn_inner = self._ordered(g.making, g.turning)
         both = self.load_outer + self.load_inner
-        fresh = self._block(self.work + g.turning, both, self.shared)
+        fresh = self._block(self.work + g.making + g.turning, both, self.shared)
         total = self.outer * self.inner * fresh
         if self.keep.any():
             again = self._block(self.work + self.turn_inner, self.load_inner, self.shared & ~(self.share_a & self.m_outer))
@@ -382,9 +376,13 @@ class Priced:
         pool = np.where(self.share_b, 2 * g.b_tile, 0)
         in_gsm = (a * owners + pool <= mc.gsm_bytes) & (prod(g.groups) > 1 or mc.cores == 1)
         space = np.where(self.share_a, 1, np.where(a <= mc.sm_bytes, 0, np.where(in_gsm, 1, 2)))
+        if p.a_tiles:  # vectors make them where they are multiplied from
+            space = space + 2 - space
+            am = am + g.chunks * box_bytes(p, g.lengths)
         am = am + np.where(space == 2, a, 0)
         am = am + parameter_bytes(p, g.kt, g.nt, g.b_form)
         am = am + 2 * p.sums * slot_bytes(g.nt if g.turn_c else g.mc, 1, ELEMENT_BYTES[p.accumulator])
+        am = am + p.epilogue_parameters * g.parameter
         second = g.result_tile * p.epilogue_tiles  # for what follows the next chunk's product, while this one's is moved
         rings = np.where(am + g.c_tile * g.chunks + second <= mc.am_bytes, 2, 1)
         self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= mc.am_bytes
@@ -392,7 +390,7 @@ class Priced:
         if self.shared.any():
             ahead = g.late * np.where(g.k_blocks > 1, 2, 1)
             beside = p.epilogue_operands * ahead + (p.epilogue_tiles - p.epilogue_operands) * g.late - p.epilogue_tiles
-            results = g.result_tile * (beside + (g.late - 2 if g.turn_c else 0))
+            results = g.result_tile * (beside + (g.late - 2 if g.turn_c else 0)) + p.epilogue_parameters * g.parameter * (ahead - 1)
             self.late = self.shared & (am + g.c_tile * g.chunks + results <= mc.am_bytes) & (g.row_trips * g.column_trips > FEW_PANELS)
             rings = np.where(self.late, 2, rings)
             self.overlaps = self.overlaps | self.late
