@@ -9,8 +9,11 @@ import torch
 from torch.nn import functional
 
 from ftm_backend import codegen, driver, isa
-from ftm_backend.machine import Machine, presets
+from ftm_backend.machine import Machine, cycles, presets
 from ftm_backend.midend import compute_images, pipeline
+from ftm_backend.midend.contractions.form import product_in
+from ftm_backend.midend.contractions.panel_plan import PanelPlan
+from ftm_backend.midend.contractions.schedule import computed_schedule
 from ftm_backend.midend.program import Program
 from ftm_backend.options import Options
 from midend.harness import DTYPES, TOLERANCE
@@ -31,6 +34,8 @@ class Block:
     dtype: str = "f32"
     relu: bool = True
     backward: bool = True
+    more: int = 3
+    """Filters that the second convolution has more than the first."""
     number: float | None = None
     """In a place of the input."""
 
@@ -41,7 +46,7 @@ class Block:
         if self.number is not None:
             x[0, 0, 1, 2] = self.number
         w = torch.randn((self.filters, self.image[1], self.window, self.window), generator=generator) / 4
-        v = torch.randn((self.filters + 3, self.filters, self.second, self.second), generator=generator) / 4
+        v = torch.randn((self.filters + self.more, self.filters, self.second, self.second), generator=generator) / 4
         vectors = [torch.rand(self.filters, generator=generator) - (0.5 if k == 1 else 0) for k in range(4)]
         made = functional.conv2d(x, w, None, 1, self.window // 2)
         gradient = torch.randn(functional.conv2d(made, v, None, self.stride, self.second // 2).shape, generator=generator)
@@ -179,3 +184,18 @@ def test_numbers_that_are_none(number: float) -> None:
     """The channels are NaN then, all of them; what is around them stays zero."""
     block = replace(BLOCKS["3x3"], number=number, backward=False)
     check(block, compiled(planned(block)), 8)
+
+
+def test_a_network_of_large_images_pays() -> None:
+    """Nobody writes the image, and plans agree with what is charged."""
+    program = planned(Block((8, 64, 56, 56), 64, more=0))
+    (image,) = (k.outputs[0].shape for k in program.kernels if k.kind == "summed")
+    assert sum(value.shape == image for kernel in program.kernels for value in kernel.outputs) == 4  # both results and their gradients
+    charged = {k.name: k.cycles for k in cycles.model(compiled(program), machine="m7032", cores=8).kernels}
+    computed = [function for function in program.functions if function.kernel.kind == "computed"]
+    assert len(computed) == 2
+    for function in computed:
+        kernel = function.kernel
+        chosen = computed_schedule(kernel.aligned, kernel.statements[: product_in(kernel.statements)], M7032)
+        assert chosen is not None and isinstance(chosen.plan, PanelPlan)
+        assert 0.95 <= chosen.plan.cycles / charged[function.name] <= 1.05
