@@ -13,16 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ftm_backend.linalg.ir import Node, Operand, Statement, Value, walk
+from ftm_backend.linalg.ir import Node, Statement, Value, walk
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.cluster import Cluster, place_on_cores
 from ftm_backend.midend.contractions.factor import element_of
 from ftm_backend.midend.group import Former
-from ftm_backend.midend.image_readers import Makers, Reader, reader_of
+from ftm_backend.midend.image_readers import Inside, Makers, Reader, can_read, reader_of
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.nests.fits import common_domain
-from ftm_backend.midend.read_inside import Place, is_elementwise
+from ftm_backend.midend.read_inside import is_elementwise
 from ftm_backend.midend.sum_panels import Sum, can_be_summed, move_sums, summed, sums_of
 
 __all__ = ["compute_images"]
@@ -58,7 +58,7 @@ def compute_images(grouped: Grouped, machine: MachineParameters) -> Grouped:
     """Lets products of the program itself compute such images; those in repeats stay as they are."""
     if not machine.dma_overlaps:
         return grouped
-    inside: dict[Place, tuple[Operand, Statement]] = {}
+    inside: Inside = {}
     for product in list(filter(can_be_summed, grouped.kernels)):
         for user in [k for k in grouped.kernels if product.outputs[0] in k.inputs and k.kind == "nest" and k.repeat is None]:
             image = _image(grouped, product, user)
@@ -120,21 +120,24 @@ def _makers(last: Statement, user: Kernel, shape: tuple[int, ...]) -> list[State
 # --- computing it -------------------------------------------------------------------------------------------
 
 
-def _compute(grouped: Grouped, image: _Image, inside: dict[Place, tuple[Operand, Statement]], machine: MachineParameters) -> bool:
+def _compute(grouped: Grouped, image: _Image, inside: Inside, machine: MachineParameters) -> bool:
     """Lets the readers of an image compute it, if all of them can, and together take less time for that; whether they do."""
     makers = Makers(image.value, image.element, image.made, dict(inside))
-    readers = [reader_of(k, makers, machine) for k in grouped.kernels if image.value in k.inputs]
-    sums = summed(image.product, image.sums, machine)
-    if sums is None or None in readers or not all(_may_wait(grouped, image, reader.kernel) for reader in readers if reader):
+    kernels = [kernel for kernel in grouped.kernels if image.value in kernel.inputs]
+    if not all(can_read(kernel) and _may_wait(grouped, image, kernel) for kernel in kernels):
         return False
-    found = [reader for reader in readers if reader is not None]
-    parts, taken = sums
-    at = grouped.kernels.index(image.user)
-    if not _pays(image, taken + sum(reader.longer for reader in found), machine):
+    readers: list[Reader] = []
+    for kernel in kernels:
+        reader = reader_of(kernel, makers, machine)
+        if reader is None or not _pays(image, sum(each.longer for each in (*readers, reader)), machine):
+            return False
+        readers.append(reader)
+    sums, at = summed(image.product, image.sums, machine), grouped.kernels.index(image.user)
+    if sums is None or not _pays(image, sums[1] + sum(reader.longer for reader in readers), machine):
         return False
-    if not move_sums(grouped, image.product, image.user, image.kept, image.sums, parts, machine):
+    if not move_sums(grouped, image.product, image.user, image.kept, image.sums, sums[0], machine):
         return False
-    _replace(grouped, image, found, makers, machine)
+    _replace(grouped, image, readers, makers, machine)
     _add(grouped, image.others, at, machine)
     _add(grouped, [[made] for key, (_, made) in makers.inside.items() if key not in inside], 0, machine)
     inside.update(makers.inside)
@@ -159,7 +162,7 @@ def _replace(grouped: Grouped, image: _Image, readers: list[Reader], makers: Mak
     """Puts the readers' statements in place of what they were."""
     body = grouped.function.body
     at = body.index(image.makers[-1])
-    body[at : at + 1] = makers.statements.values()
+    body[at : at + 1] = makers.statements
     body[:] = [*(made for _, made in makers.inside.values() if made not in body), *(s for s in body if s not in image.makers)]
     clusters = {reader.kernel: Cluster(reader.kind, reader.statements) for reader in readers}
     for reader in readers:

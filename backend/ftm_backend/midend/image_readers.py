@@ -17,54 +17,58 @@ from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.read_inside import Place, cuts_of, element_around, ones, read_instead, rebuilt
 from ftm_backend.midend.reloop import align_all
 
-__all__ = ["Makers", "Reader", "reader_of"]
+__all__ = ["Inside", "Makers", "Reader", "can_read", "reader_of"]
+
+
+Inside = dict[tuple[object, ...], tuple[Operand, Statement]]
+"""Tensors of ones with borders, by their types and sizes, and what makes the ones."""
 
 
 class Makers:
     """Statements that make an image of what it is computed of, with and without zeros around it; each is made once.
 
-    element: of the image, over its dimensions; made: the tensor of its size that it is computed of.
-    inside: for a place the tensor that tells it from what is around it, and the statement that makes that.
+    element: of the image, over its dimensions; made: the tensor of its size that it is computed of; inside: is added to.
     """
 
-    def __init__(self, image: Value, element: Node, made: Value, inside: dict[Place, tuple[Operand, Statement]]) -> None:
+    def __init__(self, image: Value, element: Node, made: Value, inside: Inside) -> None:
         self.image, self.element, self.made, self.inside = image, element, made, inside
-        self.statements: dict[Place, Statement] = {}
+        self._made: dict[tuple[object, ...], Statement] = {}
+
+    @property
+    def statements(self) -> list[Statement]:
+        """All that have been made."""
+        return list(self._made.values())
 
     def of(self, read: Value) -> Statement | None:
-        """What makes ``read``, the image or that with a border; None if the border is around another shape."""
-        border, shape = read.border, self.image.shape
+        """What makes ``read``, the image or that with a border; None if it has another shape, or parameters along the border."""
+        shape, border = self.image.shape, read.border
         place = Place(shape, (0,) * len(shape), shape, None)
         if border is not None:
             place = Place(read.shape, border.low, border.sizes, constant(0, read.dtype))
-        if place.sizes != shape or len(place.shape) != len(shape) or not self._is_known(place):
+        others = [node.payload for node in walk([self.element]) if node.op == "in" and node.payload.value is not self.made]
+        if place.sizes != shape or any(operand.index.coeffs[k] for operand in others for k in place.padded):
             return None
-        found = next((key for key in self.statements if _same(key, place)), None)
-        return self._make(place) if found is None else self.statements[found]
-
-    def _is_known(self, place: Place) -> bool:
-        """Whether all else that the image is computed of is the same along what has a border."""
-        reads = [node.payload for node in walk([self.element]) if node.op == "in" and node.payload.value is not self.made]
-        return not any(operand.index.coeffs[k] for operand in reads for k in place.padded)
+        key = place.shape, place.low
+        if key not in self._made:
+            self._made[key] = self._make(place)
+        return self._made[key]
 
     def _make(self, place: Place) -> Statement:
+        rank, dtype = len(place.shape), self.image.dtype
         inside = None
         if place.fill is not None:
-            known = next((key for key in self.inside if _same(key, place)), None)
-            if known is None:
-                known = place
-                self.inside[place] = ones(self.image.dtype, place, len(place.shape))
-            inside = self.inside[known][0]
+            first = place.padded[0]
+            key = dtype, rank, place.shape[first:], place.low[first:], place.sizes[first:]
+            if key not in self.inside:
+                self.inside[key] = ones(dtype, place, rank)
+            inside = self.inside[key][0]
         element = element_around(self.element, [self.made], place, inside)
-        value, rank = Value(self.image.dtype, place.shape), len(place.shape)
-        result = Result(value, Affine(0, row_major(place.shape)), tuple(Affine.loop(k, rank) for k in range(rank)), element)
+        result = Result(
+            Value(dtype, place.shape), Affine(0, row_major(place.shape)), tuple(Affine.loop(k, rank) for k in range(rank)), element
+        )
         operands = list(dict.fromkeys(node.payload for node in walk([element]) if node.op == "in"))
-        value.producer = self.statements[place] = Statement("linalg.generic", place.shape, (False,) * rank, operands, [result])
-        return value.producer
-
-
-def _same(one: Place, other: Place) -> bool:
-    return (one.shape, one.low, one.sizes) == (other.shape, other.low, other.sizes)
+        result.value.producer = Statement("linalg.generic", place.shape, (False,) * rank, operands, [result])
+        return result.value.producer
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +82,14 @@ class Reader:
     longer: float
 
 
+def can_read(kernel: Kernel) -> bool:
+    """Whether it is of a kind that may compute an image."""
+    return kernel.repeat is None and not kernel.one_core and kernel.kind in ("contraction", "fold")
+
+
 def reader_of(kernel: Kernel, makers: Makers, machine: MachineParameters) -> Reader | None:
-    """The kernel, which reads an image, as one that computes it; None if it cannot."""
+    """The kernel, which reads an image and is of such a kind, as one that computes it; None if it cannot."""
     first, *others = kernel.statements
-    if kernel.repeat is not None or kernel.one_core or kernel.kind not in ("contraction", "fold"):
-        return None
     instead: dict[Statement, Statement] = {}
     before: list[Statement] = []
     if makers.image in first.reads():
