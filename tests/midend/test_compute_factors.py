@@ -25,7 +25,8 @@ class Product:
     """A factor ``p * scale - q`` of a product with ``x``.
 
     op: ``mm``: [m, k] times [k, n], ``tn``: of [k, m] transposed, ``nt``: times [n, k] transposed; ``weights``: the gradient of the
-    weights of a convolution of ``image`` that the factor is the gradient of the result of.  second: the factor is the right one.
+    weights of a convolution of ``image`` that the factor is the gradient of the result of; ``windows``: a convolution of the factor, by
+    ``x``.  second: the factor is the right one.
     """
 
     op: str
@@ -38,7 +39,7 @@ class Product:
     @property
     def scale(self) -> tuple[int, ...]:
         """Of the factor's dimension 1: channels, or columns."""
-        return (1, self.factor[1], 1, 1) if self.op == "weights" else (self.factor[1],)
+        return (1, self.factor[1], 1, 1) if self.op in ("weights", "windows") else (self.factor[1],)
 
     @property
     def weights(self) -> tuple[int, ...]:
@@ -57,6 +58,8 @@ class Product:
         made = p * scale - q
         if self.op == "weights":
             return torch.nn.grad.conv2d_weight(x, self.weights, made, stride=self.stride, padding=self.kernel // 2)
+        if self.op == "windows":
+            return torch.nn.functional.conv2d(made, x, stride=self.stride)
         return {"mm": lambda: made @ x, "tn": lambda: made.T @ x, "nt": lambda: made @ x.T, "second": lambda: x @ made}[self.op]()
 
     def trace(self) -> str:
@@ -74,6 +77,9 @@ class Product:
             lines.append(
                 f"aten::convolution_backward(grad_output=%{made}, input=%3, weight=%4, bias_sizes=[0], {words}) : none, {weights}, none"
             )
+        elif self.op == "windows":
+            words = f"stride=[{self.stride},{self.stride}], padding=[0,0], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1"
+            lines.append(f"aten::convolution(input=%{made}, weight=%3, bias=none, {words}) : {result}")
         else:
             factors = [made, 3]
             if self.op in ("tn", "nt"):
@@ -120,6 +126,8 @@ CASES = {
     "the second one": Product("second", (190, 97), (83, 190)),
     "weights": Product("weights", (2, 20, 23, 21), (2, 5, 23, 21)),
     "a network's first weights": Product("weights", (3, 64, 28, 28), (3, 3, 56, 56), kernel=7, stride=2),
+    "windows": Product("windows", (3, 12, 33, 31), (24, 12, 3, 3)),
+    "windows by 2": Product("windows", (3, 9, 38, 36), (40, 9, 5, 5), stride=2),
     "weights of one tap": Product("weights", (2, 33, 17, 19), (2, 18, 17, 19), kernel=1),
 }
 

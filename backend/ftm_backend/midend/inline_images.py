@@ -13,17 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ftm_backend.linalg.affine import Affine, row_major, volume
-from ftm_backend.linalg.ir import Border, Function, Node, Operand, Repeat, Statement, Tensor, Update, Value, copy_statement, walk
-from ftm_backend.linalg.nodes import constant
-from ftm_backend.linalg.print_body import CMPF, CMPI
+from ftm_backend.linalg.affine import volume
+from ftm_backend.linalg.ir import Function, Node, Operand, Repeat, Statement, Update, Value, walk
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.body_cost import interval
 from ftm_backend.midend.contractions.form import match
 from ftm_backend.midend.own_buffers import drop_unused
 from ftm_backend.midend.pad_by_dma import MOST_SIDES, around
-from ftm_backend.midend.read_inside import Place, cuts_of, is_elementwise, is_whole, read_instead, rebuilt
+from ftm_backend.midend.read_inside import Place, cuts_of, element_around, is_elementwise, is_whole, ones, read_instead, rebuilt
 from ftm_backend.sizes import is_integer
 
 __all__ = ["inline_images"]
@@ -213,14 +211,12 @@ def _pays(image: Image, readers: dict[Value, list[Statement | Update | Repeat]],
 
 def _inline(function: Function, image: Image, readers: dict[Value, list[Statement | Update | Repeat]]) -> None:
     """Lets what reads the image compute it."""
-    rank = len(image.value.shape)
     for value, place in image.places.items():
-        within: dict[Value, Value] = {v: v for v in image.wide}
-        inside: Operand | None = None
+        inside = None
         if place.fill is not None:
-            within = {v: Value(v.dtype, place.shape, border=Border(v, place.sizes, place.low)) for v in image.wide}
-            inside = _ones(function, image.value.dtype, place, rank)
-        element = _in_place(image, within, inside, place)
+            inside, made = ones(image.value.dtype, place, len(image.value.shape))
+            function.body.insert(0, made)
+        element = element_around(image.element, image.wide, place, inside)
         for reader in readers[value]:
             if not isinstance(reader, Statement):
                 continue  # it pads the image
@@ -229,32 +225,3 @@ def _inline(function: Function, image: Image, readers: dict[Value, list[Statemen
             read_instead(reader, value, element, place.shape, cuts)
             for operand in reader.operands:
                 readers.setdefault(operand.value.in_memory, []).append(reader)
-
-
-def _ones(function: Function, dtype: str, place: Place, rank: int) -> Operand:
-    """Ones where the image is, zeros around it."""
-    first = place.padded[0]
-    ones = copy_statement(Tensor.whole(Value(dtype, place.sizes[first:], splat=constant(1, dtype))))
-    function.body.insert(0, ones)
-    shape = place.shape[first:]
-    border = Border(ones.results[0].value, place.sizes[first:], place.low[first:])
-    return Operand(Value(dtype, shape, border=border), Affine(0, (*[0] * first, *row_major(shape))))
-
-
-def _in_place(image: Image, within: dict[Value, Value], inside: Operand | None, place: Place) -> Node:
-    """The image's element over a loop for each dimension of what is read."""
-    whole = Affine(0, row_major(place.shape))
-    done: dict[Node, Node] = {}
-    for node in walk([image.element]):
-        if node.op == "in" and node.payload.value in within and is_whole(node.payload.index, place.sizes):
-            done[node] = Node("in", node.dtype, payload=Operand(within[node.payload.value], whole))
-        else:
-            done[node] = rebuilt(node, done)
-    made = done[image.element]
-    if inside is None:
-        return made
-    kind = inside.value.dtype
-    test = ("arith.cmpf", CMPF.index("oeq")) if "f" in kind else ("arith.cmpi", CMPI.index("eq"))
-    is_around = Node(test[0], "i1", (Node("in", kind, payload=inside), constant(0, kind)), test[1])
-    assert place.fill is not None
-    return Node("arith.select", made.dtype, (is_around, place.fill, made))

@@ -11,6 +11,7 @@ from ftm_backend.linalg.printer import print_function
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend import text
 from ftm_backend.midend.compute_factors import compute_factors
+from ftm_backend.midend.compute_images import compute_images
 from ftm_backend.midend.fetch_strips import fetch_strips
 from ftm_backend.midend.finish_folds import finish_folds
 from ftm_backend.midend.fold_windows import fold_windows
@@ -114,6 +115,12 @@ PASSES: tuple[Pass, ...] = (
         "what follows a transposed convolution element by element is computed before its images are stored, where that pays",
     ),
     Pass("compute-factors", compute_factors, GROUPED, "a factor made for one product alone is computed in its kernel, where that pays"),
+    Pass(
+        "compute-images",
+        compute_images,
+        GROUPED,
+        "an image that products alone multiply is computed by them, of what its statistics are taken of, where that pays",
+    ),
     Pass("turn-copies", turn_copies, GROUPED, "copies of columns to rows are turned on chip, where DMA works beside the core"),
     Pass("fetch-strips", fetch_strips, GROUPED, "reductions over windows fetch images once, where DMA works beside the core"),
     Pass("sum-strips", sum_strips, GROUPED, "sums of what a kernel of strips makes are taken in it, plane by plane, where that pays"),

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ftm_backend.linalg.affine import Affine, row_major
-from ftm_backend.linalg.ir import Node, Operand, Statement, Value, walk
+from ftm_backend.linalg.ir import Border, Node, Operand, Statement, Tensor, Value, copy_statement, walk
+from ftm_backend.linalg.nodes import constant
+from ftm_backend.linalg.print_body import CMPF, CMPI
 
-__all__ = ["Cuts", "Place", "at_places", "coordinates", "cuts_of", "is_elementwise", "is_whole", "read_instead", "rebuilt"]
+__all__ = [
+    "Cuts",
+    "Place",
+    "at_places",
+    "coordinates",
+    "cuts_of",
+    "element_around",
+    "is_elementwise",
+    "is_whole",
+    "ones",
+    "read_instead",
+    "rebuilt",
+]
 
 Cuts = tuple[tuple[int, ...], ...]
 """The pieces of each loop, outer first."""
@@ -103,6 +117,38 @@ def at_places(element: Node, places: Sequence[Affine], rank: int, operands: Oper
         else:
             made[node] = rebuilt(node, made)
     return made[element]
+
+
+def ones(dtype: str, place: Place, rank: int) -> tuple[Operand, Statement]:
+    """Ones where what lies in a place is, zeros around it, over ``rank`` dimensions; and the statement that makes the ones."""
+    first = place.padded[0]
+    made = copy_statement(Tensor.whole(Value(dtype, place.sizes[first:], splat=constant(1, dtype))))
+    shape = place.shape[first:]
+    border = Border(made.results[0].value, place.sizes[first:], place.low[first:])
+    return Operand(Value(dtype, shape, border=border), Affine(0, (*[0] * first, *row_major(shape)))), made
+
+
+def element_around(element: Node, wide: Collection[Value], place: Place, inside: Operand | None) -> Node:
+    """An element of what is seen in a place, over its dimensions, as that inside of it is computed of ``wide`` and others.
+
+    inside: what `ones` has made, where there is anything around it.
+    """
+    within = {v: v if inside is None else Value(v.dtype, place.shape, border=Border(v, place.sizes, place.low)) for v in wide}
+    whole = Affine(0, row_major(place.shape))
+    done: dict[Node, Node] = {}
+    for node in walk([element]):
+        if node.op == "in" and node.payload.value in within and is_whole(node.payload.index, place.sizes):
+            done[node] = Node("in", node.dtype, payload=Operand(within[node.payload.value], whole))
+        else:
+            done[node] = rebuilt(node, done)
+    made = done[element]
+    if inside is None:
+        return made
+    kind = inside.value.dtype
+    test = ("arith.cmpf", CMPF.index("oeq")) if "f" in kind else ("arith.cmpi", CMPI.index("eq"))
+    is_around = Node(test[0], "i1", (Node("in", kind, payload=inside), constant(0, kind)), test[1])
+    assert place.fill is not None
+    return Node("arith.select", made.dtype, (is_around, place.fill, made))
 
 
 def is_elementwise(statement: Statement, shape: tuple[int, ...]) -> bool:

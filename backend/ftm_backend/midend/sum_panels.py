@@ -9,6 +9,7 @@ So squares are never summed of what is far from zero.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -27,11 +28,11 @@ from ftm_backend.midend.nests.fits import acceptable, common_domain
 from ftm_backend.midend.nests.reduce import starts_at_identity
 from ftm_backend.sizes import is_integer
 
-__all__ = ["sum_panels"]
+__all__ = ["Sum", "can_be_summed", "move_sums", "sum_panels", "summed", "sums_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class _Sum:
+class Sum:
     """A statement that sums a product's elements, or, where there is a ``shift``, the squares of what they differ from that."""
 
     statement: Statement
@@ -42,25 +43,31 @@ def sum_panels(grouped: Grouped, machine: MachineParameters) -> Grouped:
     """Moves such sums of the program itself; those in repeats stay where they are."""
     if not machine.dma_overlaps:
         return grouped
-    for product in [k for k in grouped.kernels if k.kind == "contraction" and k.repeat is None and not k.one_core]:
-        if product.ties != [None] or product.made[0] is None or not all(map(is_integer, product.outputs[0].shape)):
-            continue
+    for product in list(filter(can_be_summed, grouped.kernels)):
         users = [k for k in grouped.kernels if product.outputs[0] in k.inputs and k.kind == "nest" and k.repeat is None]
         for user in users:
-            sums = _sums(product.outputs[0], user)
-            parts = _parts(product, sums, machine) if sums else None
-            if parts is not None and _move(grouped, product, user, sums, parts, machine):
-                break
+            sums = sums_of(product.outputs[0], user.statements)
+            found = summed(product, sums, machine) if sums else None
+            if found is not None and _pays(product.outputs[0], found[1], machine):
+                if move_sums(grouped, product, user, user.statements, sums, found[0], machine):
+                    break
     return grouped
 
 
-def _sums(made: Value, user: Kernel) -> list[_Sum]:
-    """What sums a product's elements in a kernel that reads it for nothing else; none otherwise."""
-    found = [_sum(made, s) for s in user.statements if made in s.reads()]
+def can_be_summed(product: Kernel) -> bool:
+    """Whether it is a product's kernel that makes one tensor alone, of sizes that are known."""
+    if product.kind != "contraction" or product.repeat is not None or product.one_core:
+        return False
+    return product.ties == [None] and product.made[0] is not None and all(map(is_integer, product.outputs[0].shape))
+
+
+def sums_of(made: Value, statements: Sequence[Statement]) -> list[Sum]:
+    """What sums a product's elements in statements that read it for nothing else; none otherwise."""
+    found = [_sum(made, s) for s in statements if made in s.reads()]
     return [] if None in found else [each for each in found if each is not None]
 
 
-def _sum(made: Value, statement: Statement) -> _Sum | None:
+def _sum(made: Value, statement: Statement) -> Sum | None:
     """A statement as such a sum."""
     if not statement.is_reduction or statement.gathers or statement.tensors or len(statement.results) != 1:
         return None
@@ -78,7 +85,7 @@ def _sum(made: Value, statement: Statement) -> _Sum | None:
         element, shift = one.operands[0], one.operands[1].payload
         if shift.value is made or any(c for c, reduced in zip(shift.index.coeffs, statement.reduced, strict=True) if reduced):
             return None
-    return _Sum(statement, shift) if element.op == "in" and element.payload.value is made else None
+    return Sum(statement, shift) if element.op == "in" and element.payload.value is made else None
 
 
 def _leaves(difference: Node) -> list[object]:
@@ -86,8 +93,8 @@ def _leaves(difference: Node) -> list[object]:
     return [(n.payload.value, n.payload.index) if n.op == "in" else n for n in difference.operands]
 
 
-def _parts(product: Kernel, sums: list[_Sum], machine: MachineParameters) -> Parts | None:
-    """The parts in which a product's kernel sums; None where that does not pay, or a sum does not go with them."""
+def summed(product: Kernel, sums: Sequence[Sum], machine: MachineParameters) -> tuple[Parts, float] | None:
+    """The parts in which a product's kernel sums, and cycles that this takes; None where a sum does not go with its blocks."""
     (made,) = product.outputs
     apart, together = schedule(product.aligned, machine), schedule(product.aligned, machine, 1 + any(each.shift for each in sums))
     parts = parts_of(together)
@@ -95,19 +102,30 @@ def _parts(product: Kernel, sums: list[_Sum], machine: MachineParameters) -> Par
         return None
     if not all(parts.walks(each.statement, o) for each in sums for o in each.statement.operands if o.value is made):
         return None
-    return parts if _pays(made, apart.plan, together.plan, machine) else None
+    return parts, together.plan.cycles - apart.plan.cycles
 
 
-def _pays(made: Value, apart: PanelPlan, together: PanelPlan, machine: MachineParameters) -> bool:
+def _pays(made: Value, taken: float, machine: MachineParameters) -> bool:
     """Whether summing takes the product's kernel less time than what need not be read again."""
     moved = ELEMENT_BYTES[made.dtype] * prod(made.shape)
-    return together.cycles < apart.cycles + moved / (rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
+    return taken < moved / (rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
 
 
-def _move(grouped: Grouped, product: Kernel, user: Kernel, sums: list[_Sum], parts: Parts, machine: MachineParameters) -> bool:
-    """Rewrites the statements of the program, and puts them into kernels; whether what is left is a nest."""
+def move_sums(
+    grouped: Grouped,
+    product: Kernel,
+    user: Kernel,
+    kept: Sequence[Statement],
+    sums: Sequence[Sum],
+    parts: Parts,
+    machine: MachineParameters,
+) -> bool:
+    """Rewrites the statements of the program, and puts them into kernels; whether what is left is a nest.
+
+    kept: of the user's statements those that stay, the sums among them.
+    """
     taken, totals = _rewritten(product.outputs[0], sums, parts)
-    left = [totals.get(s, s) for s in user.statements]
+    left = [totals.get(s, s) for s in kept]
     for total in totals.values():
         total.results[0].value.producer = total
     domain = common_domain(left)
@@ -131,7 +149,7 @@ def _move(grouped: Grouped, product: Kernel, user: Kernel, sums: list[_Sum], par
     return True
 
 
-def _rewritten(made: Value, sums: list[_Sum], parts: Parts) -> tuple[list[Statement], dict[Statement, Statement]]:
+def _rewritten(made: Value, sums: Sequence[Sum], parts: Parts) -> tuple[list[Statement], dict[Statement, Statement]]:
     """What sums each part, and for each sum what adds the parts up."""
     dtype, squares = made.dtype, any(each.shift for each in sums)
     element = Operand(made, parts.element)

@@ -150,15 +150,18 @@ def read_epilogue(contraction: Contraction, statements: Sequence[Statement]) -> 
 
 def demands(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
     """What it asks of a plan: fields of a `tiling.Problem`."""
-    operands, others = epilogue.operands, epilogue.outputs[1:]
+    others = epilogue.outputs[1:]
+    parameters = [o for o in epilogue.operands if machine.dma_overlaps and sum(map(bool, o.index.coeffs)) <= 1]
+    operands = [o for o in epilogue.operands if o not in parameters]
     stored = {store.index.coeffs for output in epilogue.outputs[:1] for store in output.stores}
     alike = sum(ELEMENT_BYTES[operand.value.dtype] for operand in operands if operand.index.coeffs in stored)
     alike += sum(ELEMENT_BYTES[x.element.dtype] for x in others if {store.index.coeffs for store in x.stores} <= stored)
     tiles = len(operands) + sum(output.element is not epilogue.product for output in epilogue.outputs)
-    body = interval(machine, [output.element for output in epilogue.outputs], tiles + 1) if machine.dma_overlaps else 0.0
+    body = interval(machine, [output.element for output in epilogue.outputs], tiles + len(parameters) + 1) if machine.dma_overlaps else 0.0
     return {
         "epilogue_tiles": tiles,
         "epilogue_operands": len(operands),
+        "epilogue_parameters": len(parameters),
         "epilogue_bytes": sum(ELEMENT_BYTES[dtype] for dtype in (*(o.value.dtype for o in operands), *(o.element.dtype for o in others))),
         "epilogue_alike": alike,
         "epilogue_interval": body,

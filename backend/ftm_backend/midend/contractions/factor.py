@@ -10,31 +10,40 @@ from ftm_backend.linalg.ir import Node, Operand, Statement, Value, walk
 from ftm_backend.midend.contractions.form import Contraction
 from ftm_backend.midend.read_inside import at_places, coordinates, is_elementwise, is_whole, rebuilt
 
-__all__ = ["Factor", "read_factor"]
+__all__ = ["Factor", "element_of", "read_factor"]
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """``element`` stands for an element of ``operand``, one of a contraction's two; ``operands`` are what it reads, over its loops.
-
-    wide: those that are read as the factor would be, one element for each of its; the others change along the sum alone, or not along it.
-    """
+    """``element`` stands for an element of ``operand``, one of a contraction's two; ``operands`` are what it reads, over its loops."""
 
     operand: Operand
     element: Node
     operands: tuple[Operand, ...]
+    reduced: tuple[bool, ...]
+    """For each loop whether the sum is along it."""
 
     @property
     def wide(self) -> list[Operand]:
-        """The operands that are as large as the factor."""
+        """Those that are read as the factor would be, one element for each of its."""
         return [operand for operand in self.operands if operand.index == self.operand.index]
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether blocks of it can be computed: all that it reads is memory without a border, and but for ``wide`` it changes along the
+        sum alone, or not along it."""
+        for operand in self.operands:
+            along = {reduced for c, reduced in zip(operand.index.coeffs, self.reduced, strict=True) if c}
+            if operand.value.border is not None or (len(along) > 1 and operand.index != self.operand.index):
+                return False
+        return True
 
 
 def read_factor(makers: Sequence[Statement], product: Contraction) -> Factor | None:
     """What statements compute as a factor of a product; None if it is not made element by element, or not read at one place."""
     value = makers[-1].results[0].value
     read = [operand for operand in (product.a, product.b) if operand.value is value]
-    made = _element(makers, value.shape)
+    made = element_of(makers, value.shape)
     if len(read) != 1 or made is None:
         return None
     loops = product.statement.loops
@@ -43,15 +52,11 @@ def read_factor(makers: Sequence[Statement], product: Contraction) -> Factor | N
         return None
     operands: dict[tuple[Value, Affine], Operand] = {}
     element = at_places(made, places, len(loops), operands)
-    found = Factor(read[0], element, tuple(operands.values()))
-    for operand in found.operands:
-        along = {reduced for c, reduced in zip(operand.index.coeffs, product.statement.reduced, strict=True) if c}
-        if operand.value.border is not None or operand.value.splat is not None or (len(along) > 1 and operand.index != read[0].index):
-            return None
-    return found if found.wide else None
+    found = Factor(read[0], element, tuple(operands.values()), product.statement.reduced)
+    return found if found.wide and all(operand.value.splat is None for operand in found.operands) else None
 
 
-def _element(makers: Sequence[Statement], shape: tuple[int, ...]) -> Node | None:
+def element_of(makers: Sequence[Statement], shape: tuple[int, ...]) -> Node | None:
     """What the last of some statements computes, of what none of them does; None if they are not over the elements of one shape."""
     elements: dict[Value, Node] = {}
     for maker in makers:

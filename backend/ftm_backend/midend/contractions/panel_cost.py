@@ -16,7 +16,7 @@ from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES
 from ftm_backend.midend.contractions.panel_grid import SCALARS, Grid
-from ftm_backend.midend.contractions.panel_moves import fill_cycles, parameter_bytes
+from ftm_backend.midend.contractions.panel_moves import box_bytes, fill_cycles, parameter_bytes
 from ftm_backend.midend.contractions.panel_trips import share, trips
 
 __all__ = ["CHUNKS", "Choice", "Priced", "price"]
@@ -100,7 +100,7 @@ class Priced:
             self.trans_a, each = other < each, np.minimum(other, each)
         sharers = np.where(self.share_a, np.minimum(g.groups[1], g.n_blocks), 1)
         self.loads = rules.pieces(g.chunks, sharers)
-        self.load_a = self.loads * each
+        self.load_a = self.loads * (each + mc.dma_latency * (max(p.a_tiles, 1) - 1 + p.a_parameters))
         self.load_b = cycles(np.where(self.share_b, g.moved_pieces, g.moved_b), g.elements_b)
         self.load_b = self.load_b + mc.dma_latency * (max(p.b_tiles, 1) - 1 + p.b_parameters)
         self.first_b = self.load_b
@@ -114,8 +114,9 @@ class Priced:
             self.load_b = np.where(self.pooled, arriving, self.load_b) + np.where(self.share_b | self.pooled, handed_on, 0.0)
             self.first_b = np.where(self.pooled, handed_on, self.load_b)
         store = cycles(g.moved_c, g.elements_c) + g.beside_c / self.rate
-        store = store + mc.dma_latency * (p.epilogue_tiles + p.sums)
-        self.stored = store - (g.beside_c * p.beside_read / self.rate + mc.dma_latency * p.epilogue_operands)
+        store = store + mc.dma_latency * (p.epilogue_tiles + p.epilogue_parameters + p.sums)
+        read = g.beside_c * p.beside_read / self.rate + mc.dma_latency * (p.epilogue_operands + p.epilogue_parameters)
+        self.stored = store - read
         self.store = store + np.where(self.overlaps, 0.0, g.body)  # in the same tiles a chunk is fetched, computed, stored
 
     # --- time -----------------------------------------------------------------------------------------
@@ -129,9 +130,9 @@ class Priced:
         self.work = g.matrix + (SCALARS["step"] * scalar + self.loads * (mc.issue_cycles + SCALARS["load"] * scalar))
         self.outer, self.inner = self._ordered(g.row_trips, g.column_trips)
         self.load_outer, self.load_inner = self._ordered(self.load_a, self.load_b)
-        self.turn_outer, self.turn_inner = self._ordered(0.0, g.turning)
+        self.turn_outer, self.turn_inner = self._ordered(g.making, g.turning)
         both = self.load_outer + self.load_inner
-        fresh = self._block(self.work + g.turning, both, self.shared)
+        fresh = self._block(self.work + g.making + g.turning, both, self.shared)
         total = self.outer * self.inner * fresh
         if self.keep.any():
             again = self._block(self.work + self.turn_inner, self.load_inner, self.shared & ~(self.share_a & self.m_outer))
@@ -220,9 +221,13 @@ class Priced:
         pool = g.b_tile * np.where(self.pooled, g.n_blocks * g.k_blocks, 2 * self.share_b)
         in_gsm = (a * owners + pool <= mc.gsm_bytes) & (prod(g.groups) > 1 or mc.cores == 1)
         space = np.where(self.share_a, 1, np.where(a <= mc.sm_bytes, 0, np.where(in_gsm, 1, 2)))
+        if p.a_tiles:  # vectors make them where they are multiplied from
+            space = space + 2 - space
+            am = am + g.chunks * box_bytes(p, g.lengths)
         am = am + np.where(space == 2, a, 0)
         am = am + parameter_bytes(p, g.kt, g.nt, g.b_form)
         am = am + 2 * p.sums * slot_bytes(g.nt if g.turn_c else g.mc, 1, ELEMENT_BYTES[p.accumulator])
+        am = am + p.epilogue_parameters * g.parameter
         second = g.result_tile * p.epilogue_tiles  # for what follows the next chunk's product, while this one's is moved
         rings = np.where(am + g.c_tile * g.chunks + second <= mc.am_bytes, 2, 1)
         self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= mc.am_bytes
@@ -230,7 +235,7 @@ class Priced:
         if self.shared.any():
             ahead = g.late * np.where(g.k_blocks > 1, 2, 1)
             beside = p.epilogue_operands * ahead + (p.epilogue_tiles - p.epilogue_operands) * g.late - p.epilogue_tiles
-            results = g.result_tile * (beside + (g.late - 2 if g.turn_c else 0))
+            results = g.result_tile * (beside + (g.late - 2 if g.turn_c else 0)) + p.epilogue_parameters * g.parameter * (ahead - 1)
             self.late = self.shared & (am + g.c_tile * g.chunks + results <= mc.am_bytes) & (g.row_trips * g.column_trips > FEW_PANELS)
             rings = np.where(self.late, 2, rings)
             self.overlaps = self.overlaps | self.late

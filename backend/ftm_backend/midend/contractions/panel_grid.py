@@ -11,7 +11,7 @@ import numpy as np
 from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contractions.panel_moves import factor_cycles, moved, sums_cycles
+from ftm_backend.midend.contractions.panel_moves import box_cycles, box_moved, factor_cycles, moved, sums_cycles
 from ftm_backend.midend.contractions.panel_sizes import Cuts, Sampling, axis, cuts_of, taken
 from ftm_backend.midend.contractions.tiling import Cut, Problem
 
@@ -117,21 +117,11 @@ class Grid:
         alike = p.epilogue_alike / ELEMENT_BYTES[p.c.dtype]
         self.beside_c = stored * (p.epilogue_bytes - p.epilogue_alike) + alike * self.moved_c
         if p.a_windows:
-            self.moved_a, self.elements_a = self.moved_turned, self.elements_turned = self._windows_moved()
+            self.moved_a, self.elements_a = box_moved(self.machine, p, self.lengths, self.block)
+            self.moved_turned, self.elements_turned = self.moved_a, self.elements_a
         else:
             self.moved_a, self.elements_a = moved(self.machine, p.a, self.mc, self.kt, False)
             self.moved_turned, self.elements_turned = moved(self.machine, p.a, self.mc, self.kt, True)
-
-    def _windows_moved(self) -> tuple[Any, Any]:
-        """For the box below a block of A."""
-        p, item = self.problem, ELEMENT_BYTES[self.problem.a.dtype]
-        unit, run, joined = p.a_windows[-1].unit, self.lengths[-1], np.True_
-        for side, length in zip(p.a_windows[-2::-1], self.lengths[-2::-1], strict=True):
-            joined = joined & (run * unit == side.unit)
-            run = np.where(joined, run * length, run)
-        if unit != 1:
-            return self.block * rules.granules(self.machine, item), self.block * self.machine.dma_element_cycles
-        return self.block / run * rules.granules(self.machine, run * item), 0.0
 
     def _computing(self) -> None:
         """Cycles of the products of a step and of what follows the last step of a panel."""
@@ -143,11 +133,13 @@ class Grid:
             product = (rules.dot_cycles if self.b_form == "dot" else rules.outer_cycles)(mc, p.accumulator, self.mc, self.nt, self.kt)
         self.matrix = self.chunks * (product + mc.issue_cycles + SCALARS["product"] * scalar)
         self.turning = rules.transpose_cycles(mc, p.b.dtype, self.kt, self.nt) if self.b_form == "turned" else 0.0
+        self.making: Any = self.chunks * box_cycles(mc, p, self.lengths) if p.a_tiles else 0.0
         if p.b_tiles:
             self.turning = self.turning + factor_cycles(mc, p, self.kt, self.nt, self.b_form)
         rows, columns = self._image() if p.folded else (self.mc, self.nt)
         vectors = rows * rules.pieces(columns, mc.lanes(p.accumulator))
-        self.body = p.epilogue_interval * vectors + 40 if p.epilogue_tiles else 0.0 * vectors
+        self.parameter = slot_bytes(np.maximum(rows, columns), 1, ELEMENT_BYTES[p.accumulator])
+        self.body = p.epilogue_interval * vectors + 40 if p.epilogue_tiles + p.epilogue_parameters else 0.0 * vectors
         turning: Any = 0.0
         if p.folded:
             elements = axis([p.folded.elements(cut) for cut in self.cuts[1]], 2)
@@ -177,7 +169,9 @@ class Grid:
         own = self.row_trips * self.k_blocks * rules.pieces(self.chunks, columns) * each
         moved_b = np.minimum(self.moved_b, self.moved_pieces) / self.groups[0]  # where all fetch it together
         own = own + self.column_trips * self.k_blocks * cycles(moved_b, self.elements_b / self.groups[0])
-        own = own + panels * self.chunks * (cycles(self.moved_c, self.elements_c) + extra / rate + mc.dma_latency * p.epilogue_tiles)
+        own = own + panels * self.chunks * (
+            cycles(self.moved_c, self.elements_c) + extra / rate + mc.dma_latency * (p.epilogue_tiles + p.epilogue_parameters)
+        )
         even_rows, even_columns = self.even()
         together = self.row_trips * self.k_blocks * self.chunks * moved_a * even_rows
         together = together + self.column_trips * self.k_blocks * np.minimum(self.moved_b, self.moved_pieces) * even_columns

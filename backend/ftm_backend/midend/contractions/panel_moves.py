@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,9 @@ from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions.tiling import Operand, Problem
+from ftm_backend.midend.contractions.windows import COLUMN_SIDES
 
-__all__ = ["factor_cycles", "fill_cycles", "moved", "parameter_bytes", "sums_cycles"]
+__all__ = ["box_bytes", "box_cycles", "box_moved", "factor_cycles", "fill_cycles", "moved", "parameter_bytes", "sums_cycles"]
 
 
 def moved(machine: MachineParameters, x: Operand, first: Any, second: Any, turned: bool) -> tuple[Any, Any]:
@@ -47,6 +50,31 @@ def parameter_bytes(problem: Problem, kt: Any, nt: Any, b_form: str) -> Any:
     """Bytes of the rows or columns of parameters that a block of B is computed of, and of those that the next one is."""
     item, down = ELEMENT_BYTES[problem.b.dtype], kt if b_form == "plain" else nt
     return 2 * problem.b_parameters * (slot_bytes(down, 1, item) + slot_bytes(1, kt + nt, item))
+
+
+def box_moved(machine: MachineParameters, problem: Problem, lengths: Sequence[Any], block: Any) -> tuple[Any, Any]:
+    """As `moved`, for the box of ``block`` elements below a block of A, with sides of these lengths, or for all that it is computed of."""
+    item, count = ELEMENT_BYTES[problem.a.dtype], max(problem.a_tiles, 1)
+    unit, run, joined = problem.a_windows[-1].unit, lengths[-1], np.True_
+    for side, length in zip(problem.a_windows[-2::-1], lengths[-2::-1], strict=True):
+        joined = joined & (run * unit == side.unit)
+        run = np.where(joined, run * length, run)
+    if unit != 1:
+        return count * block * rules.granules(machine, item), count * block * machine.dma_element_cycles
+    return count * block / run * rules.granules(machine, run * item), 0.0
+
+
+def box_cycles(machine: MachineParameters, problem: Problem, lengths: Sequence[Any]) -> Any:
+    """Cycles of the map that computes a box of A of what has arrived."""
+    rows, columns = prod(lengths[:-COLUMN_SIDES]), prod(lengths[-COLUMN_SIDES:])
+    return problem.a_interval * rows * rules.pieces(columns, machine.lanes(problem.a.dtype)) + 40 + machine.issue_cycles
+
+
+def box_bytes(problem: Problem, lengths: Sequence[Any]) -> Any:
+    """Bytes of what a box of A is computed of beside what arrives in its place, and of that of the next one."""
+    item, rows, columns = ELEMENT_BYTES[problem.a.dtype], prod(lengths[:-COLUMN_SIDES]), prod(lengths[-COLUMN_SIDES:])
+    parameters = problem.a_parameters * (slot_bytes(rows, 1, item) + slot_bytes(1, columns, item))
+    return 2 * ((problem.a_tiles - 1) * slot_bytes(rows, columns, item) + parameters)
 
 
 def sums_cycles(machine: MachineParameters, problem: Problem, rows: Any, columns: Any) -> Any:

@@ -266,9 +266,9 @@ def _b_forms(problem: Problem) -> tuple[str, ...]:
 def _choices(problem: Problem, groups: tuple[int, int]) -> Iterator[Choice]:
     steady = not problem.b.batched or prod(problem.batch) == 1
     # Cores that do not share A fetch it once each: only a small one is worth it.
-    alone = groups[1] == 1 or prod(problem.m) * groups[1] <= 4 * prod(problem.n)
+    alone = groups[1] == 1 or prod(problem.m) * groups[1] <= 4 * prod(problem.n) or problem.a_tiles > 0
     shares = ["none"] if alone else []
-    shares += ["a"] if groups[1] > 1 else ["b"] if groups[0] > 1 and steady and not problem.b_tiles else []
+    shares += ["a"] if groups[1] > 1 and not problem.a_tiles else ["b"] if groups[0] > 1 and steady and not problem.b_tiles else []
     for share, m_outer, keep in every(shares, (True, False), (True, False)):
         if not keep or (m_outer or (steady and share != "b")):
             yield Choice(share, m_outer, keep, False)

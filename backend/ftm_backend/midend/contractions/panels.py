@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ftm_backend.linalg.ir import Operand
 from ftm_backend.midend.contractions.blocks import Blocks, Places, TileBody
+from ftm_backend.midend.contractions.computed_box import ComputedBox
 from ftm_backend.midend.contractions.panel_plan import PanelPlan
 from ftm_backend.midend.contractions.panel_pool import Pool
 from ftm_backend.midend.contractions.panel_sizes import taken
@@ -117,9 +118,13 @@ class Panels:
         if self.box is not None:
             rows, columns = self.box.most((*taken(form.sizes(form.m), plan.m), *taken(form.sizes(form.k), plan.k)))
         self.a_tile = b.tile(dtype, rows, columns, plan.a_space, self.a_slots * owners)
+        self.computed_a: ComputedBox | None = None
+        if self.box is not None and chosen.factor is not None and chosen.factor.operand is chosen.a:
+            self.computed_a = ComputedBox(self.box, chosen.factor, chosen.access, self.a_tile, 2 * plan.chunks)
         self.a_first = b.mul(owner, self.a_slots) if owners > 1 else 0
         turned = plan.b_form != "plain"
-        self.factor = self._computed_factor() if chosen.factor is not None else None
+        is_b = chosen.factor is not None and self.computed_a is None
+        self.factor = self._computed_factor() if is_b else None
         if self.factor is not None:
             (self.b_arrival,) = self.factor.tiles.values()
         else:
@@ -297,15 +302,23 @@ class Panels:
 
     def _fetch_a(self, step: Step) -> None:
         form, plan, chosen = self.form, self.plan, self.chosen
-        places = self._entry(step) | self._depths(step)
         sides = (form.k, form.m) if plan.trans_a else (form.m, form.k)
         mine = (self.member, self._chunks(step), self.sharers) if plan.share == "a" else (0, self._chunks(step), 1)
         with self.b.for_(*mine) as chunk:
-            here, slot = places | self._rows(step, chunk), self._a_slot(step, chunk)
-            if self.box is not None:
+            here, slot = self._a_places(step, chunk), self._a_slot(step, chunk)
+            if self.computed_a is not None:
+                self.computed_a.fetch(here, slot, self._a_beside(step, chunk))
+            elif self.box is not None:
                 self.box.load(chosen.a.value, form.accesses[0], self.a_tile, slot, here)
             else:
                 self.blocks.load(chosen.a.value, form.accesses[0], self.a_tile, slot, here, *sides)
+
+    def _a_places(self, step: Step, chunk: Index) -> Places:
+        return self._entry(step) | self._depths(step) | self._rows(step, chunk)
+
+    def _a_beside(self, step: Step, chunk: Index) -> Index:
+        """The slot of what else the chunk's box is computed of."""
+        return self.b.add(self.b.mul(self.b.rem(step.number, 2), self.plan.chunks), chunk)
 
     def _fetch_b(self, step: Step) -> None:
         form, plan = self.form, self.plan
@@ -345,6 +358,12 @@ class Panels:
         with self.b.where(("eq", step.k, last)):
             self._products(step, False, True)
 
+    def _make_a(self, step: Step, chunk: Index) -> None:
+        """Computes a chunk of the step's A of what has arrived, if it is to be and is not kept."""
+        if self.computed_a is not None:
+            with self.b.where(*([("eq", step.inner, 0)] if self.a_kept and not isinstance(step.inner, int) else [])):
+                self.computed_a.make(self._a_places(step, chunk), self._a_slot(step, chunk), self._a_beside(step, chunk))
+
     def _make_b(self, step: Step) -> None:
         """Computes the step's block of B of what has arrived, or turns it, if it is to be and is not kept."""
         b, plan = self.b, self.plan
@@ -383,6 +402,7 @@ class Panels:
         """The step's product for one chunk; slots: of B and of C.  places: of the chunk, where A's windows are read in place."""
         b, plan, (b_slot, c_slot) = self.b, self.plan, slots
         a, a_slot, factor, c = self.a_tile, self._a_slot(step, chunk), self.b_tile, self.c_tile
+        self._make_a(step, chunk)
         if self.box is not None:
             reads = self.box.reads(a, places | self._depths(step), len(self.form.m))
             b.windows(a, a_slot, *reads, factor, b_slot, c, c_slot, acc=acc)

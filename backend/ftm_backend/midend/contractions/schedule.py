@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Operand, Statement
@@ -23,7 +24,7 @@ from ftm_backend.midend.contractions.form import Contraction, Form, axes_of, mat
 from ftm_backend.midend.contractions.panel_plan import PanelPlan, cheapest, fitting_plan, lower_bound
 from ftm_backend.midend.contractions.tiling import Plan, Problem
 from ftm_backend.midend.contractions.tiling_general import general_plan
-from ftm_backend.midend.contractions.windows import Side, behind, windows
+from ftm_backend.midend.contractions.windows import Side, behind, box_strides, windows
 
 __all__ = ["Schedule", "computed_schedule", "least_cycles", "roles", "schedule", "windows_of"]
 
@@ -56,7 +57,7 @@ class Schedule:
     fold: Fold | None = None
     """How C's windows are summed before it is stored; see ``folds``."""
     factor: Factor | None = None
-    """What B is computed from."""
+    """What B is computed from, or A where it has ``windows``."""
     sums: tuple[Statement, ...] = ()
     """Of what is stored; see ``panel_sums``."""
 
@@ -113,14 +114,36 @@ def computed_schedule(statements: Sequence[Statement], makers: Sequence[Statemen
     form = axes_of(contraction, _others(contraction, epilogue, factor), boxes=True)
     if epilogue.positions or form.interleaved is not None or any(volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k)):
         return None
-    taken: Roles = (form, contraction.a, contraction.b)
-    if factor.operand is contraction.a:
-        taken = (form.swapped(), contraction.b, contraction.a)
-    if factor.operand is not taken[2]:
+    both: list[Roles] = [(form, contraction.a, contraction.b), (form.swapped(), contraction.b, contraction.a)]
+    first, second = both if factor.operand is contraction.a else both[::-1]
+    boxes = windows_of(first[0], first[1], machine, alone=True)
+    may_be_boxes = bool(boxes) and all(
+        box_strides(boxes, (*first[0].m, *first[0].k), first[0].accesses[k]) for k in _accesses(contraction, epilogue, factor)
+    )
+    found: list[tuple[PanelPlan, Problem, Roles]] = []
+    for taken in [first] * may_be_boxes + [second] * factor.in_blocks:
+        problem = _problem(contraction, epilogue, *taken[:2], machine, factor=factor)
+        plan = fitting_plan(problem, machine)
+        found += [(plan, problem, taken)] if plan is not None else []
+    if not found:
         return None
-    problem = _problem(contraction, epilogue, *taken[:2], machine, factor=factor)
-    plan = fitting_plan(problem, machine)
-    return None if plan is None else Schedule(contraction, epilogue, *taken, plan=plan, windows=problem.a_windows, factor=factor)
+    plan, problem, taken = min(found, key=lambda each: each[0].cycles)
+    return Schedule(contraction, epilogue, *taken, plan=plan, windows=problem.a_windows, factor=factor)
+
+
+def _computing(factor: Factor, side: str, machine: MachineParameters) -> dict[str, Any]:
+    """What computing a factor asks of a plan."""
+    return {
+        f"{side}_tiles": len(factor.wide),
+        f"{side}_parameters": len(factor.operands) - len(factor.wide),
+        f"{side}_interval": interval(machine, [factor.element], len(factor.operands) + 1),
+    }
+
+
+def _accesses(contraction: Contraction, epilogue: Epilogue, factor: Factor) -> list[int]:
+    """Which of a form's accesses are those of what a factor is computed of."""
+    others = _others(contraction, epilogue, factor)
+    return [3 + others.index(operand.index) for operand in factor.operands]
 
 
 def least_cycles(statements: Sequence[Statement], machine: MachineParameters) -> float:
@@ -163,10 +186,13 @@ def _single_axes(form: Form) -> Form:
     return replace(form, batch=form.batch + form.m[:-1] + form.n[:-1], m=form.m[-1:], n=form.n[-1:])
 
 
-def windows_of(form: Form, a: Operand, machine: MachineParameters) -> tuple[Side, ...]:
-    """The sides of the boxes that A is fetched in; none where it is fetched as it lies."""
+def windows_of(form: Form, a: Operand, machine: MachineParameters, alone: bool = False) -> tuple[Side, ...]:
+    """The sides of the boxes that A is fetched in; none where it is fetched as it lies.
+
+    alone: they hold nothing of what lies behind a side.
+    """
     granule = machine.dma_granule // ELEMENT_BYTES[a.value.dtype]
-    left = behind(form.extents, form.accesses[0], prod(a.value.shape), granule)
+    left = 0 if alone else behind(form.extents, form.accesses[0], prod(a.value.shape), granule)
     return windows(form.extents, form.accesses[0], form.m, form.k, granule // NEAR, granule, left) or ()
 
 
@@ -200,7 +226,7 @@ def _problem(
     factor: Factor | None = None,
     sums: int = 0,
 ) -> Problem:
-    """taken: the operand that is taken as A; factor: what B is computed from."""
+    """taken: the operand that is taken as A; factor: what that is computed from, where it has windows, or else B."""
     a, b, c = form.accesses[:3]
     stores = [store.index for output in epilogue.outputs[:1] for store in output.stores]
     if stores:  # what is written elsewhere, such as between zeros, does not lie as the product's own value would
@@ -208,6 +234,7 @@ def _problem(
     dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
     k = form.sizes(form.k)
     between = form.interleaved if zipped else None
+    side = "a" if factor is not None and factor.operand is taken else "b"
     sides = (form.m, form.n) if between is None else ((*form.m, between), tuple(axis for axis in form.n if axis != between))
     return Problem(
         batch=form.sizes(form.batch),
@@ -220,10 +247,8 @@ def _problem(
         accumulator=accumulator,
         zipped=between is not None,
         **demands(epilogue, machine),
-        a_windows=windows_of(form, taken, machine) if machine.dma_overlaps else (),
+        a_windows=windows_of(form, taken, machine, alone=side == "a") if machine.dma_overlaps else (),
         sums=sums,
-        b_tiles=len(factor.wide) if factor is not None else 0,
-        b_parameters=len(factor.operands) - len(factor.wide) if factor is not None else 0,
-        b_interval=interval(machine, [factor.element], len(factor.operands) + 1) if factor is not None else 0.0,
+        **(_computing(factor, side, machine) if factor is not None else {}),
         sum_alone=contraction.starts_at_zero and not epilogue.positions and not sums,
     )

@@ -12,7 +12,7 @@ from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.contractions.panel_grid import SCALARS, Grid
-from ftm_backend.midend.contractions.panel_moves import parameter_bytes
+from ftm_backend.midend.contractions.panel_moves import box_bytes, parameter_bytes
 from ftm_backend.midend.contractions.panel_sizes import LARGEST, Cuts, Sampling
 from ftm_backend.midend.contractions.tiling import Cut, Problem
 
@@ -94,7 +94,7 @@ class _Splits(Grid):
             "share": "none",
             "m_outer": True,
             "keep": False,
-            "a_space": "gsm" if pick(space) else "sm",
+            "a_space": "am" if self.problem.a_tiles else "gsm" if pick(space) else "sm",
             "trans_a": bool(pick(trans_a)),
             "b_form": self.b_form,
             "turn_c": self.turn_c,
@@ -108,13 +108,19 @@ class _Splits(Grid):
     def _places(self) -> tuple[Any, Any]:
         """Whether A lies in GSM, and which sizes fit: what finishes chunks may lie where blocks of B did."""
         p, mc = self.problem, self.machine
+        a = 2 * self.chunks * slot_bytes(self.block, 1, ELEMENT_BYTES[p.a.dtype])
         mine, turned = rules.pieces(self.chunks, self.k_groups), self.b_form == "turned"
         b_slots = 2 * p.b_tiles + 1 + turned if p.b_tiles else 2 + turned
         walking = self.b_tile * b_slots + parameter_bytes(p, self.kt, self.nt, self.b_form)
+        if p.a_tiles:
+            walking = walking + a + self.chunks * box_bytes(p, self.lengths)
         finishing = self.c_tile * (2 + self.turn_c + p.epilogue_tiles - p.epilogue_operands)  # parts that arrive, one turned, results
-        am = self.c_tile * (self.chunks + mine * p.epilogue_operands) + np.maximum(walking, finishing)
-        a = 2 * self.chunks * slot_bytes(self.block, 1, ELEMENT_BYTES[p.a.dtype])
-        in_gsm = a > mc.sm_bytes
+        am = (
+            self.c_tile * (self.chunks + mine * p.epilogue_operands)
+            + p.epilogue_parameters * mine * self.parameter
+            + np.maximum(walking, finishing)
+        )
+        in_gsm = (a > mc.sm_bytes) & (p.a_tiles == 0)
         gsm = mc.cores * (self.chunks * self.c_tile + np.where(in_gsm, a, 0))
         whole = (self.k_blocks >= self.k_groups) & (self.n_blocks <= self.groups[1])
         return in_gsm, whole & (am <= mc.am_bytes) & (gsm <= mc.gsm_bytes)
@@ -126,11 +132,12 @@ class _Splits(Grid):
         plain = rules.transfer_cycles(mc, self.moved_a / rate, 0.0, self.elements_a)
         other = rules.transfer_cycles(mc, self.moved_turned / rate, 0.0, self.elements_turned)
         load_a, load_b = np.minimum(plain, other), rules.transfer_cycles(mc, self.moved_b / rate, 0.0, self.elements_b)
+        load_a = load_a + mc.dma_latency * (max(p.a_tiles, 1) - 1 + p.a_parameters)
         load_b = load_b + mc.dma_latency * (max(p.b_tiles, 1) - 1 + p.b_parameters)
         steps, mine = rules.pieces(self.k_blocks, self.k_groups), rules.pieces(self.chunks, self.k_groups)
         scalar = SCALARS["step"] * mc.scalar_latency + self.chunks * (mc.issue_cycles + SCALARS["load"] * mc.scalar_latency)
-        step = self.matrix + self.turning + scalar
-        reads = p.beside_read * self.beside_c / rate + mc.dma_latency * p.epilogue_operands
+        step = self.matrix + self.making + self.turning + scalar
+        reads = p.beside_read * self.beside_c / rate + mc.dma_latency * (p.epilogue_operands + p.epilogue_parameters)
         moving = steps * (self.chunks * load_a + load_b) + mine * reads
         walking = np.maximum(load_b + load_a + steps * step, moving + step / self.chunks)
         part = rules.transfer_cycles(mc, 0.0, self.c_tile * mc.cores / mc.gsm_bytes_per_cycle, 0.0)

@@ -73,7 +73,9 @@ class Problem:
     epilogue_tiles: int = 0
     """Tiles of C's extents that the epilogue needs beside it, in the accumulator's type."""
     epilogue_operands: int = 0
-    """Those of them that are fetched."""
+    """Those of them that are fetched, element by element."""
+    epilogue_parameters: int = 0
+    """Tensors that it reads beside them, each of which changes along one dimension alone: a row or a column of a tile."""
     epilogue_bytes: int = 0
     """Bytes that the epilogue moves for each element of C, beside the store of C itself."""
     epilogue_alike: int = 0
@@ -98,6 +100,12 @@ class Problem:
     """Further ones, which change along k alone, or not along k."""
     b_interval: float = 0.0
     """Cycles that this takes for each vector of the block."""
+    a_tiles: int = 0
+    """Tensors of which each box of A is computed when theirs have arrived; 0: it is fetched itself."""
+    a_parameters: int = 0
+    """Further ones, which change along some of the box's sides alone."""
+    a_interval: float = 0.0
+    """Cycles that this takes for each vector of the box."""
     sum_alone: bool = False
     """Whether C starts at zero, what follows needs no positions, and nothing sums C: parts of the sum may be made by several cores."""
     sized: tuple[int, int, int] | None = None

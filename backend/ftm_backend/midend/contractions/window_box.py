@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from math import prod
 
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Value
 from ftm_backend.midend.contractions.blocks import Blocks, Places, sides
-from ftm_backend.midend.contractions.windows import Side
+from ftm_backend.midend.contractions.windows import COLUMN_SIDES, Side
 from ftm_backend.tile.builder import Index
 from ftm_backend.tile.tree import Tile
 
 __all__ = ["Box"]
-
-COLUMN_SIDES = 2
-"""The innermost sides that lie along a slot's rows."""
 
 
 class Box:
@@ -41,17 +39,46 @@ class Box:
             found.append(side.fetched(length) if isinstance(length, int) else length)
         return found
 
-    def load(self, value: Value, access: Affine, tile: Tile, slot: Index, places: Places) -> None:
-        """DMA of the box below the block at ``places``."""
-        extents, strides = self._lengths(places), [side.unit for side in self.sides]
-        if self.row_sides == 0:
+    def extents(self, places: Places) -> tuple[Index, Index]:
+        """Rows and columns of the box below the block at ``places``."""
+        b, lengths = self.blocks.b, self._lengths(places)
+        one: Index = 1
+        return reduce(b.mul, lengths[: self.row_sides], one), reduce(b.mul, lengths[self.row_sides :], one)
+
+    def load(
+        self,
+        value: Value,
+        access: Affine,
+        tile: Tile,
+        slot: Index,
+        places: Places,
+        strides: Sequence[int] | None = None,
+        taken: tuple[bool, bool] = (True, True),
+    ) -> None:
+        """DMA of the box below the block at ``places``.
+
+        strides: of its sides, if ``value`` is not the tensor that they are known of; ``taken``: whether it has the rows and the columns.
+        """
+        extents, strides = self._lengths(places), [side.unit for side in self.sides] if strides is None else list(strides)
+        first = self._corner(access, places, strides)
+        whole = (self.row_sides, len(self.sides) - self.row_sides)
+        rows, columns = (count if take else 0 for count, take in zip(whole, taken, strict=True))
+        kept = slice(self.row_sides - rows, self.row_sides + columns)
+        extents, strides = extents[kept], strides[kept]
+        if rows == 0:
             extents, strides = [1, *extents], [1, *strides]
+        if columns == 0:
+            extents, strides = [*extents, 1], [*strides, 1]
+        self.blocks.b.load(self.blocks.buffer(value), first, tile, slot, extents, strides, max(rows, 1), sides(value))
+
+    def _corner(self, access: Affine, places: Places, strides: Sequence[int]) -> Index:
+        """Where the box below the block at ``places`` starts."""
         b, first = self.blocks.b, self.blocks.address(access, places)
-        for side in self.sides:
+        for side, stride in zip(self.sides, strides, strict=True):
             for at, step in side.steps:
                 if step < 0:  # the block starts at the box's far end
-                    first = b.add(first, b.mul(b.sub(places[self.axes[at]][1], 1), step * side.unit))
-        b.load(self.blocks.buffer(value), first, tile, slot, extents, strides, max(self.row_sides, 1), sides(value))
+                    first = b.add(first, b.mul(b.sub(places[self.axes[at]][1], 1), step * stride))
+        return first
 
     def reads(self, tile: Tile, places: Places, rows: int) -> tuple[list[Index], list[Index], int]:
         """Extents and strides in the slot of the axes of the block at ``places``, of which ``rows`` make the product's rows;

@@ -15,10 +15,12 @@ from itertools import pairwise
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.sizes import is_integer
 
-__all__ = ["Side", "behind", "windows"]
+__all__ = ["COLUMN_SIDES", "Side", "behind", "box_strides", "windows"]
 
 FEWEST = 3
 """Sides of a box whose elements are in turn, and which is one for being fetched in longer runs."""
+COLUMN_SIDES = 2
+"""The innermost sides of a box, which lie along a slot's rows."""
 MOST_BEHIND = 4
 """Granules of a tensor behind what a kernel reads that boxes may reach into."""
 
@@ -80,6 +82,22 @@ def windows(
     if plain and (len(sides) < FEWEST or not any(side.joined for side in found)):
         return None
     return tuple(reversed(found))
+
+
+def box_strides(sides: Sequence[Side], axes: Sequence[int], access: Affine) -> tuple[int, ...] | None:
+    """How far apart neighbours along each side are in another tensor, 0 where they are one element of it; None if that differs.
+
+    axes: those that ``Side`` tells by their position.  access: to the other tensor.
+    """
+    found = []
+    for side in sides:
+        steps = {access.coeffs[axes[at]] // step if access.coeffs[axes[at]] % step == 0 else None for at, step in side.steps}
+        if len(steps) > 1 or None in steps:
+            return None
+        found += [step for step in steps if step is not None]
+    walked = {at for side in sides for at, _ in side.steps}
+    others = [axis for at, axis in enumerate(axes) if at not in walked]
+    return None if any(access.coeffs[axis] for axis in others) else tuple(found)
 
 
 def behind(extents: Sequence[int], access: Affine, size: int, granule: int) -> int:
