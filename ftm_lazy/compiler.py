@@ -30,7 +30,8 @@ from ftm_backend.service import source_hash
 from ftm_lazy import _C, dump, settings
 from ftm_lazy.ahead import Ahead
 from ftm_lazy.cache import DiskCache, Functions, Key
-from ftm_lazy.general import Families, Instance, Likely, Proposal
+from ftm_lazy.family import Likely
+from ftm_lazy.general import Families, Instance, Proposal
 from ftm_lazy.notices import notice
 from ftm_lazy.recompiles import CAUSES, Explanation, History, Trace, read
 from ftm_lazy.worker import CompileError, WorkerError

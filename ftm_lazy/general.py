@@ -14,31 +14,26 @@ if several different ones come, they get a program that was chosen for them.
 from __future__ import annotations
 
 import hashlib
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ftm_backend.executable import Executable
-from ftm_backend.families import Places, Relation, relate
+from ftm_backend.families import Relation
 from ftm_backend.isa.template import TemplateError
 from ftm_backend.recent import Recent
 from ftm_backend.sizes import symbols_of
 from ftm_lazy import _C
 from ftm_lazy.chosen_sizes import larger_sizes
-from ftm_lazy.first_sight import relation_of, seeded, varying_results
+from ftm_lazy.family import Family, Likely
+from ftm_lazy.first_sight import varying_results
 from ftm_lazy.general_program import LEAST_SIZE, GeneralProgram, packed, unpacked
 from ftm_lazy.normal_form import normal_form, normal_varies, window_orders
 from ftm_lazy.ones import Relatives, values_with_ones
 
-__all__ = ["Families", "Instance", "Likely", "Proposal"]
+__all__ = ["Families", "Instance", "Proposal"]
 
 _KEPT_BYTES = 1 << 28  # of images and texts in memory
-_MEMBERS = 3  # that relations are found from
-_PROGRAMS = 16  # general programs of one family
-_ROUNDS = 5  # of asking which numbers of a member follow from others
-_ATTEMPTS = 4  # that may come to something for few members, until a family is left alone for a while
-_NOTHING = 2  # such attempts is one that comes to nothing
 _FOREVER = 64  # of these, a family is left alone for more members than will come
 _FAR_MEMBERS = 8  # that are far from all programs, until there is one for them
 
@@ -47,125 +42,11 @@ Store = tuple[Callable[[str], bytes | None], Callable[[str, bytes], object], Cal
 """What reads, writes and removes (with the reason) an entry of the disk cache by a text."""
 
 
-@dataclass(frozen=True)
-class Likely:
-    """What is known of the sizes of a trace before another one like it has come.
-
-    varies: of each parameter the dimensions that are likely to vary, one bit each.  trains: no others are.  any_size: one is as
-    likely as others.
-    infer: from the trace with symbols for such sizes to one all of whose numbers that follow from these are symbols,
-    see `ftm_backend.frontend.infer_sizes`; "" where nothing does.
-    """
-
-    varies: Sequence[int]
-    trains: bool
-    infer: Callable[[str], str]
-    any_size: bool = False
-
-
 class Instance(NamedTuple):
     """The image of a member, and of each result the dimensions that are symbols of its program, one bit each."""
 
     image: bytes
     varies: tuple[int, ...]
-
-
-@dataclass(eq=False)
-class _Family:
-    """text: on disk.  shared: by its members.  members: that came last.  specialized: that were last compiled as they are."""
-
-    key: bytes
-    text: str
-    shared: str
-    members: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
-    specialized: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=_MEMBERS))
-    programs: deque[GeneralProgram] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
-    failures: int = 0
-    waited: int = 0
-    far: set[tuple[int, ...]] = field(default_factory=set)
-    expectations: set[tuple[Any, ...]] = field(default_factory=set)
-
-    @property
-    def bytes(self) -> int:
-        """What it needs in memory, about."""
-        return len(self.text) + sum(len(program.image) for program in self.programs)
-
-    def relation(self, others: Sequence[tuple[int, ...]], numbers: tuple[int, ...], places: Places) -> Relation | None:
-        """How the numbers of a member are related to those of others; None without any.
-
-        Where one of its sizes is less than programs are general for, which is 1 as a rule, it is like those of the same size alone.
-        """
-        if not others:
-            return None
-        relation = relate([*others, numbers], places)
-        small = [place for _, place, least in relation.symbols if numbers[place] < least]
-        if not small:
-            return relation
-        alike = [member for member in self.specialized if member != numbers and all(member[place] == numbers[place] for place in small)]
-        return relate([*alike, numbers], places) if alike else None
-
-    def telling(self, members: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        """Members of the family's programs that vary where some members do not: those that came last may be of one batch.
-
-        Sizes of 1 say nothing of others, since what is done there is often something else.
-        """
-        known, found = list(members), []
-        for program in self.programs:
-            member = program.relation.numbers(program.made_for)
-            if any(member[place] <= LEAST_SIZE for _, place, least in program.relation.symbols if least >= LEAST_SIZE):
-                continue
-            if any(len(set(column)) == 1 and column[0] != number for *column, number in zip(*known, member, strict=True)):
-                known.append(member)
-                found.append(member)
-        return found
-
-    def expected(
-        self, text: str, numbers: tuple[int, ...], others: Sequence[tuple[int, ...]], places: Places, likely: Likely
-    ) -> Relation | None:
-        """How the numbers of a member follow from the sizes that are likely to vary; None if none is, or that was expected before.
-
-        What is done with sizes of 1 is often something else, so members of other sizes there say nothing.
-        """
-        ones = [place for place, (_, _, is_extent) in enumerate(places) if is_extent and numbers[place] <= LEAST_SIZE]
-        others = [other for other in others if all(other[place] == numbers[place] for place in ones)]
-        asked: set[int] = set()
-        for _ in range(_ROUNDS):
-            seeds = seeded(text, likely.varies, places, others, asked, trains=likely.trains, any_size=likely.any_size)
-            general = likely.infer(seeds) if seeds else ""
-            if not general:
-                return None
-            try:
-                relation = relation_of(general, text, places)
-            except ValueError:  # a floating number that the compiler spells in another way
-                return None
-            wrong = {place for other in others for place in relation.wrong(other)} - asked
-            if not wrong:
-                break
-            asked |= _varying_least(wrong, [*others, numbers])
-        known = relation.fixed, relation.texts
-        if not relation.symbols or known in self.expectations or any(not _may_be(relation, other) for other in others):
-            return None
-        self.expectations.add(known)
-        return relation
-
-    def admits(self, numbers: tuple[int, ...]) -> bool:
-        """Whether a program serves a member, near or far."""
-        found = ((program, program.relation.values(numbers)) for program in self.programs)
-        return any(values is not None and program.template.admits(values) for program, values in found)
-
-    def rests(self) -> bool:
-        """Whether the next member is compiled as it is: attempts have come to nothing, each time for twice as many members."""
-        if self.failures < _ATTEMPTS or self.waited >= 1 << self.failures // _NOTHING:
-            self.waited = 0
-            return False
-        self.waited += 1
-        return True
-
-    def note(self, numbers: tuple[int, ...]) -> None:
-        """A member came now."""
-        if numbers in self.members:
-            self.members.remove(numbers)
-        self.members.append(numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +58,7 @@ class Proposal:
 
     text: str
     relation: Relation
-    family: _Family
+    family: Family
     values: tuple[int, ...]
     chosen_for: tuple[int, ...]
     first_sight: bool = False
@@ -186,20 +67,6 @@ class Proposal:
     def sizes(self) -> str:
         """The symbols and their values, for people."""
         return ", ".join(f"{name} = {value}" for (name, _, _), value in zip(self.relation.symbols, self.values, strict=True))
-
-
-def _may_be(relation: Relation, member: Sequence[int]) -> bool:
-    """Whether a relation is that of a member, or would be if the member's sizes of 1 were larger."""
-    if relation.values(member) is not None:
-        return True
-    return any(member[place] < least for _, place, least in relation.symbols)
-
-
-def _varying_least(places: Iterable[int], members: Sequence[Sequence[int]]) -> set[int]:
-    """Those of some places whose numbers vary least: what else varies may follow from these."""
-    columns = {place: tuple(member[place] for member in members) for place in places}
-    chosen = min(columns.values(), key=lambda column: max(column) - min(column))
-    return {place for place, column in columns.items() if column == chosen}
 
 
 def _is_special(guard: tuple[str, str, str]) -> bool:
@@ -212,7 +79,7 @@ class Families:
     """The families of this process, of which the longest unused are forgotten."""
 
     def __init__(self, store: Store) -> None:
-        self._families: Recent[_Family] = Recent(_KEPT_BYTES)
+        self._families: Recent[Family] = Recent(_KEPT_BYTES)
         self._relatives = Relatives()
         self._get, self._put, self._remove = store
 
@@ -252,12 +119,12 @@ class Families:
         if far is None:
             return None
         family.far.add(numbers)
-        if len(family.far) >= _FAR_MEMBERS and family.failures < _ATTEMPTS:  # others like it will come
+        if len(family.far) >= _FAR_MEMBERS and family.is_promising:  # others like it will come
             family.far.clear()
             return None
         return self._made(family, numbers, *far)
 
-    def _made(self, family: _Family, numbers: tuple[int, ...], program: GeneralProgram, values: tuple[int, ...]) -> Instance | None:
+    def _made(self, family: Family, numbers: tuple[int, ...], program: GeneralProgram, values: tuple[int, ...]) -> Instance | None:
         try:
             image = program.template.image(program.image, values)
         except TemplateError:  # larger than any program
@@ -341,7 +208,7 @@ class Families:
 
     def fail(self, proposal: Proposal) -> None:
         """Nothing came of all proposals for a member."""
-        proposal.family.failures += _NOTHING
+        proposal.family.fail()
 
     def refuse(self, text: str) -> bool:
         """The machine does not take the image of a trace: whether it may have been an instance; there will be none again."""
@@ -354,7 +221,7 @@ class Families:
             self._remove(family.text, "the machine does not take a program of it")
         return bool(had)
 
-    def _find(self, text: str) -> tuple[_Family, tuple[int, ...]]:
+    def _find(self, text: str) -> tuple[Family, tuple[int, ...]]:
         shared, numbers = _C._family(text)
         told = shared + window_orders(text)
         key = hashlib.blake2b(told.encode(), digest_size=16).digest()
@@ -364,9 +231,9 @@ class Families:
             self._families.put(key, family, family.bytes)
         return family, numbers
 
-    def _load(self, key: bytes, text: str, shared: str) -> _Family:
+    def _load(self, key: bytes, text: str, shared: str) -> Family:
         """A family with the programs that other processes have left."""
-        family = _Family(key, text, shared)
+        family = Family(key, text, shared)
         stored = self._get(text)
         if stored is not None:
             try:

@@ -26,7 +26,7 @@ __all__ = ["normal_form", "normal_varies", "window_orders"]
 _PARAMETER = re.compile(r"  %(\d+) = param (\w+)\[1,([\d,]+)\]$", re.MULTILINE)
 _CAT = re.compile(r"aten::cat\(tensors=\[%(\d+),(%\d+(?:,%\d+)*)\], dim=(-?\d+)\)")
 _ROW = re.compile(r"^  %(\d+) = param \w+\[\d+\]$", re.MULTILINE)
-_VIEW = re.compile(r"  (%\d+) = ftm\.view\(base=%(\d+),")
+_VIEW = re.compile(r"  (%\d+) = ftm\.view\(")
 _VALUE = re.compile(r"%(\d+)")
 _WINDOW = re.compile(r"  %\d+ = ftm\.view\(base=%(\d+), sizes=\[([\d,]+)\], strides=\[([\d,]+)\]")
 _BEHIND_USES = ",])\n"
@@ -105,28 +105,15 @@ def window_orders(text: str) -> str:
 
 
 def _place(text: str, cat: re.Match[str]) -> int:
-    """Where a window of the first operand would have been recorded: before those of the others.
-
-    But parameters are numbered in the order of their first use, which stays: behind a window that is the first use of an earlier one.
-    """
+    """Where a window of the first operand would have been recorded: before those of the others."""
     others = set(cat[2].split(","))
-    parameters = text.count("= param ", 0, cat.start())
     begin = text.rfind("\n", 0, cat.start()) + 1
     while True:
         before = text.rfind("\n", 0, begin - 1) + 1
         view = _VIEW.match(text, before)
         if view is None or view[1] not in others:
             return begin
-        if int(view[2]) < min(int(cat[1]), parameters) and not any(
-            text.find(f"%{view[2]}{behind}", 0, before) >= 0 for behind in _BEHIND_USES
-        ):
-            return begin
         begin = before
-
-
-def _is_used(text: str, value: str, end: int) -> bool:
-    """Whether an operation before a place in the text reads a value."""
-    return any(text.find(f"%{value}{behind}", 0, end) >= 0 for behind in _BEHIND_USES)
 
 
 def _written(text: str, windows: Sequence[_Window]) -> str:

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from ftm_backend.driver import infer_sizes
 from ftm_backend.families import Relation
-from ftm_backend.frontend.trace import Trace
-from ftm_backend.frontend.trace_verifier import verify
 from ftm_lazy import _C
 from ftm_lazy.chosen_sizes import larger_sizes
+from ftm_lazy.family import Likely
 from ftm_lazy.first_sight import relation_of, seeded, varying_results
-from ftm_lazy.general import Families, Likely
+from ftm_lazy.general import Families
 from ftm_lazy.normal_form import normal_form, normal_varies
 
 # One layer's attention of the last of ``t`` new tokens over a cache of ``c``, with 4 heads of 16.
@@ -395,23 +394,3 @@ def test_a_cache_of_the_length_that_python_asked_for() -> None:
     general = _general(text, (0, 0b100))
     assert "aten::zeros(size=[1,2,{s3},16], dtype=f32) : f32[1,2,{s3},16]" in general, general
     assert varying_results(general) == [0b100, 0b100]
-
-
-def test_a_normal_form_leaves_parameters_in_the_order_of_their_first_use() -> None:
-    """The window stands behind the one that is the first to read an earlier parameter."""
-    text = (
-        "trace\n  %0 = param f32[1,2,24]\n  %1 = param f32[1,3,5,8]\n"
-        "  %2 = ftm.view(base=%0, sizes=[1,3,2,8], strides=[48,8,24,1], offset=0) : f32[1,3,2,8]\n"
-        "  %3 = aten::cat(tensors=[%1,%2], dim=-2) : f32[1,3,7,8]\n  return %3\n"
-    )
-    made = normal_form(text)
-    assert made.splitlines()[3:5] == [
-        "  %2 = ftm.view(base=%0, sizes=[1,3,2,8], strides=[48,8,24,1], offset=0) : f32[1,3,2,8]",
-        "  %3 = ftm.view(base=%1, sizes=[1,3,5,8], strides=[120,40,8,1], offset=0) : f32[1,3,5,8]",
-    ]
-    verify(Trace.parse(made))
-    used_before = text.replace("  %2 = ftm.view", "  %2 = aten::neg(self=%0) : f32[1,2,24]\n  %3 = ftm.view").replace("[%1,%2]", "[%1,%3]")
-    used_before = used_before.replace("  %3 = aten::cat", "  %4 = aten::cat").replace("return %3", "return %2, %4")
-    made = normal_form(used_before)
-    assert made.splitlines()[4].startswith("  %3 = ftm.view(base=%1,")
-    verify(Trace.parse(made))

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from ftm_backend.driver import compile, infer_sizes
 from ftm_backend.frontend.trace import Trace
 from ftm_backend.machine.emulator import Machine
-from ftm_lazy.general import Families, Likely
+from ftm_lazy.family import Likely
+from ftm_lazy.general import Families
 from ftm_lazy.ones import bare
 
 
