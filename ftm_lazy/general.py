@@ -13,6 +13,7 @@ if several different ones come, they get a program that was chosen for them.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -98,12 +99,14 @@ class Families:
 
     def _of_relative(self, text: str) -> Instance | None:
         """The same from a program of another family, which this trace is a member of because sizes are 1."""
-        for key, shared in self._relatives.of(text):
-            family = self._families.get(key)
-            for program in family.programs if family is not None else ():
-                values = values_with_ones(text, shared, program.relation, program.template.admits)
+        shared, _ = _C._family(text)
+        families = filter(None, map(self._families.get, self._relatives.of(shared)))
+        for family in families:
+            for program in family.programs if family.shared != shared else ():
+                values = values_with_ones(text, family.shared, program.relation, program.template.admits)
                 if values is not None:
-                    return Instance(program.template.image(program.image, values), program.varies)
+                    with contextlib.suppress(TemplateError):  # larger than any program
+                        return Instance(program.template.image(program.image, values), program.varies)
         return None
 
     def _instance(self, text: str) -> Instance | None:

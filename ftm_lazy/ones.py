@@ -126,19 +126,18 @@ class _Lines:
 
 
 class Relatives:
-    """Families by the lines that their members have in common with those of others."""
+    """Families, by their keys, that have lines in common."""
 
     def __init__(self) -> None:
-        self._families: dict[bytes, dict[bytes, str]] = {}
+        self._families: dict[bytes, dict[bytes, None]] = {}  # in the order in which they came
 
     def add(self, key: bytes, shared: str) -> None:
-        """A family that has programs: its key, and what its members share."""
-        self._families.setdefault(_digest(_Lines.of(shared)), {})[key] = shared
+        """A family that has programs, and what its members share."""
+        self._families.setdefault(_digest(_Lines.of(shared)), {})[key] = None
 
-    def of(self, text: str) -> list[tuple[bytes, str]]:
-        """The families that a trace may be a member of, without its own."""
-        shared, _ = _C._family(text)
-        return [(key, other) for key, other in self._families.get(_digest(_Lines.of(shared)), {}).items() if other != shared]
+    def of(self, shared: str) -> tuple[bytes, ...]:
+        """The families that members of one with this text may be members of."""
+        return tuple(self._families.get(_digest(_Lines.of(shared)), ()))
 
     def clear(self) -> None:
         """Forgets everything."""
