@@ -141,6 +141,7 @@ BLOCKS = {
     "one image": Block((1, 8, 20, 20), 16),
     "no activation": Block((3, 16, 16, 16), 24, relu=False),
     "forward": Block((3, 16, 24, 24), 24, backward=False),
+    "two groups of columns": Block((8, 16, 28, 28), 128, more=0, backward=False),
 }
 
 

@@ -110,7 +110,9 @@ def written(program: Program, machine: str) -> Iterator[tuple[Call, list[str], l
     preset = presets.load(machine)
 
     def lines(function: Function) -> list[str]:
-        made = TileProgram(preset.name, [lower_kernels._lower(function)], outputs=program.outputs, arena=program.arena)
+        made = TileProgram(
+            preset.name, [lower_kernels._lower(function)], outputs=program.outputs
+        )  # where buffers lie is no matter of functions
         for each in codegen.PASSES:
             made = each.run(made, preset)
         (kernel,) = made.kernels

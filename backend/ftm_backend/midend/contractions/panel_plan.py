@@ -268,7 +268,10 @@ def _choices(problem: Problem, groups: tuple[int, int]) -> Iterator[Choice]:
     # Cores that do not share A fetch it once each: only a small one is worth it.
     alone = groups[1] == 1 or prod(problem.m) * groups[1] <= 4 * prod(problem.n) or problem.a_tiles > 0
     shares = ["none"] if alone else []
-    shares += ["a"] if groups[1] > 1 and not problem.a_tiles else ["b"] if groups[0] > 1 and steady and not problem.b_tiles else []
+    if groups[1] > 1 and not problem.a_tiles:
+        shares.append("a")
+    if groups[1] == 1 and groups[0] > 1 and steady and not problem.b_tiles:  # cores of one group would have blocks of their own to share
+        shares.append("b")
     for share, m_outer, keep in every(shares, (True, False), (True, False)):
         if not keep or (m_outer or (steady and share != "b")):
             yield Choice(share, m_outer, keep, False)
