@@ -158,10 +158,11 @@ def values_with_ones(text: str, shared: str, relation: Relation, admits: Callabl
         admits: whether the program does.
     """
     own, numbers = _C._family(text)
-    values = _sizes(relation, _Lines.of(shared), _Lines.of(own), numbers)
-    if values is None or not admits(values):
+    try:
+        values = _sizes(relation, _Lines.of(shared), _Lines.of(own), numbers)
+        same = _member(shared, relation.numbers(values)) if values is not None and admits(values) else None
+    except ZeroDivisionError:  # the other family has no such member
         return None
-    same = _member(shared, relation.numbers(values))
     return values if same is not None and bare(same) == bare(text) else None
 
 

@@ -138,6 +138,17 @@ def test_cores_that_write_at_the_same_time_are_found():
                 run_text(machine, text, [DATA])
 
 
+def test_cores_that_write_one_tile_of_gsm_at_the_same_time_are_found():
+    header = HEADER.replace("  @tile Z", "  @tile S, gsm, f32, 8x8, 1, 0\n  @tile Z")
+    both, barrier = LOAD.format("S"), "DWAIT S\nBARRIER\n"
+    with Machine(cores=2, checked=True) as machine:
+        for _ in range(20):
+            with pytest.raises(MachineError, match="line 10.*core [01] writes S, where another core wrote since the last BARRIER"):
+                run_text(machine, f"{header}{both}\n@ret\n", [DATA])
+        turns = f"SCID r1\nSEQ 0, r1, r2\n[r2] {both}\n{barrier}[!r2] {both}\n{barrier}[r2] {STORE.format('S')}\n@ret\n"
+        np.testing.assert_array_equal(run_text(machine, header + turns, [DATA])[0], DATA)
+
+
 def test_aliased_output_holds_its_input(checked):
     text = (
         HEADER.replace("@out o0, f32, 8x8", "@out o0, f32, 8x8, b0")

@@ -18,7 +18,7 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.cluster import Cluster, place_on_cores
 from ftm_backend.midend.contractions.factor import element_of
-from ftm_backend.midend.group import Former
+from ftm_backend.midend.group import Former, form_anew
 from ftm_backend.midend.image_readers import Inside, Makers, Reader, can_read, reader_of
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.nests.fits import common_domain
@@ -170,12 +170,7 @@ def _replace(grouped: Grouped, image: _Image, readers: list[Reader], makers: Mak
             body[body.index(old)] = new
             for value in new.writes():
                 value.producer = new
-    former = Former(grouped.function, machine)
-    former.hold(clusters[k].statements if k in clusters else k.statements for k in grouped.kernels)
-    for number, kernel in enumerate(grouped.kernels):
-        if kernel in clusters:
-            grouped.kernels[number] = former.kernel(clusters[kernel])
-            grouped.kernels[number].name = kernel.name
+    form_anew(grouped, clusters, machine)
 
 
 def _add(grouped: Grouped, nests: list[list[Statement]], at: int, machine: MachineParameters) -> None:

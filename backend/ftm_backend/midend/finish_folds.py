@@ -15,7 +15,7 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.cluster import Cluster, place_on_cores
 from ftm_backend.midend.contractions import folds
-from ftm_backend.midend.group import Former
+from ftm_backend.midend.group import Former, form_anew
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.nests.fits import acceptable, common_domain
 
@@ -95,13 +95,7 @@ def _remains(grouped: Grouped, user: Kernel, moved: list[Statement], machine: Ma
 def _move(grouped: Grouped, fold: Kernel, user: Kernel, moved: list[Statement], machine: MachineParameters) -> None:
     left = Cluster("nest", [statement for statement in user.statements if statement not in moved])
     longer = Cluster("fold", [*fold.statements, *moved])
-    kernels = [kernel for kernel in grouped.kernels if kernel is not user or left.statements]
-    clusters = {fold: longer, user: left}
-    former = Former(grouped.function, machine)
-    former.hold(clusters[kernel].statements if kernel in clusters else kernel.statements for kernel in kernels)
-    for number, kernel in enumerate(kernels):
-        if kernel in clusters:
-            place_on_cores(clusters[kernel], machine)
-            kernels[number] = former.kernel(clusters[kernel])
-            kernels[number].name = kernel.name
-    grouped.kernels = kernels
+    grouped.kernels = [kernel for kernel in grouped.kernels if kernel is not user or left.statements]
+    for cluster in (longer, left):
+        place_on_cores(cluster, machine)
+    form_anew(grouped, {fold: longer, user: left}, machine)

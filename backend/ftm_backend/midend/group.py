@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ftm_backend.linalg.affine import dot
 from ftm_backend.linalg.ir import Function, Repeat, Result, Statement, Store, Update, Value
@@ -16,7 +16,7 @@ from ftm_backend.midend.fuse import Fuser
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.reloop import align_all
 
-__all__ = ["Former", "group_kernels", "home_of", "place_results"]
+__all__ = ["Former", "form_anew", "group_kernels", "home_of", "place_results"]
 
 
 def group_kernels(function: Function, machine: MachineParameters) -> Grouped:
@@ -169,6 +169,16 @@ class Former:
         """Whether a statement reads a value in some kernel that does not make it."""
         held = self.holders.get(reader)
         return reader not in members if held is None else any(value.producer not in each for each in held)
+
+
+def form_anew(grouped: Grouped, clusters: Mapping[Kernel, Cluster], machine: MachineParameters) -> None:
+    """Forms kernels of a program that have other statements now, those of their clusters; they keep their names and places."""
+    former = Former(grouped.function, machine)
+    former.hold(clusters[k].statements if k in clusters else k.statements for k in grouped.kernels)
+    for number, kernel in enumerate(grouped.kernels):
+        if kernel in clusters:
+            grouped.kernels[number] = former.kernel(clusters[kernel])
+            grouped.kernels[number].name = kernel.name
 
 
 def _makers(value: Value) -> set[Statement]:

@@ -246,11 +246,14 @@ def _product(a: Range, b: Range) -> Range:
 
 def _minimum(a: Range, b: Range) -> Range:
     """Of the upper ends either one holds, so that of sizes none is asked for its value: the one that is a size says more of indices."""
-    if never_less(b[1], a[1]) or never_less(a[1], b[1]):
-        high = a[1] if never_less(b[1], a[1]) else b[1]
-    else:
-        high = a[1] if isinstance(a[1], Size) else b[1]
-    return (a[0] if never_less(b[0], a[0]) else b[0] if never_less(a[0], b[0]) else min(_floor(a[0]), _floor(b[0]))), high
+    (low, high), (other_low, other_high) = a, b
+    if never_less(high, other_high) or (isinstance(other_high, Size) and not never_less(other_high, high)):
+        high = other_high
+    if never_less(low, other_low):
+        low = other_low
+    elif not never_less(other_low, low):
+        low = min(_floor(low), _floor(other_low))
+    return low, high
 
 
 def _floor(number: int) -> int:

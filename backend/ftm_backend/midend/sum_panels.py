@@ -22,7 +22,7 @@ from ftm_backend.midend.cluster import Cluster, place_on_cores
 from ftm_backend.midend.contractions.panel_plan import PanelPlan
 from ftm_backend.midend.contractions.panel_sums import Parts, parts_of
 from ftm_backend.midend.contractions.schedule import schedule
-from ftm_backend.midend.group import Former
+from ftm_backend.midend.group import Former, form_anew
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.nests.fits import acceptable, common_domain
 from ftm_backend.midend.nests.reduce import starts_at_identity
@@ -140,12 +140,7 @@ def move_sums(
     body[at:at] = taken
     clusters = {product: Cluster("summed", [*product.statements, *taken]), user: Cluster("nest", left)}
     place_on_cores(clusters[user], machine)
-    former = Former(grouped.function, machine)
-    former.hold(clusters[k].statements if k in clusters else k.statements for k in grouped.kernels)
-    for number, kernel in enumerate(grouped.kernels):
-        if kernel in clusters:
-            grouped.kernels[number] = former.kernel(clusters[kernel])
-            grouped.kernels[number].name = kernel.name
+    form_anew(grouped, clusters, machine)
     return True
 
 

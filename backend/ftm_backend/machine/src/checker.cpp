@@ -115,8 +115,11 @@ void Checker::write_tile(int32_t tile, int32_t number, int64_t rows, int64_t col
     const int64_t row = start(tile, number) + i * t.columns * bytes, end = row + columns * bytes;
     if (t.space != 3) std::fill(&owner_[t.space][row], &owner_[t.space][end], uint32_t(number) + 1);
     for (int64_t b = row; b < end && t.space == 3; ++b) {
+      // Of two cores that write at the same time, one finds the other's tag.
+      const uint32_t before = __atomic_exchange_n(&shadow_.gsm()[b], tag(), __ATOMIC_RELAXED);
+      if (foreign(before))
+        throw Fault("writes " + name(tile, number) + ", where another core wrote since the last BARRIER");
       write_shared(shadow_.gsm_owner[b], uint32_t(number) + 1);
-      write_shared(shadow_.gsm()[b], tag());
     }
   }
 }
