@@ -41,7 +41,7 @@ def measure(name: str, device: str, seed: int) -> dict[str, Any]:
     row: dict[str, Any] = {"seconds": time.perf_counter() - begin, "result": result}
     if device != "cpu":
         row |= {key: ftm_lazy.metrics.counters()[key] for key in ("compiles", "pieces", "instances", "executions")}
-        row["compiling"] = sum(seconds for *_, seconds in ftm_lazy.compiler.bridge().causes().values())
+        row["compiling"] = sum(seconds for *_, seconds in ftm_lazy.compiler.bridge().accounts.causes().values())
     return row
 
 

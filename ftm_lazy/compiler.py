@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import signal
 import sys
 import time
-import traceback
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import torch
@@ -28,19 +24,18 @@ from ftm_backend.executable import Executable
 from ftm_backend.isa.template import TemplateError
 from ftm_backend.service import source_hash
 from ftm_lazy import _C, dump, settings
+from ftm_lazy.accounts import Accounts, Compiled
 from ftm_lazy.ahead import Ahead
 from ftm_lazy.cache import DiskCache, Functions, Key
 from ftm_lazy.family import Likely
 from ftm_lazy.general import Families, Instance, Proposal
+from ftm_lazy.interrupts import is_from_signal_handler
 from ftm_lazy.notices import notice
-from ftm_lazy.recompiles import CAUSES, Explanation, History, Trace, read
+from ftm_lazy.recompiles import read
 from ftm_lazy.worker import CompileError, WorkerError
 from ftm_lazy.workers import Workers
 
 __all__ = ["Bridge", "CompileError", "WorkerError", "bridge"]
-
-_FIRST_STEPS = 5  # programs run until a loop counts as settled
-_WHOLES = 64  # traces that threads may be at
 
 
 @dataclass(frozen=True)
@@ -75,15 +70,12 @@ class _How(Enum):
 
 @dataclass(frozen=True)
 class _Made:
-    """What was made of a request, in `seconds`; `notes`: what an explanation says beside the cause."""
+    """What was made of a request."""
 
     how: _How
     executable: Executable | None
     instance: Instance
-    seconds: float
-    notes: tuple[str, ...] = ()
-    is_general: bool = False
-    at_first_sight: bool = False
+    compiled: Compiled
 
 
 class Bridge:
@@ -92,10 +84,8 @@ class Bridge:
     def __init__(self, values: settings.Settings) -> None:
         self._settings = values
         self._cache = DiskCache(values.cache_dir, values.cache_size)
-        self._history = History()
+        self.accounts = Accounts("recompile" in values.debug)
         self._families = Families((self._family, self._keep_family, self._remove_family))
-        self._recompiles: list[str] = []
-        self._causes: dict[str, tuple[int, int, float]] = {}
         self._dumped: dict[str, Path] = {}
         self._watchers: list[Callable[[str], object]] = []
         self._found: set[str] = set()  # digests of the keys that the cache had
@@ -106,7 +96,6 @@ class Bridge:
             shelf=Functions(self._cache, self._compiler) if values.cache_dir else None,
         )
         self._ahead = Ahead(self._make, len(self._workers) - 1)
-        self._counted: deque[int] = deque(maxlen=_WHOLES)  # whole traces of which a piece was compiled
 
     def prepare(self) -> None:
         """Starts the compiler's process if it will probably be needed, so that its imports overlap."""
@@ -139,7 +128,7 @@ class Bridge:
         except WorkerError:
             raise
         except Exception as error:
-            if _from_signal_handler(error):
+            if is_from_signal_handler(error):
                 raise
             return f"{type(error).__name__}: {error}"
 
@@ -170,10 +159,15 @@ class Bridge:
                 made = self._ahead.take(request.text)
         if made is None:
             made = self._make(request)
-        self._count(request, made)
+        if made.how is _How.instance:
+            self.accounts.instance()
+        elif made.how is _How.found:
+            self.accounts.found(request.text)
+        else:
+            self.accounts.compiled(request.text, request.locations, request.whole, made.compiled)
         if self._settings.dump is not None and made.executable is not None:
             self._dump(request.text, made.executable)
-        self._say(made.how.value, made.seconds, request.text, made.instance.image)
+        self._say(made.how.value, made.compiled.seconds, request.text, made.instance.image)
         return made.instance
 
     def _make(self, request: Request) -> _Made:
@@ -183,48 +177,25 @@ class Bridge:
         general = self._settings.dump is None and not request.refused
         instance = self._families.instance(text) if general else None
         if instance is not None:
-            return _Made(_How.instance, None, instance, time.perf_counter() - begin)
+            return _Made(_How.instance, None, instance, Compiled(time.perf_counter() - begin))
         executable = self._find(text)
         if executable is not None:
             if general:
                 self._families.note(text)
-            return _Made(_How.found, executable, Instance(executable.image, ()), time.perf_counter() - begin)
+            return _Made(_How.found, executable, Instance(executable.image, ()), Compiled(time.perf_counter() - begin))
         refusal = self._families.refusal(text) if general and "recompile" in self._settings.debug else ""
         notes = [f"the general program: {refusal}"] if refusal else []
         likely = Likely(request.varies, request.trains, self._infer, request.any_size) if request.varies or not request.trains else None
         proposals = self._families.propose(text, likely) if general else []
-        why = self._history.explain(read(text), request.locations).cause
+        why = self.accounts.cause(text, request.locations)
         made = self._compile_general(proposals, why) if proposals else None
         at_first_sight = made is not None and proposals[0].first_sight
         if at_first_sight:
             notes.append(f"general at first sight: {proposals[0].sizes}")
         executable, symbols = made or (self._compile(text, texts=self._settings.dump is not None, why=why), ())
-        seconds = time.perf_counter() - begin
         instance = Instance(executable.image, tuple(symbols))
-        return _Made(_How.compiled, executable, instance, seconds, tuple(notes), made is not None, at_first_sight)
-
-    def _count(self, request: Request, made: _Made) -> None:
-        """Counts a program where it is handed over, and says why it had to be compiled."""
-        if made.how is _How.instance:
-            _C._count("instances")
-            return
-        trace = read(request.text)
-        if made.how is _How.found:
-            _C._count("cache_hits_disk")
-            self._history.add(trace)
-            return
-        why = self._history.explain(trace, request.locations)
-        is_first = request.whole == 0 or request.whole not in self._counted
-        if is_first:
-            _C._count("compiles")
-            self._counted.append(request.whole)
-        _C._count("pieces")
-        if made.is_general:
-            _C._count("general_programs")
-        if made.at_first_sight:
-            _C._count("first_sight_programs")
-        _C._add_time("CompileTime", made.seconds)
-        self._note(trace, replace(why, text="; ".join(filter(None, [why.text, *made.notes]))), made.seconds, is_first)
+        compiled = Compiled(time.perf_counter() - begin, tuple(notes), made is not None, at_first_sight)
+        return _Made(_How.compiled, executable, instance, compiled)
 
     def _say(self, how: str, seconds: float, text: str, image: bytes) -> None:
         if "compile" in self._settings.debug:
@@ -251,20 +222,6 @@ class Bridge:
     def texts(self, text: str) -> dict[str, str]:
         """Stage name to text for a trace, trace and asm included; counts nothing."""
         return self._texts(text, self._find(text))
-
-    def causes(self) -> dict[str, tuple[int, int, float]]:
-        """Why programs were compiled, for each cause that there was, of `CAUSES`: of how many traces it is the first piece's, how many
-        pieces were compiled, and the seconds that they took."""
-        return {cause: self._causes[cause] for cause in CAUSES if cause in self._causes}
-
-    def recompiles(self) -> list[str]:
-        """What differed, for each recompile so far."""
-        return list(self._recompiles)
-
-    def forget_recompiles(self) -> None:
-        """Forgets recompiles and causes; the traces that later ones are compared with stay."""
-        self._recompiles.clear()
-        self._causes.clear()
 
     def forget_programs(self) -> None:
         """Forgets the general programs that are in memory."""
@@ -365,41 +322,6 @@ class Bridge:
             place = dump.write(self._settings.dump, texts)
             if place is not None and "data" in self._settings.debug:
                 self._dumped[text] = place
-
-    def _settled(self) -> bool:
-        return _C._counters().get("executions", 0) >= _FIRST_STEPS
-
-    def _note(self, trace: Trace, why: Explanation, seconds: float, is_first: bool) -> None:
-        """Remembers a compile; is_first: of the whole trace, whose other pieces are no surprises of their own."""
-        self._history.add(trace)
-        traces, pieces, total = self._causes.get(why.cause, (0, 0, 0.0))
-        self._causes[why.cause] = traces + is_first, pieces + 1, total + seconds
-        told = "recompile" in self._settings.debug
-        if is_first and why.is_recompile(self._settled()):
-            _C._count("recompiles")
-            self._recompiles.append(why.text)
-            if told:
-                notice(f"recompiled, {why.cause}: {why.text}", 5)
-        elif told:
-            what = "compiled" if is_first else "compiled, another piece of the same trace"
-            notice(f"{what}, {why.cause}{f': {why.text}' if why.text else ''}", 5)
-
-
-def _from_signal_handler(error: Exception) -> bool:
-    """Whether a signal's handler raised it: one of them stands among the frames that it came through."""
-    handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
-    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
-
-
-def _code(handler: Any) -> CodeType | None:
-    """The code of a Python callable; None for what has none."""
-    while isinstance(handler, functools.partial):
-        handler = handler.func
-    if not callable(handler):
-        return None
-    if not hasattr(handler, "__code__") and not hasattr(handler, "__func__"):
-        handler = getattr(type(handler), "__call__", None)  # noqa: B004 (the method itself is wanted)
-    return getattr(getattr(handler, "__func__", handler), "__code__", None)
 
 
 @functools.cache

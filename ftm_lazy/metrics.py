@@ -70,11 +70,11 @@ def report() -> str:
     values = counters()
     width = max(map(len, values))
     lines = [f"{name:<{width}}  {value:>12,}" for name, value in values.items()]
-    causes = compiler.bridge().causes()
+    causes = compiler.bridge().accounts.causes()
     if causes:
         lines += ["", f"{'compiled because':<18}  {'traces':>8}  {'pieces':>8}  {'seconds':>8}"]
         lines += [f"{cause:<18}  {traces:>8,}  {pieces:>8,}  {seconds:>8.2f}" for cause, (traces, pieces, seconds) in causes.items()]
-    recompiles = compiler.bridge().recompiles()
+    recompiles = compiler.bridge().accounts.recompiles()
     if recompiles:
         shown = [text if len(text) <= _LINE else text[: _LINE - 3] + "..." for text in recompiles[-_RECOMPILES:]]
         lines += ["", "recompiles, the last ones:" if len(recompiles) > _RECOMPILES else "recompiles:"]
@@ -87,4 +87,4 @@ def report() -> str:
 def reset() -> None:
     """Sets all counters to 0 and forgets the explanations of recompiles."""
     _C._reset_counters()
-    compiler.bridge().forget_recompiles()
+    compiler.bridge().accounts.forget()

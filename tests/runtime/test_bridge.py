@@ -128,9 +128,9 @@ def test_recompiles_are_explained(bridge):
     with pytest.warns(RuntimeWarning, match=r"recompiled, new sizes: program 1 is nearly program 0, but for sizes \(2x\)"):
         one.compile(WIDER)
     assert counted("compiles", "recompiles") == (2, 1)
-    assert len(one.recompiles()) == 1
-    one.forget_recompiles()
-    assert one.recompiles() == []
+    assert len(one.accounts.recompiles()) == 1
+    one.accounts.forget()
+    assert one.accounts.recompiles() == []
 
 
 def test_program_that_does_not_compile(bridge):

@@ -1,0 +1,28 @@
+"""Errors that a signal's handler raised, such as KeyboardInterrupt: they say nothing of what was interrupted."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import traceback
+from types import CodeType
+from typing import Any
+
+__all__ = ["is_from_signal_handler"]
+
+
+def is_from_signal_handler(error: Exception) -> bool:
+    """Whether a signal's handler raised it: one of them stands among the frames that it came through."""
+    handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _code(handler: Any) -> CodeType | None:
+    """The code of a Python callable; None for what has none."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    if not callable(handler):
+        return None
+    if not hasattr(handler, "__code__") and not hasattr(handler, "__func__"):
+        handler = getattr(type(handler), "__call__", None)  # noqa: B004 (the method itself is wanted)
+    return getattr(getattr(handler, "__func__", handler), "__code__", None)
