@@ -3,9 +3,11 @@
     python benchmarks/cold.py [--only reinforce ...] [--seed 0] [--json]
 
 Each runs in processes of its own: on ftm with an empty cache, again with what that left, and on the CPU. Beside the seconds
-stand the programs that were compiled, the instances that were made of general ones, the seconds that compiling took, and whether the
-results are those of the CPU (random numbers are drawn on the device, so programs that sample may part). Ratios of
-one run are comparable, seconds are not.
+stand the traces for which something was compiled; the pieces that these were cut into and compiled as; how many of the pieces had the
+same operations as an earlier one, and only other sizes, numbers, operands or results (*again*: the others are operations that nothing
+compiled had in this order); the instances that were made of general ones; the seconds that compiling took; and whether the results
+are those of the CPU (random numbers are drawn on the device, so programs that sample may part). Ratios of one run are
+comparable, seconds are not.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def measure(name: str, device: str, seed: int) -> dict[str, Any]:
     row: dict[str, Any] = {"seconds": time.perf_counter() - begin, "result": result}
     if device != "cpu":
         row |= {key: ftm_lazy.metrics.counters()[key] for key in ("compiles", "pieces", "instances", "executions")}
-        row["compiling"] = sum(seconds for *_, seconds in ftm_lazy.compiler.bridge().accounts.causes().values())
+        causes = ftm_lazy.compiler.bridge().accounts.causes()
+        row["compiling"] = sum(seconds for *_, seconds in causes.values())
+        row["again"] = sum(pieces for cause, (_, pieces, _) in causes.items() if cause not in ("first", "new op sequence"))
     return row
 
 
@@ -67,6 +71,7 @@ def compare(name: str, seed: int) -> dict[str, Any]:
         "compiling": cold["compiling"],
         "compiles": cold["compiles"],
         "pieces": cold["pieces"],
+        "again": cold["again"],
         "instances": cold["instances"],
         "runs": cold["executions"],
         "warm compiles": warm["compiles"],
@@ -86,7 +91,7 @@ def main() -> None:
     if options.measure:
         print(json.dumps(measure(options.measure, options.device, options.seed)))
         return
-    heads = ("cold", "warm", "cpu", "compiling", "compiles", "pieces", "instances", "runs", "warm compiles", "same")
+    heads = ("cold", "warm", "cpu", "compiling", "compiles", "pieces", "again", "instances", "runs", "warm compiles", "same")
     if not options.json:
         print(f"{'program':20}" + "".join(f"{head:>{max(9, len(head) + 2)}}" for head in heads))
     for name in options.only:
