@@ -29,7 +29,6 @@ class Extents:
         self.last = axis([rest * (cut.elements // cut.size) for rest, cut in zip(rests, cuts, strict=True)], position)
         self.period = axis([rules.pieces(sides[cut.dim], cut.size) if cut.dim < len(sides) else 1 for cut in cuts], position)
         self.ragged = any(rest != cut.size for rest, cut in zip(rests, cuts, strict=True))
-        self.walked(self.blocks)
 
     def walked(self, blocks: Any) -> None:
         """Says how many blocks the busiest core walks: as few last ones among them as there can be."""

@@ -33,6 +33,8 @@ class Grid:
     """
 
     places: tuple[Any, ...]
+    k_groups = 1
+    """Cores that walk a part of k each."""
 
     def __init__(self, problem: Problem, machine: MachineParameters, groups: tuple[int, int], b_form: str, sampling: Sampling) -> None:
         self.problem, self.machine, self.groups, self.b_form = problem, machine, groups, b_form
@@ -55,6 +57,7 @@ class Grid:
         self.column_trips = rules.pieces(self.n_blocks, columns)
         self.of_m.walked(self.row_trips * self.chunks)
         self.of_n.walked(self.column_trips)
+        self.of_k.walked(rules.pieces(self.k_blocks, self.k_groups))
         spared = self.row_trips // self.panels * (self.panels * self.chunks - m_blocks)
         self.walked = self.chunks - spared / self.row_trips  # chunks of a panel on average
         self._even()
@@ -96,7 +99,7 @@ class Grid:
         self.runs: Any = 1
         if p.a_windows:
             self.counts = [taken(p.m, cut) for cut in ms], [taken(p.k, cut) for cut in ks]
-            self.lengths = self._lengths(1, 1)
+            self.lengths = self._lengths(None, None)
             self.block = prod(self.lengths, start=np.ones_like(self.block))
             self.runs = axis([rules.even_runs(counts) for counts in self.counts[1]], 3)
 
@@ -108,8 +111,10 @@ class Grid:
             for position, step in side.steps:
                 group, at = (0, position) if position < len(p.m) else (1, position - len(p.m))
                 here, cuts = (0, 3)[group], self.cuts[(0, 2)[group]]
-                counts = axis([counts[at] for counts in self.counts[group]], here)
-                length = length + (counts * np.where(axis([cut.dim == at for cut in cuts], here), parts[group], 1) - 1) * abs(step)
+                counts: Any = axis([counts[at] for counts in self.counts[group]], here)
+                if parts[group] is not None:
+                    counts = counts * np.where(axis([cut.dim == at for cut in cuts], here), parts[group], 1)
+                length = length + (counts - 1) * abs(step)
             found.append(np.where(length == side.full, side.joined, length) if side.joined else length)
         return tuple(found)
 
@@ -138,7 +143,7 @@ class Grid:
         alike = p.epilogue_alike / ELEMENT_BYTES[p.c.dtype]
         self.beside_c = stored * (p.epilogue_bytes - p.epilogue_alike) + alike * self.moved_c
         if p.a_windows:
-            self.mean_lengths = self._lengths(m.mean / m.full, k.mean / k.full)
+            self.mean_lengths = self._lengths(m.mean / m.full, k.mean / k.full) if m.ragged or k.ragged else self.lengths
             self.mean_block = prod(self.mean_lengths, start=np.ones_like(self.block))
             self.moved_a, self.elements_a = box_moved(self.machine, p, self.mean_lengths, self.mean_block)
             self.moved_turned, self.elements_turned = self.moved_a, self.elements_a
