@@ -46,6 +46,6 @@ def test_estimates_are_what_the_cycle_model_charges(direction: str, planned: dic
             charged = {kernel.name: kernel.cycles for kernel in cycles.model(compiled(row), machine=row.machine, cores=row.cores).kernels}
             off += [abs(estimate / charged[name] - 1) for name, estimate in planned.items() if name in charged]
     assert len(off) >= 11, "a convolution is a kernel of panels"
-    assert np.median(off) < 0.065
-    assert np.quantile(off, 0.8) < 0.15
-    assert max(off) < 0.35
+    assert np.median(off) < 0.05
+    assert np.quantile(off, 0.8) < 0.1
+    assert max(off) < 0.15

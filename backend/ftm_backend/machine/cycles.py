@@ -203,7 +203,7 @@ def _combine(
         if ended:
             raise WalkError(f"{ended} of {count} cores ended while the others wait at a barrier")
         total += machine.barrier_cycles
-        critical.setdefault(decoded.main, Totals()).cycles += machine.barrier_cycles
+        critical.setdefault(_waiting(stacks, decoded.main), Totals()).cycles += machine.barrier_cycles
     kernels = []
     for function, sums in everything.items():
         own = critical.get(function, Totals())
@@ -229,6 +229,12 @@ def _combine(
         )
     spans = tuple(recorder.spans) if recorder is not None else ()
     return Profile(machine.name, count, machine.clock_hz, total, tuple(kernels), spans, tuple(decoded.names))
+
+
+def _waiting(stacks: list[list[int]], main: int) -> int:
+    """Whose barrier it is: that of the function which all cores are in, or else the caller's."""
+    inside = {stack[-1] for stack in stacks if stack}
+    return inside.pop() if len(inside) == 1 else main
 
 
 _BYTES = [field.name for field in BUFFER.fields].index("bytes")

@@ -163,9 +163,7 @@ class Form:
         """What the cost model must know of an operand that lies along the groups ``outer`` and ``inner``."""
         batched = any(access.coeffs[axis] for axis in self.batch)
         runs = self.run(access, outer), self.run(access, inner)
-        sizes = prod(self.sizes(outer)), prod(self.sizes(inner))
-        follows = [not group or seen_equal(access.coeffs[group[-1]], size) for group, size in ((inner, sizes[0]), (outer, sizes[1]))]
-        whole = [seen_equal(run, size) and follow for run, size, follow in zip(runs, sizes, follows, strict=True)]
+        whole = [not group or seen_equal(access.coeffs[group[-1]], run) for group, run in ((inner, runs[0]), (outer, runs[1]))]
         beside = max(self._beside(access, outer), self._beside(access, inner))
         return TiledOperand(dtype, runs, batched, (whole[0], whole[1]), beside)
 

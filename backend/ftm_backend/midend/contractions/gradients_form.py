@@ -181,9 +181,9 @@ def _priced(found: Gradients, channels: int, m: Cut, n: Cut, machine: MachinePar
     arriving = (
         rules.pieces(n.blocks, machine.cores) * n.elements * k * machine.dma_element_cycles if one_by_one else pool / machine.cores / rate
     )
-    ends = arriving + full.beginning + last.ending + 2 * machine.barrier_cycles
+    walking = max(computing + full.beginning + last.ending, moving)  # the engine's time has what is moved before and behind the steps
     trans_a = not chosen.windows and form.run(form.accesses[0], form.m) > form.run(form.accesses[0], form.k)
-    yield GradientsPlan(channels, m, n, a_space, trans_a, max(computing, moving) + ends)
+    yield GradientsPlan(channels, m, n, a_space, trans_a, arriving + walking + 2 * machine.barrier_cycles)
 
 
 class _Block(NamedTuple):

@@ -55,6 +55,7 @@ class Priced:
         flags = np.array([(c.share == "a", c.share == "b", c.m_outer, c.keep, c.pooled) for c in choices]).T[:, :, None]
         self.share_a, self.share_b, self.m_outer, self.keep, self.pooled = flags
         self.shared = self.share_a | self.share_b
+        self.meets_once = self.share_a & self.keep & self.m_outer  # where A is exchanged, and not behind each step
         self.keep_a, self.keep_b = self.keep & self.m_outer, self.keep & ~self.m_outer
         self.fills_late = self.pooled & self.share_a & self.keep_b
         total = self._total()
@@ -64,48 +65,80 @@ class Priced:
     # --- transfers ------------------------------------------------------------------------------------
 
     def _share_bandwidth(self) -> None:
-        """Sets each core's part of DDR and GSM."""
+        """Sets each core's part of DDR and GSM: between two barriers, all that cores move over what the busiest one does share it.
+
+        rate: for loads, of panels that fetch both operands; again_rate: of those that find one of them; store_rate: beside stores, and
+        last_rate: for those behind the last products.  first_rate: for A where B is on its way already.
+        """
         g, mc = self.grid, self.machine
-        groups = [np.minimum(g.rows, g.groups[0]), np.minimum(g.n_blocks, g.groups[1])]
-        a = g.k_blocks * g.chunks * np.minimum(g.moved_a, g.moved_turned)
-        a = a / np.where(self.share_a, groups[1], 1) / np.where(self.keep_a, g.column_trips, 1)
-        b = g.k_blocks * np.where(self.share_b, g.moved_pieces, g.moved_b) / np.where(self.keep_b, g.row_trips, 1)
-        b = np.where(self.pooled, np.where(self.fills_late, b / groups[0], 0.0), b)
-        c = g.chunks * (g.moved_c + g.beside_c)
+        members = np.minimum(g.n_blocks, g.groups[1])
+        a = g.k_blocks * np.minimum(g.moved_a, g.moved_turned)
+        one_a, all_a = a * self.loads, a * g.walked * np.where(self.share_a, 1, members)
+        b = g.k_blocks * np.where(self.share_b, g.moved_pieces, g.moved_b)
+        b = np.where(self.pooled, np.where(self.fills_late, b / np.minimum(g.rows, g.groups[0]), 0.0), b)
+        all_b = b * np.where(self.share_b, 1, np.minimum(g.rows, g.groups[0]))
+        c = g.walked * (g.moved_c + g.beside_c)
 
-        def active(rows: Any, columns: Any) -> Any:
-            return (a * rows * groups[1] + b * np.where(self.share_b, 1, groups[0]) * columns + c * rows * columns) / (a + b + c)
+        def active(rows: Any, of_b: Any, of_c: Any, of_rows: Any, of_columns: Any, stores: Any) -> Any:
+            """Of what is loaded along rows and along columns, and of what is stored: with so many of these parts between barriers."""
+            moved = of_rows * all_a * rows + of_columns * all_b * of_b + stores * (c * rows * of_c)
+            return np.maximum(moved / np.maximum(of_rows * one_a + of_columns * b + stores * c, 1.0), 1.0)
 
-        every = zip((g.rows, g.n_blocks), (g.row_trips, g.column_trips), g.groups, g.even(), strict=True)
-        self.rate, cores = share(mc, active, *(trips(*each) for each in every))
+        def alone(cores: Any) -> Any:
+            return np.minimum(mc.ddr_bandwidth / cores, mc.core_bandwidth) / mc.clock_hz
+
+        once_a, once_b = 1 / np.where(self.keep_a, g.column_trips, 1), 1 / np.where(self.keep_b, g.row_trips, 1)
+        cores = active(g.even_rows, g.even_b, g.even_c, once_a, once_b, 1.0)
+        self.rate = self.again_rate = self.store_rate = self.last_rate = self.first_rate = alone(cores)
+        if self.shared.any():
+            of_rows = trips(g.rows, g.row_trips, g.groups[0], g.even_rows)
+            of_columns = trips(g.n_blocks, g.column_trips, g.groups[1], g.even_b)
+            kept = self.keep & (self.inner > 1)
+            inner_a, inner_b = np.where(kept & self.m_outer, 0.0, 1.0), np.where(kept & ~self.m_outer & ~self.fills_late, 0.0, 1.0)
+            mixed = self.meets_once & kept
+            beside = np.where(self.late, g.walked / (g.k_blocks * g.late), 1 / g.k_blocks)
+            beside = np.where(mixed, 1.0, np.where(self.outer * self.inner == 1, 0.0, beside))
+
+            def rate(*parts: Any) -> Any:
+                found, several = share(mc, lambda rows, columns: active(rows, columns, columns, *parts), of_rows, of_columns)
+                return np.where(self.shared, found, self.rate), several
+
+            loading, several = rate(1.0, 1.0, 0.0)
+            again = rate(inner_a, inner_b, 1.0 * mixed)[0] if self.keep.any() else loading
+            self.store_rate, _ = rate(beside * inner_a, beside * inner_b, 1.0)
+            self.last_rate = np.where(self.shared, alone(g.even_rows * g.even_c), self.rate)
+            self.first_rate = np.where(self.share_b | self.fills_late, alone(all_a * g.even_rows / one_a), loading)
+            self.rate, self.again_rate, cores = loading, again, np.where(self.shared, several, cores)
+        self.slower = self.again_rate / self.store_rate
         self.gsm_rate = mc.gsm_bytes_per_cycle / cores
 
     def _loads(self) -> None:
         """Sets how A is turned, and the cycles of the engine for the loads of a step and for the store of a chunk, with and
         without what is read for it."""
         g, p, mc = self.grid, self.problem, self.machine
+        sharers = np.where(self.share_a, np.minimum(g.groups[1], g.n_blocks), 1)
+        self.loads = np.where(self.share_a, rules.pieces(g.chunks, sharers), g.walked)
         self._share_bandwidth()
 
-        def cycles(moved: Any, elements: Any, gsm_cycles: Any = 0.0) -> Any:
-            return rules.transfer_cycles(mc, moved / self.rate, gsm_cycles, elements)
+        def cycles(moved: Any, elements: Any, gsm_cycles: Any = 0.0, rate: Any = None) -> Any:
+            return rules.transfer_cycles(mc, moved / (self.rate if rate is None else rate), gsm_cycles, elements)
 
         through: Any = 0.0
         if self.share_a.any():
-            through = np.where(self.share_a, g.block * ELEMENT_BYTES[p.a.dtype] / self.gsm_rate, 0.0)
+            through = np.where(self.share_a, g.mean_block * ELEMENT_BYTES[p.a.dtype] / self.gsm_rate, 0.0)
         plain, turned = (through if p.a_windows or run else 0.0 for run in (p.a.runs[1], p.a.runs[0]))
         each = cycles(g.moved_a, g.elements_a, plain)
         self.trans_a: Any = np.False_
         if not p.a_windows:
             other = cycles(g.moved_turned, g.elements_turned, turned)
             self.trans_a, each = other < each, np.minimum(other, each)
-        sharers = np.where(self.share_a, np.minimum(g.groups[1], g.n_blocks), 1)
-        self.loads = rules.pieces(g.chunks, sharers)
-        self.load_a = self.loads * (each + mc.dma_latency * (max(p.a_tiles, 1) - 1 + p.a_parameters))
+        others = mc.dma_latency * (max(p.a_tiles, 1) - 1 + p.a_parameters)
+        self.load_a = self.first_a = self.loads * (each + others)
         self.load_b = cycles(np.where(self.share_b, g.moved_pieces, g.moved_b), g.elements_b)
         self.load_b = self.load_b + mc.dma_latency * (max(p.b_tiles, 1) - 1 + p.b_parameters)
         self.first_b = self.load_b
         if self.share_b.any() or self.pooled.any():
-            size = g.pieces if g.piecewise else g.kt * g.nt * ELEMENT_BYTES[p.b.dtype]
+            size = g.pieces if g.piecewise else g.mean_b * ELEMENT_BYTES[p.b.dtype]
             takers = np.minimum(g.rows, g.groups[0]) * np.minimum(g.n_blocks, g.groups[1])
             handed_on = rules.transfer_cycles(mc, 0.0, size * takers / mc.gsm_bytes_per_cycle, 0.0)
             # Cores take turns; the one whose turn it is gets no more than its own bandwidth.
@@ -113,10 +146,21 @@ class Priced:
             arriving = np.where(self.fills_late, cycles(g.moved_pieces * part, g.elements_b), 0.0)
             self.load_b = np.where(self.pooled, arriving, self.load_b) + np.where(self.share_b | self.pooled, handed_on, 0.0)
             self.first_b = np.where(self.pooled, handed_on, self.load_b)
-        store = cycles(g.moved_c, g.elements_c) + g.beside_c / self.rate
-        store = store + mc.dma_latency * (p.epilogue_tiles + p.epilogue_parameters + p.sums)
-        read = g.beside_c * p.beside_read / self.rate + mc.dma_latency * (p.epilogue_operands + p.epilogue_parameters)
+            if self.share_b.any():
+                ahead = cycles(g.moved_pieces, g.elements_b, 0.0, np.minimum(mc.ddr_bandwidth / 2, mc.core_bandwidth) / mc.clock_hz)
+                self.first_b = np.where(self.share_b, ahead + handed_on, self.first_b)
+            elements = np.where(self.trans_a, g.elements_turned, g.elements_a)
+            first = cycles(np.where(self.trans_a, g.moved_turned, g.moved_a), elements, 0.0, self.first_rate)
+            self.first_a = np.where(self.share_b | self.fills_late, self.loads * (first + others), self.first_a)
+        beside = mc.dma_latency * (p.epilogue_tiles + p.epilogue_parameters + p.sums)
+        store = cycles(g.moved_c, g.elements_c, 0.0, self.store_rate) + g.beside_c / self.store_rate + beside
+        self.last_store = store
+        if self.shared.any():
+            last = cycles(g.moved_c, g.elements_c, 0.0, self.last_rate) + g.beside_c / self.last_rate + beside
+            self.last_store = np.where(self.shared, last, store)
+        read = g.beside_c * p.beside_read / self.store_rate + mc.dma_latency * (p.epilogue_operands + p.epilogue_parameters)
         self.stored = store - read
+        self.last_store = self.last_store + np.where(self.overlaps, 0.0, g.body)
         self.store = store + np.where(self.overlaps, 0.0, g.body)  # in the same tiles a chunk is fetched, computed, stored
 
     # --- time -----------------------------------------------------------------------------------------
@@ -125,37 +169,45 @@ class Priced:
         """Modelled cycles of the busiest core."""
         g, mc = self.grid, self.machine
         self.space, self.rings, fits = self._places()
+        self.outer, self.inner = self._ordered(g.row_trips, g.column_trips)
         self._loads()
         scalar = mc.scalar_latency
-        self.work = g.matrix + (SCALARS["step"] * scalar + self.loads * (mc.issue_cycles + SCALARS["load"] * scalar))
-        self.outer, self.inner = self._ordered(g.row_trips, g.column_trips)
+        around = np.where(self.shared | (g.k_blocks > 1), SCALARS["step"], SCALARS["alone"]) + SCALARS["late"] * self.late
+        self.work = g.matrix + (around * scalar + self.loads * (mc.issue_cycles + SCALARS["load"] * scalar))
         self.load_outer, self.load_inner = self._ordered(self.load_a, self.load_b)
         self.turn_outer, self.turn_inner = self._ordered(g.making, g.turning)
-        both = self.load_outer + self.load_inner
-        fresh = self._block(self.work + g.making + g.turning, both, self.shared)
-        total = self.outer * self.inner * fresh
+        load_again = self.load_inner * (self.rate / self.again_rate)
+        both, stores, panels = self.load_outer + self.load_inner, g.walked * self.store, self.outer * self.inner
+        step, first = self.work + self.turn_inner, self.work + g.making + g.turning
+        fresh = self._block(first, both, self.shared)
+        total = panels * fresh
         if self.keep.any():
-            again = self._block(self.work + self.turn_inner, self.load_inner, self.shared & ~(self.share_a & self.m_outer))
+            again = self._block(step, load_again, self.shared & ~self.meets_once)
             total = np.where(self.keep, self.outer * (fresh + (self.inner - 1) * again), total)
-        # The last step fetches nothing.
-        step, load, stores = self.work + self.turn_inner, np.where(self.keep, self.load_inner, both), g.chunks * self.store
-        ended = step + g.after
-        total = total - np.where(
-            g.k_blocks == 1, np.maximum(ended, load + stores) - np.maximum(ended, stores), np.maximum(load - step, 0.0)
-        )
+        # What the first step waits for is counted apart; beside it nothing is stored, and beside the last step nothing is fetched.
+        kept = self.keep & (self.inner > 1)
+        load, ended = np.where(kept, load_again, both), np.where(kept, step, first) + g.after
+        own = ended / g.walked + (g.walked - 1) * self.last_store
+        apart = np.maximum(first, both) - np.maximum(2 * first + g.after, 2 * both + stores)
+        ones = np.maximum(first + g.after, both * self.slower + stores)
+        single = np.maximum(ended, load) - ones - np.maximum(ended, load + stores) + np.maximum(stores - ended / g.walked, 0.0)
+        edges = np.where(self.shared, -ones, np.where(g.k_blocks == 1, single, apart)) + np.maximum(ended, own)
+        total = total + np.where(self.late, -np.maximum(both - first, 0.0), edges)
         # Between panels the last chunk is stored before the transfers of the second step of the next one.
         behind = step + g.after + self.stored + load - np.maximum(2 * step + g.after, 2 * load + stores)
-        total = total + np.where(self.shared | (g.k_blocks == 1), 0.0, (self.outer * self.inner - 1) * np.maximum(behind, 0.0))
+        total = total + np.where(self.shared | (g.k_blocks == 1), 0.0, (panels - 1) * np.maximum(behind, 0.0))
         alone = self.work + g.after
         total = np.where(
-            self.outer * self.inner * g.k_blocks == 1, g.turning + np.maximum(alone, alone / g.chunks + stores - self.store), total
+            panels * g.k_blocks == 1, g.turning + np.maximum(alone, alone / g.walked + (g.walked - 1) * self.last_store), total
         )
-        ending = self.store
+        ending = self.last_store
         if self.late.any():  # behind the last panel, and not beside the first one
             beside = self._late(step, load) - g.k_blocks * np.maximum(step, load)
-            ending = np.where(self.late, np.maximum(np.maximum(g.after, stores) - beside, 0.0) + ending, ending)
-        barriers = mc.barrier_cycles * (np.where(self.shared, 2.0, 1.0 * (self.space == 1)) + self.pooled)
-        total = (total + self._filling() + self.load_a + self.first_b + ending + barriers) * np.where(self.pooled, DOUBT, 1.0)
+            left = np.maximum(g.after, g.walked * self.last_store)
+            ending = np.where(self.late, np.maximum(left - beside, 0.0) + ending, ending)
+        passing = self.share_b | self.pooled
+        barriers = mc.barrier_cycles * np.where(self.shared, 2.0 + passing, np.where(self.pooled, 2.0, 1.0 * (self.space == 1)))
+        total = (total + self._filling() + self.first_a + self.first_b + ending + barriers) * np.where(self.pooled, DOUBT, 1.0)
         return np.where(fits, total, inf)
 
     def _filling(self) -> Any:
@@ -178,16 +230,18 @@ class Priced:
         of the next panel's.
         """
         g, store = self.grid, self.store
-        stores, steps = g.chunks * store, g.k_blocks
+        stores, steps = g.walked * store, g.k_blocks
         # With one panel of C, products of the next wait for the store of the chunk that they overwrite.
         alone = np.where(shared | ((g.chunks == 1) & (self.rings == 1)), store, 0.0)
         if g.problem.epilogue_operands:  # what follows the first chunk's product stands behind the loads, too
             alone = alone + (g.chunks > 1) * np.maximum(load + store - (step + g.after) / g.chunks, 0.0)
         if g.turn_c:  # the third chunk waits for the tile of the first, whose store stands behind the loads
             alone = alone + np.where(g.chunks > 2, np.maximum(load - 2 / g.chunks * (step + g.after), 0.0), 0.0)
-        one = np.maximum(step + g.after + alone, load + stores)
+        one = np.maximum(step + g.after + alone, load * self.slower + stores)
         longer = np.maximum(step, load)
         two = np.maximum(2 * step + g.after + alone, 2 * load + stores)
+        if g.problem.epilogue_operands:  # chunk by chunk: no product of the next panel begins before all but the last are finished
+            two = np.maximum(two, (g.chunks > 1) * (step + load + stores))
         separate = np.where(steps == 1, one, (steps - 2) * longer + two)
         if not shared.any():
             return separate
@@ -200,7 +254,7 @@ class Priced:
         """The same where some chunks of the panel before are finished in each step, barriers apart."""
         g = self.grid
         part, busy = g.late / g.chunks, rules.pieces(g.chunks, g.late)
-        with_chunks = np.maximum(step + part * g.after, load + g.late * self.store)
+        with_chunks = np.maximum(step + part * g.after, load * self.slower + g.late * self.store)
         return busy * with_chunks + (g.k_blocks - busy) * np.maximum(step, load)
 
     def _places(self) -> tuple[Any, Any, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf, prod
 from typing import Any
 
@@ -11,13 +12,14 @@ import numpy as np
 from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contractions.panel_moves import box_cycles, box_moved, factor_cycles, moved, sums_cycles
+from ftm_backend.midend.contractions.panel_extents import Extents
+from ftm_backend.midend.contractions.panel_moves import box_cycles, box_moved, factor_cycles, moved, run_bytes, sums_cycles
 from ftm_backend.midend.contractions.panel_sizes import Cuts, Sampling, axis, cuts_of, taken
 from ftm_backend.midend.contractions.tiling import Cut, Problem
 
 __all__ = ["CERTAIN", "SCALARS", "Grid"]
 
-SCALARS = {"step": 60, "load": 22, "product": 22, "store": 30}
+SCALARS = {"step": 60, "alone": 15, "late": 50, "load": 22, "product": 22, "store": 30}
 """Scalar work around the tile instructions of a step, and around each of them, in instructions."""
 CERTAIN = 1 - 1e-9
 """How sure a lower bound is that is summed in another order than what it bounds."""
@@ -31,6 +33,8 @@ class Grid:
     """
 
     places: tuple[Any, ...]
+    k_groups = 1
+    """Cores that walk a part of k each."""
 
     def __init__(self, problem: Problem, machine: MachineParameters, groups: tuple[int, int], b_form: str, sampling: Sampling) -> None:
         self.problem, self.machine, self.groups, self.b_form = problem, machine, groups, b_form
@@ -40,9 +44,10 @@ class Grid:
         self.turn_c = problem.zipped or problem.folded is not None or (problem.c.runs[1] == 0 and problem.c.runs[0] > 0)
         self.cuts = self._cuts(sampling)
         (ms, ns, ks) = self.cuts
-        self.mc, self.nt, self.kt = (axis([c.elements for c in cs], at) for cs, at in ((ms, 0), (ns, 2), (ks, 3)))
-        m_blocks = axis([c.blocks for c in ms], 0)
-        self.n_blocks, self.k_blocks = axis([c.blocks for c in ns], 2), axis([c.blocks for c in ks], 3)
+        self.of_m = Extents(ms, problem.m, 0)
+        self.of_n, self.of_k = Extents(ns, problem.n, 2, problem.folded is not None), Extents(ks, problem.k, 3)
+        self.mc, self.nt, self.kt = self.of_m.full, self.of_n.full, self.of_k.full
+        m_blocks, self.n_blocks, self.k_blocks = self.of_m.blocks, self.of_n.blocks, self.of_k.blocks
         self._windows(ms, ks)
         self.panels = self._panels(m_blocks, sampling)
         self.chunks = rules.pieces(m_blocks, self.panels)
@@ -50,6 +55,12 @@ class Grid:
         self.rows = self.panels * self.batch
         self.row_trips = rules.pieces(self.rows, rows)
         self.column_trips = rules.pieces(self.n_blocks, columns)
+        self.of_m.walked(self.row_trips * self.chunks)
+        self.of_n.walked(self.column_trips)
+        self.of_k.walked(rules.pieces(self.k_blocks, self.k_groups))
+        spared = self.row_trips // self.panels * (self.panels * self.chunks - m_blocks)
+        self.walked = self.chunks - spared / self.row_trips  # chunks of a panel on average
+        self._even()
         self._moving()
         self._computing()
         self.c_tile = slot_bytes(self.mc, self.nt, ELEMENT_BYTES[accumulator])
@@ -75,80 +86,106 @@ class Grid:
         self.whole_images = axis([cut.dim == 0 for cut in self.cuts[1]], 2)
         return self.mc // prod(folded.shape.taps), axis([folded.columns(cut) for cut in self.cuts[1]], 2)
 
+    def _mean_image(self) -> tuple[Any, Any]:
+        """The same of a block on average."""
+        channels, elements = self._image()
+        return channels * (self.of_m.mean / self.mc), elements * (self.of_n.mean / self.nt)
+
     def _windows(self, ms: Sequence[Cut], ks: Sequence[Cut]) -> None:
-        """Elements of A that a block of m x k covers, lengths of its sides, and even runs of k."""
+        """Elements of A that the largest block of m x k covers, lengths of its sides, and even runs of k."""
         p = self.problem
         self.block: Any = self.mc * self.kt
         self.lengths: tuple[Any, ...] = ()
         self.runs: Any = 1
-        if not p.a_windows:
-            return
-        steps = [taken(p.m, cut) for cut in ms], [taken(p.k, cut) for cut in ks]
+        if p.a_windows:
+            self.counts = [taken(p.m, cut) for cut in ms], [taken(p.k, cut) for cut in ks]
+            self.lengths = self._lengths(None, None)
+            self.block = prod(self.lengths, start=np.ones_like(self.block))
+            self.runs = axis([rules.even_runs(counts) for counts in self.counts[1]], 3)
+
+    def _lengths(self, *parts: Any) -> tuple[Any, ...]:
+        """Lengths of the sides of the box below a block of which that part of the cut dimensions of m and of k is there."""
+        p, found = self.problem, []
         for side in p.a_windows:
             length: Any = 1
             for position, step in side.steps:
                 group, at = (0, position) if position < len(p.m) else (1, position - len(p.m))
-                length = length + axis([(counts[at] - 1) * abs(step) for counts in steps[group]], 0 if group == 0 else 3)
-            length = np.where(length == side.full, side.joined, length) if side.joined else length
-            self.lengths += (length,)
-        self.block = prod(self.lengths, start=np.ones_like(self.block))
-        self.runs = axis([rules.even_runs(counts) for counts in steps[1]], 3)
+                here, cuts = (0, 3)[group], self.cuts[(0, 2)[group]]
+                counts: Any = axis([counts[at] for counts in self.counts[group]], here)
+                if parts[group] is not None:
+                    counts = counts * np.where(axis([cut.dim == at for cut in cuts], here), parts[group], 1)
+                length = length + (counts - 1) * abs(step)
+            found.append(np.where(length == side.full, side.joined, length) if side.joined else length)
+        return tuple(found)
 
     def _moving(self) -> None:
         """For blocks of A as it lies and turned, of B, C and what follows: bytes that DDR moves, and cycles of the engine for elements."""
         p = self.problem
-        self.moved_b, self.elements_b = moved(self.machine, p.b, self.kt, self.nt, self.b_form != "plain")
+        m, n, k = self.of_m, self.of_n, self.of_k
+        self.mean_b = k.mean * n.mean
+        self.moved_b, self.elements_b = moved(self.machine, p.b, k, n, self.b_form != "plain")
         self.moved_b, self.elements_b = self.moved_b * max(p.b_tiles, 1), self.elements_b * max(p.b_tiles, 1)
         self.piecewise = p.piecewise and self.b_form == "plain"
         self.moved_pieces: Any = self.moved_b
         if self.piecewise:
             item, inside = ELEMENT_BYTES[p.b.dtype], prod(p.n[1:])
-            self.moved_pieces = self.nt // inside * rules.granules(self.machine, self.kt * inside * item)
-            self.pieces = self.kt * (self.nt // inside) * rules.granules(self.machine, inside * item)
+            self.moved_pieces = n.mean // inside * k.over(lambda depth: rules.granules(self.machine, depth * inside * item))
+            self.pieces = k.mean * (n.mean // inside) * rules.granules(self.machine, inside * item)
         if p.folded:
-            (channels, elements), item = self._image(), ELEMENT_BYTES[p.c.dtype]
+            (channels, elements), item = self._mean_image(), ELEMENT_BYTES[p.c.dtype]
             of_image = np.where(self.whole_images, channels * prod(p.folded.shape.sizes), elements)
             self.moved_c, self.elements_c = channels * elements / of_image * rules.granules(self.machine, of_image * item), 0.0
             stored = channels * elements
         else:
-            sides = (2 * self.mc, self.nt // 2) if p.zipped else (self.mc, self.nt)
+            sides = (m.times(2), n.times(0.5)) if p.zipped else (m, n)
             self.moved_c, self.elements_c = moved(self.machine, p.c, *sides, self.turn_c)
-            stored = self.mc * self.nt
+            stored = m.mean * n.mean
         alike = p.epilogue_alike / ELEMENT_BYTES[p.c.dtype]
         self.beside_c = stored * (p.epilogue_bytes - p.epilogue_alike) + alike * self.moved_c
         if p.a_windows:
-            self.moved_a, self.elements_a = box_moved(self.machine, p, self.lengths, self.block)
+            self.mean_lengths = self._lengths(m.mean / m.full, k.mean / k.full) if m.ragged or k.ragged else self.lengths
+            self.mean_block = prod(self.mean_lengths, start=np.ones_like(self.block))
+            self.moved_a, self.elements_a = box_moved(self.machine, p, self.mean_lengths, self.mean_block)
             self.moved_turned, self.elements_turned = self.moved_a, self.elements_a
         else:
-            self.moved_a, self.elements_a = moved(self.machine, p.a, self.mc, self.kt, False)
-            self.moved_turned, self.elements_turned = moved(self.machine, p.a, self.mc, self.kt, True)
+            self.mean_block = m.mean * k.mean
+            self.moved_a, self.elements_a = moved(self.machine, p.a, m, k, False)
+            self.moved_turned, self.elements_turned = moved(self.machine, p.a, m, k, True)
+
+    def _product(self, n: Any, k: Any) -> Any:
+        """Cycles of the products of as many rows as the micro-kernel takes at once."""
+        p, mc = self.problem, self.machine
+        if p.a_windows:
+            return rules.windows_cycles(mc, p.accumulator, mc.mm_rows, n, self.runs, k)
+        return (rules.dot_cycles if self.b_form == "dot" else rules.outer_cycles)(mc, p.accumulator, mc.mm_rows, n, k)
 
     def _computing(self) -> None:
         """Cycles of the products of a step and of what follows the last step of a panel."""
-        p, mc = self.problem, self.machine
+        p, mc, m, n, k = self.problem, self.machine, self.of_m, self.of_n, self.of_k
         scalar = mc.scalar_latency
-        if p.a_windows:
-            product = rules.windows_cycles(mc, p.accumulator, self.mc, self.nt, self.runs, self.kt)
+        if self.b_form == "dot":  # of which each takes whole vectors
+            product = n.over(lambda columns: k.over(lambda depth: self._product(columns, depth)))
         else:
-            product = (rules.dot_cycles if self.b_form == "dot" else rules.outer_cycles)(mc, p.accumulator, self.mc, self.nt, self.kt)
-        self.matrix = self.chunks * (product + mc.issue_cycles + SCALARS["product"] * scalar)
-        self.turning = rules.transpose_cycles(mc, p.b.dtype, self.kt, self.nt) if self.b_form == "turned" else 0.0
-        self.making: Any = self.chunks * box_cycles(mc, p, self.lengths) if p.a_tiles else 0.0
+            product = n.over(lambda columns: self._product(columns, k.mean))
+        product = m.over(lambda rows: rules.pieces(rows, mc.mm_rows)) * product
+        self.matrix = self.walked * (product + mc.issue_cycles + SCALARS["product"] * scalar)
+        self.turning = rules.transpose_cycles(mc, p.b.dtype, k.mean, n.mean) if self.b_form == "turned" else 0.0
+        self.making: Any = self.walked * box_cycles(mc, p, self.mean_lengths) if p.a_tiles else 0.0
         if p.b_tiles:
-            self.turning = self.turning + factor_cycles(mc, p, self.kt, self.nt, self.b_form)
-        rows, columns = self._image() if p.folded else (self.mc, self.nt)
+            self.turning = self.turning + factor_cycles(mc, p, k.mean, n.mean, self.b_form)
+        self.parameter = slot_bytes(np.maximum(*(self._image() if p.folded else (self.mc, self.nt))), 1, ELEMENT_BYTES[p.accumulator])
+        rows, columns = self._mean_image() if p.folded else (m.mean, n.mean)
         vectors = rows * rules.pieces(columns, mc.lanes(p.accumulator))
-        self.parameter = slot_bytes(np.maximum(rows, columns), 1, ELEMENT_BYTES[p.accumulator])
         self.body = p.epilogue_interval * vectors + 40 if p.epilogue_tiles + p.epilogue_parameters else 0.0 * vectors
         turning: Any = 0.0
         if p.folded:
-            elements = axis([p.folded.elements(cut) for cut in self.cuts[1]], 2)
-            turning = rules.fold_cycles(mc, p.accumulator, p.folded.shape, self._image()[0], elements)
+            elements = axis([p.folded.elements(cut) for cut in self.cuts[1]], 2) * (n.mean / n.full)
+            turning = rules.fold_cycles(mc, p.accumulator, p.folded.shape, rows, elements)
         elif self.turn_c:
-            turning = rules.transpose_cycles(mc, p.accumulator, self.mc, self.nt, p.zipped)
+            turning = rules.transpose_cycles(mc, p.accumulator, m.mean, n.mean, p.zipped)
         if p.sums:
-            turning = turning + sums_cycles(mc, p, *((self.nt, self.mc) if self.turn_c else (self.mc, self.nt)))
-        self.after = self.chunks * (mc.issue_cycles + SCALARS["store"] * scalar + self.body + turning)
+            turning = turning + sums_cycles(mc, p, *((n.mean, m.mean) if self.turn_c else (m.mean, n.mean)))
+        self.after = self.walked * (mc.issue_cycles + SCALARS["store"] * scalar + self.body + turning)
 
     def _least_moving(self) -> Any:
         """Cycles below which no choice gets: the engine of the busiest core loads its part of A and B and stores its part of C at least
@@ -166,22 +203,29 @@ class Grid:
             return rules.transfer_cycles(mc, moved / rate, 0.0, elements)
 
         each = cycles(moved_a, np.minimum(self.elements_a, self.elements_turned))
-        own = self.row_trips * self.k_blocks * rules.pieces(self.chunks, columns) * each
+        own = self.row_trips * self.k_blocks * (self.walked / columns) * each
         moved_b = np.minimum(self.moved_b, self.moved_pieces) / self.groups[0]  # where all fetch it together
         own = own + self.column_trips * self.k_blocks * cycles(moved_b, self.elements_b / self.groups[0])
-        own = own + panels * self.chunks * (
+        own = own + panels * self.walked * (
             cycles(self.moved_c, self.elements_c) + extra / rate + mc.dma_latency * (p.epilogue_tiles + p.epilogue_parameters)
         )
-        even_rows, even_columns = self.even()
-        together = self.row_trips * self.k_blocks * self.chunks * moved_a * even_rows
-        together = together + self.column_trips * self.k_blocks * np.minimum(self.moved_b, self.moved_pieces) * even_columns
-        together = together + panels * self.chunks * (self.moved_c + extra) * even_rows * even_columns
+        together = self.row_trips * self.k_blocks * self.walked * moved_a * self.even_rows
+        together = together + self.column_trips * self.k_blocks * np.minimum(self.moved_b, self.moved_pieces) * self.even_columns
+        together = together + panels * self.walked * (self.moved_c + extra) * self.even_rows * self.even_columns
         return np.maximum(own, together * (mc.clock_hz / mc.ddr_bandwidth))
 
-    def even(self) -> tuple[Any, Any]:
-        """How many groups of cores have rows and columns on average, while the busiest one works."""
-        p = self.problem
+    def _even(self) -> None:
+        """How many groups of cores have rows and columns on average, while the busiest one works: the latter by their elements, and by what
+        moves for them of B and of C."""
+        p, n, trips = self.problem, self.of_n, self.column_trips
         rows, columns = np.minimum(self.rows, self.groups[0]), np.minimum(self.n_blocks, self.groups[1])
-        even_rows = np.minimum(self.batch * prod(p.m) / (self.row_trips * (self.chunks * self.mc)), rows)
-        even_columns = np.minimum(prod(p.n) / (self.column_trips * self.nt) if not p.folded else self.n_blocks / self.column_trips, columns)
-        return np.maximum(even_rows, 1.0), np.maximum(even_columns, 1.0)
+        self.even_rows = np.maximum(np.minimum(self.batch * prod(p.m) / (self.row_trips * (self.walked * self.of_m.mean)), rows), 1.0)
+
+        def of_columns(cost: Callable[[Any], Any]) -> Any:
+            return np.maximum(np.minimum(n.even(cost, trips), columns), 1.0)
+
+        self.even_columns = self.even_b = self.even_c = of_columns(lambda elements: elements)
+        if self.b_form == "plain" and p.b.runs[1]:
+            self.even_b = of_columns(partial(run_bytes, self.machine, p.b, 1))
+        if not self.turn_c and p.c.runs[1]:
+            self.even_c = of_columns(partial(run_bytes, self.machine, p.c, 1))

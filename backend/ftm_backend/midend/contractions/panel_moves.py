@@ -11,26 +11,33 @@ import numpy as np
 from ftm_backend.instructions.types import slot_bytes
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.contractions.panel_extents import Extents
 from ftm_backend.midend.contractions.tiling import Operand, Problem
 from ftm_backend.midend.contractions.windows import COLUMN_SIDES
 
-__all__ = ["box_bytes", "box_cycles", "box_moved", "factor_cycles", "fill_cycles", "moved", "parameter_bytes", "sums_cycles"]
+__all__ = ["box_bytes", "box_cycles", "box_moved", "factor_cycles", "fill_cycles", "moved", "parameter_bytes", "run_bytes", "sums_cycles"]
 
 
-def moved(machine: MachineParameters, x: Operand, first: Any, second: Any, turned: bool) -> tuple[Any, Any]:
-    """For a block of first x second elements of an operand the bytes that DDR moves, and cycles of the engine for single elements.
+def moved(machine: MachineParameters, x: Operand, first: Extents, second: Extents, turned: bool) -> tuple[Any, Any]:
+    """For a block of first x second elements of an operand, on average, the bytes that DDR moves, and cycles of the engine for single
+    elements.
 
     turned: rows along its other group.
     """
     item = ELEMENT_BYTES[x.dtype]
     (inner, run), (across, beside) = ((first, x.runs[0]), (second, x.runs[1]))[:: 1 if turned else -1]
-    elements = first * second
+    elements = inner.mean * across.mean
     if run == 0:  # elements that are taken one by one share what DDR moves for those beside them
-        length = np.minimum(across, beside) if beside > 1 else x.beside
+        length = np.minimum(across.full, beside) if beside > 1 else x.beside
         return elements / length * rules.granules(machine, length * item), elements * machine.dma_element_cycles
-    whole = x.whole[0 if turned else 1]
-    length = np.where(inner >= run, elements if whole else np.minimum(inner, run), np.minimum(inner, run))
-    return elements / length * rules.granules(machine, length * item), 0.0
+    return across.mean * inner.over(lambda each: run_bytes(machine, x, 0 if turned else 1, each, across.mean)), 0.0
+
+
+def run_bytes(machine: MachineParameters, x: Operand, group: int, inner: Any, across: Any = 1) -> Any:
+    """Bytes that DDR moves for ``inner`` elements along a group that lies along memory; of all of its run, what is beside it may follow."""
+    item, run = ELEMENT_BYTES[x.dtype], x.runs[group]
+    length = np.where(inner == run, run * across, np.minimum(inner, run)) if x.whole[group] else np.minimum(inner, run)
+    return inner / length * rules.granules(machine, length * item)
 
 
 def factor_cycles(machine: MachineParameters, problem: Problem, kt: Any, nt: Any, b_form: str) -> Any:

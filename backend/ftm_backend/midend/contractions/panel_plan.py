@@ -38,7 +38,7 @@ LONG = 400_000
 """Cycles from which on the finest sizes are tried: what they gain in less is not above what plans and charges differ by."""
 PROMISING = 4
 """Choices whose sizes are tried in full, if they come within ``NEAR`` of the best on a coarse grid."""
-NEAR = 1.3
+NEAR = 1.1
 PROBE = 1.2
 """How far above the least computing the sizes are that tell what can be reached."""
 SLACK = 1.01

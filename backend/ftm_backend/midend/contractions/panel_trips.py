@@ -11,13 +11,15 @@ from ftm_backend.machine.presets import MachineParameters
 
 __all__ = ["share", "trips"]
 
-Trips = tuple[tuple[Any, Any], tuple[Any, Any]]
+Trips = tuple[tuple[Any, Any], ...]
 """How many groups of cores have work on average in all trips of the busiest one but the last, and in the last; each with its part of
-the trips."""
+the trips.  One group has work in all of them."""
 
 
 def trips(blocks: Any, busiest: Any, groups: int, even: Any) -> Trips:
     """For ``blocks`` over so many groups.  busiest: blocks of the one that has most; even: groups that have work over all trips."""
+    if groups == 1:
+        return ((1.0, 1.0),)
     busy = np.minimum(blocks, groups)
     full = np.minimum(even * busiest / blocks, 1.0)  # of a block
     left = blocks - (busiest - 1) * busy

@@ -52,7 +52,7 @@ class Operand:
     batched: bool = True
     """Whether it changes with the batch dimensions."""
     whole: tuple[bool, bool] = (False, False)
-    """For each group: whether a block that takes all of it is contiguous from one step of the other group to the next."""
+    """For each group: whether a block that takes all of its run is contiguous from one step of the other group to the next."""
     beside: int = 1
     """Elements that lie beside each other along one of its groups, in either direction."""
 
