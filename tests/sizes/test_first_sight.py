@@ -264,6 +264,14 @@ def test_a_cropped_cache_is_general_at_first_sight() -> None:
         assert relation.values(_C._family(other)[1]) is None
 
 
+def test_a_cache_from_the_cpu_is_one() -> None:
+    """A library may keep it there: what rows are put behind varies, and what is only read through such a window does not."""
+    relation = _relation(_cropped(8, 9, 2), (0, 0b100))
+    assert sorted(relation.values(_C._family(_cropped(5, 16, 3))[1]) or ()) == sorted((5, 128, 3))
+    text = _cropped(8, 9, 2).replace("aten::cat(tensors=[%2,%1], dim=-2)", "aten::cat(tensors=[%1,%2], dim=-2)")
+    assert "%0 = param f32[208]" in _general(text, (0, 0b100))
+
+
 def _is_one_family(*texts: str) -> bool:
     return len({_C._family(normal_form(text))[0] for text in texts}) == 1
 
