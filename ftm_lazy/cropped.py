@@ -27,6 +27,7 @@ class Cropped(NamedTuple):
     rows: where the window says how many there are.  whole: where it says how many elements the rows were before.
     outer: where it says how many elements there are to the next along dimensions before that, in such wholes.
     extent: where the parameter's extent is, which is ``wholes`` such wholes and ``width`` elements for each row.
+    grows: new rows are put behind it.
     """
 
     rows: tuple[int, int]
@@ -35,6 +36,7 @@ class Cropped(NamedTuple):
     extent: tuple[int, int]
     wholes: int
     width: int
+    grows: bool
 
 
 class Turned(NamedTuple):
@@ -92,7 +94,7 @@ def cropped(text: str) -> Iterator[Cropped]:
             rows = grown[view[1]] % len(sizes) if view[1] in grown else 0
             found = _cropped(text, extents[view[2]], sizes, strides, rows)
             if found is not None:
-                yield found
+                yield found._replace(grows=view[1] in grown)
 
 
 def _cropped(
@@ -110,4 +112,4 @@ def _cropped(
     if not is_window or not wholes or int(text[slice(*extent)]) != wholes * whole + dense[before]:
         return None
     outer = tuple(zip(strides[:before], times[:before], strict=True))
-    return Cropped(sizes[rows], strides[before], outer, extent, wholes, dense[rows])
+    return Cropped(sizes[rows], strides[before], outer, extent, wholes, dense[rows], grows=False)

@@ -80,8 +80,10 @@ def seeded(
         number = int(parameter[1])
         mask = (0 if dtype in _NARROW else -1 if dtype in _COUNTED and not trains else varies[number]) if varies else 0
         for dimension, extent in enumerate(_NUMBER.finditer(text, *parameter.span(3))):
-            if mask & 1 and extent.start() in windows:
-                for window in windows[extent.start()]:
+            windows_here = windows.get(extent.start(), ())
+            # What rows are put behind is a cache, also if it comes from the CPU.
+            if windows_here and (mask & 1 or (not trains and any(window.grows for window in windows_here))):
+                for window in windows_here:
                     rows = symbol(*window.rows, "rows", least=smallest if trains else _LEAST)
                     whole = symbol(*window.whole, "whole")
                     spelled += [(*place, f"{times}*{whole}") for place, times in window.outer]

@@ -98,11 +98,13 @@ class Families:
         return found or self._of_relative(text)
 
     def _of_relative(self, text: str) -> Instance | None:
-        """The same from a program of another family, which this trace is a member of because sizes are 1."""
-        shared, _ = _C._family(text)
+        """The same from a program of another family, or for other strides, which this trace is a member of because sizes are 1."""
+        shared, numbers = _C._family(text)
         families = filter(None, map(self._families.get, self._relatives.of(shared)))
         for family in families:
-            for program in family.programs if family.shared != shared else ():
+            for program in family.programs:
+                if family.shared == shared and program.relation.values(numbers) is not None:
+                    continue  # was asked, and is far from what it was chosen for
                 values = values_with_ones(text, family.shared, program.relation, program.template.admits)
                 if values is not None:
                     with contextlib.suppress(TemplateError):  # larger than any program

@@ -10,6 +10,7 @@
 #include "run/launcher.h"
 #include "run/launches.h"
 #include "run/program.h"
+#include "run/rows_in_memory.h"
 #include "run/taken.h"
 
 #include <atomic>
@@ -115,6 +116,9 @@ BufferPtr observe(Variable& variable) {
   while (!trace_node(variable.value()).is_data) {
     auto* trace = variable.trace();
     TORCH_CHECK_NOT_IMPLEMENTED(!capturing && trace != nullptr, kNoContent);
+    if (copy_row_in_memory(variable, lock)) {
+      continue;
+    }
     lock.unlock();
     launch(*trace, Why::observed);
     lock.lock();

@@ -5,6 +5,7 @@
 #include "process/capturing.h"
 #include "process/counters.h"
 #include "process/strict.h"
+#include "run/launcher.h"
 #include "run/reference.h"
 #include "tensor/views.h"
 
@@ -41,8 +42,13 @@ bool draws(const Form& form) {
   return !form.slots.empty() && form.slots.back().argument < 0;
 }
 
-// How many launches lie behind a value that is known; nothing for others.
-std::optional<int> launches_behind(const Value& value) {
+enum class Leaves {
+  known, // values from the CPU, and what is known of results
+  any, // what programs have computed as well: it is there when they have run
+};
+
+// How many launches lie behind a value that hangs on such leaves alone; nothing for others.
+std::optional<int> launches_behind(const Value& value, Leaves leaves) {
   c10::SmallVector<const CallNode*, kMostCalls> calls;
   int launches = 0;
   const auto visit = [&](const Value& operand) {
@@ -54,7 +60,7 @@ std::optional<int> launches_behind(const Value& value) {
       const auto& buffer = *static_cast<const DataNode&>(node).buffer();
       const auto* recipe = recipe_of(buffer);
       launches = std::max(launches, recipe != nullptr ? recipe->launches : 0);
-      return buffer.is_from_cpu() || recipe != nullptr;
+      return leaves == Leaves::any || buffer.is_from_cpu() || recipe != nullptr;
     }
     const auto& call = static_cast<const CallNode&>(node);
     if (std::find(calls.begin(), calls.end(), &call) != calls.end()) {
@@ -72,10 +78,11 @@ std::optional<int> launches_behind(const Value& value) {
 
 BufferPtr evaluated(const Value& value);
 
-// Null where the CPU refuses what it is computed from: the program then says so.
+// Null where the CPU refuses what it is computed from: the program then says so. Throws what went wrong in a program.
 BufferPtr known_elements(const BufferPtr& buffer) {
   auto* recipe = recipe_of(*buffer);
   if (recipe == nullptr) {
+    wait_for(buffer);
     return buffer;
   }
   Value value;
@@ -125,7 +132,7 @@ Value pending_known(const Region& region, const PendingTrace& own) {
   const bool may_be = region.is_whole && region.variable.trace() == &own &&
                       own.calls.load(std::memory_order_relaxed) < kMostPending &&
                       type_of(region.variable.value()).numel() == 1;
-  return may_be && launches_behind(region.variable.value()) ? region.variable.value() : Value();
+  return may_be && launches_behind(region.variable.value(), Leaves::any) ? region.variable.value() : Value();
 }
 
 } // namespace
@@ -158,7 +165,7 @@ void keep_known(const Value& result, const Value& made) {
   if (!is_exact(type_of(result)) || is_strict()) {
     return;
   }
-  const auto launches = launches_behind(result);
+  const auto launches = launches_behind(result, Leaves::known);
   if (launches && *launches < kMostLaunches) {
     static_cast<const DataNode&>(trace_node(made)).buffer()->SetInfo(std::make_shared<Recipe>(result, *launches + 1));
   }

@@ -1,4 +1,4 @@
-// Conditions that hang on nothing but whole numbers and booleans from the CPU and on constants: whether a mask hides
+// Conditions that hang on nothing but whole numbers and booleans in memory and on constants: whether a mask hides
 // anything, whether a text is finished. Python asks about them between the calls of a model, and each question would cut
 // the trace there. The CPU answers these, counted as `conditions_on_cpu`: no program is launched, and what is pending
 // stays one trace with what comes.

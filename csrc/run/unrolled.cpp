@@ -82,7 +82,9 @@ std::vector<size_t> concatenations_that_vary(const Graph& graph) {
   for (const size_t i : found) {
     values = values * kRemembered + graph.calls[i]->values.size();
   }
-  return !found.empty() && varies(kind_of_graph(graph), values) ? found : std::vector<size_t>();
+  // Values that are of one type by chance, as a row behind a cache of one row, make no other number of values.
+  const uint64_t kind[] = {kind_of_graph(graph), found.size()};
+  return !found.empty() && varies(hash_words(kind, 2), values) ? found : std::vector<size_t>();
 }
 
 // Those that come with any number of values, in a graph whose loops vary.

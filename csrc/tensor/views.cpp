@@ -70,6 +70,22 @@ Value without_window(Value value) {
   return strided_view(std::move(value), type.sizes, c10::contiguous_strides(type.sizes), 0);
 }
 
+// Whether a tensor leaves dimensions of one element out, as `x[:, i]` does: of several it would see a part.
+bool is_indexed(c10::IntArrayRef sizes, c10::IntArrayRef whole) {
+  if (sizes.size() >= whole.size()) {
+    return false;
+  }
+  size_t next = 0;
+  for (const int64_t extent : whole) {
+    if (next < sizes.size() && sizes[next] == extent) {
+      ++next;
+    } else if (extent != 1) {
+      return false;
+    }
+  }
+  return next == sizes.size();
+}
+
 } // namespace
 
 Value read(const at::TensorImpl& tensor) {
@@ -102,8 +118,11 @@ void write(const at::TensorImpl& tensor, Value value, PendingTrace& own) {
   }
   const Region region = region_of(tensor);
   Variable& variable = region.variable;
-  const bool covers =
-      region.is_whole && region.offset == 0 && numel * static_cast<int64_t>(tensor.itemsize()) == variable.nbytes();
+  const auto before = variable.value();
+  // What is written through an index stays such a write where it covers all: it is the same program for any size.
+  const bool covers = region.is_whole && region.offset == 0 &&
+                      numel * static_cast<int64_t>(tensor.itemsize()) == variable.nbytes() &&
+                      !(before.node && is_indexed(tensor.sizes(), type_of(before).sizes));
   if (covers && tensor.is_contiguous()) {
     variable.set_value(without_window(std::move(value)), own);
   } else if (covers && tensor.is_non_overlapping_and_dense()) {

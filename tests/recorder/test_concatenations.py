@@ -90,6 +90,15 @@ def test_a_number_that_stays_is_one_program() -> None:
     assert 32 <= unrolled() - before <= 34
 
 
+def test_values_of_one_type_by_chance_are_no_other_number() -> None:
+    """A row behind a cache of one row, beside halves that are always alike."""
+    before = unrolled()
+    for rows in 3, 1, 4:
+        cache, row, half = (torch.ones(1, count, 2).to("ftm") for count in (rows, 1, 5))
+        assert (torch.cat([cache, row], 1).sum() + torch.cat([half, half], 2).sum()).item() == 2 * rows + 22
+    assert unrolled() == before
+
+
 def test_what_it_needs_in_memory() -> None:
     """Nothing is kept of the steps."""
     parts = [torch.zeros(1 << 12).to("ftm") for i in range(64)]

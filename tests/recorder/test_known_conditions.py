@@ -1,4 +1,4 @@
-"""Conditions that hang on whole numbers from the CPU and on constants: the CPU answers them, and what is pending stays pending."""
+"""Conditions that hang on whole numbers in memory and on constants: the CPU answers them, and what is pending stays pending."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import ftm_lazy
 from ftm_lazy import _C
 
 
@@ -76,14 +77,34 @@ def test_what_a_program_computed_from_known_values_is_known() -> None:
     assert mask.cpu().tolist() == [[1] * 14]
 
 
-def test_what_is_behind_many_launches_is_not() -> None:
-    """What nobody asked about does not keep all that it came from."""
+def test_what_is_behind_many_launches_is_read() -> None:
+    """What nobody asked about does not keep all that it came from: the CPU begins with what a program has computed."""
     mask, x = given([1, 1]), torch.ones(3).to("ftm")
     for _ in range(12):
         mask = mask * 1
         x.sum().item()
     assert (mask == 1).all()
-    assert (count("conditions_on_cpu"), count("executions")) == (0, 13)
+    assert (count("conditions_on_cpu"), count("executions")) == (1, 12)
+
+
+def test_what_a_program_computed_from_others_is_read_when_it_is_there() -> None:
+    """The tokens that a model has found: whether one of them is the last."""
+    token, y = (torch.tensor([0.5, 2.0]).to("ftm") * 3).argmax(), torch.ones(3).to("ftm") * 2
+    assert token.item() == 1
+    z = y + 1
+    assert token == 1
+    assert token != 0
+    assert (count("conditions_on_cpu"), count("executions")) == (2, 1)
+    assert z.sum().item() == 9
+    assert count("executions") == 2
+
+
+def test_a_failure_of_the_program_behind_it_is_told() -> None:
+    table, far = torch.arange(3).to("ftm"), (torch.ones(2).to("ftm") * 9).long()
+    found = table[far]
+    ftm_lazy.sync(wait=False)
+    with pytest.raises(IndexError):
+        bool((found == 1).all())
 
 
 NOT_KNOWN: dict[str, Callable[[], Tensor]] = {

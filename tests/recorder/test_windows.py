@@ -136,3 +136,36 @@ def test_a_value_that_was_written_over_before_it_was_in_memory_is_no_state() -> 
         for k in range(2):
             assert (positions[n + k - 2 : n + k] + 1).tolist() == [2 * (n + k) - 3, 2 * (n + k) - 1]
     assert programs() == 2
+
+
+def test_a_write_through_an_index_stays_one_where_it_covers_all() -> None:
+    """What a search notes of each new token is noted in the same way where there is one."""
+
+    def noted(tokens: int) -> Tensor:
+        found = torch.zeros(2, 3, tokens, device="ftm") + 1
+        found[:, :, tokens - 1] = torch.arange(6.0).reshape(2, 3).to("ftm")
+        return found
+
+    several, one = (_C._trace_text([noted(tokens)]) for tokens in (5, 1))
+    assert [line.count("ftm.update") for line in (several, one)] == [1, 1]
+    assert noted(1).tolist() == [[[0], [1], [2]], [[3], [4], [5]]]
+    whole = torch.zeros(2, 3, 1, device="ftm") + 1
+    whole.view(6).copy_(torch.arange(6.0).to("ftm"))
+    assert "ftm.update" not in _C._trace_text([whole])
+    assert whole.tolist() == noted(1).tolist()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_rows_in_memory_are_read_by_no_program(dtype: torch.dtype) -> None:
+    x = data(dtype).to("ftm") + 0
+    x.cpu()
+    _C._reset_counters()
+    y = x.float() + 1
+    parts = [x[2:4].clone(), x.clone(), x[3, 2].clone()]
+    for part, expected in zip(parts, (data(dtype)[2:4], data(dtype), data(dtype)[3, 2]), strict=True):
+        assert torch.equal(part.cpu(), expected)
+    assert _C._counters().get("executions", 0) == 0
+    parts[0].zero_()
+    assert torch.equal(x.cpu(), data(dtype))
+    assert torch.equal((parts[1].float() + y).cpu(), 2 * data(dtype).float() + 1)
+    assert _C._counters()["executions"] == 1

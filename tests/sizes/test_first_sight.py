@@ -128,6 +128,17 @@ def test_numbers_that_a_trace_makes() -> None:
     assert "aten::cumsum(self=%0, dim=-1, dtype=none) : i64[1,{s0}]" in _general(text, ())
 
 
+def test_the_last_rows_of_the_texts_of_a_batch() -> None:
+    """Of what a product computes for the rows of all of them."""
+    text = (
+        "trace\n  %0 = param f32[100,7]\n  %1 = param i64[3,5]\n  %2 = param f32[7,11]\n"
+        "  %3 = aten::embedding(weight=%0, indices=%1, padding_idx=-1, scale_grad_by_freq=false, sparse=false) : f32[3,5,7]\n"
+        "  %4 = ftm.view(base=%3, sizes=[15,7], strides=[7,1], offset=0) : f32[15,7]\n  %5 = aten::mm(self=%4, mat2=%2) : f32[15,11]\n"
+        "  %6 = ftm.view(base=%5, sizes=[3,11], strides=[55,1], offset=44) : f32[3,11]\n  return %6\n"
+    )
+    assert "strides=[{11*s1},1], offset={11*s1-11})" in _general(text, (0, 0, 0))
+
+
 _BEAMS = """trace
   %0 = param f32[6]
   %1 = param i64[3,{t}]
@@ -251,6 +262,14 @@ def test_a_cropped_cache_is_general_at_first_sight() -> None:
         assert relation.values(_C._family(_cropped(5, 9, 2, heads=2))[1]) is None
         other = _cropped(5, 9, 2).replace("param f32[184]", "param f32[188]")
         assert relation.values(_C._family(other)[1]) is None
+
+
+def test_a_cache_from_the_cpu_is_one() -> None:
+    """A library may keep it there: what rows are put behind varies, and what is only read through such a window does not."""
+    relation = _relation(_cropped(8, 9, 2), (0, 0b100))
+    assert sorted(relation.values(_C._family(_cropped(5, 16, 3))[1]) or ()) == sorted((5, 128, 3))
+    text = _cropped(8, 9, 2).replace("aten::cat(tensors=[%2,%1], dim=-2)", "aten::cat(tensors=[%1,%2], dim=-2)")
+    assert "%0 = param f32[208]" in _general(text, (0, 0b100))
 
 
 def _is_one_family(*texts: str) -> bool:

@@ -67,12 +67,33 @@ def _joined(n: int, m: int) -> str:
     return f"trace\n  %0 = param f32[{n}]\n  %1 = param f32[{m}]\n  %2 = aten::cat(tensors=[%0,%1], dim=0) : f32[{n + m}]\n  return %2\n"
 
 
+def _chosen(n: int, m: int) -> str:
+    """Caches of ``n`` tokens, one of eight for each of ``m`` beams."""
+    return (
+        f"trace\n  %0 = param f32[{m},8]\n  %1 = param f32[8,9,{n},16]\n"
+        f"  %2 = aten::argmax(self=%0, dim=1, keepdim=false) : i64[{m}]\n"
+        f"  %3 = aten::index_select(self=%1, dim=0, index=%2) : f32[{m},9,{n},16]\n  return %3\n"
+    )
+
+
+def _turned(n: int, m: int) -> str:
+    """An input that is scaled in another order than it lies in, behind a product."""
+    return (
+        f"trace\n  %0 = param f32[{n},9]\n  %1 = param f32[9,{m}]\n  %2 = param f32[{m},{n}]\n"
+        f"  %3 = aten::mm(self=%0, mat2=%1) : f32[{n},{m}]\n"
+        f"  %4 = ftm.view(base=%2, sizes=[{n},{m}], strides=[1,{n}], offset=0) : f32[{n},{m}]\n"
+        f"  %5 = aten::exp(self=%4) : f32[{n},{m}]\n  %6 = aten::mul.Tensor(self=%3, other=%5) : f32[{n},{m}]\n  return %6\n"
+    )
+
+
 MADE: dict[str, tuple[Callable[[int, int], str], bool]] = {
     "tokens": (_tokens, True),
     "rows": (_rows, False),
     "heads": (_heads, False),
     "written": (_written, False),
     "joined": (_joined, True),
+    "chosen": (_chosen, True),
+    "turned": (_turned, True),
 }
 """The trace for two sizes, and whether a program of several has to serve all others."""
 

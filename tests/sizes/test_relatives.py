@@ -83,6 +83,25 @@ def test_strides_of_one_element_say_nothing() -> None:
     assert bare(one.replace("strides=[4,12,1]", "strides=[5,12,1]")) != bare(one)
 
 
+def _repeated(rows: int, stride: int = 0) -> str:
+    """A number of each of three rows, as often as there are columns; where there is one it lies where it lies."""
+    return (
+        f"trace\n  %0 = param i64[3]\n  %1 = param i64[3,{rows}]\n"
+        f"  %2 = ftm.view(base=%0, sizes=[3,{rows}], strides=[1,{stride}], offset=0) : i64[3,{rows}]\n"
+        f"  %3 = aten::mul.Tensor(self=%1, other=%2) : i64[3,{rows}]\n  return %3\n"
+    )
+
+
+def test_a_program_of_several_serves_one_with_other_strides() -> None:
+    """Of the same family: the traces differ in these alone."""
+    families, one = _general(_repeated(5)), _repeated(1, stride=1)
+    found = families.instance(one)
+    assert found is not None
+    for got, expected in zip(_run(found.image, one), _run(compile(one).image, one), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    assert families.instance(_repeated(2, stride=1)) is None
+
+
 _extents = st.lists(st.integers(1, 3), min_size=1, max_size=3)
 
 

@@ -98,10 +98,11 @@ class _Memory:
             if not digit:
                 continue
             shown = next((size for size, stride in zip(sizes, strides, strict=True) if at_hand(stride) == at_hand(step)), 1)
-            if isinstance(extent, Size) and digit + at_hand(shown) == extent.value:
-                place += (extent - shown) * step
-            else:
-                place += guess(digit) * step
+            # Of the dimension, or of the parts that the view cuts it into, as the rows of each text of a batch.
+            parts = (stride // step for stride in strides if at_hand(stride) > at_hand(step) and divides(step, stride))
+            ends = (end for end in (extent, *parts) if isinstance(end, Size) and digit + at_hand(shown) == end.value)
+            end = next(ends, None)
+            place += (guess(digit) if end is None else end - shown) * step
         return place + left
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ftm_backend.linalg.affine import row_major
-from ftm_backend.sizes import at_hand, seen_equal
+from ftm_backend.sizes import Size, at_hand, seen_equal
 
 __all__ = ["Slicing", "Strided", "compose", "decompose"]
 
@@ -78,7 +78,9 @@ class Strided:
         out_sizes, out_strides = [], []
         for k, size in enumerate(sizes):
             own = self.sizes[k - added] if k >= added else 1
-            keep = k >= added and (size in (-1, own))
+            # One element for each of so many is at distance 0 whatever their number, one as well: no guard asks.
+            repeats = type(own) is int and own == 1 and isinstance(size, Size)
+            keep = k >= added and not repeats and (size in (-1, own))
             out_sizes.append(own if size == -1 else size)
             out_strides.append(self.strides[k - added] if keep else 0)
         return Strided(tuple(out_sizes), tuple(out_strides), self.offset)

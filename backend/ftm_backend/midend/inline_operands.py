@@ -57,7 +57,7 @@ def _is_from(statement: Statement, entering: set[Value], scaled: dict[Value, Sta
     alone = all(node.op != "index" for node in walk([result.yields]))
     known = operand.value in entering or operand.value in scaled
     whole = all(seen_equal(statement.volume, volume(value.shape)) for value in (result.value, operand.value))
-    return alone and known and whole and operand.value.border is None and operand.index == result.index
+    return alone and known and whole and operand.value.border is None and operand.index.seen_equal(result.index)
 
 
 def _reads_each_once(statement: Statement, operand: Operand) -> bool:

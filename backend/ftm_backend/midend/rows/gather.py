@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Statement, Value, walk
 from ftm_backend.midend.contractions.blocks import nodes_above
-from ftm_backend.sizes import seen_equal
+from ftm_backend.sizes import at_hand, seen_equal
 
 __all__ = ["RowGather", "match_gather"]
 
@@ -91,8 +91,9 @@ def match_gather(statement: Statement) -> RowGather | None:
     loops = [k for k, extent in enumerate(statement.loops) if not seen_equal(extent, 1)]
     columns: list[int] = []
     length = 1
-    for loop in sorted(loops, key=lambda k: place.coeffs[k]):
-        if place.coeffs[loop] == length and not _depends(data, loop):
+    # In the order of the sizes at hand: a loop of one may lie anywhere, and a column is as far apart as those before it are long.
+    for loop in sorted(loops, key=lambda k: at_hand(place.coeffs[k])):
+        if seen_equal(place.coeffs[loop], length) and not _depends(data, loop):
             columns.insert(0, loop)
             length *= statement.loops[loop]
     if length < SHORTEST_ROW:
