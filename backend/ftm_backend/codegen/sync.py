@@ -40,7 +40,9 @@ def _wait_all() -> Instruction:
 class _Sync:
     def __init__(self, kernel: Kernel) -> None:
         self.indices: Indices = kernel.indices
-        self.sharing = {tile: [t for t in kernel.tiles if t is not tile and _share(t, tile)] for tile in kernel.tiles}
+        places = {tile: place for place, tile in enumerate(kernel.tiles)}
+        # For each tile those that share bytes with it, with their places among all.
+        self.sharing = {tile: {t: places[t] for t in kernel.tiles if t is not tile and _share(t, tile)} for tile in kernel.tiles}
         self._memo: dict[tuple[int, State], tuple[Block, State]] = {}
         self._moved: dict[tuple[Expr, int, Atom, Expr], Expr | None] = {}
         self._modulo: dict[tuple[Expr, int], Expr] = {}
@@ -106,13 +108,11 @@ class _Sync:
 
     def _renamed(self, state: State, loop: Loop) -> State:
         """What the end of one iteration leaves in flight, in terms of the next one's counter."""
+        moving = [flight for flight in state if flight[1] is not None and flight[1].terms]
+        if not moving:  # most: the one slot of a tile that is no ring
+            return state
         last = self.indices.sub(self.indices.of(loop.variable), self.indices.constant(1))
-        return frozenset(
-            flight
-            if flight[1] is None or not flight[1].terms  # most: the one slot of a tile that is no ring
-            else (flight[0], self._shifted(flight[1], flight[0], loop.variable, last), flight[2])
-            for flight in state
-        )
+        return state.difference(moving) | {(tile, self._shifted(slot, tile, loop.variable, last), kind) for tile, slot, kind in moving}
 
     def _shifted(self, slot: Expr | None, tile: Tile, variable: Atom, value: Expr) -> Expr | None:
         if slot is None:
@@ -142,22 +142,26 @@ class _Sync:
             return waits, state
         if statement.kind == "barrier":
             return waits, frozenset()
-        if statement.kind == "call" or (statement.from_memory and any(kind == "store" for *_, kind in state)):
+        if statement.kind == "call" or (statement.from_memory and any(flight[2] == "store" for flight in state)):
             return [_wait_all()], frozenset()
         hazards = [(s, ("load",)) for s in statement.reads] + [(s, ("load", "store")) for s in statement.writes]
         for slot, kinds in hazards:
             state = self._wait(slot, kinds, state, waits)
-            for other in self.sharing[slot.tile] if "store" in kinds else ():
-                for tile, index, _ in sorted((f for f in state if f[0] is other), key=_order):
+            sharing = self.sharing[slot.tile] if "store" in kinds else {}
+            if sharing and (beside := [flight for flight in state if flight[0] in sharing]):
+                for tile, index, _ in sorted(beside, key=lambda flight: (sharing[flight[0]], repr(flight[1]))):
                     state = self._wait_for(tile, index, state, waits)
         return waits, state | self._starts(statement)
 
     def _wait(self, slot: Slot, kinds: Iterable[str], state: State, waits: list[Instruction]) -> State:
-        if not any(tile is slot.tile and kind in kinds and self._same(tile, index, slot.index) is not False for tile, index, kind in state):
+        for tile, index, kind in state:
+            if tile is slot.tile and kind in kinds and self._same(tile, index, slot.index) is not False:
+                break
+        else:
             return state
         waits.append(Instruction("wait", ["DWAIT ", slot]))
         return frozenset(
-            flight for flight in state if not (flight[0] is slot.tile and self._same(slot.tile, flight[1], slot.index) is True)
+            [flight for flight in state if not (flight[0] is slot.tile and self._same(slot.tile, flight[1], slot.index) is True)]
         )
 
     def _wait_for(self, tile: Tile, index: Expr | None, state: State, waits: list[Instruction]) -> State:
@@ -197,7 +201,3 @@ class _Sync:
 
 def _share(a: Tile, b: Tile) -> bool:
     return a.space == b.space and not (never_negative(a.offset - b.offset - b.bytes) or never_negative(b.offset - a.offset - a.bytes))
-
-
-def _order(flight: Flight) -> str:
-    return repr(flight[1])

@@ -5,7 +5,7 @@ What everything costs is asked of ``machine.rules``, by which the cycle model ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from math import inf, prod
 from typing import Any, NamedTuple
@@ -79,16 +79,19 @@ class Priced:
         all_b = b * np.where(self.share_b, 1, np.minimum(g.rows, g.groups[0]))
         c = g.walked * (g.moved_c + g.beside_c)
 
-        def active(rows: Any, of_b: Any, of_c: Any, of_rows: Any, of_columns: Any, stores: Any) -> Any:
-            """Of what is loaded along rows and along columns, and of what is stored: with so many of these parts between barriers."""
-            moved = of_rows * all_a * rows + of_columns * all_b * of_b + stores * (c * rows * of_c)
-            return np.maximum(moved / np.maximum(of_rows * one_a + of_columns * b + stores * c, 1.0), 1.0)
+        def sharing(of_rows: Any, of_columns: Any, stores: Any) -> Callable[[Any, Any, Any], Any]:
+            """How many cores share DDR, by the groups that have rows, and columns of B and of C, where so many parts of what is loaded
+            along rows and along columns, and of what is stored, move between barriers."""
+            own_a, own_b, own_c = of_rows * one_a, of_columns * b, stores * c
+            own = np.maximum(own_a + own_b + own_c, 1.0)
+            for_rows, for_columns, stored = of_rows * all_a / own, of_columns * all_b / own, own_c / own
+            return lambda rows, of_b, of_c: np.maximum((for_rows + stored * of_c) * rows + for_columns * of_b, 1.0)
 
         def alone(cores: Any) -> Any:
             return np.minimum(mc.ddr_bandwidth / cores, mc.core_bandwidth) / mc.clock_hz
 
         once_a, once_b = 1 / np.where(self.keep_a, g.column_trips, 1), 1 / np.where(self.keep_b, g.row_trips, 1)
-        cores = active(g.even_rows, g.even_b, g.even_c, once_a, once_b, 1.0)
+        cores = sharing(once_a, once_b, 1.0)(g.even_rows, g.even_b, g.even_c)
         self.rate = self.again_rate = self.store_rate = self.last_rate = self.first_rate = alone(cores)
         if self.shared.any():
             of_rows = trips(g.rows, g.row_trips, g.groups[0], g.even_rows)
@@ -100,7 +103,8 @@ class Priced:
             beside = np.where(mixed, 1.0, np.where(self.outer * self.inner == 1, 0.0, beside))
 
             def rate(*parts: Any) -> Any:
-                found, several = share(mc, lambda rows, columns: active(rows, columns, columns, *parts), of_rows, of_columns)
+                active = sharing(*parts)
+                found, several = share(mc, lambda rows, columns: active(rows, columns, columns), of_rows, of_columns)
                 return np.where(self.shared, found, self.rate), several
 
             loading, several = rate(1.0, 1.0, 0.0)
