@@ -34,11 +34,13 @@ __all__ = ["PanelPlan", "cheapest", "fitting_plan", "lower_bound", "panel_plan"]
 
 COARSE, FINE, FINEST = (2.2, CHUNKS[::3]), (1.4, CHUNKS), (1.25, CHUNKS)
 """Ratio of the sizes that are tried, one to the next, and chunks of a panel."""
+LONGEST = 4_000_000
+"""Cycles from which on more of the choices are tried: what searching takes is nothing beside them."""
 LONG = 400_000
 """Cycles from which on the finest sizes are tried: what they gain in less is not above what plans and charges differ by."""
 PROMISING = 4
-"""Choices whose sizes are tried in full, if they come within ``NEAR`` of the best on a coarse grid."""
-NEAR = 1.1
+"""Choices whose sizes are tried in full, if they come within ``NEAR`` of the best on a coarse grid, or ``NEAR_OF_LONGEST``."""
+NEAR, NEAR_OF_LONGEST = 1.1, 1.2
 PROBE = 1.2
 """How far above the least computing the sizes are that tell what can be reached."""
 SLACK = 1.01
@@ -191,20 +193,23 @@ def _search(problem: Problem, machine: MachineParameters, quanta: bool) -> tuple
     priced.
     """
     short = _is_short(problem, machine)
-    near = 1.0 if short else NEAR
+
+    def near() -> float:
+        return 1.0 if short else NEAR if least < LONGEST else NEAR_OF_LONGEST
+
     grids = _coarse(problem, machine, quanta)
     seen: list[tuple[float, int, int, Priced]] = []  # cycles, which of the grids, number of the choice
     least = inf
     for position in sorted(range(len(grids)), key=lambda position: grids[position].least):
         grid = grids[position]
-        if grid.least > near * least or grid.least == inf:
+        if grid.least > near() * least or grid.least == inf:
             break
         choices, priced = list(_choices(problem, grid.groups)), None
         if least == inf:
             priced = price(grid, choices, PROBE * grid.least)
             least = min(priced.best)
-        if priced is None or near * least > PROBE * grid.least:
-            priced = price(grid, choices, near * least)
+        if priced is None or near() * least > PROBE * grid.least:
+            priced = price(grid, choices, near() * least)
         seen += [(cycles, position, number, priced) for number, cycles in enumerate(priced.best) if cycles < inf]
         least = min(least, *priced.best)
     if least == inf:
@@ -214,7 +219,7 @@ def _search(problem: Problem, machine: MachineParameters, quanta: bool) -> tuple
         return seen[0][3], seen[0][2]
     promising: dict[int, list[Choice]] = {}
     for cycles, position, number, priced in seen[:PROMISING]:
-        if cycles <= NEAR * least:
+        if cycles <= near() * least:
             promising.setdefault(position, []).append(priced.choices[number])
     best: tuple[float, Priced, int] | None = None
     limit = SLACK * least
