@@ -79,7 +79,7 @@ def test_a_head_too_wide_for_the_chip_is_left() -> None:
     assert "attention" not in joined(Case(batch=1, heads=1, m=200, n=200, d=4000, v=4000))
 
 
-@pytest.mark.parametrize("tokens", [100, 256, 512, 700])
+@pytest.mark.parametrize("tokens", [64, 100, 128, 200, 256, 512, 700])
 @pytest.mark.parametrize("cores", [1, 8])
 def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPatch, tokens: int, cores: int) -> None:
     plans: list[AttentionPlan] = []
@@ -94,4 +94,4 @@ def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPa
     for dtype in ("f32", "f64"):
         text = assembly(linalg(Case(batch=1, heads=12, m=tokens, n=tokens, d=64, v=64, dtype=dtype)), machine)
         charged = cycles.model(text, machine=machine, cores=cores).cycles
-        assert 0.85 < plans[-1].cycles / charged < 1.15
+        assert 0.9 < plans[-1].cycles / charged < 1.1

@@ -13,8 +13,8 @@ from ftm_backend.midend.attentions.backward_exchange import TeamSizes
 from ftm_backend.midend.attentions.backward_form import AttentionBackward
 from ftm_backend.midend.attentions.backward_phase import Sizes
 from ftm_backend.midend.attentions.backward_phases import Keys, Queries, Slopes, phases_of
-from ftm_backend.midend.attentions.backward_team_plan import team_plan
-from ftm_backend.midend.attentions.plan import EXPONENTIAL, STARTED, nodes_in, overlapped
+from ftm_backend.midend.attentions.backward_team_plan import overlapped, team_plan
+from ftm_backend.midend.attentions.plan import EXPONENTIAL, STARTED, nodes_in
 from ftm_backend.tile.builder import TileBuilder
 
 __all__ = ["BackwardPlan", "backward_plan", "fits"]

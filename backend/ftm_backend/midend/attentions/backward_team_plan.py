@@ -11,11 +11,11 @@ from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.attentions.backward_exchange import TeamSizes
 from ftm_backend.midend.attentions.backward_form import AttentionBackward, Gradient
 from ftm_backend.midend.attentions.backward_team import Team
-from ftm_backend.midend.attentions.plan import EXPONENTIAL, STARTED, overlapped
+from ftm_backend.midend.attentions.plan import EXPONENTIAL, STARTED
 from ftm_backend.midend.contractions.blocks import nodes_above
 from ftm_backend.tile.builder import TileBuilder
 
-__all__ = ["team_plan"]
+__all__ = ["overlapped", "team_plan"]
 
 _ROOM = 0.98
 """The part of AM that is planned for; tiles are placed on boundaries of vectors."""
@@ -123,3 +123,8 @@ class _Costs:
 
 def _operations(nodes: list[Node]) -> int:
     return sum(x.op.startswith(("arith.", "math.")) for x in nodes)
+
+
+def overlapped(computing: float, moving: float) -> float:
+    """Time of both at once: where they take alike long, each waits for the other now and then."""
+    return float((computing**4 + moving**4) ** 0.25)

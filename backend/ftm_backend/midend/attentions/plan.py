@@ -12,7 +12,7 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.attentions.form import Attention
 
-__all__ = ["EXPONENTIAL", "STARTED", "AttentionPlan", "attention_plan", "nodes_in", "overlapped"]
+__all__ = ["EXPONENTIAL", "STARTED", "AttentionPlan", "attention_plan", "nodes_in"]
 
 _MOST_PARTS = 8
 """Blocks of queries that a unit has at most."""
@@ -114,26 +114,92 @@ def _cost(facts: _Facts, machine: MachineParameters, m: int, n: int, parts: int)
     def over(extent: int, size: int, cost: Callable[[int], float]) -> float:
         return extent // size * cost(size) + (cost(extent % size) if extent % size else 0.0)
 
-    blocks = rules.pieces(rows, m)
-    entry = over(rows, m, lambda m: over(columns, n, lambda n: step(m, n)) + rules.transpose_cycles(machine, kind, d + v, m))
+    blocks, key_blocks = rules.pieces(rows, m), rules.pieces(columns, n)
     entry_units = rules.pieces(blocks, parts)
     units = prod(batch) * entry_units
     most = rules.pieces(units, machine.cores)
-    rate = rules.bytes_per_cycle(machine, min(units, machine.cores))
-    fetched = columns * (d + v) * moved
-    times = rules.pieces(most, entry_units) if columns <= n else most
-    bytes_moved = times * fetched + most * rows / entry_units * (
-        (d + v) * size + sum(columns * ELEMENT_BYTES[dtype] for dtype, _ in facts.wide)
+
+    def queries(m: int) -> float:
+        """A block of queries, with all keys."""
+        return over(columns, n, lambda n: step(m, n)) + rules.transpose_cycles(machine, kind, d + v, m)
+
+    def each(entry: float, unit: float) -> float:
+        """Of a unit, on average over the busiest core's: the last one of a batch entry may be smaller."""
+        return (most // entry_units * entry + most % entry_units * unit) / most
+
+    computing = each(over(rows, m, queries), min(parts, blocks) * queries(m)) / key_blocks
+    own = each(rows, min(parts * m, rows))
+    moves = _Moves(
+        rules.bytes_per_cycle(machine, min(units, machine.cores)),
+        keys=columns / key_blocks * d * moved,
+        values=columns / key_blocks * v * moved,
+        queries=own * d * size,
+        results=own * v * size,
+        beside=own * columns / key_blocks * sum(ELEMENT_BYTES[dtype] for dtype, _ in facts.wide),
+        parts=min(parts, blocks),
     )
-    ends = (m * (d + v) * size + n * d * moved) / rate
-    ends += most * (parts - 1) * max(0.0, m * d * size / rate - step(m, n))  # queries of all parts are fetched at once
-    cycles = overlapped(most * entry / entry_units, bytes_moved / rate) + ends
+    if key_blocks > 1:
+        cycles = moves.walk(computing, key_blocks, most)
+    else:
+        cycles = moves.keep(computing, most, rules.pieces(most, entry_units))
     return AttentionPlan(m, n, parts, space, units, cycles)
 
 
-def overlapped(computing: float, moving: float) -> float:
-    """Time of both at once: where they take alike long, each waits for the other now and then."""
-    return float((computing**4 + moving**4) ** 0.25)
+@dataclass(frozen=True)
+class _Moves:
+    """What a unit moves, in bytes: of each block of keys and values, of its queries, of its results, and beside the scores of a block.
+
+    rate: bytes of a core in a cycle.  parts: of its queries.
+    """
+
+    rate: float
+    keys: float
+    values: float
+    queries: float
+    results: float
+    beside: float
+    parts: int
+
+    def walk(self, computing: float, blocks: int, units: int) -> float:
+        """Cycles where units walk several blocks of keys: while all parts meet one, the next one arrives; with the first of a unit the
+        queries of the next one, and what is left to store of the one before; with its last one its results are stored.
+
+        computing: cycles of all parts for one block.
+        """
+        block, last = self.keys + self.values + self.beside, self.results / self.parts
+        begins, goes_on = self._step(computing, block + self.queries + last), self._step(computing, block)
+        ends = self._step(computing, block + self.results - last)
+        most = units * (begins + (blocks - 2) * goes_on + ends)
+        over = begins - self._step(computing, block + last) + ends - self._step(computing, self.results - last)
+        return most - over + self._edges(computing, block + self.queries)
+
+    def keep(self, computing: float, units: int, entries: int) -> float:
+        """Cycles where one block has all keys: they arrive with the first unit of each of so many entries.
+
+        computing: cycles of a unit.
+        """
+        apart = self.queries + self.beside
+        new = (entries - 1) / max(units - 1, 1)  # of the units that come next
+
+        def step(stored: float) -> float:
+            both = (self._step(computing, apart + stored), self._step(computing, apart + self.keys + self.values + stored))
+            return (1 - new) * both[0] + new * both[1]
+
+        last = self._step(computing, self.results)
+        total = computing if units == 1 else step(0.0) + (units - 2) * step(self.results) + last
+        return total + self._edges(computing, 0.0 if units == 1 else apart)
+
+    def _step(self, computing: float, moved: float) -> float:
+        return max(computing, moved / self.rate)
+
+    def _edges(self, computing: float, beside: float) -> float:
+        """What nothing hides: the first queries and keys; the last results.
+
+        The first values and the other parts' queries arrive beside the first block, with what comes next anyway.
+        """
+        first, rest = self.queries / self.parts, self.queries * (self.parts - 1) / self.parts
+        late = self._step(computing, self.values + rest + beside) - self._step(computing, beside)
+        return (first + self.keys + self.results / self.parts) / self.rate + late
 
 
 def nodes_in(node: Node) -> list[Node]:
