@@ -31,6 +31,7 @@ struct Launcher {
   std::thread thread;
   bool running = false; // the thread exists
   bool stopping = false;
+  bool at_end = false; // the thread stopped
   bool paused = false; // the user interrupted the front one: it runs again when somebody waits for it
   bool given_up = false; // an exception, as of a signal's handler, ended the last wait for results
   void (*resume)() = nullptr; // of jobs that are stalled; null: none are
@@ -54,7 +55,9 @@ void launch_jobs() {
     const auto runnable = [&] { return !l.paused && !l.jobs.empty() && l.jobs.front()->started; };
     l.changed.wait(lock, [&] { return l.stopping || runnable(); });
     if (!runnable()) {
-      return; // stopping, and nothing left to run
+      l.at_end = true; // stopping, and nothing left to run
+      l.changed.notify_all();
+      return;
     }
     const JobPtr job = l.jobs.front();
     lock.unlock();
@@ -64,7 +67,7 @@ void launch_jobs() {
     }();
     if (outcome.interrupted) {
       lock.lock();
-      l.paused = l.waiting == 0;
+      l.paused = l.waiting == 0 || l.stopping;
       continue;
     }
     job->inputs.clear(); // frees what the program was the last to need
@@ -164,7 +167,7 @@ void enqueue(const JobPtr& job) {
   std::lock_guard<std::mutex> guard(l.mutex);
   check_fork(l);
   if (!l.running) {
-    l.stopping = false;
+    l.stopping = l.at_end = false;
     l.thread = std::thread(launch_jobs);
     l.running = true;
   }
@@ -262,10 +265,18 @@ void stop_launcher() {
     return;
   }
   l.stopping = true;
+  if (l.given_up) { // nobody asks for what is left; the builder, which may wait for room for more, is none who does
+    l.paused = true;
+    interrupt_machine();
+  }
   l.changed.notify_all();
-  lock.unlock();
-  l.thread.join();
-  lock.lock();
+  if (l.given_up && !l.changed.wait_for(lock, kTick, [&] { return l.at_end; })) {
+    l.thread.detach(); // a run that has written over its inputs goes on to its end, which the process does not wait for
+  } else {
+    lock.unlock();
+    l.thread.join();
+    lock.lock();
+  }
   l.running = false;
 }
 
