@@ -55,7 +55,7 @@ void suspend(std::vector<Cut>& cuts) {
 
 void build_waiting() {
   pthread_setname_np(pthread_self(), "ftm-builder");
-  leave_stalls_to_others();
+  work_for_others();
   auto& b = builder();
   std::unique_lock<std::mutex> lock(b.mutex);
   while (true) {
@@ -82,6 +82,12 @@ template <typename Ready>
 void wait_for_builder(Builder& b, Ready ready) {
   const WithoutGil unlocked;
   std::unique_lock<std::mutex> lock(b.mutex);
+  if (ready()) {
+    return;
+  }
+  lock.unlock();
+  Waiting waiting; // the builder may wait for room
+  lock.lock();
   while (true) {
     b.changed.wait_for(lock, kBuilderTick, [&] { return ready() || !b.suspended.empty(); });
     if (ready()) {
@@ -89,7 +95,12 @@ void wait_for_builder(Builder& b, Ready ready) {
     }
     const bool resumes = !b.suspended.empty();
     lock.unlock();
-    resumes ? resume_building() : handle_signals();
+    try {
+      resumes ? resume_building() : handle_signals();
+    } catch (...) {
+      waiting.give_up();
+      throw;
+    }
     lock.lock();
   }
 }

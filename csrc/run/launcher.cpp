@@ -31,11 +31,11 @@ struct Launcher {
   std::thread thread;
   bool running = false; // the thread exists
   bool stopping = false;
-  bool at_end = false; // the thread stopped
+  bool at_end = true; // the thread, if it ever was, has stopped
   bool paused = false; // the user interrupted the front one: it runs again when somebody waits for it
   bool given_up = false; // an exception, as of a signal's handler, ended the last wait for results
   void (*resume)() = nullptr; // of jobs that are stalled; null: none are
-  int waiting = 0; // threads that wait for jobs
+  int waiting = 0; // threads that wait for jobs, or for what starts them
   bool orphaned = false; // this is a forked child: the thread stayed behind
   size_t max_in_flight = 3;
   uint64_t enqueued = 0; // how many jobs ever were
@@ -97,17 +97,29 @@ FailurePtr take_unseen(Launcher& l) {
 
 constexpr auto kTick = std::chrono::milliseconds(50);
 
-thread_local bool resumes = true;
+thread_local bool works_for_others = false;
+
+void begin_waiting(Launcher& l) {
+  ++l.waiting;
+  if (std::exchange(l.paused, false)) {
+    l.changed.notify_all();
+  }
+}
+
+void give_up(Launcher& l) {
+  l.given_up = true;
+  interrupt_machine();
+}
 
 // Waits until ready(), without the GIL, and resumes what is stalled. An exception of a signal handler, such as KeyboardInterrupt, ends
 // the waiting, and the run, of which nothing is lost; it is thrown on, and so is what resuming throws.
 template <typename Ready>
 void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Ready ready) {
-  ++l.waiting;
-  if (std::exchange(l.paused, false)) {
-    l.changed.notify_all();
+  const bool counts = !works_for_others;
+  if (counts) {
+    begin_waiting(l);
   }
-  const auto is_resumable = [&] { return resumes && l.resume != nullptr; };
+  const auto is_resumable = [&] { return counts && l.resume != nullptr; };
   while (true) {
     l.changed.wait_for(lock, kTick, [&] { return ready() || is_resumable(); });
     if (ready()) {
@@ -119,14 +131,13 @@ void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Ready ready) {
       resume != nullptr ? resume() : handle_signals();
     } catch (...) {
       lock.lock();
-      --l.waiting;
-      l.given_up = true;
-      interrupt_machine();
+      l.waiting -= counts;
+      give_up(l);
       throw;
     }
     lock.lock();
   }
-  --l.waiting;
+  l.waiting -= counts;
 }
 
 void check_fork(const Launcher& l) {
@@ -164,9 +175,10 @@ void after_fork_in_child() {
 
 void enqueue(const JobPtr& job) {
   auto& l = launcher();
-  std::lock_guard<std::mutex> guard(l.mutex);
+  std::unique_lock<std::mutex> lock(l.mutex);
   check_fork(l);
   if (!l.running) {
+    l.changed.wait(lock, [&] { return l.at_end; }); // a thread that was left runs the front job
     l.stopping = l.at_end = false;
     l.thread = std::thread(launch_jobs);
     l.running = true;
@@ -204,8 +216,27 @@ void stall(void (*resume)()) {
   l.changed.notify_all();
 }
 
-void leave_stalls_to_others() {
-  resumes = false;
+void work_for_others() {
+  works_for_others = true;
+}
+
+Waiting::Waiting() {
+  auto& l = launcher();
+  const std::lock_guard<std::mutex> guard(l.mutex);
+  begin_waiting(l);
+}
+
+Waiting::~Waiting() {
+  auto& l = launcher();
+  const std::lock_guard<std::mutex> guard(l.mutex);
+  l.waiting -= counts_;
+}
+
+void Waiting::give_up() {
+  auto& l = launcher();
+  const std::lock_guard<std::mutex> guard(l.mutex);
+  l.waiting -= std::exchange(counts_, false);
+  ftm::give_up(l);
 }
 
 void wait_for(const BufferPtr& buffer) {
@@ -265,7 +296,7 @@ void stop_launcher() {
     return;
   }
   l.stopping = true;
-  if (l.given_up) { // nobody asks for what is left; the builder, which may wait for room for more, is none who does
+  if (l.given_up) { // nobody asks for what is left
     l.paused = true;
     interrupt_machine();
   }

@@ -18,8 +18,22 @@ void abandon(const JobPtr& job, FailurePtr failure) noexcept;
 
 // Jobs that have their place can't be started until `resume` is called: who waits for jobs calls it. It may throw, and stall again.
 void stall(void (*resume)());
-// For a thread that would meet with the same again.
-void leave_stalls_to_others();
+// For a thread that waits for room for jobs, and nobody with it: what is stalled or was interrupted is left to who waits for results.
+void work_for_others();
+
+// Somebody waits for what starts jobs: runs that were interrupted go on.
+class Waiting {
+ public:
+  Waiting();
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  // An exception, as of a signal's handler, ends the wait, and the run at hand, of which nothing is lost.
+  void give_up();
+
+ private:
+  bool counts_ = true;
+};
 
 // Wait for one value; throws the error of the program that should have made it, or that of another program
 // which nobody has seen yet.

@@ -46,6 +46,26 @@ except KeyboardInterrupt:
 assert late < 2, late
 print("LAST", time.time())
 """,
+    "a run that has written over its inputs": """
+def run(count):
+    y, w = torch.eye(1024).to("ftm") * 2, torch.eye(1024).to("ftm")
+    torch.ftm.synchronize()
+    for _ in range(count):
+        y.copy_(y @ w)
+    return y
+
+run(4).cpu()
+begin = time.monotonic(); run(20).cpu(); one = (time.monotonic() - begin) / 20
+y = run(min(int(20 / one), 3000))
+fired = interrupt_after(2)
+try:
+    y.cpu()
+    raise AssertionError("it was not interrupted")
+except KeyboardInterrupt:
+    late = time.monotonic() - fired[0]
+assert late < 2, late
+print("LAST", time.time())
+""",
     "what was interrupted is computed when it is next asked for": """
 for wait in (lambda y: y.cpu(), lambda y: torch.ftm.synchronize(), lambda y: y.item()):
     long_program(512, 20).cpu()
