@@ -18,7 +18,7 @@ _WHOLES = 64  # traces that threads may be at
 
 @dataclass(frozen=True)
 class Compiled:
-    """What compiling a trace took, and what came of it.
+    """What it took to get a program for a trace, and what came of it.
 
     Args:
         seconds: that it took.
