@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from ftm_backend import driver
-from ftm_backend.codegen import pipeline
 from ftm_backend.machine import cycles, presets
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.attentions import backward as attention_backward
@@ -144,11 +143,9 @@ def test_a_head_too_wide_for_the_chip_is_left() -> None:
     assert "attention-backward" not in joined(Case(batch=1, heads=1, m=200, n=200, d=4000, v=4000, backward=True))
 
 
-@pytest.mark.parametrize("tokens", [100, 256, 512, 700])
-@pytest.mark.parametrize("cores", [1, 8])
+@pytest.mark.parametrize("tokens", [100, 256, 384, 512, 700])
+@pytest.mark.parametrize("cores", [1, 3, 8])
 def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPatch, tokens: int, cores: int) -> None:
-    """Of kernels whose sums are exchanged through DDR: where GSM has room for them, all takes less."""
-    monkeypatch.setattr(pipeline, "PASSES", tuple(step for step in pipeline.PASSES if step.name != "keep-in-gsm"))
     plans: list[BackwardPlan] = []
 
     def noted(form: AttentionBackward, machine: MachineParameters, cores: int) -> BackwardPlan | None:
@@ -161,4 +158,4 @@ def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPa
     for dtype in ("f32", "f64"):
         text = assembly(linalg(Case(batch=1, heads=12, m=tokens, n=tokens, d=64, v=64, dtype=dtype, backward=True)), machine)
         charged = cycles.model(text, machine=machine, cores=cores).cycles
-        assert 0.9 < plans[-1].cycles / charged < 1.1
+        assert 0.93 < plans[-1].cycles / charged < 1.07

@@ -8,7 +8,7 @@ from math import prod
 from ftm_backend.linalg.ir import Node, Value
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.attentions.backward_exchange import TeamSizes
+from ftm_backend.midend.attentions.backward_exchange import TeamSizes, team_workspace
 from ftm_backend.midend.attentions.backward_form import AttentionBackward, Gradient
 from ftm_backend.midend.attentions.backward_team import Team
 from ftm_backend.midend.attentions.plan import EXPONENTIAL, STARTED
@@ -83,17 +83,32 @@ class _Costs:
         entries = rules.pieces(self.entries, busy)  # of the busiest team
         left = (self.entries - 1) % busy + 1  # teams that have so many
         rate, last_rate = (rules.bytes_per_cycle(self.machine, count * cores) for count in (busy, left))
+        told = self._exchange_rate(sizes, busy)
         full, rest = divmod(self.queries, queries)
-        computing = full * self._step(sizes, queries, rate) + (self._step(sizes, rest, rate) if rest else 0.0)
+        computing = full * self._step(sizes, queries, told) + (self._step(sizes, rest, told) if rest else 0.0)
         size, moved = ELEMENT_BYTES[self.kind], ELEMENT_BYTES[self.form.k.dtype]
         a_slice, a_block = keys * (self.d + self.v) * moved, queries * (self.d + self.v) * moved
-        passed = self.queries * ((self.d + self.v) * moved + self.d * size * ((2 + 1 / cores) if cores > 1 else 1))
+        passed = self.queries * ((self.d + self.v) * moved + self.d * size / cores)
         passed += sum(self.queries * keys * ELEMENT_BYTES[o.value.dtype] for o in self.masks)
+        exchanged = 2 * self.queries * self.d * size / told if cores > 1 else 0.0
         ends = (a_slice + a_block) / rate + a_slice / last_rate
-        found = overlapped(entries * computing, self.entries / busy * (2 * a_slice + passed) / rate - ends) + ends
+        if cores > 1:  # the parts of the last block are added up when all have been stored
+            part = queries * self.d * size
+            ends += self.machine.barrier_cycles + 2 * part / told + part / cores / last_rate
+        moving = self.entries / busy * ((2 * a_slice + passed) / rate + exchanged)
+        found = overlapped(entries * computing, moving - ends) + ends
+        if cores > 1:  # what is known of the next entry's first rows is stored behind this one's gradients
+            found += (entries - 1) * max(0.0, a_slice / rate - self._scores(keys, queries))
         if slots == 1:  # the next slice arrives behind the last products with this one's
             found += (entries - 1) * max(0.0, (a_slice + a_block) / rate - 2 * self._product(keys, self.d, queries))
         return float(found)
+
+    def _exchange_rate(self, sizes: TeamSizes, busy: int) -> float:
+        """Bytes in a cycle that a core of ``busy`` teams exchanges: memory of one kernel alone lies in GSM where that has room."""
+        needed = sum(ELEMENT_BYTES[kind] * count for kind, count in team_workspace(self.form, sizes))
+        if needed <= self.machine.gsm_bytes:
+            return float(self.machine.gsm_bytes_per_cycle / (busy * sizes.cores))
+        return rules.bytes_per_cycle(self.machine, busy * sizes.cores)
 
     def held(self, sizes: TeamSizes) -> int:
         """Bytes of AM that the largest tiles take: candidates without room for them need not be built to see that."""
@@ -104,19 +119,23 @@ class _Costs:
     def _product(self, m: int, n: int, k: int) -> float:
         return float(rules.outer_cycles(self.machine, self.kind, m, n, k))
 
-    def _step(self, sizes: TeamSizes, queries: int, rate: float) -> float:
-        """One block of queries."""
+    def _scores(self, keys: int, queries: int) -> float:
+        """Scores of a block and their gradients' products."""
+        found = self._product(keys, queries, self.d) + self._product(keys, queries, self.v)
+        return found + float(rules.transpose_cycles(self.machine, self.kind, self.d + self.v, queries))
+
+    def _step(self, sizes: TeamSizes, queries: int, told: float) -> float:
+        """One block of queries, of which cores exchange so many bytes in a cycle."""
         machine, (keys, _, cores, *_), d, v = self.machine, sizes, self.d, self.v
-        found = self._product(keys, queries, d) + self._product(keys, queries, v) + self._product(queries, d, keys)
-        found += self._product(keys, d, queries) + self._product(keys, v, queries)
-        found += float(rules.transpose_cycles(machine, self.kind, d + v, queries))
+        found = self._scores(keys, queries)
+        found += self._product(queries, d, keys) + self._product(keys, d, queries) + self._product(keys, v, queries)
         found += sum(float(rules.transpose_cycles(machine, o.value.dtype, keys, queries)) for o in self.turned)
         vectors = rules.pieces(queries, machine.lanes(self.kind))
         per_vector = 1 + self.computed + sum(max(2.0, count / machine.fma_units) for count in self.operations)
         found += keys * vectors * per_vector + STARTED[self.kind]
         if cores > 1:
             rows = 3 * ELEMENT_BYTES[self.kind] * cores * queries
-            found += machine.barrier_cycles + 6 * machine.dma_latency + rows / rate + STARTED[self.kind]
+            found += machine.barrier_cycles + 6 * machine.dma_latency + rows / told + STARTED[self.kind]
             found += rules.pieces(queries * d, machine.lanes(self.kind))
         return found
 
