@@ -45,7 +45,7 @@ def seeded(
         varies: of each parameter the dimensions that are, one bit each.
         places: of the numbers in the text that may vary.
         others: the numbers of traces like it; where they have another one, a parameter's size varies.
-        asked: which of the numbers vary besides, as those that were not found to follow from the others.
+        asked: which of the numbers vary besides, as those that were not found to follow from the others: each is its own.
         trains: sizes of whole numbers and of what it fills itself are fixed, as those of batches and gradients, and each other one is
             a symbol of its own: experts may have as many tokens by chance.
         any_size: what is one varies as well; else it is a number, since most of these are one always, but where something is put behind
@@ -54,6 +54,7 @@ def seeded(
     columns = {begin: tuple(other[k] for other in others) for k, (begin, _, _) in enumerate(places)}
     differs = {begin for begin, end, _ in places if any(number != int(text[begin:end]) for number in columns[begin])}
     symbols: dict[tuple[object, ...], str] = {}
+    own: set[str] = set()
     values: list[int] = []
     spelled: list[tuple[int, int, str]] = []
 
@@ -104,7 +105,7 @@ def seeded(
     for place in sorted(asked):
         begin, end, _ = places[place]
         if begin not in begun:
-            symbol(begin, end, "asked", columns[begin])
+            own.add(symbol(begin, end, "asked", columns[begin]))
     begun = {begin for begin, _, _ in spelled}
     for line in () if trains else _FACTORY.finditer(text):
         for begin, end, is_extent in places:
@@ -127,9 +128,8 @@ def seeded(
         pieces += [text[at:begin], "{" + name + "}"]
         at = end
     head, _, body = "".join([*pieces, text[at:]]).partition("\n")
-    return "\n".join(
-        [head, *(f"  size s{k} = {value}, {least}" for k, (value, least) in enumerate(zip(values, leasts, strict=True))), body]
-    )
+    declared = (f"  size s{k} = {value}, {least}" for k, (value, least) in enumerate(zip(values, leasts, strict=True)))
+    return "\n".join([head, *(line + ", own" * (line.split()[1] in own) for line in declared), body])
 
 
 def relation_of(general: str, text: str, places: Places) -> Relation:

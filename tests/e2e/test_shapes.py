@@ -338,12 +338,17 @@ def test_experts_that_train_are_general_at_first_sight() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "how", "most"),
-    [("GPT2", {}, 4), ("Llama", {"cache_implementation": "static", "disable_compile": True}, 4), ("GPT2", {"num_beams": 3}, 5)],
-    ids=["greedy", "static cache", "beams"],
+    ("kind", "how", "texts", "most"),
+    [
+        ("GPT2", {}, 1, 4),
+        ("Llama", {"cache_implementation": "static", "disable_compile": True}, 1, 4),
+        ("GPT2", {"num_beams": 3}, 1, 5),
+        ("GPT2", {"num_beams": 3}, 3, 6),
+    ],
+    ids=["greedy", "static cache", "beams", "beams of several texts"],
 )
-def test_generated_texts_need_a_program_for_each_kind_of_step(kind: str, how: dict[str, Any], most: int) -> None:
-    """Whatever the length of the prompt and the number of new tokens."""
+def test_generated_texts_need_a_program_for_each_kind_of_step(kind: str, how: dict[str, Any], texts: int, most: int) -> None:
+    """Whatever the length of the prompt and the number of new tokens; of several texts, one has padding before it."""
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     shared = {
@@ -361,12 +366,14 @@ def test_generated_texts_need_a_program_for_each_kind_of_step(kind: str, how: di
 
     def run() -> None:
         for length, tokens in ((9, 13), (5, 40), (14, 4), (6, 21)):
-            prompt = torch.randint(1, 96, (1, length))
+            prompt, mask = torch.randint(1, 96, (texts, length)), torch.ones(texts, length, dtype=torch.long)
+            mask[1:2, :2] = 0
             settings = {"max_new_tokens": tokens, "do_sample": False, "pad_token_id": 0, **how}
-            expected = model.generate(prompt, **settings)
-            assert on_device.generate(prompt.to("ftm"), **settings).tolist() == expected.tolist()
+            expected = model.generate(prompt, attention_mask=mask, **settings)
+            assert on_device.generate(prompt.to("ftm"), attention_mask=mask.to("ftm"), **settings).tolist() == expected.tolist()
 
-    assert _counted(run)["compiles"] <= most
+    found = _counted(run)["compiles"]
+    assert found <= most, found
 
 
 def test_sizes_that_are_the_same_by_chance_cost_few_programs() -> None:

@@ -191,6 +191,25 @@ def test_what_a_second_member_has_otherwise_is_a_symbol_and_the_rest_follows() -
         assert second.values(_C._family(_beams(t, n, place))[1]) is not None
 
 
+def _candidates(t: int, count: int) -> str:
+    """A token behind a text, compared with another text, and a number of candidates that nothing else tells."""
+    return (
+        f"trace\n  %0 = param i64[3,{t - 1}]\n  %1 = param i64[3,1]\n  %2 = param i64[3,{t}]\n  $0 = scalar f64\n"
+        f"  %3 = aten::full(size=[{count}], fill_value=$0, dtype=f32) : f32[{count}]\n"
+        f"  %4 = aten::cat(tensors=[%0,%1], dim=-1) : i64[3,{t}]\n"
+        f"  %5 = aten::bitwise_and.Tensor(self=%2, other=%4) : i64[3,{t}]\n  return %3, %5\n"
+    )
+
+
+def test_what_members_have_alike_is_no_size_that_is_as_large_in_one_of_them() -> None:
+    """Six candidates, first beside texts of six tokens and five, then of seven and six."""
+    families = Families((lambda text: None, lambda text, data: None, lambda text, reason: None))
+    for t in (6, 7):
+        best, *_ = families.propose(_candidates(t, 6), Likely((0, 0, 0), False, lambda seeds: infer_sizes(seeds) or ""))
+    for t, count in ((6, 6), (7, 6), (12, 6), (12, 9)):
+        assert best.relation.values(_C._family(_candidates(t, count))[1]) is not None
+
+
 def _experts(*rows: int) -> str:
     """What experts make of their rows, one behind the other, and windows that see what each has made."""
     total, count, begins = sum(rows), len(rows), [sum(rows[:k]) for k in range(len(rows))]

@@ -29,6 +29,7 @@ _COUNTS = frozenset(
 """Arguments that count elements or say where they are, of those that the recorder lets vary (``csrc/graph/family.cpp``)."""
 _COPIES = frozenset({"aten::index_copy", "aten::index_add"})
 """From a source that is as large as what they write into, but along one dimension."""
+_OWN = re.compile(r"^(  size (s\d+) = .*), own$", re.MULTILINE)
 _PRODUCTS = frozenset({"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"})
 
 
@@ -36,6 +37,7 @@ def infer_sizes(text: str) -> str | None:
     """A trace's text with a size for each number that follows from those it declares; None if none of them can vary.
 
     Equalities that the operations ask for make symbols one, or numbers: the width of a model is a number, since its weights have it.
+    A symbol that is declared as its ``own`` is no other one, unless they ask for that.
 
     Raises:
         TraceError: the text is no trace.
@@ -43,11 +45,13 @@ def infer_sizes(text: str) -> str | None:
     """
     from ftm_backend.frontend import ops  # noqa: F401  (registers the records)
 
+    own = frozenset(name for _, name in _OWN.findall(text))
+    text = _OWN.sub(r"\1", text)
     symbols = declared(text)
     if symbols is None:
         return None
     with symbols:
-        inference = _Inference(Trace.parse(text), symbols)
+        inference = _Inference(Trace.parse(text), symbols, own)
         found = str(inference.run())
         inference.decide()
         equalities = solved(symbols)
@@ -62,9 +66,9 @@ def infer_sizes(text: str) -> str | None:
 class _Inference(Lowering):
     """A lowering that takes its own results' types for those of the trace."""
 
-    def __init__(self, trace: Trace, symbols: Symbols) -> None:
+    def __init__(self, trace: Trace, symbols: Symbols, own: frozenset[str]) -> None:
         super().__init__(trace)
-        self._symbols = symbols
+        self._symbols, self._own = symbols, own
         self._declared = frozenset(symbols.values)
         self._known: dict[int, dict[str, Size]] = {}  # by the number at hand, sizes by their texts
         self._guesses: dict[str, Size] = {}  # symbols that may be one of these, by name
@@ -163,7 +167,7 @@ class _Inference(Lowering):
             return tuple(map(self._count, value))
         if isinstance(value, Size):
             self._learn([value])
-            if value.text in self._declared:
+            if value.text in self._declared - self._own:
                 self._guesses.setdefault(value.text, value)
             return value
         return self._guess(value) if type(value) is int else value

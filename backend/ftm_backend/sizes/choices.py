@@ -17,6 +17,7 @@ __all__ = [
     "greater",
     "is_integer",
     "is_walked",
+    "lower_bound",
     "narrow",
     "never_less",
     "never_negative",
@@ -72,6 +73,11 @@ def divides(divisor: int, size: int) -> bool:
         return size == 0
     rest = size % divisor
     return not isinstance(rest, Size) and rest == 0
+
+
+def lower_bound(size: int) -> int:
+    """A number that an extent is never below; without a guard."""
+    return int(max(size.bounds[0], 0)) if isinstance(size, Size) else size
 
 
 def upper_bound(size: int) -> int:

@@ -12,7 +12,7 @@ from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nests.axes import Axes, Axis, Place, axes_of
 from ftm_backend.midend.nests.position import patterns
 from ftm_backend.midend.nests.stages import kept_values, stages_of
-from ftm_backend.sizes import at_hand, ceildiv, seen_equal
+from ftm_backend.sizes import at_hand, ceildiv, lower_bound, seen_equal
 
 _WIDE = 1024  # columns that keep vector code busy; more axes are joined to reach it
 _RUN = 256  # columns that DMA fetches well, where there are few such rows
@@ -170,10 +170,11 @@ def _tiles(axes: Axes) -> list[tuple[int, Place]]:
 
 
 def pattern_bytes(axes: Axes, rows: list[Axis], columns: list[Axis]) -> int:
-    """Bytes for each element of a tile that vectors of positions take: all of a vector's where a tile has one row."""
+    """Bytes for each element of a tile that vectors of positions take: all of a vector's where a tile has one row, or may have."""
     each = ELEMENT_BYTES["i64"]
     sharing = {True: volume([a.extent for a in columns]), False: volume([a.extent for a in rows])}
-    return sum(ceildiv(each, min(max(sharing[is_rows], 1), each)) for is_rows, _ in patterns(axes, rows, columns))
+    least = (lower_bound(sharing[is_rows]) for is_rows, _ in patterns(axes, rows, columns))
+    return sum(ceildiv(each, min(max(count, 1), each)) for count in least)
 
 
 def _cut(plan: TilePlan, axes: Axes) -> None:
