@@ -30,21 +30,27 @@ def interrupt_after(seconds):
     threading.Timer(seconds, fire).start()
     return fired
 
+def hear(fired, wait):  # and then the process ends
+    try:
+        wait()
+        raise AssertionError("it was not interrupted")
+    except KeyboardInterrupt:
+        late = time.monotonic() - fired[0]
+    assert late < 2, late
+    print("LAST", time.time())
+
 """
 PROGRAMS = {
     "a run that takes long": """
 y = long_program(1024, 4); y.cpu()
 begin = time.monotonic(); y = long_program(1024, 4); y.cpu(); one = (time.monotonic() - begin) / 4
 count = int(20 / one)
-fired = interrupt_after(4)
-try:  # recording waits, too, once enough cuts of the loop are under way
-    y = long_program(1024, min(count, 3000))
+def read():
+    global y
+    y = long_program(1024, min(count, 3000))  # recording waits, too, once enough cuts of the loop are under way
     y.cpu()
-    raise AssertionError("it was not interrupted")
-except KeyboardInterrupt:
-    late = time.monotonic() - fired[0]
-assert late < 2, late
-print("LAST", time.time())
+
+hear(interrupt_after(4), read)
 """,
     "a run that has written over its inputs": """
 def run(count):
@@ -57,14 +63,7 @@ def run(count):
 run(4).cpu()
 begin = time.monotonic(); run(20).cpu(); one = (time.monotonic() - begin) / 20
 y = run(min(int(20 / one), 3000))
-fired = interrupt_after(2)
-try:
-    y.cpu()
-    raise AssertionError("it was not interrupted")
-except KeyboardInterrupt:
-    late = time.monotonic() - fired[0]
-assert late < 2, late
-print("LAST", time.time())
+hear(interrupt_after(2), y.cpu)
 """,
     "what was interrupted is computed when it is next asked for": """
 for wait in (lambda y: y.cpu(), lambda y: torch.ftm.synchronize(), lambda y: y.item()):

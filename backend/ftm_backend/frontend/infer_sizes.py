@@ -29,8 +29,9 @@ _COUNTS = frozenset(
 """Arguments that count elements or say where they are, of those that the recorder lets vary (``csrc/graph/family.cpp``)."""
 _COPIES = frozenset({"aten::index_copy", "aten::index_add"})
 """From a source that is as large as what they write into, but along one dimension."""
-_OWN = re.compile(r"^(  size (s\d+) = .*), own$", re.MULTILINE)
 _PRODUCTS = frozenset({"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"})
+_OWN = re.compile(r"^(  size (s\d+) = .*), own$", re.MULTILINE)
+"""What `ftm_lazy.first_sight` says of symbols that other traces have told from all others: for this stage alone, no trace declares it."""
 
 
 def infer_sizes(text: str) -> str | None:

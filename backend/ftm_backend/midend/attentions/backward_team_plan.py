@@ -90,15 +90,15 @@ class _Costs:
         a_slice, a_block = keys * (self.d + self.v) * moved, queries * (self.d + self.v) * moved
         passed = self.queries * ((self.d + self.v) * moved + self.d * size / cores)
         passed += sum(self.queries * keys * ELEMENT_BYTES[o.value.dtype] for o in self.masks)
-        exchanged = 2 * self.queries * self.d * size / told if cores > 1 else 0.0
-        ends = (a_slice + a_block) / rate + a_slice / last_rate
-        if cores > 1:  # the parts of the last block are added up when all have been stored
-            part = queries * self.d * size
+        moving = (2 * a_slice + passed) / rate  # of one entry
+        ends, waiting = (a_slice + a_block) / rate + a_slice / last_rate, 0.0
+        if cores > 1:
+            moving += 2 * self.queries * self.d * size / told
+            part = queries * self.d * size  # those of the last block are added up when all have been stored
             ends += self.machine.barrier_cycles + 2 * part / told + part / cores / last_rate
-        moving = self.entries / busy * ((2 * a_slice + passed) / rate + exchanged)
-        found = overlapped(entries * computing, moving - ends) + ends
-        if cores > 1:  # what is known of the next entry's first rows is stored behind this one's gradients
-            found += (entries - 1) * max(0.0, a_slice / rate - self._scores(keys, queries))
+            # What is known of the next entry's first rows is stored behind this one's gradients.
+            waiting = (entries - 1) * max(0.0, a_slice / rate - self._scores(keys, queries))
+        found = overlapped(entries * computing, self.entries / busy * moving - ends) + ends + waiting
         if slots == 1:  # the next slice arrives behind the last products with this one's
             found += (entries - 1) * max(0.0, (a_slice + a_block) / rate - 2 * self._product(keys, self.d, queries))
         return float(found)
