@@ -7,16 +7,31 @@
 namespace ftm {
 namespace {
 
-constexpr uint64_t kGeneration = 1 << 14; // forms of all caches; some 10 MB
+constexpr uint64_t kGeneration = 1 << 11; // forms of all caches; some 2 MB
 std::atomic<uint64_t> made{0};
 
 } // namespace
 
-const FormPtr* FormCache::find_in(const Entries& entries, const Key& key, uint64_t hash) {
-  const auto found = entries.find(hash);
-  if (found != entries.end()) {
-    for (const auto& entry : found->second) {
+void FormCache::come_of_age() {
+  const uint64_t now = made.load(std::memory_order_relaxed) / kGeneration;
+  if (now == generation_) {
+    return;
+  }
+  generation_ = now;
+  const auto is_forgotten = [&](const Entry& entry) { return entry.asked + 1 < now && entry.form.use_count() == 1; };
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    std::erase_if(at->second, is_forgotten);
+    at = at->second.empty() ? entries_.erase(at) : std::next(at);
+  }
+}
+
+const FormPtr* FormCache::find(const Key& key, uint64_t hash) {
+  come_of_age();
+  const auto found = entries_.find(hash);
+  if (found != entries_.end()) {
+    for (auto& entry : found->second) {
       if (entry.key.size() == key.size() && std::equal(key.begin(), key.end(), entry.key.begin())) {
+        entry.asked = generation_;
         return &entry.form;
       }
     }
@@ -24,34 +39,11 @@ const FormPtr* FormCache::find_in(const Entries& entries, const Key& key, uint64
   return nullptr;
 }
 
-void FormCache::come_of_age() {
-  const uint64_t now = made.load(std::memory_order_relaxed) / kGeneration;
-  if (now != generation_) {
-    old_ = now == generation_ + 1 ? std::move(young_) : Entries{};
-    young_ = {};
-    generation_ = now;
-  }
-}
-
-const FormPtr* FormCache::find(const Key& key, uint64_t hash) {
-  come_of_age();
-  if (const auto* form = find_in(young_, key, hash)) {
-    return form;
-  }
-  const auto* form = find_in(old_, key, hash);
-  return form == nullptr ? nullptr : &keep(key, hash, FormPtr(*form));
-}
-
 const FormPtr& FormCache::keep(const Key& key, uint64_t hash, FormPtr form) {
   made.fetch_add(1, std::memory_order_relaxed);
-  auto& entries = young_[hash];
-  entries.push_back({std::vector<uint64_t>(key.begin(), key.end()), std::move(form)});
+  auto& entries = entries_[hash];
+  entries.push_back({std::vector<uint64_t>(key.begin(), key.end()), std::move(form), generation_});
   return entries.back().form;
-}
-
-void FormCache::clear() {
-  young_.clear();
-  old_.clear();
 }
 
 } // namespace ftm

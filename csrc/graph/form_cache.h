@@ -19,29 +19,28 @@ inline uint64_t tagged(Tag tag, uint64_t payload) {
   return static_cast<uint64_t>(tag) << 56 | payload;
 }
 
-// Two generations: when the next one begins the young one becomes the old one, and what of that nobody has asked for meanwhile
-// is forgotten. Shapes that never come back must not pile up, and nodes keep their own forms. All caches are of one age, counted
-// by the forms that were made for any of them, so that a process with many kinds of calls keeps no more than one with few.
-// Whoever owns a cache guards it.
+// When a generation begins, what nobody has asked for in the whole one before, and no program or pending call holds, is forgotten.
+// Shapes that never come back must not pile up, and a step whose programs are kept finds its forms however many they are. All
+// caches are of one age, counted by the forms that were made for any of them, so that a process with many kinds of calls keeps
+// no more than one with few. Whoever owns a cache guards it.
 class FormCache {
  public:
   // Null if there is none. `hash`: hash_words of the key. What it points to stays until the next call of anything here.
   const FormPtr* find(const Key& key, uint64_t hash);
   const FormPtr& keep(const Key& key, uint64_t hash, FormPtr form);
-  void clear();
+  void clear() { entries_.clear(); }
 
  private:
   struct Entry {
     std::vector<uint64_t> key;
     FormPtr form;
+    uint64_t asked; // generation that asked for it last
   };
-  using Entries = ska::flat_hash_map<uint64_t, std::vector<Entry>>;
 
-  static const FormPtr* find_in(const Entries& entries, const Key& key, uint64_t hash);
   void come_of_age();
 
   uint64_t generation_ = 0;
-  Entries young_, old_;
+  ska::flat_hash_map<uint64_t, std::vector<Entry>> entries_;
 };
 
 } // namespace ftm

@@ -9,29 +9,51 @@
 #include <atomic>
 #include <bit>
 #include <cstdlib>
+#include <map>
 #include <mutex>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace ftm {
 namespace {
 
 constexpr size_t kLeast = 512;
-constexpr size_t kSteps = 8; // capacities from one power of two to the next
+constexpr size_t kSmall = size_t{1} << 20;
+constexpr size_t kSteps = 8; // capacities from one power of two to the next, of blocks that are not small
 
 // Blocks of nearby sizes are one another's: where each batch is of another length, no other way would one come back that fits.
-// What a block has more than was asked for, at most an eighth, is never touched, and so takes no memory where it is whole pages.
+// What a block has more than was asked for is never touched, and so takes no memory where it is whole pages.
 size_t rounded(size_t bytes) {
-  const size_t granule = std::max(kLeast, std::bit_floor(bytes) / kSteps);
-  return std::max(kLeast, (bytes + granule - 1) / granule * granule);
+  if (bytes <= kSmall) {
+    return std::bit_ceil(std::max(kLeast, bytes));
+  }
+  const size_t granule = std::bit_floor(bytes) / kSteps;
+  return (bytes + granule - 1) / granule * granule;
 }
+
+constexpr uint64_t kWindow = 4096; // blocks taken: what "lately" is
+constexpr int64_t kAlwaysIdle = int64_t{16} << 20;
+
+struct Idle {
+  void* data;
+  uint64_t since; // blocks that had been taken then
+};
 
 struct Pool {
   std::mutex mutex;
-  std::unordered_map<size_t, std::vector<void*>> free_blocks; // by capacity
+  std::map<size_t, std::vector<Idle>> blocks; // that are idle, by capacity; of one capacity the longest idle first
   int64_t reserved = 0; // bytes taken from the system
   int64_t reserved_peak = 0;
-  int64_t idle = 0; // bytes of reserved in free_blocks
+  int64_t idle = 0; // bytes of reserved in blocks
+  uint64_t taken = 0; // blocks, ever
+  int64_t most_before = 0, most = 0; // bytes in use at once, in the last window and in this one
+
+  void count_use(size_t capacity) {
+    if (++taken % kWindow == 0) {
+      most_before = std::exchange(most, 0);
+    }
+    most = std::max(most, reserved - idle + static_cast<int64_t>(capacity));
+  }
 };
 
 Pool& pool() {
@@ -44,14 +66,48 @@ struct StorageCount { std::atomic<int64_t> current{0}, peak{0}, allocated{0}, fr
 StorageCount storage_count;
 
 void release_idle(Pool& pool) {
-  for (auto& [capacity, blocks] : pool.free_blocks) {
-    for (void* block : blocks) {
-      std::free(block);
+  for (auto& [capacity, blocks] : pool.blocks) {
+    for (const Idle& block : blocks) {
+      std::free(block.data);
     }
     pool.reserved -= static_cast<int64_t>(capacity * blocks.size());
   }
-  pool.free_blocks.clear();
+  pool.blocks.clear();
   pool.idle = 0;
+}
+
+using Idles = decltype(Pool::blocks)::iterator;
+
+Idles longest_idle(Pool& pool) {
+  return std::min_element(pool.blocks.begin(), pool.blocks.end(), [](const auto& a, const auto& b) {
+    return a.second.front().since < b.second.front().since;
+  });
+}
+
+void release_front(Pool& pool, Idles of) {
+  auto& [capacity, blocks] = *of;
+  std::free(blocks.front().data);
+  pool.reserved -= static_cast<int64_t>(capacity);
+  pool.idle -= static_cast<int64_t>(capacity);
+  blocks.erase(blocks.begin());
+  if (blocks.empty()) {
+    pool.blocks.erase(of);
+  }
+}
+
+// Blocks of sizes that nobody asks for any more must not pile up: a new block takes the place of ones that were idle for a window,
+// and half as much as was lately in use may lie idle beside it.
+void make_room(Pool& pool, int64_t capacity) {
+  const int64_t most = std::max(pool.most, pool.most_before) * 3 / 2 + kAlwaysIdle;
+  const int64_t before = pool.reserved;
+  while (!pool.blocks.empty()) {
+    const auto longest = longest_idle(pool);
+    const bool replaced = longest->second.front().since + kWindow < pool.taken && before - pool.reserved < capacity;
+    if (!replaced && pool.reserved + capacity <= most) {
+      break;
+    }
+    release_front(pool, longest);
+  }
 }
 
 } // namespace
@@ -60,17 +116,19 @@ Block take_memory(size_t bytes) {
   const size_t capacity = rounded(bytes);
   auto& p = pool();
   std::lock_guard<std::mutex> guard(p.mutex);
-  auto found = p.free_blocks.find(capacity);
-  if (found != p.free_blocks.end() && !found->second.empty()) {
-    void* data = found->second.back();
-    found->second.pop_back();
+  p.count_use(capacity);
+  const auto found = p.blocks.find(capacity);
+  if (found != p.blocks.end()) {
+    auto& blocks = found->second;
+    const Block block{blocks.back().data, capacity};
     p.idle -= static_cast<int64_t>(capacity);
-    return {data, capacity};
+    blocks.pop_back();
+    if (blocks.empty()) {
+      p.blocks.erase(found);
+    }
+    return block;
   }
-  // Blocks of other sizes must not pile up: what lies idle stays below what is in use.
-  if (p.idle > p.reserved / 2 + (int64_t{64} << 20)) {
-    release_idle(p);
-  }
+  make_room(p, static_cast<int64_t>(capacity));
   void* data = std::aligned_alloc(64, capacity);
   if (data == nullptr) {
     release_idle(p);
@@ -90,7 +148,7 @@ void give_memory(Block block) noexcept {
   }
   auto& p = pool();
   std::lock_guard<std::mutex> guard(p.mutex);
-  p.free_blocks[block.capacity].push_back(block.data);
+  p.blocks[block.capacity].push_back({block.data, p.taken});
   p.idle += static_cast<int64_t>(block.capacity);
 }
 

@@ -89,6 +89,32 @@ def test_memory_does_not_grow_with_the_shapes_that_were_recorded() -> None:
     assert int(done.stdout) < 8192, f"peak resident size grew by {done.stdout.strip()} KiB over 6,000 shapes"
 
 
+TRAIN = """
+import os, torch, ftm_lazy
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8)).to("ftm")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+def train(shapes):
+    for n in shapes:
+        x = torch.randn(3 + n % 40, 2 + n // 40, 16).to("ftm")
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean() + x.softmax(1).sum() * 0
+        loss.backward(); optimizer.step(); loss.item()
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+before = train(range(300))
+print(train(range(300, 1300)) - before, ftm_lazy._C._program_count())
+"""
+
+
+def test_memory_does_not_grow_with_the_shapes_that_were_trained_on() -> None:
+    """Once as many programs are kept as the limit allows, 1,000 shapes more take next to nothing."""
+    done = subprocess.run([sys.executable, "-c", TRAIN], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    grown, programs = map(int, done.stdout.split())
+    assert grown < 16 << 20, f"resident size grew by {grown >> 10} KiB over 1,000 shapes"
+    assert programs == 256
+
+
 RUN = """
 import os, torch, ftm_lazy
 def run(sizes):

@@ -200,7 +200,7 @@ void Checker::gather_elements(int32_t buffer, const uint64_t* places, int64_t n)
 void Checker::load(
     const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at) {
   each(dims, count, at, false, [&](int64_t e) {
-    const int64_t found = dma.border.place(e);
+    const int64_t found = dma.border < 0 ? e : core_.program->borders[size_t(dma.border)].place(e);
     if (found >= 0) read_element(dma.buffer, found);
   });
   write_tile(dma.data.tile, number, rows, columns);

@@ -67,7 +67,8 @@ Shape shape_of(const Core& core, const Dma& dma) {
 }
 
 void check_inside(const Core& core, const Dma& dma, Wide offset, const Shape& shape) {
-  const Wide elements = dma.border.elements(core.views[dma.buffer].elements);
+  const int64_t own = core.views[dma.buffer].elements;
+  const Wide elements = dma.border < 0 ? Wide(own) : core.program->borders[size_t(dma.border)].elements(own);
   if (offset + shape.least < 0 || offset + shape.most >= elements)
     outside(core, dma, offset + shape.least, offset + shape.most);
 }
@@ -194,7 +195,8 @@ void run_load(Core& core, const Dma& dma) {
   core.counters.dma_bytes += uint64_t(shape.rows * shape.columns * bytes);
   const int count = simplify(shape.dims, shape.count);
   const uint8_t* from = core.views[dma.buffer].base;
-  if (dma.border.sides) copy_bordered(slot.base, from, shape.dims, count, bytes, dma.border, offset);
+  if (dma.border >= 0)
+    copy_bordered(slot.base, from, shape.dims, count, bytes, core.program->borders[size_t(dma.border)], offset);
   else copy_elements(slot.base, from + offset * bytes, shape.dims, count, bytes, false);
 }
 

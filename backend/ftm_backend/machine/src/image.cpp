@@ -1,5 +1,7 @@
 // Reads a program image (isa_gen.h) into a Program.  Trusts nothing: every index is checked here, so that the
 // cores need not.
+#include <sstream>
+
 #include "image_declarations.h"
 #include "isa_gen.h"
 #include "program.h"
@@ -13,11 +15,22 @@ class Loader : Declarations {
 
   std::unique_ptr<Program> load() {
     read_steps();
+    shrink();
     return std::move(program_);
   }
 
  private:
+  // Hundreds of programs are kept.
+  void shrink() {
+    Program& p = *program_;
+    p.calls.shrink_to_fit();
+    p.dmas.shrink_to_fit();
+    p.matrices.shrink_to_fit();
+    p.windows.shrink_to_fit();
+  }
+
   void read_steps() {
+    program_->steps.reserve(instructions_.count);
     for (uint64_t f = 0; f < functions_.count; ++f) {
       const Function& function = program_->functions[f];
       require(function.first == program_->steps.size(), "functions out of order");
@@ -167,7 +180,11 @@ class Loader : Declarations {
     d.row_dims = in.row_dims;
     d.column_dims = in.column_dims;
     d.dims = dims(in);
-    if (in.opcode == isa::FTM_OP_DLB) d.border = border(in);
+    d.border = -1;
+    if (in.opcode == isa::FTM_OP_DLB) {
+      d.border = int32_t(program_->borders.size());
+      program_->borders.push_back(border(in));
+    }
     return d;
   }
 
@@ -198,6 +215,7 @@ class Loader : Declarations {
     std::vector<DmaDim> found;
     const uint32_t count = uint32_t(in.row_dims) + in.column_dims;
     require(count <= kMostDims && in.first_dim <= dims_.count && count <= dims_.count - in.first_dim, "dimensions");
+    found.reserve(count);
     for (uint32_t k = 0; k < count; ++k) {
       const isa::Dim& dim = dims_[in.first_dim + k];
       found.push_back({source(dim.extent), source(dim.stride)});
@@ -252,11 +270,12 @@ std::string Program::where(uint32_t step) const {
     if (step >= f.first && step < f.first + f.count) in = f.name;
   const uint32_t line = step < steps.size() ? steps[step].line : 0;
   std::string message = name + ", @func " + in + ", line " + std::to_string(line);
-  if (line >= 1 && line <= text.size()) {
-    const std::string& shown = text[line - 1];
-    const size_t first = shown.find_first_not_of(" \t");
-    if (first != std::string::npos) message += ": `" + shown.substr(first) + "`";
-  }
+  std::istringstream lines(*text);
+  std::string shown;
+  for (uint32_t k = 0; k < line; ++k)
+    if (!std::getline(lines, shown)) return message;
+  const size_t first = shown.find_first_not_of(" \t");
+  if (first != std::string::npos) message += ": `" + shown.substr(first) + "`";
   return message;
 }
 

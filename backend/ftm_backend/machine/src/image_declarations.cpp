@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "map_compile.h"
+#include "shared_text.h"
 
 namespace ftm {
 
@@ -16,11 +17,7 @@ Declarations::Declarations(const void* data, size_t size)
 }
 
 void Declarations::read_texts() {
-  for (uint64_t at = 0; at < text_.count;) {
-    const char* end = std::find(text_.begin() + at, text_.end(), '\n');
-    program_->text.emplace_back(text_.begin() + at, end);
-    at = uint64_t(end - text_.begin()) + 1;
-  }
+  program_->text = shared_text({text_.data, size_t(text_.count)});
   program_->name = string(header_.name);
 }
 
@@ -32,6 +29,7 @@ void Declarations::read_signature() {
   require(header_.inputs <= buffers_.count && header_.outputs <= buffers_.count - header_.inputs, "signature");
   require(p.arena_bytes >= 0 && p.arena_bytes < kMostBytes, "arena");
   p.constants.assign(constants_.begin(), constants_.end());
+  p.buffers.reserve(buffers_.count);
   for (uint64_t i = 0; i < buffers_.count; ++i) {
     const isa::Buffer& b = buffers_[i];
     BufferDecl d{};
@@ -47,6 +45,7 @@ void Declarations::read_signature() {
     require(d.elements * type_bytes(d.type) == d.bytes, "a buffer's size");
     require(b.first_dim <= shapes_.count && b.ndim <= shapes_.count - b.first_dim, "a buffer's shape");
     int64_t product = 1;
+    d.shape.reserve(b.ndim);
     for (uint32_t k = 0; k < b.ndim; ++k) {
       const int64_t extent = shapes_[b.first_dim + k];
       require(extent >= 0 && (extent == 0 || product <= kMostBytes / extent), "a buffer's shape");
@@ -86,6 +85,7 @@ void Declarations::read_signature() {
 }
 
 void Declarations::read_tiles() {
+  program_->tiles.reserve(tiles_.count);
   for (const isa::Tile& t : tiles_) {
     require(t.type < kTypes && t.space >= 1 && t.space <= 3 && t.depth >= 1 && t.slot_bytes > 0, "a tile");
     require(

@@ -21,6 +21,7 @@ class Allocator {
   void run(StripCode& out) {
     choose_outputs(out);
     choose_strips();
+    out.ops.reserve(code_.ops.size());
     for (ValueOp& op : code_.ops) {
       op.op.dst = code_.values[op.dst].spot;
       for (int k = 0; k < 3; ++k)

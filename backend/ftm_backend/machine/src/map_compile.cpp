@@ -270,6 +270,8 @@ void read_operands(const Program& program, const ImageMaps& image, const isa::Ma
     immediate = v.immediate;
     reg = v.reg >= 0 ? v.reg : program.zero_register();
   };
+  plan.outputs.reserve(map.outputs);
+  plan.inputs.reserve(map.inputs);
   for (uint32_t i = 0; i < map.outputs; ++i) {
     const isa::MapOutput& out = image.outputs[map.first_output + i];
     require(out.tile >= 0 && size_t(out.tile) < program.tiles.size(), "a map's tile");

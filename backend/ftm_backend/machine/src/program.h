@@ -78,7 +78,7 @@ struct DmaDim { Source extent, stride; };
 
 constexpr int kMostSides = 4;
 
-// A border of zeros around a buffer's innermost dimensions, outermost first; none if there are no sides.
+// A border of zeros around a buffer's innermost dimensions, outermost first.
 struct Border {
   int32_t sides = 0;
   int64_t inside[kMostSides], before[kMostSides], whole[kMostSides];
@@ -111,7 +111,7 @@ struct Dma {
   Source row_stride; // of DGA and DSC
   int32_t row_dims, column_dims;
   std::vector<DmaDim> dims;
-  Border border; // of DLB
+  int32_t border; // of DLB, in borders; -1: none
 };
 
 struct Matrix { TileRef a, b, c; };
@@ -154,11 +154,12 @@ struct Program {
   uint32_t entry = 0; // first step of main
   std::vector<Call> calls;
   std::vector<Dma> dmas;
+  std::vector<Border> borders;
   std::vector<Matrix> matrices;
   std::vector<Windows> windows;
   std::vector<std::unique_ptr<MapPlan>> maps;
   std::vector<uint8_t> constants;
-  std::vector<std::string> text; // lines of the assembly, or none
+  std::shared_ptr<const std::string> text; // the assembly, or an empty one
   std::array<int64_t, 4> space_bytes{}; // scratchpad that tiles and regions of GSM need, by space
   int64_t strip_bytes = 0; // strip registers that the widest map needs
 
