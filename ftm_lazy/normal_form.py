@@ -28,7 +28,7 @@ _CAT = re.compile(r"aten::cat\(tensors=\[%(\d+),(%\d+(?:,%\d+)*)\], dim=(-?\d+)\
 _ROW = re.compile(r"^  %(\d+) = param \w+\[\d+\]$", re.MULTILINE)
 _VIEW = re.compile(r"  (%\d+) = ftm\.view\(")
 _VALUE = re.compile(r"%(\d+)")
-_WINDOW = re.compile(r"  %\d+ = ftm\.view\(base=%(\d+), sizes=\[([\d,]+)\], strides=\[([\d,]+)\]")
+_WINDOW = re.compile(r"ftm\.view\(base=%(\d+), sizes=\[([\d,]+)\], strides=\[([\d,]+)\]")
 _BEHIND_USES = ",])\n"
 
 
@@ -92,7 +92,8 @@ def normal_varies(text: str, varies: Sequence[int]) -> Sequence[int]:
 
 def window_orders(text: str) -> str:
     """Of the windows of rows of elements those whose dimensions do not lie in their order: which of them, and how they lie."""
-    rows = {row[1] for row in _ROW.finditer(text)}
+    parameters = text.rfind(" = param ")
+    rows = {row[1] for row in _ROW.finditer(text, 0, text.find("\n", parameters) if parameters >= 0 else 0)}
     told = []
     for number, window in enumerate(_WINDOW.finditer(text) if rows else ()):
         if window[1] in rows:

@@ -129,7 +129,7 @@ def _initialize() -> None:
     _C._set_strict(values.strict)
     _C._set_trace_limit(values.trace_limit)
     _C._set_loop_length(values.loop_length)
-    _C._set_program_limit(values.program_limit)
+    _C._set_program_limit(values.program_limit, values.instance_memory)
     _C._set_debug_locations(not values.debug.isdisjoint({"locations", "recompile"}))
     _C._set_library_folders([os.path.join(folder, "") for folder in (torch.__path__[0], os.path.dirname(__file__))])
     _C._set_executor(values.executor)

@@ -185,6 +185,13 @@ class Settings:
     program_limit: int = _setting(
         "FTM_PROGRAM_LIMIT", _count, 256, "256", "programs kept in memory; the longest unused goes first, and is found on disk"
     )
+    instance_memory: int = _setting(
+        "FTM_INSTANCE_MEMORY",
+        _size,
+        32 * 2**20,
+        "32M",
+        "of those, what instances of general programs may take; the longest unused goes first, and is made again without compiling",
+    )
     device_name: str = _setting(
         "FTM_DEVICE_NAME", str, "ftm", "ftm", "what PyTorch calls the device, said when torch is imported; xla for programs of torch_xla"
     )

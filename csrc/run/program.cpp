@@ -21,14 +21,18 @@ struct ProgramTable {
 
   std::mutex mutex;
   size_t most = 256;
+  size_t most_instance_bytes = size_t{32} << 20;
+  size_t instance_bytes = 0;
   std::list<Entry> programs; // the last used first
   std::unordered_map<Hash128, std::list<Entry>::iterator, Hash128Hasher> by_hash;
 
   void keep(const Hash128& hash, ProgramPtr program) {
     const auto [found, added] = by_hash.try_emplace(hash);
     if (!added) {
+      instance_bytes -= found->second->second->instance_bytes();
       programs.erase(found->second);
     }
+    instance_bytes += program->instance_bytes();
     programs.emplace_front(hash, std::move(program));
     found->second = programs.begin();
     shrink();
@@ -41,11 +45,23 @@ struct ProgramTable {
     programs.splice(programs.begin(), programs, found->second);
     return found->second->second;
   }
+  // The last used one stays, however large.
   void shrink() {
-    while (programs.size() > most) {
-      by_hash.erase(programs.back().first);
-      programs.pop_back();
+    for (auto at = programs.end(); at != programs.begin() && --at != programs.begin();) {
+      const size_t bytes = at->second->instance_bytes();
+      if (programs.size() > most || (instance_bytes > most_instance_bytes && bytes > 0)) {
+        by_hash.erase(at->first);
+        instance_bytes -= bytes;
+        at = programs.erase(at);
+      } else if (instance_bytes <= most_instance_bytes) {
+        return;
+      }
     }
+  }
+  void clear() {
+    by_hash.clear();
+    programs.clear();
+    instance_bytes = 0;
   }
 };
 
@@ -138,7 +154,9 @@ Built compiled(const Trace& trace, CompileRequest& request) {
       built.interrupt = result.interrupt;
       return built;
     }
-    built.program->set_varies(std::move(result.varies));
+    if (!result.varies.empty()) {
+      built.program->set_instance(std::move(result.varies), result.image.size());
+    }
     if (!result.error.empty()) {
       failures.fetch_add(1);
       built.failure = result.error;
@@ -186,15 +204,16 @@ void note_op_by_op(const Program& program) {
 void forget_programs() {
   auto& table = program_table();
   std::lock_guard<std::mutex> guard(table.mutex);
-  table.by_hash.clear();
-  table.programs.clear();
+  table.clear();
 }
 
-void set_program_limit(int64_t programs) {
+void set_program_limit(int64_t programs, int64_t instance_bytes) {
   TORCH_CHECK_VALUE(programs >= 1, "at least one program must be kept in memory, got ", programs);
+  TORCH_CHECK_VALUE(instance_bytes >= 0, "memory for instances is a number of bytes, got ", instance_bytes);
   auto& table = program_table();
   std::lock_guard<std::mutex> guard(table.mutex);
   table.most = static_cast<size_t>(programs);
+  table.most_instance_bytes = static_cast<size_t>(instance_bytes);
   table.shrink();
 }
 

@@ -28,7 +28,12 @@ class Program final : public torch::lazy::Computation {
 
   // Of each result the dimensions that are symbols in the program that this is an instance of, one bit each; none if it is none.
   const std::vector<uint64_t>& varies() const { return varies_; }
-  void set_varies(std::vector<uint64_t> dimensions) { varies_ = std::move(dimensions); }
+  // Of the image of an instance; 0 if it is none.
+  size_t instance_bytes() const { return instance_bytes_; }
+  void set_instance(std::vector<uint64_t> varies, size_t bytes) {
+    varies_ = std::move(varies);
+    instance_bytes_ = bytes;
+  }
 
   // True once: for who wants to see the first run.
   bool first_run() { return !has_run_.exchange(true); }
@@ -44,6 +49,7 @@ class Program final : public torch::lazy::Computation {
   std::unique_ptr<MachineProgram> machine_;
   std::string failure_;
   std::vector<uint64_t> varies_;
+  size_t instance_bytes_ = 0;
   std::atomic<bool> has_run_{false};
   std::vector<torch::lazy::Shape> parameter_shapes_;
   std::vector<std::string> parameter_names_;
@@ -66,8 +72,9 @@ struct Built {
 Built build_program(const Hash128& hash, const Trace& trace, CompileRequest request);
 // Counts that a program which did not compile runs op by op; throws in strict mode.
 void note_op_by_op(const Program& program);
-// Programs kept in memory; the longest unused are forgotten first.
-void set_program_limit(int64_t programs);
+// Programs kept in memory, and bytes of the images of those that are instances, which are made again without compiling; the
+// longest unused are forgotten first.
+void set_program_limit(int64_t programs, int64_t instance_bytes);
 int64_t program_count();
 void forget_programs();
 

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from ftm_lazy import _C
 
+INSTANCE_BYTES = 32 << 20
+
 
 @pytest.fixture(autouse=True)
 def no_programs() -> None:
@@ -39,9 +41,9 @@ def run(compute: Callable[[Tensor, Tensor], tuple[Tensor, ...]], a: Tensor, b: T
 @pytest.fixture
 def few_programs() -> Iterator[int]:
     """How many are kept."""
-    _C._set_program_limit(3)
+    _C._set_program_limit(3, INSTANCE_BYTES)
     yield 3
-    _C._set_program_limit(256)
+    _C._set_program_limit(256, INSTANCE_BYTES)
 
 
 def test_the_longest_unused_is_forgotten(few_programs: int) -> None:
@@ -65,7 +67,9 @@ def test_empty_cache_forgets_programs() -> None:
     assert _C._program_count() == 0
     assert y.cpu().tolist() == [2.0] * 3 and (x + 1).sum().item() == 6
     with pytest.raises(ValueError, match="at least one program"):
-        _C._set_program_limit(0)
+        _C._set_program_limit(0, INSTANCE_BYTES)
+    with pytest.raises(ValueError, match="number of bytes"):
+        _C._set_program_limit(1, -1)
 
 
 def test_swapped_operands_are_another_program() -> None:
