@@ -47,14 +47,17 @@ struct ProgramTable {
   }
   // The last used one stays, however large.
   void shrink() {
-    for (auto at = programs.end(); at != programs.begin() && --at != programs.begin();) {
+    auto at = programs.end();
+    while (programs.size() > most || instance_bytes > most_instance_bytes) {
+      --at;
+      if (at == programs.begin()) {
+        return;
+      }
       const size_t bytes = at->second->instance_bytes();
-      if (programs.size() > most || (instance_bytes > most_instance_bytes && bytes > 0)) {
+      if (programs.size() > most || bytes > 0) {
         by_hash.erase(at->first);
         instance_bytes -= bytes;
         at = programs.erase(at);
-      } else if (instance_bytes <= most_instance_bytes) {
-        return;
       }
     }
   }
