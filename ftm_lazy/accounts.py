@@ -14,6 +14,7 @@ __all__ = ["Accounts", "Compiled"]
 
 _FIRST_STEPS = 5  # programs run until a loop counts as settled
 _WHOLES = 64  # traces that threads may be at
+_TOLD = 64  # explanations of recompiles that are remembered
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Accounts:
     def __init__(self, told: bool) -> None:
         self._told = told
         self._history = History()
-        self._recompiles: list[str] = []
+        self._recompiles: deque[str] = deque(maxlen=_TOLD)
         self._causes: dict[str, tuple[int, int, float]] = {}
         self._counted: deque[int] = deque(maxlen=_WHOLES)  # whole traces of which a piece was compiled
 
@@ -88,7 +89,7 @@ class Accounts:
         return {cause: self._causes[cause] for cause in CAUSES if cause in self._causes}
 
     def recompiles(self) -> list[str]:
-        """What differed, for each recompile so far."""
+        """What differed, for each of the last recompiles."""
         return list(self._recompiles)
 
     def forget(self) -> None:

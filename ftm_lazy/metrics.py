@@ -77,10 +77,11 @@ def report() -> str:
     recompiles = compiler.bridge().accounts.recompiles()
     if recompiles:
         shown = [text if len(text) <= _LINE else text[: _LINE - 3] + "..." for text in recompiles[-_RECOMPILES:]]
-        lines += ["", "recompiles, the last ones:" if len(recompiles) > _RECOMPILES else "recompiles:"]
+        earlier = values["recompiles"] - len(shown)
+        lines += ["", "recompiles, the last ones:" if earlier else "recompiles:"]
         lines += [f"  {text}" for text in shown]
-        if len(recompiles) > _RECOMPILES:
-            lines.append(f"  and {len(recompiles) - _RECOMPILES} earlier ones (FTM_DEBUG=recompile shows all)")
+        if earlier:
+            lines.append(f"  and {earlier} earlier ones (FTM_DEBUG=recompile shows all)")
     return "\n".join(lines)
 
 
