@@ -18,6 +18,7 @@ _PROGRAMS = 16  # general programs of one family
 _ROUNDS = 5  # of asking which numbers of a member follow from others
 _ATTEMPTS = 4  # that may come to something for few members, until a family is left alone for a while
 _NOTHING = 2  # such attempts is one that comes to nothing
+_OWN_BYTES = 1 << 12  # that a family without programs needs beside its texts
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Family:
     @property
     def bytes(self) -> int:
         """What it needs in memory, about."""
-        return len(self.text) + sum(len(program.image) for program in self.programs)
+        return _OWN_BYTES + len(self.text) + len(self.shared) + sum(len(program.image) for program in self.programs)
 
     def relation(self, others: Sequence[tuple[int, ...]], numbers: tuple[int, ...], places: Places) -> Relation | None:
         """How the numbers of a member are related to those of others; None without any.
