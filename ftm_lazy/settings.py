@@ -190,7 +190,8 @@ class Settings:
         _size,
         32 * 2**20,
         "32M",
-        "of those, what instances of general programs may take; the longest unused goes first, and is made again without compiling",
+        "of those, the bytes of images that instances of general programs may take; the longest unused goes first, and is made again "
+        "without compiling",
     )
     device_name: str = _setting(
         "FTM_DEVICE_NAME", str, "ftm", "ftm", "what PyTorch calls the device, said when torch is imported; xla for programs of torch_xla"

@@ -32,7 +32,7 @@ size_t rounded(size_t bytes) {
 }
 
 constexpr uint64_t kWindow = 4096; // blocks taken: what "lately" is
-constexpr int64_t kAlwaysIdle = int64_t{16} << 20;
+constexpr int64_t kAlwaysIdle = int64_t{16} << 20; // bytes that may lie idle however little is in use
 
 struct Idle {
   void* data;
@@ -96,14 +96,14 @@ void release_front(Pool& pool, Idles of) {
 }
 
 // Blocks of sizes that nobody asks for any more must not pile up: a new block takes the place of ones that were idle for a window,
-// and half as much as was lately in use may lie idle beside it.
+// and half as much as was lately in use at once may lie idle beside it.
 void make_room(Pool& pool, int64_t capacity) {
-  const int64_t most = std::max(pool.most, pool.most_before) * 3 / 2 + kAlwaysIdle;
+  const int64_t limit = std::max(pool.most, pool.most_before) * 3 / 2 + kAlwaysIdle; // of what is reserved
   const int64_t before = pool.reserved;
   while (!pool.blocks.empty()) {
     const auto longest = longest_idle(pool);
     const bool replaced = longest->second.front().since + kWindow < pool.taken && before - pool.reserved < capacity;
-    if (!replaced && pool.reserved + capacity <= most) {
+    if (!replaced && pool.reserved + capacity <= limit) {
       break;
     }
     release_front(pool, longest);
