@@ -30,9 +30,10 @@ FORMATTED := $(filter %.cpp %.h,$(RECORDER_SOURCES) $(MACHINE_SOURCES))
 demo: build
 	$(BIN)/python examples/demo.py
 
-# A file's tests stay in one process: they share what they compiled.
+# A file's tests stay in one process: they share what they compiled. A process that ends in a test, as after a timeout, would be
+# started again with that test.
 JOBS ?= 2
-PARALLEL := --numprocesses $(JOBS) --dist loadfile
+PARALLEL := --numprocesses $(JOBS) --dist loadfile --max-worker-restart 0
 NONE := 5# what pytest ends with where ARGS names no such test
 test: build
 	$(BIN)/python -m pytest $(PARALLEL) -m "not alone" $(ARGS) || test $$? = $(NONE)

@@ -140,6 +140,13 @@ void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Ready ready) {
   l.waiting -= counts;
 }
 
+// Whether a thread that started this job may go on to the next. Who works for others never waits for a job that it may itself be in the
+// way of: the front one may be one that another thread builds, when this one has built what it was given.
+bool has_room_behind(const Launcher& l, const Job& job) {
+  const bool few = job.number - std::min(job.number, l.ended) <= l.max_in_flight;
+  return few || (works_for_others && !l.jobs.front()->started);
+}
+
 void check_fork(const Launcher& l) {
   TORCH_CHECK(
       !l.orphaned, "Cannot re-initialize device ftm in forked subprocess. To use ftm with multiprocessing, ",
@@ -196,7 +203,7 @@ void start(const JobPtr& job, ProgramPtr program) {
   job->program = std::move(program);
   job->started = true;
   l.changed.notify_all();
-  wait_until(l, lock, [&] { return job->number - std::min(job->number, l.ended) <= l.max_in_flight; });
+  wait_until(l, lock, [&] { return has_room_behind(l, *job); });
 }
 
 void abandon(const JobPtr& job, FailurePtr failure) noexcept {

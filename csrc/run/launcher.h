@@ -18,7 +18,8 @@ void abandon(const JobPtr& job, FailurePtr failure) noexcept;
 
 // Jobs that have their place can't be started until `resume` is called: who waits for jobs calls it. It may throw, and stall again.
 void stall(void (*resume)());
-// For a thread that waits for room for jobs, and nobody with it: what is stalled or was interrupted is left to who waits for results.
+// For a thread that starts jobs of others, who may wait until it has: what is stalled or was interrupted is left to who waits for
+// results, and it waits for room for jobs only behind such as were started.
 void work_for_others();
 
 // Somebody waits for what starts jobs: runs that were interrupted go on.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
 from torch import nn
 
 import ftm_lazy
+from ftm_lazy import _C
 
 STEPS = 4
 
@@ -34,11 +35,12 @@ def at_once(work: Callable[[int], object], numbers: Sequence[int]) -> list[objec
         except BaseException as error:
             results[place] = error
 
-    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(numbers))]
+    threads = [threading.Thread(target=run, args=(place,), daemon=True) for place in range(len(numbers))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(120)
+        assert not thread.is_alive(), "a thread waits for what never comes"
     for result in results:
         if isinstance(result, BaseException):
             raise result
@@ -89,6 +91,45 @@ def test_threads_that_need_one_program_build_it_once() -> None:
     together = built()
     train(17, *given[17])
     assert together == built() - together
+
+
+@pytest.fixture
+def one_in_flight() -> Iterator[None]:
+    _C._set_max_in_flight(1)
+    yield
+    _C._set_max_in_flight(3)
+
+
+def test_a_result_that_waits_for_the_builder_and_the_builder_for_room(one_in_flight: None) -> None:
+    """One thread's program comes first in the order of runs, and is built when the builder is done with those of another, which come
+    later: these don't wait for it to have run."""
+    x = torch.arange(6.0, device="ftm")
+    torch.ftm.synchronize()
+    long, later, asked = x, [], threading.Event()
+    for step in range(400):
+        long = (long + step).sin() if step % 3 else long.cos() * 1.01
+    ftm_lazy.sync()  # keeps the builder busy while the others are given
+
+    def read() -> list[float]:
+        y = (x * 2.5).exp().neg()
+        asked.set()
+        return y.tolist()
+
+    def work(place: int) -> list[float] | None:
+        if place == 0:
+            return read()
+        asked.wait(20)
+        time.sleep(0.05)
+        for number in range(3):
+            later.append((x - number).atan()[number:])
+            ftm_lazy.sync()
+        return None
+
+    (found, _) = at_once(work, range(2))
+    cpu = torch.arange(6.0)
+    torch.testing.assert_close(torch.tensor(found), (cpu * 2.5).exp().neg())
+    for number, value in enumerate(later):
+        torch.testing.assert_close(value.cpu(), (cpu - number).atan()[number:])
 
 
 def test_gradients_belong_to_the_thread_that_asks_for_them() -> None:
