@@ -7,9 +7,13 @@
 #include <ATen/native/quantized/PackedParams.h>
 #include <torch/library.h>
 
+#include <array>
 #include <mutex>
+#include <optional>
 #include <typeinfo>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace ftm {
 namespace {
@@ -20,9 +24,32 @@ using ConvParams = c10::intrusive_ptr<ConvPackedParamsBase<kDims>>;
 
 // What a product's sums are multiplied with, and what is added to them before: float32, one each or one per channel.
 struct Scaling {
-  double input_scale, output_scale;
+  double input_scale = 0, output_scale = 0;
   at::Tensor factors;
   at::Tensor addends; // undefined: none
+};
+
+// Those used last. Tensors are made and freed outside of its lock: that may need the recorder's, or Python's.
+class Scalings {
+ public:
+  std::optional<Scaling> find(double input_scale, double output_scale) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    for (const Scaling& known : scalings_) {
+      if (known.factors.defined() && known.input_scale == input_scale && known.output_scale == output_scale) {
+        return known;
+      }
+    }
+    return std::nullopt;
+  }
+  void keep(Scaling made) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    std::swap(scalings_[next_++ % scalings_.size()], made);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::array<Scaling, 4> scalings_;
+  size_t next_ = 0;
 };
 
 struct Weights {
@@ -34,14 +61,38 @@ struct Weights {
   at::Tensor scales; // of the CPU: float32, one or one per output channel
   std::optional<at::Tensor> bias; // of the CPU: float32
   bool rounds_bias = false; // QNNPACK's packing adds the bias as an integer
-  std::vector<Scaling> scalings; // those used last
+  Scalings scalings;
 };
 
 const c10::Device kOnDevice{c10::kPrivateUse1, 0};
 
-struct WeightTable {
-  std::mutex mutex;
-  std::unordered_map<const void*, std::shared_ptr<Weights>> weights;
+// What was unpacked, while the packed weights live. Its lock is like that of the scalings.
+class WeightTable {
+ public:
+  std::shared_ptr<Weights> find(const torch::CustomClassHolder* packed) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const auto found = weights_.find(packed);
+    const bool lives = found != weights_.end() && found->second->packed.lock().get() == packed;
+    return lives ? found->second : nullptr;
+  }
+  // Gives those that another thread kept meanwhile, if one did.
+  std::shared_ptr<Weights> keep(const torch::CustomClassHolder* packed, std::shared_ptr<Weights> made) {
+    std::vector<std::shared_ptr<Weights>> dropped;
+    const std::lock_guard<std::mutex> guard(mutex_);
+    for (auto at = weights_.begin(); at != weights_.end();) {
+      if (at->second->packed.expired()) {
+        dropped.push_back(std::move(at->second));
+        at = weights_.erase(at);
+      } else {
+        ++at;
+      }
+    }
+    return weights_.emplace(packed, std::move(made)).first->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<const torch::CustomClassHolder*, std::shared_ptr<Weights>> weights_;
 };
 
 WeightTable& weight_table() {
@@ -75,27 +126,17 @@ std::shared_ptr<Weights> unpacked(
 
 template <typename Params>
 std::shared_ptr<Weights> weights_of(const Params& packed, int64_t channel_axis) {
-  auto& table = weight_table();
-  const std::lock_guard<std::mutex> guard(table.mutex);
-  const auto found = table.weights.find(packed.get());
-  if (found != table.weights.end() && found->second->packed.lock().get() == packed.get()) {
-    return found->second;
-  }
-  for (auto at = table.weights.begin(); at != table.weights.end();) {
-    at = at->second->packed.expired() ? table.weights.erase(at) : std::next(at);
+  if (auto known = weight_table().find(packed.get())) {
+    return known;
   }
   const auto [weight, bias] = packed->unpack();
-  return table.weights[packed.get()] = unpacked(packed, weight, bias, channel_axis);
+  return weight_table().keep(packed.get(), unpacked(packed, weight, bias, channel_axis));
 }
 
 // In the CPU's precision and order, so that the last bit is the same.
 Scaling scaling_of(Weights& weights, double input_scale, double output_scale) {
-  auto& table = weight_table();
-  const std::lock_guard<std::mutex> guard(table.mutex);
-  for (const Scaling& known : weights.scalings) {
-    if (known.input_scale == input_scale && known.output_scale == output_scale) {
-      return known;
-    }
+  if (auto known = weights.scalings.find(input_scale, output_scale)) {
+    return *known;
   }
   const at::Tensor sums_scale = weights.scales.mul(static_cast<double>(static_cast<float>(input_scale)));
   Scaling made{
@@ -110,10 +151,7 @@ Scaling scaling_of(Weights& weights, double input_scale, double output_scale) {
             : weights.bias->div(sums_scale);
     made.addends = (weights.rounds_bias ? addends.round() : addends).to(kOnDevice);
   }
-  if (weights.scalings.size() == 4) {
-    weights.scalings.erase(weights.scalings.begin());
-  }
-  weights.scalings.push_back(made);
+  weights.scalings.keep(made);
   return made;
 }
 

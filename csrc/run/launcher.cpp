@@ -17,6 +17,7 @@
 #include <deque>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -24,7 +25,7 @@ namespace ftm {
 namespace {
 
 struct Launcher {
-  std::mutex mutex;
+  std::mutex mutex; // whoever holds it takes no other lock, and not Python's
   std::condition_variable changed;
   std::deque<JobPtr> jobs; // the front one may be running
   FailurePtr unseen_failure;
@@ -251,15 +252,17 @@ void wait_for(const BufferPtr& buffer) {
   auto& l = launcher();
   FailurePtr failure;
   {
-    std::unique_lock<std::mutex> lock(l.mutex, std::defer_lock);
-    if (buffer->state() == Buffer::State::pending) {
-      WithoutGil unlocked;
-      lock.lock();
+    // Python's lock is given back last: who has it may wait for the launcher's.
+    std::optional<WithoutGil> unlocked;
+    const bool waits = buffer->state() == Buffer::State::pending;
+    if (waits) {
+      unlocked.emplace();
+    }
+    std::unique_lock<std::mutex> lock(l.mutex);
+    if (waits) {
       check_fork(l);
       l.given_up = false;
       wait_until(l, lock, [&] { return buffer->state() != Buffer::State::pending; });
-    } else {
-      lock.lock();
     }
     failure = take_unseen(l);
   }

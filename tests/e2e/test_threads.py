@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -130,6 +131,27 @@ def test_a_result_that_waits_for_the_builder_and_the_builder_for_room(one_in_fli
     torch.testing.assert_close(torch.tensor(found), (cpu * 2.5).exp().neg())
     for number, value in enumerate(later):
         torch.testing.assert_close(value.cpu(), (cpu - number).atan()[number:])
+
+
+@pytest.fixture
+def eager_switches() -> Iterator[None]:
+    """Threads give Python's lock up as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_threads_read_while_they_hold_python_s_lock(eager_switches: None) -> None:
+    """PyTorch asks for the number in an index under Python's lock, which the wait for it gives up and takes again."""
+    x = torch.arange(110.0, device="ftm")
+
+    def work(place: int) -> list[float]:
+        index = torch.tensor(place, device="ftm")
+        return [x[index + step].item() for step in range(100)]
+
+    found = at_once(work, range(4))
+    assert found == [[float(place + step) for step in range(100)] for place in range(4)]
 
 
 def test_gradients_belong_to_the_thread_that_asks_for_them() -> None:
