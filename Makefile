@@ -22,7 +22,7 @@ STAMPS := .stamps
 RECORDER_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -name '*.h') \
                    backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
-FORMATTED := $(filter %.cpp %.h,$(RECORDER_SOURCES) $(MACHINE_SOURCES))
+FORMATTED := $(filter %.cpp %.h,$(RECORDER_SOURCES) $(MACHINE_SOURCES)) $(wildcard tests/locks/*.cpp)
 
 .PHONY: demo test test-ops bench lint format tidy coverage sanitize fuzz build clean
 .DELETE_ON_ERROR:
