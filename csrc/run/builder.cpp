@@ -81,13 +81,14 @@ void build_waiting() {
 template <typename Ready>
 void wait_for_builder(Builder& b, Ready ready) {
   const WithoutGil unlocked;
-  std::unique_lock<std::mutex> lock(b.mutex);
-  if (ready()) {
-    return;
+  {
+    const std::lock_guard<std::mutex> guard(b.mutex);
+    if (ready()) {
+      return;
+    }
   }
-  lock.unlock();
   Waiting waiting; // the builder may wait for room
-  lock.lock();
+  std::unique_lock<std::mutex> lock(b.mutex);
   while (true) {
     b.changed.wait_for(lock, kBuilderTick, [&] { return ready() || !b.suspended.empty(); });
     if (ready()) {
