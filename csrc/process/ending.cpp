@@ -66,6 +66,10 @@ void begin_end() {
   }
 }
 
+bool is_ending() {
+  return ending;
+}
+
 void rest_if_ending() {
   if (ending.load(std::memory_order_relaxed) && !ends && PyGILState_GetThisThreadState() != nullptr) {
     rest();

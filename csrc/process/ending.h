@@ -18,6 +18,9 @@ namespace ftm {
 // not long: a thread may be busy with something else.
 void begin_end();
 
+// Whether it has begun.
+bool is_ending();
+
 // Rests if the process is ending, this is a thread of Python, and not the one that ends it. Not under a lock.
 void rest_if_ending();
 

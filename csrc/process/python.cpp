@@ -5,6 +5,7 @@
 #include <torch/csrc/Exceptions.h>
 #include <cxxabi.h>
 #include <torch/csrc/utils/pybind.h>
+#include <unistd.h>
 
 namespace py = pybind11;
 
@@ -45,6 +46,10 @@ void handle_signals() {
   if (PyErr_CheckSignals() != 0) {
     throw py::error_already_set();
   }
+}
+
+bool runs_signal_handlers() {
+  return gettid() == getpid(); // Python's main thread, in a forked child as well
 }
 
 namespace {

@@ -34,6 +34,9 @@ class WithGil {
 // Python runs them on. Throws what a handler raises.
 void handle_signals();
 
+// Whether Python runs handlers of signals on this thread: between any two instructions of Python, and so under its locks.
+bool runs_signal_handlers();
+
 // True if a Python kernel raised NotImplementedError.
 bool is_python_not_implemented(const std::exception& error);
 // True for KeyboardInterrupt and its like.

@@ -1,5 +1,6 @@
 #include "run/builder.h"
 
+#include "process/ending.h"
 #include "process/python.h"
 #include "run/building.h"
 #include "run/launcher.h"
@@ -9,7 +10,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -22,10 +25,19 @@ namespace {
 constexpr size_t kMostWaiting = 3;
 constexpr auto kBuilderTick = std::chrono::milliseconds(50);
 
+// Cuts that are to be built, and how that ended, for who waits for it.
+struct Order {
+  std::vector<Cut> cuts;
+  std::exception_ptr error;
+  FailurePtr failure;
+  bool ended = false;
+};
+using OrderPtr = std::shared_ptr<Order>;
+
 struct Builder {
   std::mutex mutex; // taken alone
   std::condition_variable changed;
-  std::deque<std::vector<Cut>> waiting;
+  std::deque<OrderPtr> waiting;
   bool busy = false; // with what was the first of them
   // Kept from being built. They have their place in the order of runs, and so have those behind them: they are built when somebody
   // next asks for a result.
@@ -63,14 +75,17 @@ void build_waiting() {
     if (b.waiting.empty()) {
       return;
     }
-    auto cuts = std::move(b.waiting.front());
+    const OrderPtr order = std::move(b.waiting.front());
     b.waiting.pop_front();
     b.busy = true;
     lock.unlock();
-    auto building = build_and_start(std::move(cuts));
-    // Its error is thrown to who waits: for results that have failed, or when the rest is built again.
+    auto building = build_and_start(std::move(order->cuts));
+    // Its error is thrown to who waits: for this, for results that have failed, or when the rest is built again.
     suspend(building.left);
     lock.lock();
+    order->error = std::move(building.error);
+    order->failure = std::move(building.failure);
+    order->ended = true;
     b.busy = false;
     b.changed.notify_all();
   }
@@ -114,33 +129,53 @@ void install_builder_fork_handlers() {
   TORCH_CHECK(installed == 0, "pthread_atfork failed");
 }
 
+void throw_error(const std::exception_ptr& error, const FailurePtr& failure) {
+  if (error) {
+    if (failure) {
+      failure->seen = true;
+    }
+    std::rethrow_exception(error);
+  }
+}
+
 void build_here(std::vector<Cut> cuts) {
   auto building = build_and_start(std::move(cuts));
   suspend(building.left);
-  if (building.error) {
-    if (building.failure) {
-      building.failure->seen = true;
-    }
-    std::rethrow_exception(building.error);
+  throw_error(building.error, building.failure);
+}
+
+OrderPtr give(std::vector<Cut> cuts) {
+  install_builder_fork_handlers();
+  auto order = std::make_shared<Order>();
+  order->cuts = std::move(cuts);
+  auto& b = builder();
+  const std::lock_guard<std::mutex> guard(b.mutex);
+  if (!b.running) {
+    b.stopping = false;
+    b.thread = std::thread(build_waiting);
+    b.running = true;
   }
+  b.waiting.push_back(order);
+  b.changed.notify_all();
+  return order;
 }
 
 } // namespace
 
 void build_later(std::vector<Cut> cuts) {
-  install_builder_fork_handlers();
+  give(std::move(cuts));
   auto& b = builder();
-  {
-    const std::lock_guard<std::mutex> guard(b.mutex);
-    if (!b.running) {
-      b.stopping = false;
-      b.thread = std::thread(build_waiting);
-      b.running = true;
-    }
-    b.waiting.push_back(std::move(cuts));
-    b.changed.notify_all();
-  }
   wait_for_builder(b, [&] { return b.waiting.size() <= kMostWaiting; });
+}
+
+void build_and_wait(std::vector<Cut> cuts) {
+  if (!runs_signal_handlers() || is_ending()) {
+    build_now(std::move(cuts));
+    return;
+  }
+  const OrderPtr order = give(std::move(cuts));
+  wait_for_builder(builder(), [&] { return order->ended; });
+  throw_error(order->error, order->failure);
 }
 
 void build_now(std::vector<Cut> cuts) {

@@ -12,6 +12,9 @@ namespace ftm {
 void build_later(std::vector<Cut> cuts);
 // Builds and starts these here, when what was given to the builder has been.  Throws what keeps them from being built.
 void build_now(std::vector<Cut> cuts);
+// The same for who then waits for results, on the builder's thread where handlers of signals run on this one: they may ask for results
+// too, and what compiles could not go on before they return.
+void build_and_wait(std::vector<Cut> cuts);
 // Builds here what an interrupt or a missing compiler kept from being built; who waits for jobs does so.
 void resume_building();
 

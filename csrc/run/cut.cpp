@@ -23,8 +23,10 @@ std::atomic<bool> compiles_at_launch{false};
 
 // What nobody waits for is compiled while the program goes on.
 void build(std::vector<Cut> cuts, Why why) {
-  if (why == Why::observed || are_built(cuts) || !uses_machine() || is_observed() || compiles_at_launch) {
+  if (are_built(cuts) || !uses_machine() || is_observed() || compiles_at_launch) {
     build_now(std::move(cuts));
+  } else if (why == Why::observed) {
+    build_and_wait(std::move(cuts));
   } else {
     build_later(std::move(cuts));
   }

@@ -79,7 +79,23 @@ def test_who_reads_waits(gate: Gate) -> None:
     gate.wait_for(1)
     threading.Timer(0.2, gate.open).start()
     assert torch.equal((y * 2).cpu(), (x + 1) * 2)
-    assert gate.threads[-1] is threading.main_thread()
+    assert threading.main_thread() not in gate.threads
+
+
+def test_a_handler_of_a_signal_reads_what_is_being_compiled(gate: Gate) -> None:
+    """As one that saves the model when the process is told to end."""
+    x = torch.arange(float(next(SIZES)))
+    y = x.to("ftm") + 1
+    found = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: found.append(y.cpu()))
+    main = threading.main_thread().ident
+    threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGUSR1)).start()
+    threading.Timer(0.5, gate.open).start()
+    try:
+        assert torch.equal((y * 2).cpu(), (x + 1) * 2)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert len(found) == 1 and torch.equal(found[0], x + 1)
 
 
 def test_few_steps_wait_to_be_compiled(gate: Gate) -> None:
