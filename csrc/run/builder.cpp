@@ -69,20 +69,22 @@ void build_waiting() {
   pthread_setname_np(pthread_self(), "ftm-builder");
   work_for_others();
   auto& b = builder();
-  std::unique_lock<std::mutex> lock(b.mutex);
   while (true) {
-    b.changed.wait(lock, [&] { return b.stopping || !b.waiting.empty(); });
-    if (b.waiting.empty()) {
-      return;
+    OrderPtr order; // its error, perhaps one of Python's, is let go without the lock
+    {
+      std::unique_lock<std::mutex> lock(b.mutex);
+      b.changed.wait(lock, [&] { return b.stopping || !b.waiting.empty(); });
+      if (b.waiting.empty()) {
+        return;
+      }
+      order = std::move(b.waiting.front());
+      b.waiting.pop_front();
+      b.busy = true;
     }
-    const OrderPtr order = std::move(b.waiting.front());
-    b.waiting.pop_front();
-    b.busy = true;
-    lock.unlock();
     auto building = build_and_start(std::move(order->cuts));
     // Its error is thrown to who waits: for this, for results that have failed, or when the rest is built again.
     suspend(building.left);
-    lock.lock();
+    const std::lock_guard<std::mutex> guard(b.mutex);
     order->error = std::move(building.error);
     order->failure = std::move(building.failure);
     order->ended = true;
