@@ -10,7 +10,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -28,8 +27,7 @@ constexpr auto kBuilderTick = std::chrono::milliseconds(50);
 // Cuts that are to be built, and how that ended, for who waits for it.
 struct Order {
   std::vector<Cut> cuts;
-  std::exception_ptr error;
-  FailurePtr failure;
+  Building building; // but for what is left
   bool ended = false;
 };
 using OrderPtr = std::shared_ptr<Order>;
@@ -60,6 +58,7 @@ void suspend(std::vector<Cut>& cuts) {
   {
     const std::lock_guard<std::mutex> guard(b.mutex);
     b.suspended.insert(b.suspended.end(), std::make_move_iterator(cuts.begin()), std::make_move_iterator(cuts.end()));
+    cuts.clear();
   }
   b.changed.notify_all();
   stall(&resume_building);
@@ -85,8 +84,7 @@ void build_waiting() {
     // Its error is thrown to who waits: for this, for results that have failed, or when the rest is built again.
     suspend(building.left);
     const std::lock_guard<std::mutex> guard(b.mutex);
-    order->error = std::move(building.error);
-    order->failure = std::move(building.failure);
+    order->building = std::move(building);
     order->ended = true;
     b.busy = false;
     b.changed.notify_all();
@@ -131,19 +129,19 @@ void install_builder_fork_handlers() {
   TORCH_CHECK(installed == 0, "pthread_atfork failed");
 }
 
-void throw_error(const std::exception_ptr& error, const FailurePtr& failure) {
-  if (error) {
-    if (failure) {
-      failure->seen = true;
+void throw_error(const Building& building) {
+  if (building.error) {
+    if (building.failure) {
+      building.failure->seen = true;
     }
-    std::rethrow_exception(error);
+    std::rethrow_exception(building.error);
   }
 }
 
 void build_here(std::vector<Cut> cuts) {
   auto building = build_and_start(std::move(cuts));
   suspend(building.left);
-  throw_error(building.error, building.failure);
+  throw_error(building);
 }
 
 OrderPtr give(std::vector<Cut> cuts) {
@@ -177,7 +175,7 @@ void build_and_wait(std::vector<Cut> cuts) {
   }
   const OrderPtr order = give(std::move(cuts));
   wait_for_builder(builder(), [&] { return order->ended; });
-  throw_error(order->error, order->failure);
+  throw_error(order->building);
 }
 
 void build_now(std::vector<Cut> cuts) {

@@ -25,7 +25,7 @@ namespace ftm {
 namespace {
 
 struct Launcher {
-  std::mutex mutex; // whoever holds it takes no other lock, and not Python's
+  std::mutex mutex; // no other lock is taken under it, but the memory's before a fork, and never Python's
   std::condition_variable changed;
   std::deque<JobPtr> jobs; // the front one may be running
   FailurePtr unseen_failure;
@@ -252,7 +252,7 @@ void wait_for(const BufferPtr& buffer) {
   auto& l = launcher();
   FailurePtr failure;
   {
-    // Python's lock is given back last: who has it may wait for the launcher's.
+    // Python's lock is taken again last, when the launcher's is let go: who has it may wait for that.
     std::optional<WithoutGil> unlocked;
     const bool waits = buffer->state() == Buffer::State::pending;
     if (waits) {
