@@ -2,6 +2,7 @@
 #   make demo      trains the digits CNN on ftm and compares it with the CPU
 #   make test      all tests, or those of ARGS, in JOBS (2) processes
 #   make test-ops  PyTorch's own databases of ops, modules and optimizers, whole, against the CPU; resumable
+#   make test-strangers  campaigns of generated programs, expressions, values, strides and tool calls; counts at the end
 #   make bench     recording cost and step times beside eager's, and products modelled on the real target
 #   make lint      ruff (rules and format), mypy and clang-format: the rules are in pyproject.toml and .clang-format
 #   make format    ruff over Python, clang-format over the recorder and the machine
@@ -24,7 +25,7 @@ MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -na
                    backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
 FORMATTED := $(filter %.cpp %.h,$(RECORDER_SOURCES) $(MACHINE_SOURCES)) $(wildcard tests/locks/*.cpp)
 
-.PHONY: demo test test-ops bench lint format tidy coverage sanitize fuzz build clean
+.PHONY: demo test test-ops test-strangers bench lint format tidy coverage sanitize fuzz build clean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -41,6 +42,9 @@ test: build
 
 test-ops: build
 	$(BIN)/python tests/opdb/run.py $(ARGS)
+
+test-strangers: build
+	$(BIN)/python tests/strangers/run.py --jobs $(JOBS) $(ARGS)
 
 bench: build
 	$(BIN)/python benchmarks/recording.py $(ARGS)

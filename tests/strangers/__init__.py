@@ -1,0 +1,1 @@
+"""Campaigns of generated programs: what users might write and nobody listed. See ``run.py``."""
