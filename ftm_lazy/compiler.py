@@ -22,6 +22,7 @@ import torch
 
 from ftm_backend.executable import Executable
 from ftm_backend.isa.template import TemplateError
+from ftm_backend.recent import Recent
 from ftm_backend.service import source_hash
 from ftm_lazy import _C, dump, settings
 from ftm_lazy.accounts import Accounts, Compiled
@@ -85,10 +86,10 @@ class Bridge:
         self._settings = values
         self._cache = DiskCache(values.cache_dir, values.cache_size)
         self.accounts = Accounts("recompile" in values.debug)
-        self._families = Families((self._family, self._keep_family, self._remove_family))
+        self._families = Families((self._family, self._keep_family, self._remove_family), values.program_limit)
         self._dumped: dict[str, Path] = {}
         self._watchers: list[Callable[[str], object]] = []
-        self._found: set[str] = set()  # digests of the keys that the cache had
+        self._found: Recent[bool] = Recent(values.program_limit)  # digests of the keys that the cache had
         self._workers = Workers(
             values.compile_timeout,
             echo="worker" in values.debug,
@@ -248,7 +249,7 @@ class Bridge:
         except ValueError as error:
             self._cache.remove(key, str(error))
             return None
-        self._found.add(key.digest)
+        self._found.put(key.digest, True, 1)
         return executable
 
     def _family(self, text: str) -> bytes | None:
@@ -266,9 +267,8 @@ class Bridge:
         key = self._key(text)
         if self._families.refuse(text):
             return
-        if key.digest not in self._found:
+        if self._found.pop(key.digest) is None:
             raise CompileError(reason)
-        self._found.remove(key.digest)
         self._cache.remove(key, reason)
 
     def _compile_general(self, proposals: Sequence[Proposal], why: str) -> tuple[Executable, Sequence[int]] | None:

@@ -50,12 +50,12 @@ class Family:
     failures: int = 0
     waited: int = 0
     far: set[tuple[int, ...]] = field(default_factory=set)
-    expectations: set[tuple[Any, ...]] = field(default_factory=set)
+    expectations: deque[tuple[Any, ...]] = field(default_factory=lambda: deque(maxlen=_PROGRAMS))
 
     @property
     def bytes(self) -> int:
         """What it needs in memory, about."""
-        return _OWN_BYTES + len(self.text) + len(self.shared) + sum(len(program.image) for program in self.programs)
+        return _OWN_BYTES + len(self.text) + len(self.shared) + sum(program.bytes for program in self.programs)
 
     def relation(self, others: Sequence[tuple[int, ...]], numbers: tuple[int, ...], places: Places) -> Relation | None:
         """How the numbers of a member are related to those of others; None without any.
@@ -112,7 +112,7 @@ class Family:
         known = relation.fixed, relation.texts
         if not relation.symbols or known in self.expectations or any(not _may_be(relation, other) for other in others):
             return None
-        self.expectations.add(known)
+        self.expectations.append(known)
         return relation
 
     def admits(self, numbers: tuple[int, ...]) -> bool:

@@ -77,10 +77,15 @@ def _is_special(guard: tuple[str, str, str]) -> bool:
 
 
 class Families:
-    """The families of this process, of which the longest unused are forgotten."""
+    """The families of this process, the least recently used of which are forgotten.
 
-    def __init__(self, store: Store) -> None:
-        self._families: Recent[Family] = Recent(_KEPT_BYTES)
+    Args:
+        store: the disk cache, from which a forgotten family is read when it is needed again.
+        most: families in memory.
+    """
+
+    def __init__(self, store: Store, most: int = 256) -> None:
+        self._families: Recent[Family] = Recent(_KEPT_BYTES, most_entries=most)
         self._relatives = Relatives()
         self._get, self._put, self._remove = store
 
@@ -123,8 +128,9 @@ class Families:
             far = far or (program, values)
         if far is None:
             return None
-        family.far.add(numbers)
-        if len(family.far) >= _FAR_MEMBERS and family.is_promising:  # others like it will come
+        if family.is_promising:
+            family.far.add(numbers)
+        if len(family.far) >= _FAR_MEMBERS:  # others like it will come
             family.far.clear()
             return None
         return self._made(family, numbers, *far)
@@ -206,7 +212,7 @@ class Families:
         program = GeneralProgram(proposal.relation, template, made.image, proposal.values, proposal.chosen_for, varies)
         image = template.image(made.image, proposal.values)
         family.programs.appendleft(program)
-        self._families.put(family.key, family, family.bytes)
+        self._keep(family)
         self._relatives.add(family.key, family.shared)
         self._put(family.text, packed(family.programs))
         return Instance(image, program.varies)
@@ -233,8 +239,12 @@ class Families:
         family = self._families.get(key)
         if family is None:
             family = self._load(key, f"family\n{told}", shared)
-            self._families.put(key, family, family.bytes)
+            self._keep(family)
         return family, numbers
+
+    def _keep(self, family: Family) -> None:
+        for forgotten in self._families.put(family.key, family, family.bytes):
+            self._relatives.remove(forgotten.key)
 
     def _load(self, key: bytes, text: str, shared: str) -> Family:
         """A family with the programs that other processes have left."""

@@ -34,6 +34,11 @@ class GeneralProgram:
     chosen_for: tuple[int, ...]
     varies: tuple[int, ...]
 
+    @property
+    def bytes(self) -> int:
+        """What it takes in memory, about."""
+        return len(self.image) + self.template.bytes
+
     def is_near(self, values: Sequence[int]) -> bool:
         """Whether it was chosen for sizes like these."""
         return all(

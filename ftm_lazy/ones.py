@@ -130,10 +130,21 @@ class Relatives:
 
     def __init__(self) -> None:
         self._families: dict[bytes, dict[bytes, None]] = {}  # in the order in which they came
+        self._digests: dict[bytes, bytes] = {}  # of each family's lines
 
     def add(self, key: bytes, shared: str) -> None:
         """A family that has programs, and what its members share."""
-        self._families.setdefault(_digest(_Lines.of(shared)), {})[key] = None
+        digest = _digest(_Lines.of(shared))
+        self._families.setdefault(digest, {})[key] = None
+        self._digests[key] = digest
+
+    def remove(self, key: bytes) -> None:
+        """Forgets a family, if it is there."""
+        digest = self._digests.pop(key, None)
+        if digest is not None:
+            del self._families[digest][key]
+            if not self._families[digest]:
+                del self._families[digest]
 
     def of(self, shared: str) -> tuple[bytes, ...]:
         """The families that members of one with this text may be members of."""
@@ -142,6 +153,7 @@ class Relatives:
     def clear(self) -> None:
         """Forgets everything."""
         self._families.clear()
+        self._digests.clear()
 
 
 def _digest(lines: _Lines) -> bytes:

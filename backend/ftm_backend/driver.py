@@ -33,7 +33,7 @@ from ftm_backend.linalg.printer import print_function
 from ftm_backend.machine import presets
 from ftm_backend.midend import alike, pipeline
 from ftm_backend.options import Options
-from ftm_backend.recent import Recent
+from ftm_backend.recent import PROGRAMS, Recent
 from ftm_backend.stages import Form
 
 __all__ = ["STAGES", "TEXT_STAGES", "CompileError", "Stage", "compile", "forget", "guess_stage", "infer_sizes", "run_from", "stage"]
@@ -167,6 +167,7 @@ def compile(trace_text: str, options: Options | None = None, shelf: known.Shelf 
         CompileError: with the stage, the reason and the command that replays it.
     """
     options = options or Options()
+    PROGRAMS.tick()
     texts: dict[str, str] = {}
     seconds: dict[str, float] = {}
     asm, image, template = "", b"", None

@@ -17,14 +17,14 @@ import numpy as np
 
 from ftm_backend.isa import program as p
 from ftm_backend.isa.objects import OBJECTS, TYPES, FunctionObject
-from ftm_backend.recent import Recent
+from ftm_backend.recent import KEPT_PROGRAMS, Recent
 from ftm_backend.tile.program import Written
 from ftm_backend.tile.tree import Parameter
 
 __all__ = ["KNOWN", "KNOWN_SIZE", "Shelf", "Signature", "fetch", "store"]
 
 KNOWN_SIZE = 1 << 26
-KNOWN: Recent[Written] = Recent(KNOWN_SIZE)
+KNOWN: Recent[Written] = Recent(KNOWN_SIZE, kept_programs=KEPT_PROGRAMS)
 """Functions that this process has compiled, by their signatures; at most so many characters."""
 
 Signature = tuple[Any, ...]

@@ -122,3 +122,34 @@ def test_instances_that_find_no_room_are_made_again(tmp_path: Path) -> None:
     kept, programs, instances, compiles, hits = map(int, done.stdout.split())
     assert instances >= 2 * 38 - 6 and compiles <= 4, "each is made twice, and not compiled"
     assert programs <= kept + 3 and hits == 1
+
+
+DIFFERENT = """
+import gc, random, types, torch
+from ftm_lazy.family import Family
+functions = torch.relu, torch.tanh, torch.sigmoid, torch.exp, torch.abs, torch.neg, torch.sin, torch.cos
+draw = random.Random(0)
+def run(programs):
+    for _ in range(programs):
+        x = torch.arange(draw.randrange(2, 30)).to("ftm") * 0.5
+        for _ in range(3):
+            x = draw.choice(functions)(x)
+        x.sum().item()
+    gc.collect()
+    found = gc.get_objects()
+    families = sum(isinstance(each, Family) for each in found)
+    sizes = sum(isinstance(each, types.FunctionType) and each.__code__.co_filename == "<sizes>" for each in found)
+    return families, sizes
+before = run(60)
+print(*before, *run(60))
+"""
+
+
+def test_nothing_stays_of_programs_that_are_dropped(tmp_path: Path) -> None:
+    """General programs, each of another kind: what they need to serve other sizes goes with them."""
+    environment = {**os.environ, "FTM_PROGRAM_LIMIT": "16", "FTM_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", DIFFERENT], capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr
+    families, functions, families_later, functions_later = map(int, done.stdout.split())
+    assert families == families_later == 16
+    assert functions > 0 and functions_later <= 5 * 16, "each program has at most five functions of its sizes"

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from ftm_backend.frontend.trace import Node, Ref, ScalarRef
+from ftm_backend.recent import KEPT_PROGRAMS, Recent
 
 __all__ = ["find", "keep"]
 
 _NUMBER = re.compile(r"(?<=[%$])\d+")
-_NODES: dict[str, Node] = {}
-"""Nodes that were read before, by their line without the numbers of values and scalars."""
 _MOST = 20_000
+_NODES: Recent[Node] = Recent(_MOST, kept_programs=KEPT_PROGRAMS)
+"""Nodes that were read before, by their line without the numbers of values and scalars."""
 
 
 def _shape(line: str) -> str | None:
@@ -24,9 +25,7 @@ def _shape(line: str) -> str | None:
 def keep(line: str, node: Node) -> None:
     """Remembers what a line was read as."""
     if (shape := _shape(line)) is not None:
-        if len(_NODES) >= _MOST:
-            _NODES.clear()
-        _NODES[shape] = node
+        _NODES.put(shape, node, 1)
 
 
 def find(line: str, number: int) -> Node | None:

@@ -16,7 +16,7 @@ import numpy as np
 from ftm_backend.instructions.table import OPCODES
 from ftm_backend.isa import layout
 from ftm_backend.isa import program as p
-from ftm_backend.recent import Recent
+from ftm_backend.recent import KEPT_PROGRAMS, Recent
 
 __all__ = ["OBJECTS", "TYPES", "Bases", "FunctionObject", "make_object"]
 
@@ -126,5 +126,5 @@ def _own(numbers: np.ndarray, first: int) -> bool:
     return not ((numbers >= 0) & (numbers < first)).any()
 
 
-OBJECTS: Recent[FunctionObject] = Recent(_MOST_BYTES)
+OBJECTS: Recent[FunctionObject] = Recent(_MOST_BYTES, kept_programs=KEPT_PROGRAMS)
 """By the machine's name and the function's lines, from below ``@func`` to above ``@ret``."""

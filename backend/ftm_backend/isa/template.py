@@ -28,6 +28,8 @@ _NARROW = PLACEHOLDER >> 32
 _HOLDS: dict[str, Callable[[int], bool]] = {"==": lambda n: n == 0, "!=": lambda n: n != 0, ">=": lambda n: n >= 0}
 _MOST = 1 << 64
 _MASK = (1 << 64) - 1
+_TEXT_BYTES, _CHARACTER_BYTES, _PLACE_BYTES = 64, 12, 200
+"""Measured with tracemalloc: a text is kept as a string and as code, and a place as a tuple and in the arrays of `_writes`."""
 
 
 class TemplateError(ValueError):
@@ -47,6 +49,12 @@ class Template:
     texts: tuple[str, ...]
     places: tuple[tuple[int, int, int], ...]
     guards: tuple[tuple[str, str, str], ...]
+
+    @property
+    def bytes(self) -> int:
+        """What it takes in memory, about, with the functions that its texts are compiled to."""
+        texts = [*self.texts, *(text for text, _, _ in self.guards)]
+        return _TEXT_BYTES * len(texts) + _CHARACTER_BYTES * sum(map(len, texts)) + _PLACE_BYTES * len(self.places)
 
     def admits(self, values: Sequence[int]) -> bool:
         """Whether the program is right for these values of the symbols."""

@@ -20,7 +20,7 @@ from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.kernel import Kernel
 from ftm_backend.midend.nests.fits import Stored
 from ftm_backend.midend.signature import words_of
-from ftm_backend.recent import Recent
+from ftm_backend.recent import KEPT_PROGRAMS, Recent
 
 __all__ = ["Alike", "Links", "Named", "Numbers", "forget"]
 
@@ -56,8 +56,8 @@ class Numbers:
 
 
 _MOST = 1 << 16
-_NUMBERS: Recent[int] = Recent(_MOST)
-_ANSWERS: Recent[tuple[bool, int]] = Recent(_MOST)
+_NUMBERS: Recent[int] = Recent(_MOST, kept_programs=KEPT_PROGRAMS)
+_ANSWERS: Recent[tuple[bool, int]] = Recent(_MOST, kept_programs=KEPT_PROGRAMS)
 _FRESH = itertools.count(1)  # never again: what was forgotten is not taken for something else
 
 
