@@ -25,13 +25,15 @@ constexpr size_t kCounts = 2; // different numbers of values that are concatenat
 constexpr size_t kLeastSaved = 400; // calls
 constexpr size_t kLeastLayer = 16; // calls
 
+// The numbers of iterations that loops with one iteration had.
+struct IterationCounts {
+  std::vector<size_t> first_trace; // of the loops in the first trace that had any
+  bool vary = false; // a later trace had another one
+};
+
 // Under the recorder's lock.
 struct Known {
-  struct Counted {
-    size_t count;
-    bool varies;
-  };
-  std::unordered_map<uint64_t, Counted> loops; // by their iterations
+  std::unordered_map<uint64_t, IterationCounts> loops; // by their iteration_key
   // Different numbers of values, for concatenations of a kind or in graphs of a kind.
   std::unordered_map<uint64_t, std::vector<size_t>> concatenated;
 };
@@ -41,22 +43,34 @@ Known& known() {
   return *instance;
 }
 
-// Those that have come with another number of iterations.
+// The loops whose number of iterations differs between traces. Several loops with the same iteration in one trace do not vary,
+// whatever their counts: an optimizer's step has one for each run of parameters of one shape.
 std::vector<Loop> varying_loops(c10::ArrayRef<Loop> found, c10::ArrayRef<uint64_t> alike) {
   auto& loops = known().loops;
   if (loops.size() >= kRemembered) {
     loops.clear();
   }
-  std::vector<Loop> varying;
+  std::vector<std::pair<uint64_t, const Loop*>> keyed;
   for (const auto& loop : found) {
-    if (loop.count() * loop.period < kLeastCalls) {
-      continue;
+    if (loop.count() * loop.period >= kLeastCalls) {
+      keyed.emplace_back(iteration_key(alike.slice(loop.begin, loop.period)), &loop);
     }
-    auto& seen = loops.emplace(iteration_key(alike.slice(loop.begin, loop.period)), Known::Counted{loop.count(), false})
-                     .first->second;
-    seen.varies = seen.varies || seen.count != loop.count();
-    if (seen.varies) {
-      varying.push_back(loop);
+  }
+  std::unordered_set<uint64_t> seen_first; // in this trace
+  for (const auto& [key, loop] : keyed) {
+    if (seen_first.count(key) != 0 || loops.count(key) == 0) {
+      seen_first.insert(key);
+      loops[key].first_trace.push_back(loop->count());
+    } else {
+      auto& counts = loops[key];
+      const auto& first = counts.first_trace;
+      counts.vary = counts.vary || std::find(first.begin(), first.end(), loop->count()) == first.end();
+    }
+  }
+  std::vector<Loop> varying;
+  for (const auto& [key, loop] : keyed) {
+    if (loops[key].vary) {
+      varying.push_back(*loop);
     }
   }
   return varying;

@@ -150,6 +150,15 @@ def test_one_number_of_iterations_is_one_program(x: Tensor) -> None:
     assert counters("unrolled") == [0] and _C._program_count() == 1
 
 
+def test_loops_of_one_trace_may_have_different_counts(x: Tensor) -> None:
+    """As an optimizer's step has, for parameters of one shape that do not all follow one another."""
+    for _ in range(3):
+        iterated(iterated(x, 6).relu().log1p(), 9).tolist()
+    assert counters("unrolled") == [0] and _C._program_count() == 1
+    iterated(iterated(x, 6).relu().log1p(), 11).tolist()
+    assert counters("unrolled") == [1]
+
+
 def test_a_trace_that_comes_often_gets_its_own_program(x: Tensor) -> None:
     iterated(x, 10).tolist()
     for _ in range(33):
