@@ -4,6 +4,7 @@
 #include "eager/known_indices.h"
 #include "process/counters.h"
 #include "process/strict.h"
+#include "run/decisions.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/nonzero.h>
@@ -25,6 +26,9 @@ at::Tensor seen_elements(const at::Tensor& tensor, const std::string& name, cons
   at::Tensor known = elements_from_cpu(tensor);
   if (known.defined()) {
     return known;
+  }
+  if (at::Tensor decided = decided_on_cpu(tensor); decided.defined()) {
+    return decided;
   }
   if (tensor.numel() != 0) {
     counter("sync::" + name).fetch_add(1, std::memory_order_relaxed);

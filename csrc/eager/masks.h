@@ -1,5 +1,6 @@
 // Places where elements are not 0: how many there are is known when the elements are. A tensor that came from the CPU is
-// looked at as it is; what the device computes has to be run first, which is counted as `sync::<op>`.
+// looked at as it is, and so is what the CPU computes because it is little (run/decisions.h); what the device computes has to be
+// run first, which is counted as `sync::<op>`.
 #pragma once
 
 #include "ops/op.h"

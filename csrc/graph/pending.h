@@ -41,6 +41,7 @@ struct PendingTrace {
   size_t variables = 0; // how many these are
   std::atomic<bool> trains{false}; // gradients are recorded for a call of it, or it computes or uses some
   LastStep step;
+  int decisions = 0; // small reads that decided what Python does next, since the last step or long trace
   // A number for what is recorded until it is launched for another reason than its length; 0: for nothing yet.
   uint64_t whole = 0;
 };

@@ -1,9 +1,11 @@
 // Copies: between dtypes on the device (recorded), from the CPU (a new value in memory), and to the CPU
 // (an observation: what is pending runs).
 #include "ops/call_on_values.h"
+#include "process/counters.h"
 #include "process/measured.h"
 #include "recorder/record.h"
 #include "run/cut.h"
+#include "run/decisions.h"
 #include "run/known_conditions.h"
 #include "tensor/views.h"
 
@@ -135,6 +137,13 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& targ
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   if (const auto known = known_condition(self)) {
     return *known;
+  }
+  if (at::isIntegralType(self.scalar_type(), /*includeBool=*/true)) {
+    if (const at::Tensor decided = decided_on_cpu(self); decided.defined()) {
+      static auto& decisions = counter("conditions_on_cpu");
+      decisions.fetch_add(1);
+      return at::_local_scalar_dense(decided);
+    }
   }
   at::Tensor seen = observed(self);
   TORCH_LAZY_TIMED("TransferFromDeviceTime");

@@ -18,6 +18,8 @@
 namespace ftm {
 namespace {
 
+constexpr int64_t kManyCalls = 32; // a trace of a model, and not of one decision
+
 std::atomic<int64_t> trace_limit{20000};
 std::atomic<bool> compiles_at_launch{false};
 
@@ -49,6 +51,9 @@ void launch(PendingTrace& pending, Why why) {
     taken = take_pending(pending);
     if (why != Why::length) {
       pending.whole = 0;
+    }
+    if (why != Why::observed || pending.calls >= kManyCalls) {
+      pending.decisions = 0;
     }
     pending.calls = 0;
     pending.trains = false;

@@ -38,10 +38,6 @@ bool is_exact(const ValueType& type) {
   return c10::isIntegralType(type.dtype, /*includeBool=*/true) && type.numel() <= kMostElements;
 }
 
-bool draws(const Form& form) {
-  return !form.slots.empty() && form.slots.back().argument < 0;
-}
-
 enum class Leaves {
   known, // values from the CPU, and what is known of results
   any, // what programs have computed as well: it is there when they have run
@@ -67,7 +63,7 @@ std::optional<int> launches_behind(const Value& value, Leaves leaves) {
       return true;
     }
     calls.push_back(&call);
-    return calls.size() <= kMostCalls && call.form().results.size() == 1 && !draws(call.form());
+    return calls.size() <= kMostCalls && call.form().results.size() == 1 && !draws_numbers(call.form());
   };
   bool known = visit(value);
   for (size_t i = 0; known && i < calls.size(); ++i) {

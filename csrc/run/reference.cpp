@@ -154,7 +154,7 @@ class ReferenceRun {
     const auto& facts = recorded_facts(form.handle().operator_name().name);
     const at::Tensor indices = facts.counts_bags ? stack[1].toTensor() : at::Tensor();
     const at::Tensor offsets = facts.counts_bags ? stack[2].toTensor() : at::Tensor();
-    if (!form.slots.empty() && form.slots.back().argument < 0) {
+    if (draws_numbers(form)) {
       const uint64_t seed = scalars_[next_scalar_++];
       const uint64_t offset = scalars_[next_scalar_++];
       run_random_reference(form, stack, seed, offset);
@@ -267,6 +267,10 @@ ReferenceResults run_reference(
   const c10::impl::ExcludeDispatchKeyGuard no_modes(
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
   return ReferenceRun(trace, std::move(inputs), scalars, origin).run();
+}
+
+bool draws_numbers(const Form& form) {
+  return !form.slots.empty() && form.slots.back().argument < 0;
 }
 
 at::Tensor dense_on_cpu(const Input& input, const ValueType& type) {

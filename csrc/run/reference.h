@@ -16,6 +16,9 @@ struct ReferenceResults {
 ReferenceResults run_reference(
     const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars, const Origin& origin);
 
+// Whether calls of this form draw random numbers: their last two operands are a seed and an offset.
+bool draws_numbers(const Form& form);
+
 // An input's elements as a row-major CPU tensor that shares its memory.
 at::Tensor dense_on_cpu(const Input& input, const ValueType& type);
 // Writes a result to the buffer's memory, row-major.
