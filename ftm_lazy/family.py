@@ -55,7 +55,7 @@ class Family:
     @property
     def bytes(self) -> int:
         """What it needs in memory, about."""
-        return _OWN_BYTES + len(self.text) + len(self.shared) + sum(program.bytes for program in self.programs)
+        return _OWN_BYTES + len(self.text) + len(self.shared) + sum(program.nbytes for program in self.programs)
 
     def relation(self, others: Sequence[tuple[int, ...]], numbers: tuple[int, ...], places: Places) -> Relation | None:
         """How the numbers of a member are related to those of others; None without any.

@@ -35,9 +35,9 @@ class GeneralProgram:
     varies: tuple[int, ...]
 
     @property
-    def bytes(self) -> int:
+    def nbytes(self) -> int:
         """What it takes in memory, about."""
-        return len(self.image) + self.template.bytes
+        return len(self.image) + self.template.nbytes
 
     def is_near(self, values: Sequence[int]) -> bool:
         """Whether it was chosen for sizes like these."""

@@ -18,9 +18,9 @@
 | op_by_op_runs | runs of such programs, operation by operation on the CPU |
 | fault_replays | runs of programs that the machine stopped, operation by operation on the CPU, for eager's exception |
 | cpu_fills | tensors that the CPU filled, since their dtype or number is none of the machine's |
-| places_on_cpu | masks and sparse indices whose places the CPU found, since results are as large as these are many; small masks in a loop of decisions are computed there as well |
+| places_on_cpu | masks and sparse indices whose places the CPU found, since results are as large as these are many |
 | scales_on_cpu | scales of dynamic quantization, which are numbers of the process and chosen there |
-| conditions_on_cpu | conditions that the CPU answered: those of whole numbers from there and of constants, and small ones in a loop of decisions |
+| conditions_on_cpu | conditions that the CPU answered: of whole numbers from there and constants, and small ones in a loop of decisions |
 | fallback::<op> | operations that ran on the CPU, by name |
 | sync::<op> | operations that had to see what the device computes, to know how large their results are (masks), by name |
 """

@@ -17,7 +17,8 @@ namespace ftm {
 namespace {
 
 // A launch costs some 200 us, a small operation on the CPU some 4 us.
-constexpr int kLaunched = 2; // decisions in a row that the device makes: programs that decide now and then are left alone
+constexpr int kLaunched =
+    2; // decisions in a row that the device makes: programs that decide now and then are left alone
 constexpr size_t kDecisionCalls = 64; // that one decision needs
 constexpr int64_t kDecisionElements = 1 << 12; // of each value among them
 constexpr int64_t kMostInMemory = 1 << 16; // of values that they read
@@ -38,7 +39,8 @@ std::vector<const CallNode*> few_calls_of(const Value& value) {
     calls.push_back(&call);
     const auto& results = call.form().results;
     const auto is_small = [](const ResultType& result) { return result.type.numel() <= kDecisionElements; };
-    return calls.size() <= kDecisionCalls && !draws_numbers(call.form()) && std::all_of(results.begin(), results.end(), is_small);
+    return calls.size() <= kDecisionCalls && !draws_numbers(call.form()) &&
+           std::all_of(results.begin(), results.end(), is_small);
   };
   bool is_little = visit(value);
   for (size_t i = 0; is_little && i < calls.size(); ++i) {
@@ -74,7 +76,8 @@ Work work_for(const Value& decision, c10::ArrayRef<const CallNode*> calls, const
   work.graph = collect_graph(results);
   work.trace = make_trace(work.graph);
   for (const auto* leaf : work.graph.parameters) {
-    work.inputs.emplace_back(leaf->buffer(), leaf->offset() * static_cast<int64_t>(c10::elementSize(leaf->type(0).dtype)));
+    work.inputs.emplace_back(
+        leaf->buffer(), leaf->offset() * static_cast<int64_t>(c10::elementSize(leaf->type(0).dtype)));
   }
   return work;
 }

@@ -51,7 +51,7 @@ class Template:
     guards: tuple[tuple[str, str, str], ...]
 
     @property
-    def bytes(self) -> int:
+    def nbytes(self) -> int:
         """What it takes in memory, about, with the functions that its texts are compiled to."""
         texts = [*self.texts, *(text for text, _, _ in self.guards)]
         return _TEXT_BYTES * len(texts) + _CHARACTER_BYTES * sum(map(len, texts)) + _PLACE_BYTES * len(self.places)
