@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import torch
+
 PROGRAM = """
 import warnings
 import torch
@@ -78,3 +81,57 @@ except RuntimeError as error:
 def test_forked_workers_are_told(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=240)
     assert done.stdout == "True\n", done.stdout + done.stderr
+
+
+ARGUMENTS = """
+import sys
+import torch
+import torch.multiprocessing as mp
+
+class Tagged(torch.Tensor):
+    pass
+
+def work(queue, model, tensors):
+    queue.put([model.weight.device.type == "ftm", type(model.weight).__name__, model.weight.requires_grad])
+    queue.put([tensor.cpu().to_dense().tolist() for tensor in tensors])
+
+def square(tensor):
+    return tensor * tensor
+
+if __name__ == "__main__":
+    x = torch.arange(6.0, device="ftm").reshape(2, 3)
+    tensors = [x, x.t(), x[1:], x.bfloat16(), x > 2, x.to(torch.complex64), x[:0], x.sum(), x.to_sparse(), x.as_subclass(Tagged)]
+    context = mp.get_context(sys.argv[1])
+    queue = context.SimpleQueue()
+    process = context.Process(target=work, args=(queue, torch.nn.Linear(3, 2).to("ftm"), tensors))
+    process.start()
+    assert queue.get() == [True, "Parameter", True]
+    assert queue.get() == [tensor.cpu().to_dense().tolist() for tensor in tensors]
+    process.join()
+    assert process.exitcode == 0
+    with context.Pool(1) as pool:
+        assert pool.map(square, [x])[0].tolist() == (x * x).tolist()
+    try:
+        context.Process(target=square, args=(torch.ones(2, device="ftm", requires_grad=True) * 2,)).start()
+    except RuntimeError as error:
+        assert "send tensor.detach()" in str(error)
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("start", ["spawn", "forkserver"])
+def test_arguments_of_a_process(start: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(ARGUMENTS)
+    done = subprocess.run([sys.executable, str(program), start], capture_output=True, text=True, timeout=240)
+    assert done.stdout == "done\n", done.stderr
+
+
+def test_memory_is_not_shared() -> None:
+    """Each process has a copy, so code that relies on shared memory must not start to train."""
+    model = torch.nn.Linear(2, 2).to("ftm")
+    assert not model.weight.is_shared() and not model.weight.untyped_storage().is_shared()
+    for share in (model.share_memory, model.weight.share_memory_, model.weight.untyped_storage().share_memory_):
+        with pytest.raises(RuntimeError, match="its memory belongs to one process"):
+            share()
+    assert not torch.ones(2).is_shared() and torch.ones(2).share_memory_().is_shared()
