@@ -45,6 +45,7 @@ from ops import (  # the others register more samplers
     samples_index,  # noqa: F401
     samples_layout,  # noqa: F401
     samples_math,  # noqa: F401
+    samples_matrix,  # noqa: F401
     samples_nn,  # noqa: F401
     samples_order,  # noqa: F401
     samples_reductions,  # noqa: F401

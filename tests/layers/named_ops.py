@@ -19,6 +19,7 @@ NAMED: dict[str, tuple[str, str]] = {
         "calls: a factory has no tensor by which a record could be found",
         "arange.start_out full linspace.out logspace.out",
     ),
+    "kernels/linear_algebra.cpp": ("calls: errors are checked beside the record", "linalg_cholesky_ex linalg_lu_factor_ex"),
     "kernels/masks.cpp": ("a call that is counted", "nonzero"),
     "kernels/observers.cpp": (
         "calls: observers write beside two results",
@@ -27,6 +28,7 @@ NAMED: dict[str, tuple[str, str]] = {
     "kernels/random.cpp": ("calls", "normal_ uniform_"),
     "kernels/sparse.cpp": ("calls on the CPU that are counted", "_coalesce add.Tensor mul.Tensor sparse_mask"),
     "kernels/sparse_products.cpp": ("calls on the CPU that are counted", "addmm mm"),
+    "kernels/sized_by_values.cpp": ("reads of a size that are counted", "_unique2 bincount unique_consecutive"),
     "ops/call_on_values.cpp": ("calls", "_to_copy expand zeros"),
     "ops/functional_form.cpp": ("how ATen names the functional form of an operator of Python", "__ __i"),
     "quantized/making.cpp": ("a call that is counted", "quantize_per_channel"),

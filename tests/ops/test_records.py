@@ -20,6 +20,7 @@ from ops import (
     samples_index,  # noqa: F401  (more samplers)
     samples_layout,  # noqa: F401
     samples_math,  # noqa: F401  (more samplers)
+    samples_matrix,  # noqa: F401  (more samplers)
     samples_nn,  # noqa: F401  (more samplers)
     samples_order,  # noqa: F401  (more samplers)
     samples_reductions,  # noqa: F401

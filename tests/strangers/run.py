@@ -14,7 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-CASES: dict[str, int] = {}
+CASES: dict[str, int] = {
+    "linear_systems": 1000,
+}
 """Each campaign, and how many cases make it whole."""
 
 

@@ -12,7 +12,7 @@ from ftm_backend.frontend.building.recording import FACTS, recording_table
 
 __all__ = ["RECORDS", "OpRecord", "native_ops", "recording_table"]
 
-FAMILIES = ("math", "shape", "index", "reduce", "nn", "random")
+FAMILIES = ("math", "shape", "index", "reduce", "matrix", "nn", "random")
 """Packages with records, by what users call; none knows another."""
 
 for _family in FAMILIES:

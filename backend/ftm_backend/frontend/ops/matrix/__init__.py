@@ -1,0 +1,7 @@
+"""Matrix: factorizations of matrices, and linear systems."""
+
+from ftm_backend.frontend.ops.matrix import (  # noqa: F401  (registers the records)
+    cholesky,
+    lu,
+    triangular,
+)
