@@ -84,12 +84,6 @@ at::Tensor& addr_out(
   return at::native::math_addr_out(self, vec1, vec2, beta, alpha, out);
 }
 
-// The transformer encoder asks this to know whether it can make nested tensors of what is padded, which ftm does not
-// have: with this answer it goes on with the padding.
-bool nested_tensor_from_mask_left_aligned(const at::Tensor&, const at::Tensor&) {
-  return false;
-}
-
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
@@ -97,7 +91,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("addr", TORCH_FN(addr));
   library.impl("addr.out", TORCH_FN(addr_out));
   library.impl("channel_shuffle", TORCH_FN(channel_shuffle));
-  library.impl("_nested_tensor_from_mask_left_aligned", TORCH_FN(nested_tensor_from_mask_left_aligned));
   library.impl("pixel_shuffle", TORCH_FN(pixel_shuffle));
   library.impl("pixel_unshuffle", TORCH_FN(pixel_unshuffle));
   library.impl("_weight_norm_interface", TORCH_FN(weight_norm));

@@ -1,0 +1,71 @@
+// Nested tensors of jagged layout are rows [total, ...] and offsets [batch + 1], both on the device: padding them, and back.
+#include "process/counters.h"
+
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+namespace ftm {
+namespace {
+
+using at::Tensor;
+
+const Tensor& only(at::TensorList offsets) {
+  TORCH_CHECK_NOT_IMPLEMENTED(offsets.size() == 1, "device ftm has nested tensors with one jagged dimension");
+  return offsets[0];
+}
+
+// [batch, length]: for each place of a padded tensor the row, which may be one of the next text.
+Tensor rows_at_places(const Tensor& offsets, int64_t length) {
+  return offsets.slice(0, 0, -1).unsqueeze(1) + at::arange(length, offsets.options());
+}
+
+Tensor with_trailing_dims(const Tensor& mask, int64_t rank) {
+  at::DimVector shape(mask.sizes());
+  shape.resize(rank, 1);
+  return mask.view(shape);
+}
+
+Tensor to_padded_dense(
+    const Tensor& values, at::TensorList offsets_list, c10::SymIntArrayRef max_lengths, double padding_value) {
+  const Tensor& offsets = only(offsets_list);
+  const int64_t length = max_lengths.at(0).expect_int(), total = values.size(0);
+  at::DimVector shape{offsets.size(0) - 1, length};
+  shape.append(values.sizes().begin() + 1, values.sizes().end());
+  if (total == 0) {
+    return at::full(shape, padding_value, values.options());
+  }
+  const auto rows = rows_at_places(offsets, length);
+  const auto is_inside = rows.lt(offsets.slice(0, 1).unsqueeze(1));
+  const auto taken = values.index_select(0, rows.clamp_max(total - 1).flatten()).view(shape);
+  return taken.masked_fill(with_trailing_dims(is_inside.logical_not(), taken.dim()), padding_value);
+}
+
+// Rows beyond the dense tensor's length are zeros.
+Tensor to_jagged(const Tensor& dense, at::TensorList offsets_list, std::optional<c10::SymInt> total_length) {
+  const Tensor& offsets = only(offsets_list);
+  const int64_t batch = dense.size(0), length = dense.size(1);
+  if (!total_length) {
+    counter("sync::aten::_padded_dense_to_jagged_forward").fetch_add(1, std::memory_order_relaxed);
+  }
+  const int64_t total =
+      total_length ? total_length->expect_int() : offsets.select(0, batch).to(at::kLong).item<int64_t>();
+  if (total == 0 || length == 0) {
+    at::DimVector shape{total};
+    shape.append(dense.sizes().begin() + 2, dense.sizes().end());
+    return at::zeros(shape, dense.options());
+  }
+  const auto rows = at::arange(total, offsets.options());
+  const auto text = at::searchsorted(offsets.slice(0, 1), rows, /*out_int32=*/false, /*right=*/true);
+  const auto place = rows - offsets.index_select(0, text);
+  const auto taken = dense.flatten(0, 1).index_select(0, text * length + place.clamp_max(length - 1));
+  return taken.masked_fill(with_trailing_dims(place.ge(length), taken.dim()), 0);
+}
+
+} // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("_jagged_to_padded_dense_forward", TORCH_FN(to_padded_dense));
+  library.impl("_padded_dense_to_jagged_forward", TORCH_FN(to_jagged));
+}
+
+} // namespace ftm
