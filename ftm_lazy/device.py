@@ -5,14 +5,32 @@ There is one device, the machine with all its cores, and one stream.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
-from ftm_lazy import _C
+from ftm_lazy import _C, amp, memory, nvtx, streams
+from ftm_lazy.device_index import Device, device_count, index_of
 from ftm_lazy.device_name import NAME
+from ftm_lazy.memory import (
+    device_memory_used,
+    empty_cache,
+    get_memory_info,
+    get_per_process_memory_fraction,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
 from ftm_lazy.registration import initialize, is_initialized
 from ftm_lazy.streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
 
@@ -21,42 +39,58 @@ __all__ = [
     "Event",
     "Stream",
     "StreamContext",
+    "amp",
+    "can_device_access_peer",
     "current_device",
     "current_stream",
     "default_stream",
     "device",
     "device_count",
+    "device_memory_used",
+    "device_of",
     "empty_cache",
     "get_amp_supported_dtype",
+    "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_memory_info",
+    "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "init",
     "initial_seed",
+    "ipc_collect",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
+    "is_tf32_supported",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "max_memory_reserved",
     "mem_get_info",
+    "memory",
     "memory_allocated",
     "memory_reserved",
+    "memory_snapshot",
     "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "nvtx",
     "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
     "seed",
     "seed_all",
     "set_device",
+    "set_per_process_memory_fraction",
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
     "stream",
+    "streams",
     "synchronize",
 ]
-
-Device: TypeAlias = torch.device | str | int | None
-"""How functions take a device: None means the current one."""
 
 
 @dataclass(frozen=True)
@@ -69,33 +103,12 @@ class DeviceProperties:
     preset: str
 
 
-def _index(device: Device) -> int:
-    """The index of `device`; raises for another kind of device and for an index that does not exist."""
-    if device is None:
-        return 0
-    if isinstance(device, int):
-        index = device
-    else:
-        named = torch.device(device)
-        if named.type != NAME:
-            raise ValueError(f"expected an {NAME} device, but got: {named}")
-        index = 0 if named.index is None else int(named.index)
-    if not 0 <= index < device_count():
-        raise RuntimeError(f"{NAME} has {device_count()} device, with index 0; there is no device {index}")
-    return index
-
-
 # --- the device -------------------------------------------------------------------------------------------
 
 
 def is_available() -> bool:
     """Whether there is an ftm device: always, for the machine is software."""
     return device_count() > 0
-
-
-def device_count() -> int:
-    """The number of ftm devices: 1, whatever the number of its cores."""
-    return _C._device_count()
 
 
 def current_device() -> int:
@@ -105,14 +118,14 @@ def current_device() -> int:
 
 def set_device(device: Device) -> None:
     """Selects the current device; there is only the one, so this only checks the index."""
-    _index(device)
+    index_of(device)
 
 
 class device:
     """Context manager that selects a device, for code that is written for several."""
 
     def __init__(self, device: Device) -> None:
-        self.idx = _index(device)
+        self.idx = index_of(device)
 
     def __enter__(self) -> None:
         return None
@@ -121,9 +134,23 @@ class device:
         return None
 
 
+class device_of(device):
+    """Context manager that selects the device of a tensor or storage, for code that is written for several."""
+
+    def __init__(self, obj: torch.Tensor | torch.UntypedStorage | torch.TypedStorage) -> None:
+        super().__init__(obj.device if obj.device.type == NAME else None)
+
+
+def can_device_access_peer(device: Device, peer_device: Device) -> bool:
+    """Whether one device can read another's memory. There is one device, which is no peer of its own."""
+    index_of(device)
+    index_of(peer_device)
+    return False
+
+
 def synchronize(device: Device = None) -> None:
     """Runs everything that is recorded and waits for it; raises the error of a program that failed."""
-    _index(device)
+    index_of(device)
     if is_initialized():
         _C._sync(True)
 
@@ -137,19 +164,37 @@ def get_device_properties(device: Device = None) -> DeviceProperties:
     """What the machine is, by the settings."""
     from ftm_lazy import settings
 
-    _index(device)
+    index_of(device)
     values = settings.current()
     kind = "FT-Matrix emulator" if values.machine == values.preset else values.machine_library.name
     return DeviceProperties(
         name=f"{kind} ({values.preset}, {values.cores} core{'s' if values.cores > 1 else ''})",
-        total_memory=_physical_memory(),
+        total_memory=mem_get_info()[1],
         multi_processor_count=values.cores,
         preset=values.preset,
     )
 
 
-def _physical_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def get_device_capability(device: Device = None) -> tuple[int, int]:
+    """The version of the instruction set as (major, minor)."""
+    from ftm_backend.isa import layout  # not when ftm_lazy is imported: the compiler comes with it
+
+    index_of(device)
+    return layout.VERSION, 0
+
+
+def is_tf32_supported() -> bool:
+    """Whether float32 products may be computed in a shorter format: no."""
+    return False
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether calls are recorded into a graph that the user replays: there are no such graphs."""
+    return False
+
+
+def ipc_collect() -> None:
+    """Does nothing, as there is no memory of other processes to release."""
 
 
 # --- random numbers ---------------------------------------------------------------------------------------
@@ -182,7 +227,7 @@ def initial_seed() -> int:
 
 def get_rng_state(device: Device = NAME) -> torch.Tensor:
     """The state of the device's generator, as a uint8 tensor on the CPU."""
-    _index(device)
+    index_of(device)
     return torch.frombuffer(bytearray(_C._get_rng_state()), dtype=torch.uint8)
 
 
@@ -193,7 +238,7 @@ def get_rng_state_all() -> list[torch.Tensor]:
 
 def set_rng_state(new_state: torch.Tensor, device: Device = NAME) -> None:
     """Puts back a state that `get_rng_state` gave."""
-    _index(device)
+    index_of(device)
     _C._set_rng_state(bytes(new_state.cpu().to(torch.uint8).tolist()))
 
 
@@ -201,59 +246,6 @@ def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
     """Puts back states that `get_rng_state_all` gave."""
     for index, state in enumerate(new_states):
         set_rng_state(state, index)
-
-
-# --- memory -----------------------------------------------------------------------------------------------
-
-
-def memory_stats(device: Device = None) -> dict[str, Any]:
-    """Statistics of the allocator, under the names that `torch.cuda.memory_stats` uses."""
-    _index(device)
-    return dict(_C._memory_stats())
-
-
-def memory_allocated(device: Device = None) -> int:
-    """Bytes of the tensors that are alive."""
-    return memory_stats(device)["allocated_bytes.all.current"]
-
-
-def max_memory_allocated(device: Device = None) -> int:
-    """The most bytes of tensors that were alive at once, since the start or `reset_peak_memory_stats`."""
-    return memory_stats(device)["allocated_bytes.all.peak"]
-
-
-def mem_get_info(device: Device = None) -> tuple[int, int]:
-    """Bytes of memory that are free, and of all memory: the host's, whose memory the device's is."""
-    _index(device)
-    return torch.accelerator.get_memory_info(0)
-
-
-def memory_reserved(device: Device = None) -> int:
-    """Bytes taken from the operating system for tensors."""
-    return memory_stats(device)["reserved_bytes.all.current"]
-
-
-def reset_peak_memory_stats(device: Device = None) -> None:
-    """Starts the peak values of `memory_stats` again from the current ones."""
-    _index(device)
-    _C._reset_peak_memory_stats()
-
-
-def reset_accumulated_memory_stats(device: Device = None) -> None:
-    """Sets the sums of `memory_stats` (allocated, freed) to 0."""
-    _index(device)
-    _C._reset_accumulated_memory_stats()
-
-
-def empty_cache() -> None:
-    """Gives memory that is kept for later tensors, and for programs that may run again, back to the operating system.
-
-    Programs come back from the disk cache when they are next needed.
-    """
-    from ftm_lazy.compiler import bridge  # not when ftm_lazy is imported: most of the compiler comes with it
-
-    bridge().forget_programs()
-    _C._empty_cache()
 
 
 # --- mixed precision --------------------------------------------------------------------------------------
@@ -270,6 +262,11 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 # --- what PyTorch itself calls ----------------------------------------------------------------------------
+
+
+def init() -> None:
+    """Starts the device, which the first tensor on it does otherwise."""
+    initialize()
 
 
 def _lazy_init() -> None:

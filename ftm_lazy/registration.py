@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from typing import Any
 
@@ -46,14 +47,20 @@ def register() -> None:
         from ftm_lazy import _C  # noqa: F401  (loading it registers the kernels)
     except ModuleNotFoundError as error:
         raise ImportError("ftm_lazy._C, the recorder, is not built: run `make build`, or install the package with pip") from error
-    from ftm_lazy import device, hugging_face, lightning, sharing
+    from ftm_lazy import device, dlpack, flex_attention, hugging_face, lightning, safetensors_files, sharing
 
     torch._register_device_module(NAME, device)
     torch.ftm = device  # whatever the device's name
+    for name in ("amp", "memory", "nvtx", "streams"):  # for `import torch.ftm.amp`
+        for package in dict.fromkeys((f"torch.{NAME}", "torch.ftm")):
+            sys.modules[f"{package}.{name}"] = getattr(device, name)
     add_methods()
     _register_process_groups(NAME)
     _print_from_the_cpu()
-    sharing.send_by_value()
+    dlpack.install()
+    flex_attention.install()
+    safetensors_files.install()
+    sharing.install()
     hugging_face.install()
     lightning.install()
     atexit.register(_shut_down)  # at the import, so that nearly all other handlers run before: they may use the device and join threads

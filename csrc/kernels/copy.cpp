@@ -1,5 +1,7 @@
 // Copies: between dtypes on the device (recorded), from the CPU (a new value in memory), and to the CPU
 // (an observation: what is pending runs).
+#include "kernels/copy.h"
+
 #include "ops/call_on_values.h"
 #include "process/counters.h"
 #include "process/measured.h"
@@ -23,9 +25,6 @@
 #include <torch/library.h>
 
 namespace ftm {
-namespace {
-
-// A CPU tensor that shares the device's memory where it can; for reading only.
 at::Tensor observed(const at::Tensor& self) {
   if (self.numel() == 0) {
     return at::empty_strided(self.sizes(), self.strides(), self.options().device(at::kCPU));
@@ -41,6 +40,8 @@ at::Tensor observed(const at::Tensor& self) {
   }
   return Buffer::as_cpu(buffer, self.scalar_type(), self.sizes(), self.strides(), region.offset);
 }
+
+namespace {
 
 // The tensor's elements without lazy conjugation or negation, as `target` stores them. (Not by
 // resolve_conj: that copies, and would come back here.)

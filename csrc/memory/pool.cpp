@@ -5,12 +5,14 @@
 #include <malloc.h>
 #endif
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -39,11 +41,27 @@ struct Idle {
   uint64_t since; // blocks that had been taken then
 };
 
+using c10::CachingAllocator::StatArray;
+using c10::CachingAllocator::StatType;
+
+// In all, and in the pool of small blocks or that of large ones.
+void increase(StatArray& statistic, bool is_small, size_t amount) {
+  statistic[static_cast<size_t>(StatType::AGGREGATE)].increase(amount);
+  statistic[static_cast<size_t>(is_small ? StatType::SMALL_POOL : StatType::LARGE_POOL)].increase(amount);
+}
+
+void decrease(StatArray& statistic, bool is_small, size_t amount) {
+  statistic[static_cast<size_t>(StatType::AGGREGATE)].decrease(amount);
+  statistic[static_cast<size_t>(is_small ? StatType::SMALL_POOL : StatType::LARGE_POOL)].decrease(amount);
+}
+
 struct Pool {
   std::mutex mutex;
   std::map<size_t, std::vector<Idle>> blocks; // that are idle, by capacity; of one capacity the longest idle first
+  std::unordered_map<void*, Segment> segments; // all blocks, by address
+  c10::CachingDeviceAllocator::DeviceStats statistics; // of blocks
+  double fraction = 1; // of physical memory that may be reserved
   int64_t reserved = 0; // bytes taken from the system
-  int64_t reserved_peak = 0;
   int64_t idle = 0; // bytes of reserved in blocks
   uint64_t taken = 0; // blocks, ever
   int64_t most_before = 0, most = 0; // bytes in use at once, in the last window and in this one
@@ -61,19 +79,35 @@ Pool& pool() {
   return *instance;
 }
 
-struct StorageCount { std::atomic<int64_t> current{0}, peak{0}, allocated{0}, freed{0}, allocations{0}; };
+// Of tensors' storages. They are made by threads that record while others run programs: a lock of its own.
+struct StorageStatistics {
+  std::mutex mutex;
+  StatArray count, bytes;
+};
 
-StorageCount storage_count;
+StorageStatistics& storage_statistics() {
+  static auto* instance = new StorageStatistics;
+  return *instance;
+}
+
+void free_block(Pool& pool, void* data, size_t capacity) {
+  std::free(data);
+  pool.segments.erase(data);
+  pool.reserved -= static_cast<int64_t>(capacity);
+  pool.idle -= static_cast<int64_t>(capacity);
+  const bool is_small = capacity <= kSmall;
+  decrease(pool.statistics.segment, is_small, 1);
+  decrease(pool.statistics.reserved_bytes, is_small, capacity);
+  ++pool.statistics.num_device_free;
+}
 
 void release_idle(Pool& pool) {
   for (auto& [capacity, blocks] : pool.blocks) {
     for (const Idle& block : blocks) {
-      std::free(block.data);
+      free_block(pool, block.data, capacity);
     }
-    pool.reserved -= static_cast<int64_t>(capacity * blocks.size());
   }
   pool.blocks.clear();
-  pool.idle = 0;
 }
 
 using Idles = decltype(Pool::blocks)::iterator;
@@ -86,9 +120,7 @@ Idles longest_idle(Pool& pool) {
 
 void release_front(Pool& pool, Idles of) {
   auto& [capacity, blocks] = *of;
-  std::free(blocks.front().data);
-  pool.reserved -= static_cast<int64_t>(capacity);
-  pool.idle -= static_cast<int64_t>(capacity);
+  free_block(pool, blocks.front().data, capacity);
   blocks.erase(blocks.begin());
   if (blocks.empty()) {
     pool.blocks.erase(of);
@@ -110,6 +142,20 @@ void make_room(Pool& pool, int64_t capacity) {
   }
 }
 
+void count_taken(Pool& pool, Segment& segment, size_t bytes) {
+  segment.requested = std::max<size_t>(bytes, 1); // of an empty value as well: the block is in use
+  const bool is_small = segment.capacity <= kSmall;
+  increase(pool.statistics.active, is_small, 1);
+  increase(pool.statistics.active_bytes, is_small, segment.capacity);
+}
+
+// Null where the system has no more, or the process may have no more.
+void* allocate_block(Pool& pool, size_t capacity) {
+  const auto limit = static_cast<double>(physical_memory()) * pool.fraction;
+  const bool fits = pool.fraction == 1 || static_cast<double>(pool.reserved) + static_cast<double>(capacity) <= limit;
+  return fits ? std::aligned_alloc(64, capacity) : nullptr;
+}
+
 } // namespace
 
 Block take_memory(size_t bytes) {
@@ -126,19 +172,28 @@ Block take_memory(size_t bytes) {
     if (blocks.empty()) {
       p.blocks.erase(found);
     }
+    count_taken(p, p.segments.at(block.data), bytes);
     return block;
   }
   make_room(p, static_cast<int64_t>(capacity));
-  void* data = std::aligned_alloc(64, capacity);
+  void* data = allocate_block(p, capacity);
   if (data == nullptr) {
+    ++p.statistics.num_alloc_retries;
     release_idle(p);
-    data = std::aligned_alloc(64, capacity);
+    data = allocate_block(p, capacity);
   }
-  TORCH_CHECK_WITH(
-      OutOfMemoryError, data != nullptr, "ftm out of memory: tried to allocate ", capacity, " bytes, ", p.reserved,
-      " bytes are reserved already");
+  if (data == nullptr) {
+    ++p.statistics.num_ooms;
+    TORCH_CHECK_WITH(
+        OutOfMemoryError, false, "ftm out of memory: tried to allocate ", capacity, " bytes, ", p.reserved,
+        " bytes are reserved already", p.fraction == 1 ? "" : ", and set_per_process_memory_fraction limits them");
+  }
   p.reserved += static_cast<int64_t>(capacity);
-  p.reserved_peak = std::max(p.reserved_peak, p.reserved);
+  const bool is_small = capacity <= kSmall;
+  increase(p.statistics.segment, is_small, 1);
+  increase(p.statistics.reserved_bytes, is_small, capacity);
+  ++p.statistics.num_device_alloc;
+  count_taken(p, p.segments.emplace(data, Segment{data, capacity, 0}).first->second, bytes);
   return {data, capacity};
 }
 
@@ -150,6 +205,10 @@ void give_memory(Block block) noexcept {
   std::lock_guard<std::mutex> guard(p.mutex);
   p.blocks[block.capacity].push_back({block.data, p.taken});
   p.idle += static_cast<int64_t>(block.capacity);
+  p.segments.at(block.data).requested = 0;
+  const bool is_small = block.capacity <= kSmall;
+  decrease(p.statistics.active, is_small, 1);
+  decrease(p.statistics.active_bytes, is_small, block.capacity);
 }
 
 void empty_memory_pool() {
@@ -163,54 +222,108 @@ void empty_memory_pool() {
 #endif
 }
 
-void count_storage(int64_t bytes) noexcept {
-  auto& count = storage_count;
-  const int64_t now = count.current.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  if (bytes >= 0) {
-    count.allocated.fetch_add(bytes, std::memory_order_relaxed);
-    count.allocations.fetch_add(1, std::memory_order_relaxed);
-    int64_t peak = count.peak.load(std::memory_order_relaxed);
-    while (now > peak && !count.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
-    }
-  } else {
-    count.freed.fetch_add(-bytes, std::memory_order_relaxed);
-  }
+void count_new_storage(size_t bytes) noexcept {
+  auto& storages = storage_statistics();
+  const std::lock_guard<std::mutex> guard(storages.mutex);
+  increase(storages.count, bytes <= kSmall, 1);
+  increase(storages.bytes, bytes <= kSmall, bytes);
 }
 
-std::map<std::string, int64_t> memory_statistics() {
-  auto& p = pool();
-  std::lock_guard<std::mutex> guard(p.mutex);
-  return {
-      {"allocated_bytes.all.current", storage_count.current},
-      {"allocated_bytes.all.peak", storage_count.peak},
-      {"allocated_bytes.all.allocated", storage_count.allocated},
-      {"allocated_bytes.all.freed", storage_count.freed},
-      {"allocation.all.allocated", storage_count.allocations},
-      {"reserved_bytes.all.current", p.reserved},
-      {"reserved_bytes.all.peak", p.reserved_peak},
-      {"active_bytes.all.current", p.reserved - p.idle},
-      {"inactive_bytes.all.current", p.idle},
-  };
+void count_freed_storage(size_t bytes) noexcept {
+  auto& storages = storage_statistics();
+  const std::lock_guard<std::mutex> guard(storages.mutex);
+  decrease(storages.count, bytes <= kSmall, 1);
+  decrease(storages.bytes, bytes <= kSmall, bytes);
 }
+
+c10::CachingDeviceAllocator::DeviceStats memory_statistics() {
+  c10::CachingDeviceAllocator::DeviceStats statistics;
+  {
+    auto& p = pool();
+    const std::lock_guard<std::mutex> guard(p.mutex);
+    statistics = p.statistics;
+  }
+  auto& storages = storage_statistics();
+  const std::lock_guard<std::mutex> guard(storages.mutex);
+  statistics.allocation = storages.count;
+  statistics.allocated_bytes = statistics.requested_bytes = storages.bytes;
+  return statistics;
+}
+
+std::vector<Segment> memory_segments() {
+  auto& p = pool();
+  const std::lock_guard<std::mutex> guard(p.mutex);
+  std::vector<Segment> segments;
+  segments.reserve(p.segments.size());
+  for (const auto& [address, segment] : p.segments) {
+    segments.push_back(segment);
+  }
+  return segments;
+}
+
+size_t physical_memory() {
+  static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE)) * static_cast<size_t>(sysconf(_SC_PHYS_PAGES));
+  return bytes;
+}
+
+void set_memory_fraction(double fraction) {
+  TORCH_CHECK_VALUE(fraction > 0 && fraction <= 1, "a fraction of memory is over 0 and at most 1, not ", fraction);
+  auto& p = pool();
+  const std::lock_guard<std::mutex> guard(p.mutex);
+  p.fraction = fraction;
+}
+
+double memory_fraction() {
+  auto& p = pool();
+  const std::lock_guard<std::mutex> guard(p.mutex);
+  return p.fraction;
+}
+
+namespace {
+
+// Calls `change` for each statistic of memory that changes.
+template <typename Change>
+void change_statistics(Change change) {
+  const auto change_all = [&](StatArray& statistic) {
+    for (auto& part : statistic) {
+      change(part);
+    }
+  };
+  {
+    auto& p = pool();
+    const std::lock_guard<std::mutex> guard(p.mutex);
+    auto& blocks = p.statistics;
+    for (auto* statistic : {&blocks.segment, &blocks.reserved_bytes, &blocks.active, &blocks.active_bytes}) {
+      change_all(*statistic);
+    }
+  }
+  auto& storages = storage_statistics();
+  const std::lock_guard<std::mutex> guard(storages.mutex);
+  change_all(storages.count);
+  change_all(storages.bytes);
+}
+
+} // namespace
 
 void reset_peak_memory() {
-  auto& p = pool();
-  std::lock_guard<std::mutex> guard(p.mutex);
-  p.reserved_peak = p.reserved;
-  storage_count.peak = storage_count.current.load();
+  change_statistics([](c10::CachingAllocator::Stat& statistic) { statistic.reset_peak(); });
 }
 
 void reset_accumulated_memory() {
-  storage_count.allocated = 0;
-  storage_count.freed = 0;
-  storage_count.allocations = 0;
+  change_statistics([](c10::CachingAllocator::Stat& statistic) { statistic.reset_accumulated(); });
+  auto& p = pool();
+  const std::lock_guard<std::mutex> guard(p.mutex);
+  p.statistics.num_alloc_retries = p.statistics.num_ooms = 0;
+  p.statistics.num_device_alloc = p.statistics.num_device_free = 0;
 }
 
 void lock_memory() {
   pool().mutex.lock();
+  storage_statistics().mutex.lock();
 }
 
 void unlock_memory() {
+  storage_statistics().mutex.unlock();
   pool().mutex.unlock();
 }
 

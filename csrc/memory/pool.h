@@ -2,10 +2,11 @@
 // the same sizes again and again.
 #pragma once
 
+#include <c10/core/CachingDeviceAllocator.h>
+
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <string>
+#include <vector>
 
 namespace ftm {
 
@@ -21,10 +22,27 @@ void give_memory(Block block) noexcept;
 // Returns pooled blocks that nobody uses to the system, and what the C library keeps of memory that was freed.
 void empty_memory_pool();
 
-// Accounts for a live tensor storage (what a user calls allocated memory).
-void count_storage(int64_t bytes) noexcept;
+// Counts a tensor's storage: "allocated" memory in the statistics. "Active" memory is the blocks behind computed values
+// and the temporaries of running programs.
+void count_new_storage(size_t bytes) noexcept;
+void count_freed_storage(size_t bytes) noexcept;
 
-std::map<std::string, int64_t> memory_statistics();
+// Each block is a segment of its own, so no memory is ever split off.
+c10::CachingDeviceAllocator::DeviceStats memory_statistics();
+
+struct Segment {
+  void* address;
+  size_t capacity; // bytes
+  size_t requested; // bytes; 0 while it is idle
+};
+std::vector<Segment> memory_segments();
+
+// Of the host, whose memory the device uses.
+size_t physical_memory();
+// The share of physical memory that this process may reserve, over 0 and at most 1. Throws ValueError.
+void set_memory_fraction(double fraction);
+double memory_fraction();
+
 void reset_peak_memory();
 void reset_accumulated_memory();
 

@@ -49,11 +49,11 @@ void delete_variable(void* context) {
 Variable::Variable(int64_t nbytes)
     : VariableState{VariableData(nbytes)}, LazyTensor(std::shared_ptr<Data>(std::shared_ptr<void>(), &state)) {
   address_ = nbytes != 0 ? take_addresses(*this, nbytes) : nullptr; // as on other devices
-  count_storage(nbytes);
+  count_new_storage(nbytes);
 }
 
 Variable::~Variable() {
-  count_storage(-state.nbytes);
+  count_freed_storage(state.nbytes);
   if (address_ != nullptr) {
     give_addresses(address_);
   }
@@ -78,8 +78,8 @@ void Variable::set_value(Value value, PendingTrace& own) {
 }
 
 void Variable::set_nbytes(int64_t nbytes) {
-  count_storage(-state.nbytes);
-  count_storage(nbytes);
+  count_freed_storage(state.nbytes);
+  count_new_storage(nbytes);
   state.nbytes = nbytes;
 }
 

@@ -19,23 +19,11 @@ class StorageAllocator final : public c10::DeviceAllocator {
   bool initialized() override { return true; }
   void emptyCache(c10::MempoolId_t) override { empty_memory_pool(); }
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
-  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
-    const auto values = memory_statistics();
-    c10::CachingDeviceAllocator::DeviceStats stats;
-    auto& allocated = stats.allocated_bytes[0];
-    allocated.current = values.at("allocated_bytes.all.current");
-    allocated.peak = values.at("allocated_bytes.all.peak");
-    allocated.allocated = values.at("allocated_bytes.all.allocated");
-    allocated.freed = values.at("allocated_bytes.all.freed");
-    auto& reserved = stats.reserved_bytes[0];
-    reserved.current = values.at("reserved_bytes.all.current");
-    reserved.peak = values.at("reserved_bytes.all.peak");
-    return stats;
-  }
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override { return memory_statistics(); }
   // Of the host, whose memory the device's is: (free, all).
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex) override {
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    return {page * static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)), page * static_cast<size_t>(sysconf(_SC_PHYS_PAGES))};
+    return {page * static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)), physical_memory()};
   }
   void resetAccumulatedStats(c10::DeviceIndex) override { reset_accumulated_memory(); }
   void resetPeakStats(c10::DeviceIndex) override { reset_peak_memory(); }

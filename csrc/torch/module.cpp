@@ -3,6 +3,7 @@
 #include "graph/call_log.h"
 #include "graph/family.h"
 #include "graph/location.h"
+#include "kernels/copy.h"
 #include "memory/pool.h"
 #include "ops/native_ops.h"
 #include "ops/op.h"
@@ -30,6 +31,7 @@
 #include "torch/autograd_end.h"
 #include "torch/device.h"
 
+#include <ATen/DLConvertor.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
@@ -132,6 +134,33 @@ void set_rng_state(const std::string& state) {
   generator.set_offset(words[1]);
 }
 
+// Of DLPack 1.0: a capsule of CPU memory that consumers may read and not write, and that shares the device's memory.
+// A new value of the tensor lies elsewhere, so the capsule keeps the elements of now.
+py::capsule read_only_dlpack(const at::Tensor& tensor) {
+  DLManagedTensorVersioned* managed = nullptr;
+  {
+    const WithoutGil unlocked;
+    managed = at::toDLPackVersioned(observed(tensor));
+  }
+  managed->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+  return py::capsule(managed, "dltensor_versioned", [](PyObject* capsule) {
+    // A consumer that takes the tensor gives the capsule another name.
+    if (PyCapsule_IsValid(capsule, "dltensor_versioned") != 0) {
+      auto* left = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+      left->deleter(left);
+    }
+  });
+}
+
+// Address, capacity and requested bytes of each.
+std::vector<std::tuple<uintptr_t, size_t, size_t>> memory_segments_for_python() {
+  std::vector<std::tuple<uintptr_t, size_t, size_t>> rows;
+  for (const auto& segment : memory_segments()) {
+    rows.emplace_back(reinterpret_cast<uintptr_t>(segment.address), segment.capacity, segment.requested);
+  }
+  return rows;
+}
+
 // For Python: errors as PyTorch's, and Python's lock given up as WithoutGil does.
 template <auto function, typename... Arguments>
 auto wrapped_without_gil(void (*)(Arguments...)) {
@@ -202,7 +231,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_set_rng_state", torch::wrap_pybind_function(&ftm::set_rng_state));
   m.def("_default_generator", [] { return py::reinterpret_steal<py::object>(THPGenerator_Wrap(default_generator())); });
 
-  m.def("_memory_stats", &memory_statistics);
+  m.def("_read_only_dlpack", torch::wrap_pybind_function(&read_only_dlpack), py::arg("tensor"));
+  m.def("_memory_segments", &memory_segments_for_python);
+  m.def("_set_memory_fraction", torch::wrap_pybind_function(&set_memory_fraction));
+  m.def("_memory_fraction", &memory_fraction);
   m.def("_reset_peak_memory_stats", &reset_peak_memory);
   m.def("_reset_accumulated_memory_stats", &reset_accumulated_memory);
   m.def(

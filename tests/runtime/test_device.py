@@ -282,3 +282,58 @@ def test_profilers(capfd):
     calls = {event.name: event for event in legacy.function_events}
     assert "aten::mm" in calls and all(0 <= event.cpu_time_total < 60e6 for event in calls.values())
     assert "Exception in RecordFunction" not in capfd.readouterr().err
+
+
+def test_memory_statistics_are_real():
+    torch.ftm.reset_peak_memory_stats()
+    tensor = torch.ones(1024, 1024, device="ftm") + 1
+    torch.ftm.synchronize()
+    stats = torch.ftm.memory_stats()
+    assert stats["allocation.large_pool.current"] >= 1 and stats["active_bytes.all.current"] >= tensor.nbytes
+    assert torch.ftm.max_memory_reserved() >= torch.ftm.memory_reserved() >= stats["active_bytes.all.current"]
+    segments = torch.ftm.memory_snapshot()
+    assert sum(segment["total_size"] for segment in segments) == torch.ftm.memory_reserved()
+    assert any(segment["requested_size"] == tensor.nbytes and segment["segment_type"] == "large" for segment in segments)
+    assert "Reserved memory" in torch.ftm.memory_summary() and "large pool" not in torch.ftm.memory_summary(abbreviated=True)
+
+
+def test_memory_fraction():
+    assert torch.ftm.get_per_process_memory_fraction() == 1.0
+    torch.ftm.set_per_process_memory_fraction(1e-6)
+    try:
+        before = torch.ftm.memory_stats()["num_ooms"]
+        with pytest.raises(torch.OutOfMemoryError, match="set_per_process_memory_fraction"):
+            (torch.ones(4000, 4000, device="ftm") + 1).cpu()
+        assert torch.ftm.memory_stats()["num_ooms"] > before
+    finally:
+        torch.ftm.set_per_process_memory_fraction(1.0)
+    assert (torch.ones(3, device="ftm") + 1).tolist() == [2.0] * 3
+    with pytest.raises(ValueError, match="over 0 and at most 1"):
+        torch.ftm.set_per_process_memory_fraction(1.5)
+    with pytest.raises(TypeError, match="must be `float`"):
+        torch.ftm.set_per_process_memory_fraction(1)
+
+
+def test_small_names_of_other_devices():
+    assert len(torch.ftm.get_device_capability()) == 2
+    assert torch.float32 in torch.accelerator.get_device_capability()["supported_dtypes"]
+    assert not torch.ftm.can_device_access_peer(0, 0)
+    with torch.ftm.device_of(torch.ones(1, device="ftm")), torch.ftm.device_of(torch.ones(1)):
+        pass
+    import torch.ftm.amp as amp
+
+    x = torch.ones(2, 2, device="ftm")
+    with amp.autocast():
+        assert (x @ x).dtype == torch.bfloat16
+    assert amp.GradScaler().is_enabled()
+
+
+def test_ranges_are_in_a_profile():
+    with torch.profiler.profile() as profile:
+        assert torch.ftm.nvtx.range_push("outer") == 0 and torch.ftm.nvtx.range_push("inner") == 1
+        assert [torch.ftm.nvtx.range_pop() for _ in range(3)] == [1, 0, -2]
+        torch.ftm.nvtx.range_end(torch.ftm.nvtx.range_start("free"))
+        torch.ftm.nvtx.mark("moment")
+        with torch.ftm.nvtx.range("step {}", 3):
+            torch.ones(2, device="ftm")
+    assert {"outer", "inner", "free", "moment", "step 3"} <= {event.name for event in profile.events()}
