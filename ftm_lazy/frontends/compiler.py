@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch.export import ExportedProgram
 
+from ftm_backend.executable import Executable
+from ftm_backend.runtime.compiled import FORMAT, WHOLE
 from ftm_lazy.frontends.arrays import ArrayProgram
 from ftm_lazy.frontends.model import capture_model, exported_arguments
 from ftm_lazy.frontends.package import check_machine, compiled, token
@@ -72,8 +74,9 @@ class FTMCompiler:
         path = Path(output_path)
         path.write_text(executable.asm)
         arrays = dict(zip(_buffers(executable.asm, "in"), _held(program), strict=True))
-        _write_weights(path, {name: a for name, a in arrays.items() if a is not None}, weights)
-        path.with_suffix(".json").write_text(json.dumps(_manifest(program, executable.asm), indent=1) + "\n")
+        whole = {f"{WHOLE}{name}": content for name, content in _returned(program).items()}
+        _write_weights(path, {name: a for name, a in arrays.items() if a is not None} | whole, weights)
+        path.with_suffix(".json").write_text(json.dumps(_manifest(program, executable), indent=1) + "\n")
         return path
 
     def jit_run(self, model: Model, *inputs: Any, **keywords: Any) -> Any:
@@ -121,6 +124,12 @@ def _held(program: ArrayProgram) -> list[np.ndarray | None]:
     return [array if source >= 0 else None for array, (source, _) in zip(arrays, program.parameters, strict=True)]
 
 
+def _returned(program: ArrayProgram) -> dict[str, np.ndarray]:
+    """The bytes of the weights that outputs of the model are views of."""
+    weights = list(program.weights.items())
+    return dict(weights[index] for _, kind, index, *_ in program.outputs if kind == "weight")
+
+
 def _write_weights(path: Path, arrays: dict[str, np.ndarray], kind: str) -> None:
     if kind == "npz":
         np.savez(path.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]  # names of arrays, not of its own argument
@@ -132,8 +141,9 @@ def _write_weights(path: Path, arrays: dict[str, np.ndarray], kind: str) -> None
     save_file(arrays, path.with_suffix(".safetensors"))
 
 
-def _manifest(program: ArrayProgram, asm: str) -> dict[str, Any]:
-    """What each buffer of the assembly is: of which tensor of the model, and from which byte on."""
+def _manifest(program: ArrayProgram, executable: Executable) -> dict[str, Any]:
+    """What each buffer of the assembly is, as `ftm_backend.runtime.compiled` describes it."""
+    asm = executable.asm
     names, inputs = list(program.weights), program.inputs
     taken = []
     for buffer, (source, start) in zip(_buffers(asm, "in"), program.parameters, strict=True):
@@ -153,13 +163,15 @@ def _manifest(program: ArrayProgram, asm: str) -> dict[str, Any]:
         }
         for name, kind, index, dtype, sizes, strides, offset in program.outputs
     ]
-    replaced = {
-        results[i]: (names[target] if target >= 0 else inputs[-1 - target])
+    replaced = [
+        {"buffer": results[i], "kind": "weight" if target >= 0 else "input", "name": names[target] if target >= 0 else inputs[-1 - target]}
         for i, target in enumerate(program.results)
         if target is not None
-    }
+    ]
     model = program.model
     return {
+        "format": FORMAT,
+        "machine": executable.machine,
         "inputs": [{"name": n, "dtype": token(t.dtype), "shape": list(t.shape)} for n, t in model.inputs.items()],
         "buffers": taken,
         "scalars": dict(zip(_buffers(asm, "scalar"), program.draws, strict=True)),

@@ -2,52 +2,59 @@
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ftm_lazy.migrate.rewrite import MigrateError, migrate
+from ftm_backend.command import Parser, UserError, command, say
+from ftm_backend.names import printable
+from ftm_backend.tools.files import read_bytes
 
 __all__ = ["main"]
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Runs the command; the exit code is 1 where something would change (--check) or could not be read, else 0."""
-    parser = argparse.ArgumentParser(
-        prog="ftm-migrate", description="Rewrites programs for torch_xla as plain PyTorch on ftm; shows a diff by default."
-    )
+@command("ftm-migrate")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; the exit status is 2 where a file could not be read, 1 where one would change (--check), else 0."""
+    parser = Parser("ftm-migrate", "Rewrites programs for torch_xla as plain PyTorch on ftm; shows a diff by default.")
     parser.add_argument("paths", nargs="+", type=Path, help="files, or directories of Python files")
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--write", action="store_true", help="change the files")
     mode.add_argument("--check", action="store_true", help="only say which files would change, by the exit code too")
-    given = parser.parse_args(argv)
+    given = parser.parse_args(arguments)
+    try:
+        from ftm_lazy.migrate.rewrite import MigrateError, migrate
+    except ModuleNotFoundError as error:
+        raise UserError(f"rewriting programs needs the package {error.name}: pip install {error.name}") from error
 
     changed = left = failed = 0
     for path in _files(given.paths):
         try:
-            source = path.read_bytes()
+            source = read_bytes(path)
             result = migrate(source)
-        except (OSError, MigrateError) as error:
-            print(f"{path}: {error}", file=sys.stderr)
+        except (OSError, UserError, MigrateError) as error:
+            reason = str(error) if str(path) in str(error) else f"{path}: {error}"
+            print(printable(f"ftm-migrate: {reason}"), file=sys.stderr)
             failed += 1
             continue
         for line, reason in result.left:
-            print(f"{path}:{line}: {reason}", file=sys.stderr)
+            print(printable(f"{path}:{line}: {reason}"), file=sys.stderr)
         left += len(result.left)
         if result.code == source:
             continue
         changed += 1
         if given.check:
-            print(f"{path}: would change")
+            say(f"{path}: would change")
         elif given.write:
             path.write_bytes(result.code)
-            print(f"{path}: changed")
+            say(f"{path}: changed")
         else:
             sys.stdout.writelines(_diff(path, source, result.code))
     print(f"{changed} files {'changed' if given.write else 'to change'}, {left} places left to you", file=sys.stderr)
-    return 1 if failed or (given.check and changed) else 0
+    if failed:
+        return 2
+    return 1 if given.check and changed else 0
 
 
 def _files(paths: list[Path]) -> Iterator[Path]:

@@ -35,11 +35,13 @@ class Migrated:
 
 def migrate(source: bytes) -> Migrated:
     """Rewrites a program for torch_xla as plain PyTorch on ftm; raises MigrateError if it is no Python."""
+    if b"\0" in source:
+        raise MigrateError("not Python: it has NUL bytes")
     if b"xla" not in source:
         return Migrated(source)
     try:
         module = cst.parse_module(source)
-    except (cst.ParserSyntaxError, UnicodeDecodeError, LookupError) as error:
+    except (cst.ParserSyntaxError, UnicodeDecodeError, LookupError, RecursionError) as error:
         raise MigrateError(f"not Python: {error}") from error
     wrapper = MetadataWrapper(module)
     sharding = Sharding()

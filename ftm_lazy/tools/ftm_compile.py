@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import logging
+import math
 import re
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from ftm_backend.command import Parser, UserError, command, naming
+from ftm_backend.tools.files import check_fits_memory, check_regular, write
 
 __all__ = ["main"]
 
@@ -18,20 +25,11 @@ examples:
   ftm-compile model.pt --input f32[8,16] --to linalg   a scripted model says its inputs on the command line
 """
 
-_SHAPE = re.compile(r"(\w+)\[([\d,\s]*)\]")
-
-
-class UsageError(Exception):
-    """The command line does not fit; the message says what to do."""
+_SHAPE = re.compile(r"(\w+)\[((?:\d{1,18}(?:,\s*)?)*)\]", re.ASCII)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ftm-compile",
-        description="Compile an exported or scripted model.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = Parser("ftm-compile", "Compile an exported or scripted model.", _EPILOG)
     parser.add_argument("model", type=Path, help="a .pt2 of torch.export.save, or a .pt of torch.jit.save")
     parser.add_argument(
         "--to",
@@ -46,46 +44,53 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Command line; gives the exit code: 0, 1 for a model that does not compile, 2 for wrong usage."""
+@command("ftm-compile")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; gives the exit status: 0, or 2 for wrong usage and for a model that does not compile."""
     given = _parser().parse_args(arguments)
-    from ftm_backend.upstream.dialects import DialectError
-    from ftm_lazy.compiler import CompileError
-    from ftm_lazy.frontends.capture import CaptureError
+    if not given.model.exists():
+        raise UserError(f"there is no file {given.model}")
+    check_regular(given.model)
+    from ftm_lazy.frontends.package import check_machine
 
-    try:
-        model, inputs = _load(given)
-        _write(given, model, inputs)
-    except (CaptureError, CompileError, DialectError) as error:
-        print(f"ftm-compile: {given.model}: {error}", file=sys.stderr)
-        return 1
-    except (UsageError, ValueError) as error:
-        print(f"ftm-compile: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"ftm-compile: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 2
+    with naming("--machine", ValueError):
+        check_machine(given.machine)
+    model, inputs = _load(given)
+    with naming(given.model, Exception):  # whatever the model's own code raises is the user's to read
+        try:
+            made = _compiled(given, model, inputs)
+        except RuntimeError as error:
+            raise UserError(f"{given.model}: {_without_traceback(str(error))}") from error
+    write("-", made)
     return 0
 
 
 def _load(given: argparse.Namespace) -> tuple[Any, list[Any]]:
+    """The model, and an example for each of its inputs unless it brings its own."""
     import torch
 
-    if not given.model.is_file():
-        raise UsageError(f"there is no file {given.model}")
     if given.model.suffix == ".pt2":
         if given.input:
-            raise UsageError("an exported model has its own inputs: leave --input out")
-        try:
+            raise UserError(f"--input: {given.model} is an exported model, which has its own inputs")
+        with naming(given.model, Exception, what="no exported model of this PyTorch"), _without_log("torch.export"):
             return torch.export.load(given.model), []
-        except (RuntimeError, ValueError, KeyError) as error:
-            raise UsageError(f"{given.model} is no exported model of this PyTorch: {error}") from error
-    try:
-        model = torch.jit.load(given.model, map_location="cpu")
-    except RuntimeError as error:
-        reason = str(error).strip().splitlines()[0]
-        raise UsageError(f"{given.model} is no scripted model: {reason} (an exported one is called .pt2)") from error
+    with naming(given.model, Exception, what="no scripted model (a state dict is none, and an exported model is called .pt2)"):
+        try:
+            model = torch.jit.load(given.model, map_location="cpu")
+        except RuntimeError as error:
+            raise ValueError(_without_traceback(str(error)).splitlines()[0]) from error
+    _check_inputs(given, model)
     return model, [_example(text) for text in given.input]
+
+
+def _check_inputs(given: argparse.Namespace, model: Any) -> None:
+    """UserError unless there is an --input for each argument of a scripted model that needs one."""
+    with naming(given.model, Exception, what="no module with a forward method"):
+        arguments = model.forward.schema.arguments[1:]  # the first is the module
+    needed = [argument for argument in arguments if not argument.has_default_value()]
+    if not len(needed) <= len(given.input) <= len(arguments):
+        taken = ", ".join(f"{argument.name}: {argument.type}" for argument in arguments)
+        raise UserError(f"{given.model} takes {taken or 'nothing'}: give --input DTYPE[SHAPE] for each, found {len(given.input)}")
 
 
 def _example(text: str) -> Any:
@@ -95,11 +100,31 @@ def _example(text: str) -> Any:
 
     match = _SHAPE.fullmatch(text)
     if match is None or match[1] not in DTYPES_OF_TORCH:
-        raise UsageError(f"--input {text}: expected a dtype and a shape, such as f32[8,16]")
-    return torch.zeros([int(extent) for extent in match[2].split(",") if extent.strip()], dtype=DTYPES_OF_TORCH[match[1]])
+        raise UserError(f"--input {text}: expected a dtype and a shape, such as f32[8,16]")
+    shape, dtype = [int(extent) for extent in match[2].split(",") if extent.strip()], DTYPES_OF_TORCH[match[1]]
+    check_fits_memory(math.prod(shape) * dtype.itemsize, f"--input {text}")
+    with naming(f"--input {text}", RuntimeError):
+        return torch.zeros(shape, dtype=dtype)
 
 
-def _write(given: argparse.Namespace, model: Any, inputs: list[Any]) -> None:
+@contextmanager
+def _without_log(name: str) -> Iterator[None]:
+    """PyTorch logs a failed load with its traceback before it raises the error that is reported here."""
+    logger = logging.getLogger(name)
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _without_traceback(message: str) -> str:
+    """An error of TorchScript without its interpreter's stack: the last line says what was wrong."""
+    return message.strip().splitlines()[-1] if "Traceback of TorchScript" in message else message.strip() or "it raises a RuntimeError"
+
+
+def _compiled(given: argparse.Namespace, model: Any, inputs: list[Any]) -> str:
+    """Writes what was asked for, and returns what goes to standard output."""
     from ftm_lazy.frontends.compiler import FTMCompiler
     from ftm_lazy.frontends.model import capture_model
     from ftm_lazy.frontends.package import package
@@ -107,14 +132,16 @@ def _write(given: argparse.Namespace, model: Any, inputs: list[Any]) -> None:
     compiler = FTMCompiler(given.machine)
     if given.to == "lasm":
         output = given.output or given.model.with_suffix(".lan")
-        print(compiler.compile_to_lasm(model, *inputs, output_path=output, weights=given.weights))
-    elif given.to == "package":
+        return f"{compiler.compile_to_lasm(model, *inputs, output_path=output, weights=given.weights)}\n"
+    if given.to == "package":
         output = given.output or given.model.with_suffix(".ftm")
         package(capture_model(model, inputs), output, machine=given.machine)
-        print(output)
-    else:
-        text = compiler.compile_to_mlir(model, *inputs, dialect=given.to)
-        sys.stdout.write(text) if given.output is None else given.output.write_text(text)
+        return f"{output}\n"
+    text = compiler.compile_to_mlir(model, *inputs, dialect=given.to)
+    if given.output is None:
+        return text
+    given.output.write_text(text)
+    return ""
 
 
 if __name__ == "__main__":

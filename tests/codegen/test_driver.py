@@ -117,7 +117,7 @@ def test_a_failure_saves_its_input_and_the_command_replays_it(tmp_path, monkeypa
     assert "stage 'plan-buffers'" in str(failure.value)
     command = shlex.split(re.search(r"replay it with: ftm-translate (.*)", str(failure.value)).group(1))
     assert command[:4] == ["--from", "order-kernels", "--to", "plan-buffers"]
-    assert ftm_translate.main(command) == 1
+    assert ftm_translate.main(command) == 2
     assert "a defect for this test" in capsys.readouterr().err
     monkeypatch.undo()
     assert ftm_translate.main(command) == 0
@@ -180,17 +180,17 @@ def test_translate_goes_from_stage_to_stage(trace_file, tmp_path, compiled):
 def test_translate_tells_errors_apart(tmp_path, capsys, trace_file):
     wrong = tmp_path / "wrong.lan"
     wrong.write_text("@program p, host\n@func main\n    SADD r1, r99, r2\n@ret\n")
-    assert ftm_translate.main([str(wrong), "--to", "image"]) == 1
+    assert ftm_translate.main([str(wrong), "--to", "image"]) == 2
     assert re.search(r"3:\d+|line 3", capsys.readouterr().err)
     assert ftm_translate.main([str(tmp_path / "missing")]) == 2
     assert "missing" in capsys.readouterr().err
     bad = tmp_path / "bad.mlir"
     bad.write_text("func.func @main() {\n  nonsense\n}\n")
-    assert ftm_translate.main([str(bad)]) == 1
+    assert ftm_translate.main([str(bad)]) == 2
     assert ":2:" in capsys.readouterr().err
     tiles = tmp_path / "bad.tiles"
     tiles.write_text("@stage ftm\n@program main, host\n@func main\n  NONSENSE T0\n@ret\n")
-    assert ftm_translate.main([str(tiles)]) == 1
+    assert ftm_translate.main([str(tiles)]) == 2
     assert "line 4" in capsys.readouterr().err
     assert ftm_translate.main([trace_file, "--machine", "nonsuch"]) == 2
     assert "nonsuch" in capsys.readouterr().err
@@ -223,10 +223,10 @@ def test_opt_runs_upstream_passes_and_verifies(tmp_path, capsys):
     assert "arith.addi" not in capsys.readouterr().out
     assert ftm_opt.main(["--verify", str(path)]) == 0
     assert "arith.addi" in capsys.readouterr().out
-    assert ftm_opt.main(["--pass-pipeline=builtin.module(nonsuch)", str(path)]) == 1
+    assert ftm_opt.main(["--pass-pipeline=builtin.module(nonsuch)", str(path)]) == 2
     assert "nonsuch" in capsys.readouterr().err
     path.write_text("func.func @f() -> index {\n  return\n}\n")
-    assert ftm_opt.main([str(path)]) == 1
+    assert ftm_opt.main([str(path)]) == 2
     assert ":2:" in capsys.readouterr().err
 
 

@@ -97,7 +97,7 @@ def test_profile_alone_does_not_run(folder, capsys):
 def test_a_fault_names_the_line(folder, capsys):
     (folder / "p.lan").write_text(TEXT.replace("    DLD b0[0],", "    SMOV 1, r1\n    DLD b0[r1],"))
     status, _, err = run(capsys, folder)
-    assert status == 1 and "11" in err and "b0" in err
+    assert status == 2 and "p.lan" in err and "11" in err and "b0" in err
 
 
 @pytest.mark.parametrize(

@@ -135,4 +135,4 @@ def test_command(tmp_path):
     assert command("--check").returncode == 0
     file.write_text("def (:xla\n")
     broken = command()
-    assert broken.returncode == 1 and "not Python" in broken.stderr
+    assert broken.returncode == 2 and "not Python" in broken.stderr

@@ -6,12 +6,12 @@ python -m ftm_backend.isa.header --check    # fails when a file is stale
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ftm_backend.command import Parser, command
 from ftm_backend.instructions import table, types
 from ftm_backend.instructions.instruction import Instruction
 from ftm_backend.isa import layout
@@ -139,9 +139,10 @@ def interface() -> str:
     return _ELEMENTS.sub(lambda match: f"{match[1]}enum ftm_dtype {{\n{rows}}};\n{match[2]}", INTERFACE.read_text())
 
 
-def main(arguments: list[str] | None = None) -> int:
+@command("python -m ftm_backend.isa.header")
+def main(arguments: Sequence[str] | None = None) -> int:
     """Command line: see the module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m ftm_backend.isa.header", description=__doc__.split("\n")[0])
+    parser = Parser("python -m ftm_backend.isa.header", __doc__.split("\n")[0])
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--write", action="store_true", help="write the headers")
     group.add_argument("--check", action="store_true", help="exit with 1 when one is stale")

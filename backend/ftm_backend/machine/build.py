@@ -132,7 +132,10 @@ def main() -> None:
     parser.add_argument("--force", action="store_true", help="compile all, changed or not")
     parser.add_argument("--sanitize", choices=SANITIZERS, nargs="?", const="address", help="another library, for tests (default address)")
     given = parser.parse_args()
-    print(build_sanitized(given.sanitize) if given.sanitize else build(force=given.force))
+    try:
+        print(build_sanitized(given.sanitize) if given.sanitize else build(force=given.force))
+    except (RuntimeError, OSError) as error:
+        parser.exit(2, f"{error}\n")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,10 @@ def numbers(array: np.ndarray, dtype: str) -> np.ndarray:
     return (array.astype(np.uint32) << 16).view(np.float32)
 
 
+def _widest(array: np.ndarray) -> type[np.inexact[Any]]:
+    return np.complex128 if np.issubdtype(array.dtype, np.complexfloating) else np.float64
+
+
 def random_array(generator: Any, buffer: Buffer) -> np.ndarray:
     """Floats from a normal distribution, integers from 0 to 7, booleans; shaped as ``buffer``."""
     wanted = BY_TOKEN[buffer.dtype].array
@@ -34,20 +38,20 @@ def summary(array: np.ndarray, dtype: str) -> str:
     if values.size == 0:
         return "empty"
     first = " ".join(f"{x:.6g}" for x in values[:4])
-    return first if values.size <= 4 else f"{first} ...  mean {np.mean(values.astype(np.float64)):.6g}"
+    return first if values.size <= 4 else f"{first} ...  mean {np.mean(values.astype(_widest(values))):.6g}"
 
 
 def difference(found: np.ndarray, expected: np.ndarray, dtype: str, rtol: float, atol: float) -> str | None:
     """None when equal within tolerance (integers: exactly; NaN equals NaN), else where they differ most."""
     a, b = numbers(found, dtype), numbers(expected, dtype)
-    if np.issubdtype(a.dtype, np.floating):
+    if np.issubdtype(a.dtype, np.inexact):
         close = np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
     else:
         close = a == b
     if np.all(close):
         return None
     with np.errstate(invalid="ignore"):
-        distance = np.where(close, -1.0, np.nan_to_num(np.abs(a.astype(np.float64) - b.astype(np.float64)), nan=np.inf))
+        distance = np.where(close, -1.0, np.nan_to_num(np.abs(a.astype(_widest(a)) - b.astype(_widest(b))), nan=np.inf))
     worst = np.unravel_index(int(np.argmax(distance)), a.shape) if a.ndim else ()
     where = list(map(int, worst))
     return f"DIFFERS in {int(np.sum(~close))} of {a.size} elements, most at {where}: {a[worst]!s}, expected {b[worst]!s}"

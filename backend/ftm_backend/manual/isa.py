@@ -6,13 +6,13 @@ python -m ftm_backend.manual.isa --check    # fails when a file is stale
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ftm_backend.command import Parser, command
 from ftm_backend.instructions import instruction as i
 from ftm_backend.instructions import table, types
 from ftm_backend.isa import layout, parser
@@ -198,9 +198,10 @@ def _first_paragraph(doc: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def main(arguments: list[str] | None = None) -> int:
+@command("python -m ftm_backend.manual.isa")
+def main(arguments: Sequence[str] | None = None) -> int:
     """Command line: see the module's docstring."""
-    options = argparse.ArgumentParser(prog="python -m ftm_backend.manual.isa", description=__doc__.split("\n")[0])
+    options = Parser("python -m ftm_backend.manual.isa", __doc__.split("\n")[0])
     group = options.add_mutually_exclusive_group(required=True)
     group.add_argument("--write", action="store_true", help="write the manual")
     group.add_argument("--check", action="store_true", help="exit with 1 when the manual is stale")

@@ -9,6 +9,6 @@ y = model(x)                    # numpy arrays
 from __future__ import annotations
 
 from ftm_backend.runtime.archive import PackageError
-from ftm_backend.runtime.model import Model, load
+from ftm_backend.runtime.model import INSTRUCTION_LIMIT, Model, load
 
-__all__ = ["Model", "PackageError", "load"]
+__all__ = ["INSTRUCTION_LIMIT", "Model", "PackageError", "load"]

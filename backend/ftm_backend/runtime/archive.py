@@ -23,9 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["PackageError", "read", "write"]
+__all__ = ["MAGIC", "PackageError", "read", "write"]
 
-_MAGIC = b"FTMMODEL"
+MAGIC = b"FTMMODEL"
 _VERSION = 1
 _HEAD = struct.Struct("<8sII")
 _ENTRY = struct.Struct("<48sQQ32s")
@@ -59,7 +59,7 @@ def write(path: str | Path, sections: Mapping[str, bytes | np.ndarray]) -> None:
         raise
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(_HEAD.pack(_MAGIC, _VERSION, len(names)) + b"".join(table))
+            file.write(_HEAD.pack(MAGIC, _VERSION, len(names)) + b"".join(table))
             for start, content in zip(starts, contents, strict=True):
                 file.write(b"\0" * (start - file.tell()))
                 file.write(content)
@@ -83,8 +83,8 @@ def read(path: str | Path) -> dict[str, np.ndarray]:
         raise PackageError(f"{path} is no packaged model: it has {size} bytes")
     data = np.memmap(path, np.uint8, "c")
     magic, version, count = _HEAD.unpack(data[: _HEAD.size].tobytes())
-    if magic != _MAGIC:
-        raise PackageError(f"{path} is no packaged model: it does not begin with {_MAGIC.decode()}")
+    if magic != MAGIC:
+        raise PackageError(f"{path} is no packaged model: it does not begin with {MAGIC.decode()}")
     if version != _VERSION:
         raise PackageError(f"{path} has format version {version}, this runtime reads {_VERSION}: package the model again")
     end = _HEAD.size + _ENTRY.size * count

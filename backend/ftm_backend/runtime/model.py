@@ -25,11 +25,17 @@ from typing import Any
 
 import numpy as np
 
+from ftm_backend import names
 from ftm_backend.dtypes import DTYPES
 from ftm_backend.machine import Machine, MachineError
 from ftm_backend.runtime.archive import PackageError, read, write
 
-__all__ = ["KEEPS", "Manifest", "Model", "Output", "Tensor", "load", "save"]
+__all__ = ["INSTRUCTION_LIMIT", "KEEPS", "MODEL_FORMAT", "Manifest", "Model", "Output", "Tensor", "load", "save"]
+
+MODEL_FORMAT = "ftm model"
+
+INSTRUCTION_LIMIT = 10 * 10**9
+"""Instructions that one core may execute in one run: some ten seconds of scalar instructions, and hours of any others."""
 
 KEEPS = 2**62
 """In ``results``: the output of the program is no new content of anything."""
@@ -79,19 +85,19 @@ class Manifest:
 
     def to_json(self) -> bytes:
         """As it stands in the file."""
-        return json.dumps({"format": "ftm model", **asdict(self)}, indent=1).encode()
+        return json.dumps({"format": MODEL_FORMAT, **asdict(self)}, indent=1).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
         """Reads it back; PackageError where it is no manifest."""
         try:
             raw = json.loads(data)
-            if raw.pop("format") != "ftm model":
+            if raw.pop("format") != MODEL_FORMAT:
                 raise ValueError("the format is another one")
-            inputs = tuple(Tensor(str(t["name"]), _token(t["dtype"]), _sizes(t["shape"])) for t in raw.pop("inputs"))
+            inputs = tuple(Tensor(_name(t["name"]), _token(t["dtype"]), _sizes(t["shape"])) for t in raw.pop("inputs"))
             outputs = tuple(
                 Output(
-                    str(o["name"]),
+                    _name(o["name"]),
                     _source(o["source"]),
                     _count(o["index"]),
                     _token(o["dtype"]),
@@ -102,9 +108,15 @@ class Manifest:
                 for o in raw.pop("outputs")
             )
             draws = tuple((str(kind), _count(number)) for kind, number in raw.pop("draws"))
-            return cls(str(raw["machine"]), inputs, outputs, tuple(map(str, raw["weights"])), draws, _count(raw["draws_made"]))
+            return cls(_name(raw["machine"]), inputs, outputs, tuple(map(_name, raw["weights"])), draws, _count(raw["draws_made"]))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise PackageError(f"the package's manifest is damaged: {error}") from None
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not names.is_printable(value):
+        raise ValueError(f"{names.shortened(ascii(value))} is no name")
+    return value
 
 
 def _count(value: object) -> int:
@@ -152,7 +164,14 @@ def save(
     write(path, sections)
 
 
-def load(path: str | Path, *, cores: int = 0, checked: bool = False, library: str | Path | None = None) -> Model:
+def load(
+    path: str | Path,
+    *,
+    cores: int = 0,
+    checked: bool = False,
+    library: str | Path | None = None,
+    instructions: int = INSTRUCTION_LIMIT,
+) -> Model:
     """Loads a packaged model.
 
     Args:
@@ -160,13 +179,14 @@ def load(path: str | Path, *, cores: int = 0, checked: bool = False, library: st
         cores: of the machine; 0: as many as the process may use.
         checked: find faults, slowly.
         library: a machine of your own (``.so``); the emulator if None.
+        instructions: that one core may execute in one run, after which the run is a fault; 0: any number.
 
     Raises:
         PackageError: the file is no package, damaged, or of a program that does not fit its manifest.
         MachineError: the machine cannot be opened.
         OSError: the file cannot be read.
     """
-    return Model(read(path), str(path), Machine(cores, checked, library=library))
+    return Model(read(path), str(path), Machine(cores, checked, library=library, instructions=instructions))
 
 
 class Model:
@@ -247,7 +267,9 @@ class Model:
         """The bytes of an argument, a copy where the model writes or strides ask for it."""
         array = np.asarray(array)
         wanted = np.dtype(DTYPES[tensor.dtype].numpy)
-        if array.dtype != wanted or array.shape != tensor.shape:
+        if array.dtype != wanted:
+            raise PackageError(f"input {tensor.name} is {wanted}, found {array.dtype}: convert the array")
+        if array.shape != tensor.shape:
             raise PackageError(
                 f"input {tensor.name} is {wanted} of shape {list(tensor.shape)}, found {array.dtype} of shape"
                 f" {list(array.shape)}: programs have static shapes, package the model for this one"

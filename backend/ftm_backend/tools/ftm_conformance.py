@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from ftm_backend.command import MOST_CORES, Parser, UserError, bounded, command, naming, say
 from ftm_backend.conformance import Outcome, report, run_all
 from ftm_backend.machine import Machine, MachineError, presets
-from ftm_backend.tools.ftm_translate import write
+from ftm_backend.tools.files import read_object, write
 
 __all__ = ["main"]
 
@@ -26,12 +28,7 @@ so that the file stays true.  Exit status: 0 compatible, 1 not, 2 wrong usage.
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ftm-conformance",
-        description="Check a machine against instruction examples, ops and models.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = Parser("ftm-conformance", "Check a machine against instruction examples, ops and models.", _EPILOG)
     parser.add_argument("machine", help="a machine library (.so), or the name of a preset: then the emulator")
     parser.add_argument("--preset", default="", help="preset to compile for (default: host, or the one that is named)")
     parser.add_argument("--cores", type=int, default=1, help="cores to open the machine with (default 1)")
@@ -41,48 +38,46 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Command line; gives the exit code."""
+@command("ftm-conformance")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; gives the exit status."""
     given = _parser().parse_args(arguments)
-    try:
-        library = _library(given.machine)
-        preset = given.preset or (given.machine if given.machine in presets.NAMES else presets.DEFAULT)
+    bounded("--cores", given.cores, 1, MOST_CORES)
+    library = _library(given.machine)
+    preset = given.preset or (given.machine if given.machine in presets.NAMES else presets.DEFAULT)
+    with naming("--preset", presets.UnknownPreset):
         presets.load(preset)
-        expected = _expected(given.expected)
+    expected = _expected(given.expected)
+    with naming(given.machine, AttributeError, MachineError, what="no machine"):
         machine = Machine(cores=given.cores, library=library)
-    except (OSError, ValueError, presets.UnknownPreset, MachineError) as error:
-        print(f"ftm-conformance: {error}", file=sys.stderr)
-        return 2
     with machine:
         outcomes = run_all(machine, preset, given.only)
         about = {"machine": given.machine, "description": machine.description, "preset": preset, "cores": machine.cores}
     if not outcomes:
-        print(f"ftm-conformance: no check has {given.only!r} in its name", file=sys.stderr)
-        return 2
+        raise UserError(f"--only: no check has {given.only!r} in its name")
     outcomes = [_expecting(outcome, expected) for outcome in outcomes]
-    print(report(outcomes, about))
+    say(report(outcomes, about))
     if given.json:
-        text = json.dumps({**about, "checks": [vars(outcome) for outcome in outcomes]}, indent=1) + "\n"
-        if status := write(given.json, text, "ftm-conformance"):
-            return status
+        write(given.json, json.dumps({**about, "checks": [vars(outcome) for outcome in outcomes]}, indent=1) + "\n")
     return 1 if any(outcome.counts for outcome in outcomes) else 0
 
 
 def _library(word: str) -> Path | None:
+    """The library's absolute path, since the loader looks for a bare name in the system's folders; None for a preset."""
     if word in presets.NAMES:
         return None
     path = Path(word)
     if not path.is_file():
-        raise ValueError(f"{word} is neither a file nor a preset: the presets are {', '.join(presets.NAMES)}")
-    return path
+        raise UserError(f"{word} is neither a file nor a preset: the presets are {', '.join(presets.NAMES)}")
+    return path.resolve()
 
 
 def _expected(path: Path | None) -> dict[str, str]:
     if path is None:
         return {}
-    found = json.loads(path.read_text())
-    if not isinstance(found, dict) or not all(isinstance(reason, str) and reason for reason in found.values()):
-        raise ValueError(f"{path}: expected an object of names and reasons")
+    found = read_object(path)
+    if not all(isinstance(reason, str) and reason for reason in found.values()):
+        raise UserError(f"{path}: expected an object of names and reasons")
     return found
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ftm_backend.command import MOST_CORES, Parser, bounded, command, naming
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.stages import Form, Pass
-from ftm_backend.tools.files import read_text
-from ftm_backend.tools.ftm_translate import write
+from ftm_backend.tools.files import read_text, write
 
 __all__ = ["main"]
 
@@ -40,12 +41,7 @@ class _Append(argparse.Action):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ftm-opt",
-        description="Runs passes on the text of any stage of the compiler and prints the result.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = Parser("ftm-opt", "Runs passes on the text of any stage of the compiler and prints the result.", _EPILOG)
     parser.add_argument("file", nargs="?", default="-", help="input; - or nothing: standard input")
     parser.add_argument("-o", dest="output", default="-", metavar="FILE", help="output; - (default): standard output")
     parser.add_argument("--list-passes", action="store_true", help="print the passes in the order of the pipeline")
@@ -133,8 +129,9 @@ def _input_forms() -> dict[str, Form]:
     return {step.name: form for step, form in zip(_passes(), forms, strict=False)}
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Command line; gives the exit code: 0, 1 when the input or a pass fails, 2 for wrong usage."""
+@command("ftm-opt")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; gives the exit status: 0, or 2 for wrong usage, a wrong input or a pass that fails."""
     given = _parser().parse_args(arguments)
     from ftm_backend.machine import presets
 
@@ -142,26 +139,20 @@ def main(arguments: list[str] | None = None) -> int:
         width = max(len(step.name) for step in _passes())
         print("\n".join(f"{step.name:{width}}  {step.doc}" for step in _passes()))
         return 0
-    try:
-        text = read_text(given.file)
+    cores = bounded("--cores", given.cores, 0, MOST_CORES)
+    with naming("--machine", presets.UnknownPreset):
         machine = presets.load(given.machine)
-    except (OSError, ValueError) as error:
-        print(f"ftm-opt: {error}", file=sys.stderr)
-        return 2
-    if given.cores:
-        machine = replace(machine, cores=given.cores)
-    program = _Program(text, machine, not given.no_verify)
-    doing = "reading the input"
-    try:
-        for kind, name in given.steps:
-            for single in [p.name for p in _passes()] if name == "all" else [name]:
-                doing = f"pass {single}"
+    if cores:
+        machine = replace(machine, cores=cores)
+    program = _Program(read_text(given.file), machine, not given.no_verify)
+    for kind, name in given.steps:
+        for single in [p.name for p in _passes()] if name == "all" else [name]:
+            with naming(f"{given.file}: pass {single}", Exception):  # whatever a pass raises is its diagnosis, for the user to read
                 program.run(kind, single)
+    with naming(f"{given.file}: reading the input", Exception):
         result = program.text()
-    except Exception as error:  # whatever a pass raises is its diagnosis, for the user to read
-        print(f"ftm-opt: {given.file}: {doing}: {error}", file=sys.stderr)
-        return 1
-    return write(given.output, result, "ftm-opt")
+    write(given.output, result)
+    return 0
 
 
 if __name__ == "__main__":

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from ftm_backend.command import MOST_CORES, Parser, UserError, bounded, command, naming, say
 from ftm_backend.machine import cycles, presets
+from ftm_backend.tools.files import read_assembly
 from ftm_backend.tools.timelines import chrome_trace, svg
 
 __all__ = ["main"]
@@ -27,18 +30,9 @@ the bytes of DDR that a kernel must move: each buffer once, or the part that it 
 of the time of the operations at peak and of the least bytes at full bandwidth."""
 
 
-class UsageError(Exception):
-    """The command line or a file that it names is wrong; the message says what to do."""
-
-
 def _parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(
-        prog="ftm-profile",
-        description="Shows the modelled cost of a program on a machine.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    p.add_argument("program", type=Path, help="a .lan file, the text of any earlier stage, or a folder that holds one")
+    p = Parser("ftm-profile", "Shows the modelled cost of a program on a machine.", _EPILOG)
+    p.add_argument("program", type=Path, help="a .lan or .ftm file, the text of any earlier stage, or a folder that holds one")
     p.add_argument("--machine", metavar="PRESET", help="preset (default: the program's own; host for earlier stages)")
     p.add_argument("--cores", type=int, default=0, help="number of cores (default: the preset's)")
     p.add_argument("--json", action="store_true", help="print JSON in place of the table")
@@ -51,30 +45,24 @@ def _parser() -> argparse.ArgumentParser:
     return p
 
 
+@command("ftm-profile")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the tool; returns the exit status: 0, or 2 for wrong usage."""
+    """Runs the tool; returns the exit status: 0, or 2 for wrong usage or a wrong file."""
     given = _parser().parse_args(arguments)
-    try:
-        _run(given)
-    except (UsageError, presets.UnknownPreset, cycles.WalkError, OSError, ValueError) as error:
-        print(f"ftm-profile: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-def _run(given: argparse.Namespace) -> None:
+    bounded("--cores", given.cores, 0, MOST_CORES)
+    bounded("--core", given.core, 0, MOST_CORES - 1)
     window = _window(given.window)
-    watch = given.core if given.svg or given.chrome else None
-    profile = _profile(given.program, given.machine, given.cores, watch)
+    profile = _profile(given.program, given.machine, given.cores, given.core)
     if given.svg:
         given.svg.write_text(svg(profile, window))
     if given.chrome:
         given.chrome.write_text(chrome_trace(profile))
     if given.compare or given.compare_machine:
-        other = _profile(given.compare or given.program, given.compare_machine or given.machine, given.cores, None)
-        print(_json([profile, other]) if given.json else comparison(profile, other))
+        other = _profile(given.compare or given.program, given.compare_machine or given.machine, given.cores, 0)
+        say(_json([profile, other]) if given.json else comparison(profile, other))
     else:
-        print(_json([profile]) if given.json else profile.table())
+        say(_json([profile]) if given.json else profile.table())
+    return 0
 
 
 def _window(text: str | None) -> tuple[float, float] | None:
@@ -84,20 +72,24 @@ def _window(text: str | None) -> tuple[float, float] | None:
     try:
         window = float(first), float(last)
     except ValueError:
-        raise UsageError(f"--window takes two numbers of cycles, as in 0:90000, not {text!r}") from None
-    if not separator or not window[0] < window[1]:
-        raise UsageError(f"--window {text} is empty")
+        raise UserError(f"--window takes two numbers of cycles, as in 0:90000, not {text!r}") from None
+    if not separator or not -math.inf < window[0] < window[1] < math.inf:
+        raise UserError(f"--window {text}: expected FIRST:LAST with FIRST before LAST")
     return window
 
 
-def _profile(path: Path, machine: str | None, cores: int, watch: int | None) -> cycles.Profile:
-    text = _file(path).read_text()
-    if not text.lstrip().startswith("@program"):
-        text = _compiled(text, machine or presets.DEFAULT, cores)
-    parameters = presets.load(machine) if machine else None
-    if watch is not None and parameters is not None and not 0 <= watch < (cores or parameters.cores):
-        raise UsageError(f"there is no core {watch} among {cores or parameters.cores}")
-    return cycles.model(text, machine=parameters, cores=cores or None, watch=watch)
+def _profile(path: Path, machine: str | None, cores: int, watch: int) -> cycles.Profile:
+    file = _file(path)
+    with naming("--machine", presets.UnknownPreset):
+        parameters = presets.load(machine) if machine else None
+    text = read_assembly(file)
+    with naming(file, cycles.WalkError, ValueError):
+        if not text.lstrip().startswith("@program"):
+            text = _compiled(text, machine or presets.DEFAULT, cores)
+        profile = cycles.model(text, machine=parameters, cores=cores or None, watch=watch)
+    if watch >= profile.cores:
+        raise UserError(f"--core {watch}: {file} is modelled on {profile.cores} cores, counted from 0")
+    return profile
 
 
 def _compiled(text: str, machine: str, cores: int) -> str:
@@ -105,11 +97,9 @@ def _compiled(text: str, machine: str, cores: int) -> str:
     from ftm_backend.options import Options
 
     try:
-        result = driver.run_from(driver.guess_stage(text), text, "asm", Options(machine=machine, cores=cores))
+        return str(driver.run_from(driver.guess_stage(text), text, "asm", Options(machine=machine, cores=cores)))
     except driver.CompileError as error:
-        raise UsageError(str(error)) from error
-    assert isinstance(result, str)
-    return result
+        raise ValueError(str(error)) from error
 
 
 def _file(path: Path) -> Path:
@@ -119,10 +109,10 @@ def _file(path: Path) -> Path:
     for suffix in (".lan", ".trace"):
         found = sorted(path.glob(f"*{suffix}"))
         if len(found) > 1:
-            raise UsageError(f"{path} holds several {suffix} files: name one of {', '.join(f.name for f in found)}")
+            raise UserError(f"{path} holds several {suffix} files: name one of {', '.join(f.name for f in found)}")
         if found:
             return found[0]
-    raise UsageError(f"{path} holds neither a .lan nor a .trace file")
+    raise UserError(f"{path} holds neither a .lan nor a .trace file")
 
 
 def comparison(a: cycles.Profile, b: cycles.Profile) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
+from collections.abc import Sequence
 
-from ftm_backend.tools.files import read_text
+from ftm_backend.command import MOST_CORES, Parser, bounded, command, naming
+from ftm_backend.tools.files import read_text, write
 
 __all__ = ["main"]
 
@@ -28,12 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     names = [stage.name for stage in driver.STAGES]
     width = max(map(len, names))
     listed = "\n".join(f"  {stage.name:{width}}  {stage.doc}" for stage in driver.STAGES)
-    parser = argparse.ArgumentParser(
-        prog="ftm-translate",
-        description="Takes a program from one stage of the compiler to a later one.",
-        epilog=_EPILOG.format(stages=listed),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = Parser("ftm-translate", "Takes a program from one stage of the compiler to a later one.", _EPILOG.format(stages=listed))
     parser.add_argument("file", nargs="?", default="-", help="input; - or nothing: standard input")
     parser.add_argument("--from", dest="source", choices=names[:-1], help="stage of the input (guessed from its text)")
     parser.add_argument("--to", dest="target", choices=names, default="asm", help="stage to make (default: asm)")
@@ -44,39 +40,22 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Command line; gives the exit code: 0, 1 for a program that does not compile, 2 for wrong usage."""
-    parser = _parser()
-    given = parser.parse_args(arguments)
+@command("ftm-translate")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; gives the exit status: 0, or 2 for a program that does not compile and for wrong usage."""
+    given = _parser().parse_args(arguments)
     from ftm_backend import driver
+    from ftm_backend.machine import presets
     from ftm_backend.options import Options
 
-    try:
-        text = read_text(given.file)
-        options = Options(machine=given.machine, cores=given.cores, dump=given.dump)
+    cores = bounded("--cores", given.cores, 0, MOST_CORES)
+    with naming("--machine", presets.UnknownPreset):
+        presets.load(given.machine)
+    text = read_text(given.file)
+    with naming(given.file, driver.CompileError, ValueError):
         source = given.source or driver.guess_stage(text)
-        result = driver.run_from(source, text, given.target, options)
-    except driver.CompileError as error:
-        print(f"ftm-translate: {given.file}: {error}", file=sys.stderr)
-        return 1
-    except (OSError, ValueError) as error:
-        print(f"ftm-translate: {error}", file=sys.stderr)
-        return 2
-    return write(given.output, result, "ftm-translate")
-
-
-def write(path: str, content: str | bytes, program: str) -> int:
-    """Writes to a file, or to standard output for ``-``; gives the exit code."""
-    data = content if isinstance(content, bytes) else content.encode()
-    try:
-        if path == "-":
-            sys.stdout.buffer.write(data)
-            sys.stdout.flush()
-        else:
-            Path(path).write_bytes(data)
-    except OSError as error:
-        print(f"{program}: {error}", file=sys.stderr)
-        return 2
+        result = driver.run_from(source, text, given.target, Options(machine=given.machine, cores=cores, dump=given.dump))
+    write(given.output, result)
     return 0
 
 

@@ -1,71 +1,119 @@
-"""``ftm-run model.ftm``: runs a packaged model on arrays from files or on random ones."""
+"""``ftm-run`` of a model, with its inputs and outputs by name: a package, or assembly with weights and a manifest beside it."""
 
 from __future__ import annotations
 
 import argparse
-import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ftm_backend import runtime
+from ftm_backend import isa, runtime
+from ftm_backend.command import UserError, naming
 from ftm_backend.dtypes import DTYPES
-from ftm_backend.machine import MachineError
-from ftm_backend.runtime.model import Tensor
+from ftm_backend.instructions.types import BY_TOKEN
+from ftm_backend.isa.program import Buffer
+from ftm_backend.machine import Machine, MachineError, compare
+from ftm_backend.runtime.compiled import FORMAT, load_compiled
+from ftm_backend.runtime.model import Model, Tensor
+from ftm_backend.tools.files import check_fits_memory, read_array, read_arrays, read_assembly, read_object, read_text
+from ftm_backend.tools.run_results import Result, fitting, output_files, print_profile, report, write_outputs
 
-__all__ = ["run_model"]
-
-
-def run_model(options: argparse.Namespace) -> int:
-    """Runs the package that the command line of ``ftm-run`` names; gives the exit code."""
-    try:
-        model = runtime.load(options.program, cores=options.cores, checked=options.checked)
-        model.seed(options.seed)
-        given = dict(_assignment(word) for word in options.inputs)
-        unknown = sorted(set(given) - {tensor.name for tensor in model.inputs})
-        if unknown:
-            names = ", ".join(tensor.name for tensor in model.inputs)
-            raise runtime.PackageError(f"--in {unknown[0]}: the model has no such input; it has {names}")
-        generator = np.random.default_rng(options.seed) if options.random else None
-        results = model(*(_array(tensor, given.get(tensor.name), generator) for tensor in model.inputs))
-    except (runtime.PackageError, MachineError) as error:
-        print(f"ftm-run: {error}", file=sys.stderr)
-        return 1 if isinstance(error, MachineError) else 2
-    arrays = results if isinstance(results, tuple) else (results,)
-    if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
-    for output, array in zip(model.outputs, arrays, strict=True):
-        print(f"{output.name}  {output.dtype} {list(output.sizes)}  {_summary(array)}")
-        if options.out is not None:
-            np.save(options.out / f"{output.name}.npy", array)
-    return 0
+__all__ = ["read_manifest", "run_compiled", "run_package"]
 
 
-def _assignment(word: str) -> tuple[str, str]:
-    name, equals, path = word.partition("=")
-    if not equals:
-        raise runtime.PackageError(f"--in {word}: expected NAME=FILE.npy")
-    return name, path
+def run_package(path: Path, options: argparse.Namespace) -> int:
+    """Runs a packaged model; the exit status. `options` is the command line of ``ftm-run``."""
+    if options.profile and not _profile(path, read_assembly(path), options):
+        return 0
+    with naming(path, runtime.PackageError, MachineError):
+        model = runtime.load(path, cores=options.cores, checked=options.checked, instructions=options.instructions)
+    return _run(path, model, {}, options)
 
 
-def _array(tensor: Tensor, path: str | None, generator: np.random.Generator | None) -> np.ndarray:
+def read_manifest(path: Path) -> dict[str, Any] | None:
+    """The manifest that ``ftm-compile`` wrote beside an assembly file; None where there is none."""
+    beside = path.with_suffix(".json")
+    if path.suffix != ".lan" or not beside.is_file():
+        return None
+    manifest = read_object(beside)
+    return manifest if manifest.get("format") == FORMAT else None
+
+
+def run_compiled(path: Path, manifest: Mapping[str, Any], options: argparse.Namespace) -> int:
+    """Runs assembly with the weights beside it; the exit status. `options` is the command line of ``ftm-run``."""
+    text = read_text(path)
+    with naming(path, isa.AsmError):
+        program = isa.parse(text)
+        image = isa.assemble(program)
+    if options.profile and not _profile(path, program, options):
+        return 0
+    arrays = read_arrays(_weights_file(path))
+    with naming(path, runtime.PackageError, MachineError):
+        machine = Machine(options.cores, options.checked, instructions=options.instructions)
+        model = load_compiled(path, program, image, manifest, arrays, machine)
+    buffers = {entry["buffer"]: entry["name"] for entry in manifest["buffers"] if entry["kind"] == "input"}
+    return _run(path, model, buffers, options)
+
+
+def _weights_file(path: Path) -> Path:
+    found = [file for file in (path.with_suffix(".npz"), path.with_suffix(".safetensors")) if file.exists()]
+    if not found:
+        raise UserError(f"{path} has a manifest beside it but no weights, {path.with_suffix('.npz')}: compile the model again")
+    return found[0]
+
+
+def _profile(path: Path, program: Any, options: argparse.Namespace) -> bool:
+    """Prints the profile; whether the command line asks for a run as well."""
+    print_profile(path, program, options)
+    return bool(options.inputs or options.random)
+
+
+def _run(path: Path, model: Model, buffers: Mapping[str, str], options: argparse.Namespace) -> int:
+    """buffers: other names that the command line may use for inputs."""
+    if options.scalar:
+        raise UserError(f"--scalar {options.scalar[0]}: a model has no scalar arguments; --seed sets its random numbers")
+    output_files([output.name for output in model.outputs], options.out)  # before a long run
+    model.seed(options.seed)
+    given = _files(path, model, buffers, options)
+    generator = np.random.default_rng(options.seed) if options.random else None
+    arrays = [_array(tensor, given.get(tensor.name), generator) for tensor in model.inputs]
+    with naming(path, runtime.PackageError, MachineError):
+        outputs = model(*arrays)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    results = [Result(output.name, output.dtype, array) for output, array in zip(model.outputs, outputs, strict=True)]
+    write_outputs(results, options.out)
+    return report(results, options.compare, options)
+
+
+def _files(path: Path, model: Model, buffers: Mapping[str, str], options: argparse.Namespace) -> dict[str, Path]:
+    files = {}
+    for word in options.inputs:
+        name, equals, file = word.partition("=")
+        if not equals:
+            raise UserError(f"--in {word}: expected NAME=FILE.npy")
+        known = [tensor.name for tensor in model.inputs]
+        name = name if name in known else buffers.get(name, name)
+        if name not in known:
+            raise UserError(f"--in {name}: {path} has no such input; it has {', '.join(known) or 'none'}")
+        files[name] = Path(file)
+    return files
+
+
+def _array(tensor: Tensor, path: Path | None, generator: np.random.Generator | None) -> np.ndarray:
     dtype = np.dtype(DTYPES[tensor.dtype].numpy)
     if path is not None:
-        try:
-            return np.load(Path(path), allow_pickle=False)
-        except ValueError as error:
-            raise runtime.PackageError(f"{path} is no .npy array: {error}") from None
+        array = read_array(path)
+        return fitting(array, path, f"input {tensor.name}", dtype, tensor.shape, tensor.dtype)
     if generator is None:
-        raise runtime.PackageError(
+        raise UserError(
             f"no array for input {tensor.name} ({tensor.dtype} {list(tensor.shape)}): give --in {tensor.name}=FILE.npy, or --random"
         )
-    if dtype.kind == "f":
-        return generator.standard_normal(tensor.shape).astype(dtype)
+    check_fits_memory(tensor.nbytes, f"input {tensor.name}")
+    if tensor.dtype in BY_TOKEN and DTYPES[tensor.dtype].kind == "float":
+        return compare.random_array(generator, Buffer("in", tensor.name, tensor.dtype, tensor.shape))
+    if dtype.kind == "c":
+        parts = generator.standard_normal((*tensor.shape, 2))
+        return parts.view(np.complex128)[..., 0].astype(dtype)
     return generator.integers(0, 2, tensor.shape).astype(dtype)
-
-
-def _summary(array: np.ndarray) -> str:
-    if not array.size or array.dtype.kind not in "fiu":
-        return f"{array.size} elements"
-    wide = array.astype(np.float64)
-    return f"min {wide.min():.6g}  max {wide.max():.6g}  mean {wide.mean():.6g}"

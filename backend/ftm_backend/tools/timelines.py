@@ -10,7 +10,7 @@ from ftm_backend.machine.cycles import Profile, Span
 __all__ = ["chrome_trace", "svg"]
 
 LANES = ("core", "DMA")
-WIDTH, LANE_HEIGHT, LEFT, TOP = 1200, 34, 60, 56
+WIDTH, LANE_HEIGHT, LEFT, TOP, TICKS = 1200, 34, 60, 56, 10
 COLOURS = {
     "MM": "#3b6ea8",
     "MMW": "#3b6ea8",
@@ -50,9 +50,10 @@ def svg(profile: Profile, window: tuple[float, float] | None = None) -> str:
         lines.append(f'<rect x="{LEFT}" y="{y}" width="{WIDTH}" height="{LANE_HEIGHT - 6}" fill="#fafafa"/>')
         lines += [_box(span, y, first, last, scale, profile) for span in spans if span.lane == lane]
     base = TOP + len(LANES) * LANE_HEIGHT
-    for tick in range(11):
-        x, cycle = LEFT + WIDTH * tick / 10, first + (last - first) * tick / 10
-        lines.append(f'<text x="{x:.1f}" y="{base + 14}" text-anchor="middle" fill="#555">{cycle:.0f}</text>')
+    for tick in range(TICKS + 1):
+        x, cycle = LEFT + WIDTH * tick / TICKS, first + (last - first) * tick / TICKS
+        anchor = "end" if tick == TICKS else "middle"  # centred, a long number would reach over the picture's edge
+        lines.append(f'<text x="{x:.1f}" y="{base + 14}" text-anchor="{anchor}" fill="#555">{cycle:.0f}</text>')
     x = float(LEFT)
     for what in dict.fromkeys(span.what for span in spans):
         lines.append(f'<rect x="{x}" y="{base + 30}" width="12" height="12" fill="{_colour(what)}"/>')

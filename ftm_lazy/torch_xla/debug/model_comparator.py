@@ -5,15 +5,17 @@ python -m ftm_lazy.torch_xla -m torch_xla.debug.model_comparator FIRST SECOND
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
+from ftm_backend.command import Parser, UserError, command, naming
+from ftm_backend.names import printable
 from ftm_lazy.torch_xla import _world
 
 __all__ = ["compare", "compare_tensors", "configure", "save", "tensor_file_compare"]
@@ -72,13 +74,21 @@ def compare_tensors(tensor1: torch.Tensor, tensor2: torch.Tensor, rtol: float = 
 
 def tensor_file_compare(path1: str, path2: str, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25) -> str:
     """`compare_tensors` of two files that `save` wrote."""
-    report = compare_tensors(torch.load(path1), torch.load(path2), rtol, atol, max_diffs)
+    report = compare_tensors(_load(path1), _load(path2), rtol, atol, max_diffs)
     if not report:
         return ""
     name, _, number = Path(path1).name.rpartition(".")
     step = re.fullmatch(r"step-(\d+)", Path(path1).parent.name)
     head = f'Changes in saved tensor "{name}" with id={number}' + (f" at step={step[1]}" if step else "")
     return head + "\n" + "".join(f"  {line}\n" for line in report.splitlines())
+
+
+def _load(path: str) -> torch.Tensor:
+    with naming(path, Exception, what="no saved tensor"):  # torch.load raises many kinds
+        tensor = torch.load(path, weights_only=True)
+    if not isinstance(tensor, torch.Tensor):
+        raise UserError(f"{path} holds no tensor, but {type(tensor).__name__}")
+    return tensor
 
 
 def compare(save_dir1: str, save_dir2: str, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25) -> str:
@@ -97,16 +107,20 @@ def _files(directory: str) -> dict[str, Path]:
     return {str(path.relative_to(root)): path for path in sorted(root.rglob("*")) if re.search(r"\.\d+$", path.name)}
 
 
-def _main() -> int:
-    parser = argparse.ArgumentParser(description="Compares the tensors that two runs of a model have saved.")
+@command("model_comparator")
+def _main(arguments: Sequence[str] | None = None) -> int:
+    parser = Parser("model_comparator", "Compares the tensors that two runs of a model have saved.")
     parser.add_argument("--rtol", type=float, default=1e-05)
     parser.add_argument("--atol", type=float, default=1e-08)
     parser.add_argument("--max_diffs", type=int, default=25)
     parser.add_argument("savedir1", help="directory of the first run")
     parser.add_argument("savedir2", help="directory of the second run")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
+    for directory in (given.savedir1, given.savedir2):
+        if not Path(directory).is_dir():
+            raise UserError(f"{directory} is not a directory")
     report = compare(given.savedir1, given.savedir2, given.rtol, given.atol, given.max_diffs)
-    print(report, file=sys.stderr, end="")
+    print(printable(report), file=sys.stderr, end="")
     return 1 if report else 0
 
 

@@ -33,6 +33,18 @@ def consolidate_sharded_state_dicts(
     return whole
 
 
+def _load(path: str) -> dict[str, Any]:
+    """The checkpoint in a file; ValueError where it is none."""
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+        found["shard_metadata"]["rank"], found["shard_metadata"]["world_size"], found["model"].items()
+    except OSError:
+        raise
+    except Exception as error:  # torch.load raises many kinds for what is no file of its own
+        raise ValueError(f"{path} is no checkpoint of one process: {error}") from error
+    return found
+
+
 def consolidate_sharded_model_checkpoints(
     ckpt_prefix: str, ckpt_suffix: str = "*.pth", save_path: str = "", save_model: bool = True
 ) -> tuple[dict[str, torch.Tensor], str]:
@@ -47,10 +59,10 @@ def consolidate_sharded_model_checkpoints(
     Returns:
         the state of the whole model, and `save_path`.
 
-    Raises ValueError if files are missing.
+    Raises ValueError if files are missing, or hold something else than tensors.
     """
     paths = glob.glob(ckpt_prefix + ckpt_suffix)
-    loaded = [torch.load(path, map_location="cpu", weights_only=False) for path in paths]
+    loaded = [_load(path) for path in paths]
     loaded.sort(key=lambda each: each["shard_metadata"]["rank"])
     ranks = [each["shard_metadata"]["rank"] for each in loaded]
     if not loaded or ranks != list(range(loaded[0]["shard_metadata"]["world_size"])):

@@ -1,0 +1,77 @@
+"""What ``ftm-run`` does with outputs: writes, prints and compares them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ftm_backend import names
+from ftm_backend.command import UserError, naming, say
+from ftm_backend.isa.program import Program
+from ftm_backend.machine import compare, cycles, presets
+from ftm_backend.tools.files import read_array
+
+__all__ = ["Result", "fitting", "output_files", "print_profile", "report", "write_outputs"]
+
+
+class Result(NamedTuple):
+    """One output; ``dtype`` is a token, and bf16 arrays are their bits in uint16."""
+
+    name: str
+    dtype: str
+    array: np.ndarray
+
+
+def print_profile(subject: Path, program: Program | str, options: argparse.Namespace) -> None:
+    """Prints what the cycle model says of a program."""
+    with naming(f"--profile: {subject}", presets.UnknownPreset, cycles.WalkError, ValueError):
+        say(cycles.model(program, machine=options.machine, cores=options.cores).table())
+
+
+def output_files(declared: Sequence[str], folder: Path | None) -> list[Path]:
+    """FOLDER/NAME.npy for each output.  UserError where a declared name cannot be a file's; empty without a folder."""
+    if folder is None:
+        return []
+    with naming("outputs", names.InvalidName):
+        return [names.file_in(folder, name, ".npy") for name in declared]
+
+
+def write_outputs(results: Sequence[Result], folder: Path | None) -> None:
+    """Writes each output to FOLDER/NAME.npy."""
+    if folder is None:
+        return
+    files = output_files([result.name for result in results], folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, result in zip(files, results, strict=True):
+        np.save(file, result.array)
+
+
+def report(results: Sequence[Result], folder: Path | None, options: argparse.Namespace) -> int:
+    """Prints one line for each output; 1 when one differs from the expected array in the folder."""
+    expected: Sequence[Path | None] = output_files([result.name for result in results], folder) or [None] * len(results)
+    differing = 0
+    for result, path in zip(results, expected, strict=True):
+        line = f"{result.name}  {result.dtype} {list(result.array.shape)}  {compare.summary(result.array, result.dtype)}"
+        if path is not None and path.exists():
+            wanted = fitting(read_array(path), path, f"output {result.name}", result.array.dtype, result.array.shape, result.dtype)
+            difference = compare.difference(result.array, wanted, result.dtype, options.rtol, options.atol)
+            differing += difference is not None
+            line += f"  {difference or 'equal within tolerance'}"
+        elif options.compare is not None:
+            raise UserError(f"--compare: {path} does not exist")
+        say(line)
+    return 1 if differing else 0
+
+
+def fitting(array: np.ndarray, path: Path, what: str, dtype: np.dtype, shape: Sequence[int], token: str) -> np.ndarray:
+    """The array of a file in the shape that the program declares; UserError where dtype or number of elements differ."""
+    if array.dtype != dtype:
+        hint = " (bf16 is given as its bits, in uint16)" if token == "bf16" else ""
+        raise UserError(f"{path}: {what} is {dtype}, the file has {array.dtype}{hint}")
+    if array.size != np.prod(shape, dtype=object):
+        raise UserError(f"{path}: {what} has shape {list(shape)}, the file {list(array.shape)}")
+    return np.ascontiguousarray(array).reshape(shape)  # the former makes 0-dim arrays 1-dim
