@@ -106,7 +106,7 @@ class Accounts:
             _C._count("recompiles")
             self._recompiles.append(why.text)
             if self._told:
-                notice(f"recompiled, {why.cause}: {why.text}", 5)
+                notice(f"recompiled, {why.cause}: {why.text}")
         elif self._told:
             what = "compiled" if is_first else "compiled, another piece of the same trace"
-            notice(f"{what}, {why.cause}{f': {why.text}' if why.text else ''}", 5)
+            notice(f"{what}, {why.cause}{f': {why.text}' if why.text else ''}")

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from ftm_backend import atomic_file
 from ftm_lazy import cache_total, own_files
 from ftm_lazy.notices import notice
 
@@ -91,7 +92,8 @@ class DiskCache:
     def __init__(self, directory: Path | None, limit: int) -> None:
         self._directory = directory
         self._limit = limit
-        self._told = False
+        self._is_swept = False
+        self._told: set[str] = set()
 
     def path(self, key: Named) -> Path | None:
         """Where the program of `key` is, or would be."""
@@ -110,20 +112,20 @@ class DiskCache:
     def get(self, key: Named) -> bytes | None:
         """The program that was stored under `key`; None if there is none, or none that is whole and this user's."""
         path = self.path(key)
-        if path is None or not self._is_own(path.parent):
+        if path is None or not self._is_usable(path.parent):
             return None
         try:
             parts = _parse(own_files.read(path, self._limit))
         except FileNotFoundError:
             return None
         except own_files.Foreign as reason:
-            notice(f"{reason}; the program is compiled instead", 3)
+            notice(f"{reason}; the program is compiled instead")
             return None
         except own_files.Unreadable as reason:
             self.remove(key, str(reason))
             return None
         except OSError as error:
-            notice(f"cannot read {path}: {error.strerror}; the program is compiled instead", 3)
+            self._tell_once("read", f"cannot read {path}: {error.strerror}; the program is compiled instead")
             return None
         if parts is None:
             self.remove(key, "its checksum does not fit")
@@ -142,7 +144,7 @@ class DiskCache:
             return
         with contextlib.suppress(OSError):
             path.unlink()
-        notice(f"{path} is damaged ({reason}); the file is removed and the program compiled instead", 4)
+        notice(f"{path} is damaged ({reason}); the file is removed and the program compiled instead")
 
     def put(self, key: Named, program: bytes) -> None:
         """Stores `program` under `key`, and removes what no longer fits."""
@@ -153,30 +155,44 @@ class DiskCache:
         content = _MAGIC + hashlib.blake2b(body, digest_size=_CHECKSUM).digest() + body
         if len(content) > self._limit:
             return
+        if not self._is_usable(path.parent):
+            return
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self._is_own(path.parent):
+            if self._is_usable(path.parent):
                 cache_total.make_room(path.parent, len(content), self._limit)
                 own_files.write(path, content)
         except OSError as error:
-            notice(
+            self._tell_once(
+                f"store {error.errno}",
                 f"cannot store a compiled program in {path.parent}: {error.strerror}; it will be compiled again"
                 f" next time (FTM_CACHE_DIR names another directory, or off)",
-                3,
             )
 
-    def _is_own(self, directory: Path) -> bool:
-        """Whether only this user writes to the directory; if not, that is said once."""
+    def _is_usable(self, directory: Path) -> bool:
+        """Whether it is a directory that only this user writes to, or is still to be made; if not, that is said once."""
         try:
             own_files.check_directory(directory)
         except own_files.Foreign as reason:
-            if not self._told:
-                self._told = True
-                notice(f"the cache of compiled programs is not used: {reason}; FTM_CACHE_DIR names another directory", 4)
+            self._tell_once("use", f"the cache of compiled programs is not used: {reason}; FTM_CACHE_DIR names another directory")
+            return False
+        except NotADirectoryError:
+            self._tell_once(
+                "use", f"the cache of compiled programs is not used: {directory} is no directory; FTM_CACHE_DIR names another one"
+            )
             return False
         except OSError:
-            pass  # there is none yet, or reading from it will tell
+            return True  # there is none yet, or reading from it will tell
+        if not self._is_swept:
+            self._is_swept = True
+            atomic_file.remove_abandoned(directory, own_files.PARTIAL)
         return True
+
+    def _tell_once(self, trouble: str, message: str) -> None:
+        """Warns of trouble that each program of the process would meet again."""
+        if trouble not in self._told:
+            self._told.add(trouble)
+            notice(message)
 
 
 class Functions:

@@ -16,8 +16,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ftm_lazy.own_files import PARTIAL
-
 __all__ = ["FUNCTION", "PROGRAM", "make_room"]
 
 PROGRAM, FUNCTION = ".program", ".function"
@@ -25,7 +23,6 @@ PROGRAM, FUNCTION = ".program", ".function"
 
 _NAME = ".total"
 _SUM = struct.Struct("<Q")
-_ABANDONED = 3600.0  # seconds after which a partly written file has no writer any more
 _SPARE = 16  # one part in so many of the limit is freed beyond what is needed
 _TRIES, _PAUSE = 100, 0.01  # how often, and after how many seconds, a lock that another process holds is asked for
 
@@ -69,15 +66,13 @@ def _remove_oldest(directory: Path, room: int, spare: int) -> int:
 
     Where it has to remove any, it goes on until `spare` bytes more are free.
     """
-    entries, abandoned = [], time.time() - _ABANDONED
+    entries = []
     with os.scandir(directory) as files:
         for file in files:
             with contextlib.suppress(FileNotFoundError):  # another process was faster
                 status = file.stat(follow_symlinks=False)
                 if file.name.endswith((PROGRAM, FUNCTION)):
                     entries.append((status.st_mtime_ns, status.st_size, file.path))
-                elif file.name.startswith(PARTIAL) and status.st_mtime < abandoned:
-                    os.unlink(file.path)
     total = sum(size for _, size, _ in entries)
     if total <= room:
         return total

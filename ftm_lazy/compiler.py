@@ -317,7 +317,7 @@ class Bridge:
         try:
             texts = self._texts(text, executable)
         except CompileError as error:  # the program itself came from the cache and is good
-            notice(f"cannot show the stages of a program: {error}", 3)
+            notice(f"cannot show the stages of a program: {error}")
         else:
             place = dump.write(self._settings.dump, texts)
             if place is not None and "data" in self._settings.debug:

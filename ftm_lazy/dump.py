@@ -35,7 +35,7 @@ def write(directory: Path, texts: dict[str, str]) -> Path | None:
         place = _fresh(directory, digest)
         write_stages(place, texts)
     except OSError as error:
-        notice(f"cannot write to FTM_DUMP={directory}: {error.strerror}", 4)
+        notice(f"cannot write to FTM_DUMP={directory}: {error.strerror}")
         return None
     return place
 
@@ -82,7 +82,7 @@ def write_data(place: Path, inputs: Sequence[torch.Tensor], scalars: Sequence[fl
         values = dict(zip(_names(asm, "scalar"), scalars, strict=True))
         (place / "scalars.json").write_text(json.dumps(values) + "\n")
     except OSError as error:
-        notice(f"cannot write to {place}: {error.strerror}", 3)
+        notice(f"cannot write to {place}: {error.strerror}")
 
 
 def _names(asm: str, kind: str) -> list[str]:

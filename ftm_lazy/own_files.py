@@ -6,11 +6,12 @@ it, and the same holds for its directory; what is no regular file (a pipe would 
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 import stat
-import tempfile
 from pathlib import Path
+
+from ftm_backend import atomic_file
 
 __all__ = ["Foreign", "Unreadable", "check_directory", "read", "write"]
 
@@ -28,8 +29,11 @@ class Unreadable(Exception):
 
 
 def check_directory(directory: Path) -> None:
-    """Raises Foreign unless the directory is this user's alone to write to; OSError if there is none."""
-    _check(os.stat(directory), str(directory), "700")
+    """Raises Foreign unless the directory is this user's alone to write to; OSError if there is none or it is a file."""
+    status = os.stat(directory)
+    if not stat.S_ISDIR(status.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
+    _check(status, str(directory), "700")
 
 
 def read(path: Path, limit: int) -> bytes:
@@ -53,15 +57,8 @@ def read(path: Path, limit: int) -> bytes:
 
 def write(path: Path, content: bytes) -> None:
     """Writes a file that appears whole or not at all, readable for this user only.  Raises OSError."""
-    descriptor, partial = tempfile.mkstemp(prefix=PARTIAL, dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(partial, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
-        raise
+    with atomic_file.replacing(path, PARTIAL) as file:
+        file.write(content)
 
 
 def _check(status: os.stat_result, name: str, mode: str) -> None:

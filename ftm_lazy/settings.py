@@ -98,13 +98,21 @@ def _debug(text: str) -> frozenset[str]:
 
 
 def _directory(text: str) -> Path | None:
-    return None if text.lower() == "off" else Path(text).expanduser()
+    return None if text.lower() == "off" else _expanded(text)
+
+
+def _expanded(text: str) -> Path:
+    """A path in which ``~`` is the home directory; ValueError where there is none, so that no folder is called ``~``."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError("there is no such home directory: write the path without ~") from None
 
 
 def _machine(text: str) -> str:
     if text in presets.NAMES:
         return text
-    path = Path(text).expanduser()
+    path = _expanded(text)
     if path.suffix == ".so" and path.is_file():
         return str(path.resolve())
     missing = f"there is no file {path}; " if os.sep in text else ""
@@ -117,8 +125,17 @@ def _executor(text: str) -> str:
     return text
 
 
-def _cache_directory() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+def _cache_directory() -> Path | None:
+    """The user's cache directory; None without a home directory, as in a container whose user has no entry in passwd.
+
+    A relative XDG_CACHE_HOME is ignored, as its specification asks.
+    """
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    if not os.path.isabs(base):
+        warnings.warn("there is no home directory, so compiled programs are not kept: FTM_CACHE_DIR names a directory", stacklevel=2)
+        return None
     return Path(base) / "ftm"
 
 

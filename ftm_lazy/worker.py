@@ -57,7 +57,7 @@ class Worker:
         echo: let the process write to this process's stderr; else its last lines are shown if it crashes.
         progress: tell a user who waits long, where stderr is a terminal.
         shelf: where functions of programs are kept for other processes.
-        command: how to start the process; the descriptors of its two pipes are appended, see `ftm_backend.service`.
+        command: how to start the process, if not as usual; the descriptors of its two pipes are appended, see `ftm_backend.service`.
         copies: workers that have no process get copies of this one's when it is started.
     """
 
@@ -67,7 +67,7 @@ class Worker:
         echo: bool = False,
         progress: bool = True,
         shelf: Shelf | None = None,
-        command: tuple[str, ...] = (sys.executable, "-P", "-m", "ftm_backend.service"),
+        command: Sequence[str] | None = None,
         copies: Sequence[Worker] = (),
     ) -> None:
         self.source: str | None = None
@@ -76,7 +76,7 @@ class Worker:
         self._echo = echo
         self._progress = progress
         self._shelf = shelf
-        self._command = command
+        self._command = command or (sys.executable, *_interpreter_options(), "-m", "ftm_backend.service")
         self._copies = copies
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | CopiedProcess | None = None
@@ -116,7 +116,7 @@ class Worker:
                     tail = self._kill()
                     if attempt == 2:
                         raise CompileError(f"the compiler's process {loss}, twice for the same program{tail}") from None
-                    notice(f"the compiler's process {loss}; it is started again", 3)
+                    notice(f"the compiler's process {loss}; it is started again")
                 except CompileError:
                     raise
                 except _TooLong as error:
@@ -336,6 +336,24 @@ class _Watch:
         sys.stderr.write(f"\r\033[K{self._notice(seconds)}")
         self._shown = seconds
         sys.stderr.flush()
+
+
+def _interpreter_options() -> list[str]:
+    """The options of this interpreter that decide which code an interpreter runs, and where it writes bytecode.
+
+    A program that asked for isolation from the environment must not run code from there in another process. Options for
+    warnings and for debugging stay behind: a warning turned into an error must not stop the compiler.
+    """
+    flags, options = sys.flags, ["-P"]
+    if flags.isolated:
+        options.append("-I")
+    else:
+        options += ["-E"] * flags.ignore_environment + ["-s"] * flags.no_user_site
+    options += ["-S"] * flags.no_site + ["-B"] * flags.dont_write_bytecode
+    options += ["-X", f"utf8={flags.utf8_mode}"]
+    if sys.pycache_prefix is not None:
+        options += ["-X", f"pycache_prefix={sys.pycache_prefix}"]
+    return options
 
 
 def _pipe() -> tuple[int, int]:

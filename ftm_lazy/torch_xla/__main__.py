@@ -28,8 +28,15 @@ def main(arguments: list[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
         sys.exit(0 if arguments else 2)
-    own = sys.orig_argv.index("-m")
+    if sys.flags.ignore_environment:
+        sys.exit(_wrong("the program's names are set in the environment, which Python's options -E and -I leave out"))
+    own = next(place for place, word in enumerate(sys.orig_argv) if word.startswith("-m"))
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:own], *arguments], environment())
+
+
+def _wrong(reason: str) -> int:
+    print(f"ftm_lazy.torch_xla: {reason}", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

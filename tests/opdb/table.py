@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from ftm_backend.frontend.ops import native_ops
 from opdb import known
 from opdb.families import FAMILIES, family
 from opdb.support import RIGHT, WORDS, load
@@ -17,6 +18,8 @@ _SHORT = {
     "int16": "i16", "int32": "i32", "int64": "i64", "bool": "bool", "complex64": "c64",
 }  # fmt: skip
 
+
+_NATIVE = native_ops()
 
 PARTS = ("forward in parts", "backward in parts")
 
@@ -79,16 +82,30 @@ def optims() -> str:
 
 
 def fallbacks() -> str:
-    """The operations that run on the CPU, with the entries that meet them."""
-    users: dict[str, list[str]] = defaultdict(list)
+    """The operations that run on the CPU, with the dtypes in which they do and the entries that meet them."""
+    users: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for entry in _entries("ops"):
         for operation in entry["fallbacks"]:
-            users[operation].append(entry["entry"])
-    rows = ["| operation | entries | reason |", "|---|---|---|"]
-    for operation, names in sorted(users.items()):
+            users[operation].append(entry)
+    rows = ["| operation | dtypes | entries | reason |", "|---|---|---|---|"]
+    for operation, entries in sorted(users.items()):
+        names = [entry["entry"] for entry in entries]
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-        rows.append(f"| `{operation}` | {shown} | {known.fallback_reason(operation) or 'has no op record'} |")
+        dtypes, reason = _unsupported(operation, entries)
+        rows.append(f"| `{operation}` | {dtypes} | {shown} | {known.fallback_reason(operation) or reason} |")
     return "\n".join(rows) + "\n"
+
+
+def _unsupported(operation: str, entries: list[dict[str, Any]]) -> tuple[str, str]:
+    """The dtypes in which an operation runs on the CPU, and why."""
+    supported = _NATIVE.get(operation) or _NATIVE.get(operation.rpartition(".")[0])
+    if supported is None:
+        return "all", "has no op record"
+    met = {_SHORT.get(dtype, dtype): None for entry in entries for dtype, word in entry["dtypes"].items() if word == "fallback"}
+    missing = [dtype for dtype in met if dtype not in supported]
+    if missing:
+        return " ".join(missing), "its op record does not take these dtypes"
+    return "all", "its op record does not take every form"
 
 
 def _word(entry: dict[str, Any], *checks: str) -> str | None:

@@ -17,6 +17,7 @@ HERE = Path(__file__).resolve().parent
 CASES: dict[str, int] = {
     "linear_systems": 1000,
 }
+CASES: dict[str, int] = {"tools": 5000}
 """Each campaign, and how many cases make it whole."""
 
 

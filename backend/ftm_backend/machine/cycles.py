@@ -21,7 +21,10 @@ from ftm_backend.machine.cycles_image import Decoded
 from ftm_backend.machine.cycles_timeline import Recorder, Span, Timeline, Totals, touched, traffic
 from ftm_backend.machine.cycles_walk import Walk, WalkError
 
-__all__ = ["KernelProfile", "Profile", "Span", "WalkError", "model"]
+__all__ = ["WALK_LIMIT", "KernelProfile", "Profile", "Span", "WalkError", "model"]
+
+WALK_LIMIT = 50_000_000
+"""Instructions of all cores that are walked before a program counts as endless: about two minutes."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ def model(
     cores: int | None = None,
     scalars: Mapping[str, int] | None = None,
     loaded: int = 0,
-    limit: int = 50_000_000,
+    limit: int = WALK_LIMIT,
     extrapolate: bool = True,
     watch: int | None = None,
     spans: int = 20_000,
@@ -143,7 +146,7 @@ def model(
 
     machine: preset or parameters; default: the preset that the program names.  cores: default: all of the preset's.
     scalars: values of i64 program scalars that steer control flow, by name; others are 1.  loaded: what ``SLDI`` is
-    taken to load.  limit: instructions that a core may execute.  extrapolate: jump over the steady part of long
+    taken to load.  limit: instructions that all cores together may execute.  extrapolate: jump over the steady part of long
     loops (see ``cycles_jump``) instead of walking every iteration.  watch: a core whose timeline is kept, up to so many
     ``spans``.
 
@@ -159,7 +162,7 @@ def model(
     decoded = Decoded(image, parameters, extrapolate)
     values = [(scalars or {}).get(decoded.string(name), 1) for name, _ in decoded.sections["scalars"]]
     shared: dict[Any, Any] = {}
-    walks = [Walk(decoded, core, count, values, loaded, limit, shared) for core in range(count)]
+    walks = [Walk(decoded, core, count, values, loaded, limit // count, shared) for core in range(count)]
     recorder = Recorder(spans) if watch is not None else None
     return _combine(decoded, parameters, walks, recorder, watch)
 

@@ -17,11 +17,12 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+
+from ftm_backend import atomic_file
 
 __all__ = ["MAGIC", "PackageError", "read", "write"]
 
@@ -31,6 +32,7 @@ _HEAD = struct.Struct("<8sII")
 _ENTRY = struct.Struct("<48sQQ32s")
 _ALIGNMENT = 64
 _MOST_SECTIONS = 1 << 20
+_NAME_KEPT = 100  # characters of the target's name in that of the partial file, which must not get too long
 
 
 class PackageError(ValueError):
@@ -52,21 +54,17 @@ def write(path: str | Path, sections: Mapping[str, bytes | np.ndarray]) -> None:
         starts.append(offset)
         offset = _aligned(offset + content.nbytes)
     path = Path(path)
+    prefix = f".{path.name[:_NAME_KEPT]}.partial-"  # of this target, so that nobody else's files are taken for abandoned ones
+    atomic_file.remove_abandoned(path.parent, prefix)
     try:
-        descriptor, partial = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
-    except OSError as error:
-        error.filename = str(path)  # not a name that nobody chose
-        raise
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+        with atomic_file.replacing(path, prefix) as file:
             file.write(_HEAD.pack(MAGIC, _VERSION, len(names)) + b"".join(table))
             for start, content in zip(starts, contents, strict=True):
                 file.write(b"\0" * (start - file.tell()))
                 file.write(content)
-        os.chmod(partial, 0o666 & ~_umask())
-        os.replace(partial, path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
+            os.chmod(file.fileno(), 0o666 & ~_umask())
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # not the partial file's name, which nobody chose
         raise
 
 

@@ -35,6 +35,13 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("program", type=Path, help="a .lan or .ftm file, the text of any earlier stage, or a folder that holds one")
     p.add_argument("--machine", metavar="PRESET", help="preset (default: the program's own; host for earlier stages)")
     p.add_argument("--cores", type=int, default=0, help="number of cores (default: the preset's)")
+    p.add_argument(
+        "--instructions",
+        type=int,
+        default=cycles.WALK_LIMIT,
+        metavar="N",
+        help=f"instructions of all cores after which the program counts as endless (default {cycles.WALK_LIMIT:,})",
+    )
     p.add_argument("--json", action="store_true", help="print JSON in place of the table")
     p.add_argument("--svg", type=Path, metavar="FILE", help="draw one core's timeline")
     p.add_argument("--chrome", type=Path, metavar="FILE", help="write one core's timeline as a Chrome trace")
@@ -51,14 +58,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     bounded("--cores", given.cores, 0, MOST_CORES)
     bounded("--core", given.core, 0, MOST_CORES - 1)
+    bounded("--instructions", given.instructions, 1, 2**63 - 1)
     window = _window(given.window)
-    profile = _profile(given.program, given.machine, given.cores, given.core)
+    profile = _profile(given.program, given.machine, given, given.core)
     if given.svg:
         given.svg.write_text(svg(profile, window))
     if given.chrome:
         given.chrome.write_text(chrome_trace(profile))
     if given.compare or given.compare_machine:
-        other = _profile(given.compare or given.program, given.compare_machine or given.machine, given.cores, 0)
+        other = _profile(given.compare or given.program, given.compare_machine or given.machine, given, 0)
         say(_json([profile, other]) if given.json else comparison(profile, other))
     else:
         say(_json([profile]) if given.json else profile.table())
@@ -78,15 +86,15 @@ def _window(text: str | None) -> tuple[float, float] | None:
     return window
 
 
-def _profile(path: Path, machine: str | None, cores: int, watch: int) -> cycles.Profile:
+def _profile(path: Path, machine: str | None, given: argparse.Namespace, watch: int) -> cycles.Profile:
     file = _file(path)
     with naming("--machine", presets.UnknownPreset):
         parameters = presets.load(machine) if machine else None
     text = read_assembly(file)
     with naming(file, cycles.WalkError, ValueError):
         if not text.lstrip().startswith("@program"):
-            text = _compiled(text, machine or presets.DEFAULT, cores)
-        profile = cycles.model(text, machine=parameters, cores=cores or None, watch=watch)
+            text = _compiled(text, machine or presets.DEFAULT, given.cores)
+        profile = cycles.model(text, machine=parameters, cores=given.cores or None, limit=given.instructions, watch=watch)
     if watch >= profile.cores:
         raise UserError(f"--core {watch}: {file} is modelled on {profile.cores} cores, counted from 0")
     return profile

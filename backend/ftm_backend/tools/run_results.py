@@ -29,7 +29,8 @@ class Result(NamedTuple):
 def print_profile(subject: Path, program: Program | str, options: argparse.Namespace) -> None:
     """Prints what the cycle model says of a program."""
     with naming(f"--profile: {subject}", presets.UnknownPreset, cycles.WalkError, ValueError):
-        say(cycles.model(program, machine=options.machine, cores=options.cores).table())
+        limit = min(options.instructions, cycles.WALK_LIMIT)
+        say(cycles.model(program, machine=options.machine, cores=options.cores, limit=limit).table())
 
 
 def output_files(declared: Sequence[str], folder: Path | None) -> list[Path]:
