@@ -41,7 +41,7 @@ def migrate(source: bytes) -> Migrated:
         return Migrated(source)
     try:
         module = cst.parse_module(source)
-    except (cst.ParserSyntaxError, UnicodeDecodeError, LookupError, RecursionError) as error:
+    except (cst.ParserSyntaxError, SyntaxError, UnicodeDecodeError, LookupError, RecursionError) as error:
         raise MigrateError(f"not Python: {error}") from error
     wrapper = MetadataWrapper(module)
     sharding = Sharding()

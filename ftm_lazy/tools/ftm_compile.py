@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ftm_backend.command import Parser, UserError, command, naming
-from ftm_backend.tools.files import check_fits_memory, check_regular, write
+from ftm_backend.tools.files import check_fits_memory, check_regular, naming_file, write
 
 __all__ = ["main"]
 
@@ -132,7 +132,8 @@ def _compiled(given: argparse.Namespace, model: Any, inputs: list[Any]) -> str:
     compiler = FTMCompiler(given.machine)
     if given.to == "lasm":
         output = given.output or given.model.with_suffix(".lan")
-        return f"{compiler.compile_to_lasm(model, *inputs, output_path=output, weights=given.weights)}\n"
+        with naming_file(output):
+            return f"{compiler.compile_to_lasm(model, *inputs, output_path=output, weights=given.weights)}\n"
     if given.to == "package":
         output = given.output or given.model.with_suffix(".ftm")
         package(capture_model(model, inputs), output, machine=given.machine)
@@ -140,7 +141,7 @@ def _compiled(given: argparse.Namespace, model: Any, inputs: list[Any]) -> str:
     text = compiler.compile_to_mlir(model, *inputs, dialect=given.to)
     if given.output is None:
         return text
-    given.output.write_text(text)
+    write(given.output, text)
     return ""
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ftm_lazy import cache_total, own_files
+from ftm_backend import atomic_file
+from ftm_lazy import cache_total
 from ftm_lazy.cache import DiskCache, Key
 
 PROGRAM = bytes(range(256)) * 40
@@ -145,15 +146,21 @@ def test_a_program_larger_than_the_limit_is_not_stored(tmp_path):
     assert disk.get(key()) is None
 
 
-def test_abandoned_parts_are_removed(tmp_path):
-    disk = store(tmp_path)
-    disk.put(key(), PROGRAM)
-    old, new = tmp_path / "programs/.partial-old", tmp_path / "programs/.partial-new"
-    old.write_bytes(b"x"), new.write_bytes(b"x")
-    os.utime(old, (0, 0))
-    (tmp_path / "programs/.total").unlink()  # so that the directory is gone through
-    disk.put(key("b"), PROGRAM)
-    assert not old.exists() and new.exists()
+def test_partial_files_of_killed_writers_are_removed(tmp_path):
+    store(tmp_path).put(key(), PROGRAM)
+    left, written = tmp_path / "programs/.partial-left", tmp_path / "programs/.partial-written"
+    left.write_bytes(b"x"), written.write_bytes(b"x")
+    with open(written) as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        assert store(tmp_path).get(key()) == PROGRAM  # another process
+    assert not left.exists() and written.exists()
+
+
+def test_a_writer_outlives_another_process_that_cleans_up(tmp_path):
+    with atomic_file.replacing(tmp_path / "target", ".partial-") as file:
+        file.write(b"content")
+        atomic_file.remove_abandoned(tmp_path, ".partial-")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("target", b"content")]
 
 
 def test_off_stores_nothing():
@@ -179,7 +186,7 @@ def test_full_disk_warns_and_leaves_nothing(tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(own_files.os, "fdopen", Full)
+        patch.setattr(atomic_file.os, "fdopen", Full)
         with pytest.warns(RuntimeWarning, match="No space left on device.*FTM_CACHE_DIR"):
             disk.put(key(), PROGRAM)
     assert [file.name for file in (tmp_path / "programs").iterdir()] == [".total"]
@@ -187,13 +194,15 @@ def test_full_disk_warns_and_leaves_nothing(tmp_path, monkeypatch):
     assert disk.get(key()) == PROGRAM
 
 
-def test_directory_that_cannot_be_made(tmp_path):
+@pytest.mark.parametrize("below", ["", "further"])
+def test_a_file_in_the_directorys_place_is_told_once(tmp_path, below):
     (tmp_path / "programs").write_text("a file where the directory should be")
-    disk = store(tmp_path)
-    with pytest.warns(RuntimeWarning, match="cannot store"):
-        disk.put(key(), PROGRAM)
-    with pytest.warns(RuntimeWarning, match="cannot read"):
-        assert disk.get(key()) is None
+    disk = DiskCache(tmp_path / "programs" / below, 1 << 20)
+    with pytest.warns(RuntimeWarning) as told:
+        for name in "abc":
+            assert disk.get(key(name)) is None
+            disk.put(key(name), PROGRAM)
+    assert len(told) == 1 and "is no directory; FTM_CACHE_DIR names another one" in str(told[0].message)
 
 
 def test_read_only_directory_serves_but_does_not_grow(tmp_path, monkeypatch):
@@ -203,7 +212,7 @@ def test_read_only_directory_serves_but_does_not_grow(tmp_path, monkeypatch):
     def refuse(*arguments, **named):
         raise OSError(errno.EROFS, "Read-only file system")  # permissions would not hold root back
 
-    monkeypatch.setattr(own_files.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(atomic_file.tempfile, "mkstemp", refuse)
     monkeypatch.setattr(os, "utime", refuse)
     with pytest.warns(RuntimeWarning, match="cannot store.*Read-only file system"):
         disk.put(key("new"), PROGRAM)

@@ -80,3 +80,12 @@ def test_wrong_usage_is_said(trace, arguments, capsys):
     command = arguments if arguments[0] == "missing.lan" else [str(trace), "--machine", "m7032", *arguments]
     assert ftm_profile.main(command) == 2
     assert capsys.readouterr().err.startswith("ftm-profile: ")
+
+
+def test_the_last_number_of_a_timeline_is_inside_of_it(capsys, trace, tmp_path):
+    picture = tmp_path / "t.svg"
+    run(capsys, trace, "--svg", picture, "--window", "0:2023410")
+    text = picture.read_text()
+    width = int(re.search(r'<svg [^>]*width="(\d+)"', text)[1])
+    (x,) = re.findall(r'<text x="([\d.]+)"[^>]*text-anchor="end"[^>]*>2023410<', text)
+    assert float(x) <= width

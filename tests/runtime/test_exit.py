@@ -57,3 +57,20 @@ atexit.register(lambda: print(torch.ones(2).to("ftm").sum().item()))
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "2.0\n", "")
+
+
+def test_without_memory_for_a_thread_the_end_is_quiet() -> None:
+    text = """
+import resource, torch
+(torch.ones(4).to("ftm") + 1).sum().item()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**26, used + 2**26))
+kept = []
+try:
+    while True:
+        kept.append(bytearray(2**20))
+except MemoryError:
+    print("full")
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "full\n", "")

@@ -1,5 +1,8 @@
 """Why a program is compiled, and what is said of it."""
 
+import os
+import subprocess
+import sys
 import time
 
 from ftm_lazy.recompiles import CAUSES, Explanation, History, read
@@ -81,3 +84,21 @@ def test_long_traces_and_long_histories_cost_little():
         history.explain(text)
         history.add(text)
     assert time.process_time() - begin < 10
+
+
+def test_a_recompile_of_a_step_names_the_users_line(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""
+import torch
+model = torch.nn.Linear(4, 4).to("ftm")
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+def step(n):
+    model(torch.ones(n, 4).to("ftm")).sum().backward()
+    optimizer.step()  # the line
+for n in (3, 5):
+    step(n)
+""")
+    environment = os.environ | {"FTM_DEBUG": "recompile", "FTM_CACHE_DIR": "off"}
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, env=environment)
+    told = [line for line in done.stderr.splitlines() if "RuntimeWarning" in line]
+    assert told and all(line.startswith(f"{program}:7: ") for line in told), done.stderr

@@ -88,3 +88,16 @@ def test_misspelt_variables_are_warned_of():
 def test_table_has_every_setting():
     text = settings.table()
     assert all(f"`{item.metadata['variable']}`" in text and item.metadata["doc"] for item in fields(Settings))
+
+
+def test_without_a_home_no_folder_is_called_tilde(tmp_path, monkeypatch):
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as for a user without an entry in passwd
+    with pytest.warns(UserWarning, match="there is no home directory.*FTM_CACHE_DIR"):
+        assert read({}).cache_dir is None
+    with pytest.raises(SettingsError, match="write the path without ~"):
+        read({"FTM_CACHE_DIR": "~/programs"})
+    monkeypatch.setenv("XDG_CACHE_HOME", "~/.cache")
+    with pytest.warns(UserWarning, match="there is no home directory"):
+        assert read({}).cache_dir is None

@@ -324,3 +324,19 @@ def test_waiting_is_shown_on_a_terminal(start, monkeypatch, stream, progress):
         assert shown.endswith("\r\033[K"), "it is erased at the end"
     else:
         assert shown == ""
+
+
+@pytest.mark.parametrize(("options", "marks"), [((), ["ran"]), (("-E",), []), (("-I",), [])])
+def test_pythons_isolation_holds_for_the_compilers_process(tmp_path, options, marks):
+    (tmp_path / "sitecustomize.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+    code = f"""
+import os
+from ftm_lazy.worker import Worker
+os.environ["PYTHONPATH"] = {str(tmp_path)!r}
+worker = Worker(timeout=60)
+worker.start()
+worker._process.wait(0.5) if worker._process.poll() is not None else __import__("time").sleep(1)
+worker.close()
+"""
+    subprocess.run([sys.executable, *options, "-c", code], check=True, timeout=120)
+    assert [path.name for path in tmp_path.iterdir() if path.name == "ran"] == marks

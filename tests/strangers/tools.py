@@ -24,8 +24,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ftm_backend.runtime import archive  # noqa: E402
-from strangers import campaign  # noqa: E402
+from ftm_backend.runtime import archive
+from strangers import campaign
 
 COMMANDS = {
     "ftm-run": "ftm_backend.tools.ftm_run",
@@ -261,7 +261,7 @@ def check(random: Random, share_in_shell: float = 0.02) -> str | None:
         return f"status {status}: {shown}"
     if "Traceback" in err or "failed inside" in err or "Exception ignored" in err:
         return f"an error that nothing foresaw: {shown}"
-    if "\x1b" in err or "\x1b" in out and command != "ftm-opt":
+    if "\x1b" in err or ("\x1b" in out and command != "ftm-opt"):
         return f"an escape sequence: {shown}"
     if status == 2 and not in_shell and not is_named(words, err):
         return f"the message names nothing: {shown}"
@@ -274,7 +274,7 @@ def check(random: Random, share_in_shell: float = 0.02) -> str | None:
 
 def is_named(words: list[str], err: str) -> bool:
     """Whether the message has a file or an option of the command line in it."""
-    parts = [part for word in words for part in (word, word.removeprefix("-o"), *word.split("=")) if part]
+    parts = [part for word in words for part in (word, word.removeprefix("-o"), *word.split("="), word.removesuffix(".lan")) if part]
     return any(part.encode("unicode_escape").decode()[:150] in err or part[:150] in err for part in parts) or "standard" in err
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +21,7 @@ __all__ = [
     "check_fits_memory",
     "check_regular",
     "is_package",
+    "naming_file",
     "read_array",
     "read_arrays",
     "read_assembly",
@@ -103,7 +106,8 @@ def write(path: str | Path, content: str | bytes) -> None:
     """Writes to a file, or to standard output for ``-``.  OSError where that fails."""
     data = content if isinstance(content, bytes) else content.encode()
     if str(path) != "-":
-        Path(path).write_bytes(data)
+        with naming_file(path):
+            Path(path).write_bytes(data)
     elif sys.stdout is None:
         raise UserError("standard output is closed: name a file with -o")
     else:
@@ -121,6 +125,17 @@ def read_bytes(path: Path) -> bytes:
     """The content of a regular file; UserError where it is none or is too large, OSError where it cannot be read."""
     with _open(path) as file:
         return _bounded(file.read(_MOST_TEXT + 1) if os.fstat(file.fileno()).st_size > _MOST_TEXT else file.read(), path)
+
+
+@contextlib.contextmanager
+def naming_file(path: str | Path) -> Iterator[None]:
+    """Adds the name of a file that is written to an error that has none, as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def _standard_input() -> bytes:

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with naming("--preset", presets.UnknownPreset):
         presets.load(preset)
     expected = _expected(given.expected)
-    with naming(given.machine, AttributeError, MachineError, what="no machine"):
+    with naming(given.machine, AttributeError, UnicodeError, MachineError, what="no machine"):
         machine = Machine(cores=given.cores, library=library)
     with machine:
         outcomes = run_all(machine, preset, given.only)

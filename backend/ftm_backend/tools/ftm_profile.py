@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ftm_backend.command import MOST_CORES, Parser, UserError, bounded, command, naming, say
 from ftm_backend.machine import cycles, presets
-from ftm_backend.tools.files import read_assembly
+from ftm_backend.tools.files import read_assembly, write
 from ftm_backend.tools.timelines import chrome_trace, svg
 
 __all__ = ["main"]
@@ -62,9 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     window = _window(given.window)
     profile = _profile(given.program, given.machine, given, given.core)
     if given.svg:
-        given.svg.write_text(svg(profile, window))
+        write(given.svg, svg(profile, window))
     if given.chrome:
-        given.chrome.write_text(chrome_trace(profile))
+        write(given.chrome, chrome_trace(profile))
     if given.compare or given.compare_machine:
         other = _profile(given.compare or given.program, given.compare_machine or given.machine, given, 0)
         say(_json([profile, other]) if given.json else comparison(profile, other))

@@ -37,7 +37,7 @@ def run_assembly(path: Path, folder: Path | None, options: argparse.Namespace) -
         print_profile(path, program, options)
         if not (options.inputs or options.random or folder):
             return 0
-    data = Data(program, folder, options)
+    data = Data(path, program, folder, options)
     outputs = program.buffers("out")
     output_files([buffer.name for buffer in outputs], options.out)  # before a long run
     inputs, scalars = data.inputs(), data.scalars()
@@ -66,8 +66,8 @@ def _named(words: list[str], flag: str, known: list[str]) -> dict[str, str]:
 class Data:
     """Where a run's inputs and scalars come from: the command line, then the folder, then random numbers."""
 
-    def __init__(self, program: Program, folder: Path | None, options: argparse.Namespace) -> None:
-        self.program, self.folder = program, folder
+    def __init__(self, path: Path, program: Program, folder: Path | None, options: argparse.Namespace) -> None:
+        self.path, self.program, self.folder = path, program, folder
         self.files = _named(options.inputs, "--in", [b.name for b in program.buffers("in")])
         self.values = _named(options.scalar, "--scalar", [s.name for s in program.scalars()])
         self.generator = np.random.default_rng(options.seed) if options.random else None
@@ -86,7 +86,7 @@ class Data:
             check_fits_memory(buffer.elements * BY_TOKEN[buffer.dtype].array.itemsize, f"input {buffer.name}")
             return compare.random_array(self.generator, buffer)
         raise UserError(
-            f"no array for input {buffer.name} ({buffer.dtype} {list(buffer.shape)}): give --in {buffer.name}=FILE.npy, or --random"
+            f"{self.path}: no array for input {buffer.name} ({buffer.dtype} {list(buffer.shape)}): give --in {buffer.name}=FILE.npy, or --random"
         )
 
     def scalars(self) -> list[float | int]:
@@ -100,7 +100,7 @@ class Data:
     def _scalar(self, scalar: ScalarArgument, value: Any) -> float | int:
         if value is None:
             if self.generator is None:
-                raise UserError(f"no value for scalar {scalar.name} ({scalar.dtype}): give --scalar {scalar.name}=VALUE")
+                raise UserError(f"{self.path}: no value for scalar {scalar.name} ({scalar.dtype}): give --scalar {scalar.name}=VALUE")
             value = self.generator.uniform(0.1, 1.0) if scalar.dtype == "f64" else self.generator.integers(0, 8)
         try:
             number = float(value) if scalar.dtype == "f64" else int(value)

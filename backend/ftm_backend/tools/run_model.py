@@ -78,7 +78,7 @@ def _run(path: Path, model: Model, buffers: Mapping[str, str], options: argparse
     model.seed(options.seed)
     given = _files(path, model, buffers, options)
     generator = np.random.default_rng(options.seed) if options.random else None
-    arrays = [_array(tensor, given.get(tensor.name), generator) for tensor in model.inputs]
+    arrays = [_array(path, tensor, given.get(tensor.name), generator) for tensor in model.inputs]
     with naming(path, runtime.PackageError, MachineError):
         outputs = model(*arrays)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -101,14 +101,14 @@ def _files(path: Path, model: Model, buffers: Mapping[str, str], options: argpar
     return files
 
 
-def _array(tensor: Tensor, path: Path | None, generator: np.random.Generator | None) -> np.ndarray:
+def _array(model: Path, tensor: Tensor, path: Path | None, generator: np.random.Generator | None) -> np.ndarray:
     dtype = np.dtype(DTYPES[tensor.dtype].numpy)
     if path is not None:
         array = read_array(path)
         return fitting(array, path, f"input {tensor.name}", dtype, tensor.shape, tensor.dtype)
     if generator is None:
         raise UserError(
-            f"no array for input {tensor.name} ({tensor.dtype} {list(tensor.shape)}): give --in {tensor.name}=FILE.npy, or --random"
+            f"{model}: no array for input {tensor.name} ({tensor.dtype} {list(tensor.shape)}): give --in {tensor.name}=FILE.npy, or --random"
         )
     check_fits_memory(tensor.nbytes, f"input {tensor.name}")
     if tensor.dtype in BY_TOKEN and DTYPES[tensor.dtype].kind == "float":

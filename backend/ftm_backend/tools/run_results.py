@@ -13,7 +13,7 @@ from ftm_backend import names
 from ftm_backend.command import UserError, naming, say
 from ftm_backend.isa.program import Program
 from ftm_backend.machine import compare, cycles, presets
-from ftm_backend.tools.files import read_array
+from ftm_backend.tools.files import naming_file, read_array
 
 __all__ = ["Result", "fitting", "output_files", "print_profile", "report", "write_outputs"]
 
@@ -48,7 +48,8 @@ def write_outputs(results: Sequence[Result], folder: Path | None) -> None:
     files = output_files([result.name for result in results], folder)
     folder.mkdir(parents=True, exist_ok=True)
     for file, result in zip(files, results, strict=True):
-        np.save(file, result.array)
+        with naming_file(file):
+            np.save(file, result.array)
 
 
 def report(results: Sequence[Result], folder: Path | None, options: argparse.Namespace) -> int:
