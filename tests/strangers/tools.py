@@ -39,6 +39,9 @@ COMMANDS = {
 FINDINGS = {"ftm-run", "ftm-conformance", "ftm-migrate"}
 """Commands that may end with 1, as a comparison that finds a difference."""
 
+PRINT_PROGRAMS = {"ftm-opt", "ftm-translate"}
+"""Commands whose standard output is a program, byte by byte."""
+
 SLOW = 60.0
 """Seconds that no case may take."""
 

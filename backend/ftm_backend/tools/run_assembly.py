@@ -14,7 +14,7 @@ from ftm_backend.instructions.types import BY_TOKEN
 from ftm_backend.isa.program import Buffer, Program, ScalarArgument
 from ftm_backend.machine import Machine, MachineError, compare
 from ftm_backend.tools.files import check_fits_memory, read_array, read_object, read_text
-from ftm_backend.tools.run_results import Result, fitting, output_files, print_profile, report, write_outputs
+from ftm_backend.tools.run_results import Result, fitting, missing_input, output_files, print_profile, report, write_outputs
 
 __all__ = ["run_assembly"]
 
@@ -85,9 +85,7 @@ class Data:
         if self.generator is not None:
             check_fits_memory(buffer.elements * BY_TOKEN[buffer.dtype].array.itemsize, f"input {buffer.name}")
             return compare.random_array(self.generator, buffer)
-        raise UserError(
-            f"{self.path}: no array for input {buffer.name} ({buffer.dtype} {list(buffer.shape)}): give --in {buffer.name}=FILE.npy, or --random"
-        )
+        raise missing_input(self.path, buffer.name, buffer.dtype, buffer.shape)
 
     def scalars(self) -> list[float | int]:
         """One number for each scalar argument."""

@@ -18,7 +18,7 @@ from ftm_backend.machine import Machine, MachineError, compare
 from ftm_backend.runtime.compiled import FORMAT, load_compiled
 from ftm_backend.runtime.model import Model, Tensor
 from ftm_backend.tools.files import check_fits_memory, read_array, read_arrays, read_assembly, read_object, read_text
-from ftm_backend.tools.run_results import Result, fitting, output_files, print_profile, report, write_outputs
+from ftm_backend.tools.run_results import Result, fitting, missing_input, output_files, print_profile, report, write_outputs
 
 __all__ = ["read_manifest", "run_compiled", "run_package"]
 
@@ -107,9 +107,7 @@ def _array(model: Path, tensor: Tensor, path: Path | None, generator: np.random.
         array = read_array(path)
         return fitting(array, path, f"input {tensor.name}", dtype, tensor.shape, tensor.dtype)
     if generator is None:
-        raise UserError(
-            f"{model}: no array for input {tensor.name} ({tensor.dtype} {list(tensor.shape)}): give --in {tensor.name}=FILE.npy, or --random"
-        )
+        raise missing_input(model, tensor.name, tensor.dtype, tensor.shape)
     check_fits_memory(tensor.nbytes, f"input {tensor.name}")
     if tensor.dtype in BY_TOKEN and DTYPES[tensor.dtype].kind == "float":
         return compare.random_array(generator, Buffer("in", tensor.name, tensor.dtype, tensor.shape))

@@ -15,7 +15,7 @@ from ftm_backend.isa.program import Program
 from ftm_backend.machine import compare, cycles, presets
 from ftm_backend.tools.files import naming_file, read_array
 
-__all__ = ["Result", "fitting", "output_files", "print_profile", "report", "write_outputs"]
+__all__ = ["Result", "fitting", "missing_input", "output_files", "print_profile", "report", "write_outputs"]
 
 
 class Result(NamedTuple):
@@ -67,6 +67,11 @@ def report(results: Sequence[Result], folder: Path | None, options: argparse.Nam
             raise UserError(f"--compare: {path} does not exist")
         say(line)
     return 1 if differing else 0
+
+
+def missing_input(program: Path, name: str, dtype: str, shape: Sequence[int]) -> UserError:
+    """The error of an input that nothing on the command line gives."""
+    return UserError(f"{program}: no array for input {name} ({dtype} {list(shape)}): give --in {name}=FILE.npy, or --random")
 
 
 def fitting(array: np.ndarray, path: Path, what: str, dtype: np.dtype, shape: Sequence[int], token: str) -> np.ndarray:
