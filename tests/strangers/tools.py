@@ -264,7 +264,7 @@ def check(random: Random, share_in_shell: float = 0.02) -> str | None:
         return f"status {status}: {shown}"
     if "Traceback" in err or "failed inside" in err or "Exception ignored" in err:
         return f"an error that nothing foresaw: {shown}"
-    if "\x1b" in err or ("\x1b" in out and command != "ftm-opt"):
+    if "\x1b" in err or ("\x1b" in out and command not in PRINT_PROGRAMS):
         return f"an escape sequence: {shown}"
     if status == 2 and not in_shell and not is_named(words, err):
         return f"the message names nothing: {shown}"
