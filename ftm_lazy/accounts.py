@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +37,9 @@ class Compiled:
 
 
 class Accounts:
-    """Of this process.
+    """Of this process, whose threads may compile at once.
+
+    The lock is held for updates only, never while a warning is given or a result is read: both may run code that compiles.
 
     Args:
         told: whether each compile is explained in a warning (``FTM_DEBUG=recompile``).
@@ -47,6 +51,12 @@ class Accounts:
         self._recompiles: deque[str] = deque(maxlen=_TOLD)
         self._causes: dict[str, tuple[int, int, float]] = {}
         self._counted: deque[int] = deque(maxlen=_WHOLES)  # whole traces of which a piece was compiled
+        self._renew_lock()
+        os.register_at_fork(after_in_child=self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        """The thread that holds the lock may not be in a forked child."""
+        self._lock = threading.Lock()
 
     def cause(self, text: str, locations: Sequence[str]) -> str:
         """Why a program for this trace has to be compiled, of `CAUSES`; it is not yet among those that others are compared with."""
@@ -59,7 +69,9 @@ class Accounts:
     def found(self, text: str) -> None:
         """The disk cache had the program for this trace."""
         _C._count("cache_hits_disk")
-        self._history.add(read(text))
+        trace = read(text)
+        with self._lock:
+            self._history.add(trace)
 
     def compiled(self, text: str, locations: Sequence[str], whole: int, compiled: Compiled) -> None:
         """A program was compiled.
@@ -71,10 +83,12 @@ class Accounts:
         """
         trace = read(text)
         why = self._history.explain(trace, locations)
-        is_first = whole == 0 or whole not in self._counted
+        with self._lock:
+            is_first = whole == 0 or whole not in self._counted
+            if is_first:
+                self._counted.append(whole)
         if is_first:
             _C._count("compiles")
-            self._counted.append(whole)
         _C._count("pieces")
         if compiled.is_general:
             _C._count("general_programs")
@@ -86,7 +100,8 @@ class Accounts:
     def causes(self) -> dict[str, tuple[int, int, float]]:
         """Why programs were compiled, for each cause that there was, of `CAUSES`: of how many traces it is the first piece's, how many
         pieces were compiled, and the seconds that they took."""
-        return {cause: self._causes[cause] for cause in CAUSES if cause in self._causes}
+        known = self._causes.copy()
+        return {cause: known[cause] for cause in CAUSES if cause in known}
 
     def recompiles(self) -> list[str]:
         """What differed, for each of the last recompiles."""
@@ -99,9 +114,10 @@ class Accounts:
 
     def _note(self, trace: Trace, why: Explanation, seconds: float, is_first: bool) -> None:
         """Remembers a compile; is_first: of the whole trace, whose other pieces are no surprises of their own."""
-        self._history.add(trace)
-        traces, pieces, total = self._causes.get(why.cause, (0, 0, 0.0))
-        self._causes[why.cause] = traces + is_first, pieces + 1, total + seconds
+        with self._lock:
+            self._history.add(trace)
+            traces, pieces, total = self._causes.get(why.cause, (0, 0, 0.0))
+            self._causes[why.cause] = traces + is_first, pieces + 1, total + seconds
         if is_first and why.is_recompile(_C._counters().get("executions", 0) >= _FIRST_STEPS):
             _C._count("recompiles")
             self._recompiles.append(why.text)

@@ -15,7 +15,7 @@ the first steps are over, with mostly the same operations.
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -81,16 +81,17 @@ def read(text: str) -> Trace:
 
 
 class History:
-    """The traces that this process has had compiled or has loaded."""
+    """The traces that this process has had compiled or has loaded.
+
+    One thread at a time may add; others may explain meanwhile, since the kept traces are replaced and never changed in place.
+    """
 
     def __init__(self) -> None:
-        self._count = 0
-        self._kept: deque[tuple[int, Trace]] = deque(maxlen=_KEPT)
+        self._kept: tuple[tuple[int, Trace], ...] = ()
 
     def add(self, trace: Trace) -> None:
         """Remembers a trace, to compare later ones with."""
-        self._kept.append((self._count, trace))
-        self._count += 1
+        self._kept = (*self._kept[1 - _KEPT :], (_next_number(self._kept), trace))
 
     def explain(self, trace: Trace, locations: Sequence[str] = ()) -> Explanation:
         """Why no earlier trace is this one.
@@ -99,17 +100,22 @@ class History:
             trace: a new one.
             locations: for each of its operations the Python line that recorded it, or ""; none where nobody noted them.
         """
-        same = [(number, other) for number, other in self._kept if other.operations == trace.operations]
+        kept = self._kept
+        same = [(number, other) for number, other in kept if other.operations == trace.operations]
         if same:
             number, nearest = min(same, key=lambda pair: len(_differences(trace, pair[1])))
             cause, difference = _explain_same(trace, nearest, locations)
         else:
-            alike = [pair for pair in self._kept if _likeness(trace, pair[1]) >= _ALIKE]
+            alike = [pair for pair in kept if _likeness(trace, pair[1]) >= _ALIKE]
             if not alike:
                 return Explanation("first", "")
             number, nearest = max(alike, key=lambda pair: _likeness(trace, pair[1]))
             cause, difference = "new op sequence", _explain_other(trace, nearest, locations)
-        return Explanation(cause, f"program {self._count} is nearly program {number}, but for {difference}")
+        return Explanation(cause, f"program {_next_number(kept)} is nearly program {number}, but for {difference}")
+
+
+def _next_number(kept: Sequence[tuple[int, Trace]]) -> int:
+    return kept[-1][0] + 1 if kept else 0
 
 
 def _name(line: str) -> str:

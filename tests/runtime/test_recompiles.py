@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 from ftm_lazy.recompiles import CAUSES, Explanation, History, read
 
@@ -102,3 +103,18 @@ for n in (3, 5):
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, env=environment)
     told = [line for line in done.stderr.splitlines() if "RuntimeWarning" in line]
     assert told and all(line.startswith(f"{program}:7: ") for line in told), done.stderr
+
+
+def test_another_thread_may_add_while_one_explains():
+    """A comparison adds a trace here, which stands for a switch to a thread that does."""
+    history = after(*(trace(rows) for rows in range(4)))
+
+    class Interrupted(tuple):
+        __hash__ = tuple.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            history.add(read(trace(5)))
+            return tuple(self) == other
+
+    mine = read(trace(1000))
+    assert history.explain(replace(mine, operations=Interrupted(mine.operations))).cause == "new sizes"
