@@ -118,6 +118,7 @@ const std::unordered_map<std::string, Reader>& readers() {
       {"may_fail", flag(&F::may_fail)},
       {"converts_to_out", flag(&F::converts_to_out)},
       {"takes_no_bools", flag(&F::takes_no_bools)},
+      {"masks_results", flag(&F::masks_results)},
       {"counts_bags", flag(&F::counts_bags)},
       {"concatenates", [](F& facts, const Words& words) { facts.concatenates = concatenation(words); }}};
   return all;

@@ -67,6 +67,7 @@ struct RecordedFacts {
   bool may_fail = false;
   bool converts_to_out = false;
   bool takes_no_bools = false;
+  bool masks_results = false;
   bool counts_bags = false;
   Concatenation concatenates = Concatenation::none;
   int64_t like = -1; // argument whose memory format the first result has on the CPU

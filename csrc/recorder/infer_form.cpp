@@ -190,6 +190,16 @@ std::vector<c10::IValue> functional_arguments(const Op& op, c10::ArrayRef<c10::I
   return result;
 }
 
+// Makes those results undefined that the call's output_mask excludes.
+void leave_out_masked(const Op& op, c10::ArrayRef<c10::IValue> own, std::vector<ResultType>& results) {
+  const auto mask = argument_named(op.functional.schema(), own, "output_mask")->toBoolList();
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!mask[i]) {
+      results[i] = ResultType();
+    }
+  }
+}
+
 } // namespace
 
 FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
@@ -244,6 +254,9 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     } else {
       return fallback_form(); // returns a number: that is an observation
     }
+  }
+  if (op.facts->masks_results) {
+    leave_out_masked(op, own, results);
   }
   check_results(op, arguments, own, results);
   lay_out_as_eager(op, own, results);

@@ -110,6 +110,7 @@ class Recording:
     converts_to_out: the result is cast to the dtype of ``out`` by rule, which a trial on zeros can't show.
     takes_no_bools: there is no kernel for results of bool.
     concatenates: what the op does with a list of tensors of one type. Many of them are concatenated in steps, of one program each.
+    masks_results: the CPU leaves results undefined that ``output_mask`` excludes, and the meta kernel does not.
     counts_bags: the results beside the bags are what the meta kernel says; the CPU leaves out what its backward can do without.
     composite: what ATen's kernel that is made of other ops is good for.
     like: the argument whose memory format the CPU gives the first result; -1: what the meta kernel says holds.
@@ -135,6 +136,7 @@ class Recording:
     converts_to_out: bool = False
     takes_no_bools: bool = False
     concatenates: Concatenation = ""
+    masks_results: bool = False
     counts_bags: bool = False
     composite: Composite = ""
     like: int = -1

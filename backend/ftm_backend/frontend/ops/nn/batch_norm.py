@@ -14,7 +14,7 @@ from ftm_backend.frontend.trace import TensorType
 recorded("aten::_native_batch_norm_legit_functional", tried=("mixed",), like=0, asks_cpu="halves", composite="unfit")
 recorded("aten::_native_batch_norm_legit", tried=("mixed",), like=0, asks_cpu="halves")
 recorded("aten::_native_batch_norm_legit_no_training", tried=("mixed",), like=0)
-recorded("aten::native_batch_norm_backward", like=1)
+recorded("aten::native_batch_norm_backward", like=1, masks_results=True)
 
 
 def _channel(b: Builder, x: Value | None, rank: int) -> Value:
