@@ -47,7 +47,14 @@ def normed_weight(device: str, dim: int) -> list[Tensor]:
     return [weight, *torch.autograd.grad(weight.pow(3).sum(), (v, g))]
 
 
+def conjugated_into_a_row(device: str) -> Tensor:
+    rows = torch.zeros(2, 4).to(device)
+    torch.conj_physical(numbers(device)[0, 0], out=rows[0])
+    return rows
+
+
 COMPOSITES: dict[str, Callable[[str], object]] = {
+    "conj_physical of real numbers": conjugated_into_a_row,
     "diag_embed": lambda d: torch.diag_embed(numbers(d)),
     "pixel_shuffle": lambda d: nn.functional.pixel_shuffle(torch.arange(64.0).reshape(1, 4, 4, 4).to(d), 2),
     "channel_shuffle": lambda d: nn.functional.channel_shuffle(torch.arange(16.0).reshape(1, 4, 2, 2).to(d), 2),

@@ -150,6 +150,8 @@ BAD_CALLS: dict[str, Call] = {
     "alpha is a bool": lambda put: torch.add(put(BYTES), put(BYTES), alpha=True),
     "logsumexp of no dims": lambda put: put(ones(2, 3)).logsumexp([]),
     "histc without a range": lambda put: put(ones(3)).histc(4, min=5, max=1),
+    "running sum as bools": lambda put: torch.cumsum(put(ones(3)), 0, dtype=torch.bool),
+    "running product as bools": lambda put: torch.cumprod(put(ones(3)), 0, dtype=torch.bool),
     "range of bools": lambda put: torch.arange(0, 2, out=put(BITS)),
     "line of bools": lambda put: torch.linspace(0, 2, 3, out=put(BITS)),
     "all of two dims": lambda put: torch.all(put(ones(2, 2)), dim=(0, 1), out=put(ones())),

@@ -36,7 +36,8 @@ def _reciprocal(self: Elem) -> Elem:
 
 
 def _logit(self: Elem, eps: float | None) -> Elem:
-    x = self if eps is None else e.minimum(e.maximum(self, eps), 1 - eps)
+    # In this order, which matters where eps is more than a half.
+    x = self if eps is None else e.where(self < eps, eps, e.minimum(self, 1 - eps))
     return e.log(x / (x.const(1) - x))
 
 
@@ -91,7 +92,10 @@ _unary(
     tolerance=EXACT,
 )
 
-_COPIES = "aten::_to_copy aten::clone aten::alias aten::detach aten::contiguous aten::lift_fresh aten::positive aten::copy"
+_COPIES = (
+    "aten::_to_copy aten::clone aten::alias aten::detach aten::contiguous aten::lift_fresh aten::positive aten::copy "
+    "aten::conj_physical aten::_conj_physical"  # of real numbers
+)
 
 
 def _copy(b: Builder, self: Value, src: Value | None = None, **_: object) -> Value:

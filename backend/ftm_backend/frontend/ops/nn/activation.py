@@ -156,7 +156,7 @@ def _log_sigmoid_backward(b: Builder, grad_output: Value, self: Value, buffer: V
         x = x.to(dtype)
         return (g.to(dtype) * (x.const(1) - e.sigmoid(x))).to(self.dtype)
 
-    return b.pointwise(body, [grad_output, self], self.type)
+    return b.pointwise(body, [grad_output, self], b.result)
 
 
 def _mish(x: Elem) -> Elem:

@@ -8,6 +8,7 @@ from ftm_backend.frontend.building.record import EXACT, Lower, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.building.scan import extreme_scan, scan
 
+recorded("aten::cumsum aten::cumprod", takes_no_bools=True)
 recorded("aten::cummax aten::cummin aten::logcumsumexp", composite="whole")
 
 _SUMS = {"f64": (1e-11, 1e-11), "f32": (1e-5, 1e-5), "f16": (4e-3, 4e-3), "bf16": (2e-2, 2e-2)}
