@@ -104,7 +104,7 @@ def test_the_text_is_right():
         ("      VADD.F32 v0, v1, v2", "      VADD.B1 v0, v1, v2", "write VADD.<F64 F32", "VADD"),
         ("      VADD.F32 v0, v1, v2", "      VADD.F64 v0, v1, v2", "v0 is F32 where VADD reads F64: convert with VCVT.F64.F32", "v0"),
         ("      VADD.F32 v0, v1, v2", "      VADD.F32 v0, v7, v2", "v7 is read before anything writes it", "v7"),
-        ("      VADD.F32 v0, v1, v2", "      VADD.F32 v0, v1, v1024", "v1024 does not exist", "v1024"),
+        ("      VADD.F32 v0, v1, v2", "      VADD.F32 v0, v1, v65536", "v65536 does not exist", "v65536"),
         ("      VADD.F32 v0, v1, v2", "      VADD.F32 v0, v1, r2", "writes a map register", "r2"),
         ("      VADD.F32 v0, v1, v2", "      VADD.F32 v0, X, v2", "no scalar of the program", "X"),
         ("      VADD.F32 v0, v1, v2", "      VADD.F32 v0, r64, v2", "r64 does not exist", "r64"),

@@ -18,6 +18,8 @@ CASES: dict[str, int] = {
     "linear_systems": 1000,
 }
 CASES: dict[str, int] = {"tools": 5000}
+    "expressions": 1000,
+}
 """Each campaign, and how many cases make it whole."""
 
 

@@ -63,9 +63,9 @@ SPACES = {"ddr": 0, "am": 1, "sm": 2, "gsm": 3}
 SCALAR_REGISTERS = 64
 """r0 to r63: 64-bit two's complement integers, zero when a program starts, one set per core."""
 
-VECTOR_REGISTERS = 1024
-"""v0 to v1023: names for values in a map body.  A machine has fewer registers, and what they do not hold costs loads and stores
-(``machine.cycles_schedule``)."""
+VECTOR_REGISTERS = 1 << 16
+"""v0 to v65535: names for values in a map body, as many as a body may have operations.  A machine has fewer registers, and what they
+do not hold costs loads and stores (``machine.cycles_schedule``).  Fusion keeps bodies far below (``midend.body_cost``)."""
 
 SLOT_ALIGNMENT = 64
 """Tiles start, and slots of a ring follow each other, at multiples of this many bytes."""

@@ -1,4 +1,4 @@
-"""What a body of elements costs for each vector, before it is written as a map: the slots of its operations, by the instruction table."""
+"""The size of a body of elements, and what it costs for each vector, by the instruction table, before it is written as a map."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Iterable
 from ftm_backend.instructions import costs
 from ftm_backend.instructions.table import STRIPS
 from ftm_backend.instructions.types import BY_TOKEN
-from ftm_backend.linalg.ir import Node, walk
+from ftm_backend.linalg.ir import Node, Statement, walk
 from ftm_backend.machine.presets import MachineParameters
 
-__all__ = ["interval"]
+__all__ = ["MOST_OPERATIONS", "interval", "operations"]
+
+MOST_OPERATIONS = 4096
+"""Element operations of a body that fusion may make.  A longer one is bound by computing, so that fusing saves no time, and compiling it
+takes long.  The map rules write at most 13 lines for an operation, so such a body fits the names of a map's registers."""
 
 _ROWS = {element: row for row in STRIPS for element in row.elements}
 
@@ -32,3 +36,8 @@ def interval(machine: MachineParameters, nodes: Iterable[Node], tiles: int) -> f
     return max(
         products / machine.fma_units, taken.get("VMAC1", 0.0), taken.get("VIEU", 0.0), taken["VLDST"] / machine.vector_memory_ports, 1.0
     )
+
+
+def operations(statements: Iterable[Statement]) -> int:
+    """Element operations of the body that computes all results of the statements."""
+    return sum(len(walk(result.yields for result in statement.results)) for statement in statements)

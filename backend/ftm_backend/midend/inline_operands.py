@@ -12,10 +12,14 @@ from collections import Counter
 from ftm_backend.linalg.affine import digits, volume
 from ftm_backend.linalg.ir import Function, Node, Operand, Result, Statement, Value, walk
 from ftm_backend.machine.presets import MachineParameters
+from ftm_backend.midend.body_cost import operations
 from ftm_backend.midend.contractions.form import match
 from ftm_backend.sizes import is_integer, seen_equal
 
 __all__ = ["inline_operands"]
+
+_MOST_INLINED = 64
+"""Operations of what is computed in the place of an operand: scalings are a few, and a long chain is worth a pass over memory."""
 
 
 def inline_operands(function: Function, machine: MachineParameters) -> Function:
@@ -25,6 +29,7 @@ def inline_operands(function: Function, machine: MachineParameters) -> Function:
     readers.update(tensor.value for tensor in function.results)
     entering = set(function.inputs)
     scaled: dict[Value, Statement] = {}  # computed from one input, and read once
+    length: dict[Value, int] = {}  # of these: how many operations make them from the input
     products: set[Value] = set()  # and what is computed from their elements
     for position, item in enumerate(function.body):
         if not isinstance(item, Statement):
@@ -37,7 +42,10 @@ def inline_operands(function: Function, machine: MachineParameters) -> Function:
             function.body[position] = _inlined(item, scaled)
             products.update(item.writes())
         elif _is_from(item, entering, scaled) and readers[item.results[0].value] == 1:
-            scaled[item.results[0].value] = item
+            value = item.results[0].value
+            length[value] = operations([item]) + length.get(item.operands[0].value, 0)
+            if length[value] <= _MOST_INLINED:
+                scaled[value] = item
     left = {value for item in function.body for value in item.reads()}.union(tensor.value for tensor in function.results)
     gone = {id(statement) for value, statement in scaled.items() if value not in left}
     function.body = [item for item in function.body if id(item) not in gone]

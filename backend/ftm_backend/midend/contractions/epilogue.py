@@ -13,7 +13,7 @@ from typing import Any
 from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Statement, Store, Value, walk
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.body_cost import interval
+from ftm_backend.midend.body_cost import MOST_OPERATIONS, interval, operations
 from ftm_backend.midend.contractions.form import Contraction, axes_of, match
 from ftm_backend.sizes import always_equal, seen_equal
 
@@ -177,6 +177,8 @@ def can_fuse_epilogue(chain: Sequence[Statement], candidate: Statement) -> bool:
     """
     contraction = match(chain[0])
     if contraction is None:
+        return False
+    if operations([*chain, candidate]) > MOST_OPERATIONS:
         return False
     rewriter = _Rewriter(contraction)
     for statement in chain[1:]:

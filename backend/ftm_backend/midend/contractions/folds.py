@@ -19,6 +19,7 @@ from ftm_backend.linalg.affine import Affine
 from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Store, Value
 from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.body_cost import MOST_OPERATIONS, operations
 from ftm_backend.midend.contractions.epilogue import MOST_TILES, Epilogue, demands, read_epilogue
 from ftm_backend.midend.contractions.fold import Fold, Geometry
 from ftm_backend.midend.contractions.form import Contraction, Form
@@ -68,7 +69,7 @@ def can_follow(chain: Sequence[Statement], statement: Statement, machine: Machin
     read = [operand for operand in statement.operands if operand.value in made]
     if not read or not is_elementwise(statement, shape) or not all(is_whole(operand.index, shape) for operand in read):
         return False
-    if any(operand.value.border is not None for operand in statement.operands):
+    if any(operand.value.border is not None for operand in statement.operands) or operations([*chain, statement]) > MOST_OPERATIONS:
         return False
     epilogue = _epilogue([*chain, statement])
     return not epilogue.positions and demands(epilogue, machine)["epilogue_tiles"] <= MOST_TILES

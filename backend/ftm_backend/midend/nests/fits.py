@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from ftm_backend.linalg.affine import Affine, volume
 from ftm_backend.linalg.ir import Statement, Value
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
+from ftm_backend.midend.body_cost import MOST_OPERATIONS, operations
 from ftm_backend.midend.nests.axes import index_nodes
 from ftm_backend.midend.nests.domain import Dim, Domain, Loops, Shape, steps_of
 from ftm_backend.sizes import at_hand
@@ -33,7 +34,7 @@ def common_domain(statements: list[Statement]) -> Domain | None:
 
 def acceptable(domain: Domain, machine: MachineParameters, stored: Stored) -> bool:
     """Whether tiles can carry a domain, within the scratchpad and along memory."""
-    if len(domain.loops) > MOST_STATEMENTS:
+    if len(domain.loops) > MOST_STATEMENTS or operations(domain.loops) > MOST_OPERATIONS:
         return False
     operands = {(o.value, o.index) for _, o in domain.fetched()}
     if len(operands) > _MOST_OPERANDS:
