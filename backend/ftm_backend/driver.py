@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import logging
 import re
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -32,9 +33,11 @@ from ftm_backend.isa.template import assemble
 from ftm_backend.linalg.printer import print_function
 from ftm_backend.machine import presets
 from ftm_backend.midend import alike, pipeline
+from ftm_backend.midend.kernel import Kernel
+from ftm_backend.midend.restrictions import NONE, Restrictions, after_kernel, without_pass
 from ftm_backend.options import Options
 from ftm_backend.recent import PROGRAMS, Recent
-from ftm_backend.stages import Form
+from ftm_backend.stages import Form, FunctionError, VerifyError
 
 __all__ = ["STAGES", "TEXT_STAGES", "CompileError", "Stage", "compile", "forget", "guess_stage", "infer_sizes", "run_from", "stage"]
 
@@ -59,6 +62,9 @@ class Stage(NamedTuple):
 
 
 _STAGE = re.compile(r'ftm\.stage = "([\w-]+)"')
+_LOGGER = logging.getLogger(__name__)
+_LONGEST_MESSAGE = 4000
+"""Characters of an error's message that are shown."""
 
 
 # --- stages ---------------------------------------------------------------------------------------------
@@ -111,6 +117,8 @@ STAGES: tuple[Stage, ...] = (
     ),
 )
 
+
+_MIDEND = {step.stage: step for step in pipeline.PASSES}
 
 TEXT_STAGES = tuple(stage.name for stage in STAGES if stage.name != "image")
 """The stages that can be looked at, in order."""
@@ -225,20 +233,71 @@ def _machine(options: Options) -> presets.MachineParameters:
     return replace(machine, cores=options.cores) if options.cores else machine
 
 
+class _Again(Exception):
+    """A stage failed in a way that other restrictions may avoid."""
+
+    def __init__(self, restrictions: Restrictions) -> None:
+        super().__init__(str(restrictions))
+        self.restrictions = restrictions
+
+
 def _walk(from_stage: str, text: str, to_stage: str, options: Options, seconds: dict[str, float]) -> Iterator[tuple[Stage, Any]]:
-    """Gives each stage with its value, from ``from_stage`` to ``to_stage``; later stages may change the value."""
+    """Gives each stage with its value, from ``from_stage`` to ``to_stage``; later stages may change the value.
+
+    Where fusion leaves a kernel that a later stage cannot lower, it begins anew without that fusion and gives the stages again.
+    """
+    restrictions = NONE
+    while True:
+        try:
+            yield from _attempt(from_stage, text, to_stage, options, seconds, restrictions)
+            return
+        except _Again as again:
+            restrictions = again.restrictions
+            _LOGGER.info("compiling again: %s", restrictions)
+
+
+def _attempt(
+    from_stage: str, text: str, to_stage: str, options: Options, seconds: dict[str, float], restrictions: Restrictions
+) -> Iterator[tuple[Stage, Any]]:
+    """As `_walk`, under the given restrictions.  Raises _Again to ask for others."""
     machine = _machine(options)
     begin, end = stage(from_stage), stage(to_stage)
+    kernels: dict[str, Kernel] = {}
     value: Any = None
     for position in range(begin, end + 1):
         current = STAGES[position]
         start = time.perf_counter()
-        with _reproducing(from_stage, text, position, options):
-            value = current.read(text, machine) if position == begin else current.run(value, machine)
-        seconds[current.name] = time.perf_counter() - start
-        if options.dump:
-            _dump(Path(options.dump), position, current.write(value))
+        with _reproducing(from_stage, text, position, options), _undoing(current, kernels, restrictions, begin):
+            if position == begin:
+                value = current.read(text, machine)
+            elif current.name in _MIDEND:
+                value = pipeline.apply(_MIDEND[current.name], value, machine, restrictions)
+            else:
+                value = current.run(value, machine)
+            if options.dump:
+                _dump(Path(options.dump), position, current.write(value))
+        seconds[current.name] = seconds.get(current.name, 0.0) * (restrictions is not NONE) + time.perf_counter() - start
+        if current.name == "share-kernels":
+            kernels = {function.name: function.kernel for function in value.functions}
         yield current, value
+
+
+@contextmanager
+def _undoing(current: Stage, kernels: Mapping[str, Kernel], restrictions: Restrictions, begin: int) -> Iterator[None]:
+    """Raises _Again where a stage fails and the midend has something to undo: not what lies before the stage that all began with."""
+    try:
+        yield
+    except (VerifyError, FunctionError) as error:
+        passes = [step for step in pipeline.PASSES if stage(step.stage) > begin]
+        if isinstance(error, VerifyError):
+            following = without_pass(restrictions, _MIDEND[current.name])
+        elif error.function in kernels:
+            following = after_kernel(restrictions, kernels[error.function], error.too_large, passes)
+        else:
+            following = None
+        if following is None:
+            raise
+        raise _Again(following) from error
 
 
 def _dump(directory: Path, position: int, content: str | bytes) -> None:
@@ -255,16 +314,22 @@ def _reproducing(from_stage: str, text: str, position: int, options: Options) ->
     """Turns an exception inside into a CompileError that has saved the stage's input."""
     try:
         yield
-    except (KeyboardInterrupt, SystemExit, CompileError):
+    except (KeyboardInterrupt, SystemExit, CompileError, _Again):
         raise
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
+        reason = _shortened(f"{type(error).__name__}: {error}")
         if position == stage(from_stage):
-            raise CompileError(f"this is no valid {from_stage} text: {error}") from error
+            raise CompileError(f"this is no valid {from_stage} text: {_shortened(str(error))}") from error
         if sizes.current() is not None:  # nobody loses anything: the program is compiled for its numbers
             raise CompileError(f"no program for all sizes: stage {STAGES[position].name!r}: {reason}") from error
         saved = _save_input(from_stage, text, position - 1, options)
         raise CompileError(f"compiling failed at stage {STAGES[position].name!r}: {reason}\n{saved}") from error
+
+
+def _shortened(message: str) -> str:
+    """A message that fits a terminal: an error may quote a whole module."""
+    left = len(message) - _LONGEST_MESSAGE
+    return message if left <= 0 else f"{message[:_LONGEST_MESSAGE]}... ({left:,} characters more)"
 
 
 def _save_input(from_stage: str, text: str, position: int, options: Options) -> str:

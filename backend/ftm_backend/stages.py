@@ -1,4 +1,4 @@
-"""What a pass is, and how the value that it leaves is written and read back."""
+"""What a pass is, how the value that it leaves is checked, written and read back, and how it fails."""
 
 from __future__ import annotations
 
@@ -8,16 +8,39 @@ from typing import Any
 
 from ftm_backend.machine.presets import MachineParameters
 
-__all__ = ["Form", "Pass"]
+__all__ = ["Form", "FunctionError", "Pass", "VerifyError"]
+
+
+class VerifyError(Exception):
+    """A pass left a value that breaks a rule of its form."""
+
+
+class FunctionError(Exception):
+    """A pass failed at one function of the program.
+
+    function: its name.  too_large: its tiles exceed a scratchpad, so smaller tiles may help.
+    """
+
+    def __init__(self, function: str, reason: str, too_large: bool = False) -> None:
+        super().__init__(reason)
+        self.function, self.too_large = function, too_large
+
+
+def _no_rules(value: Any) -> None:
+    del value
 
 
 @dataclass(frozen=True)
 class Form:
-    """The text of a value: ``write(value, stage)`` and ``read(text, machine)``; ``suffix`` of files that hold it."""
+    """The text of a value: ``write(value, stage)`` and ``read(text, machine)``; ``suffix`` of files that hold it.
+
+    verify: raises VerifyError for a value that breaks a rule of the form.
+    """
 
     write: Callable[[Any, str], str]
     read: Callable[[str, MachineParameters], Any]
     suffix: str
+    verify: Callable[[Any], None] = _no_rules
 
 
 @dataclass(frozen=True)
@@ -25,6 +48,7 @@ class Pass:
     """One named step: ``run(value, machine)`` gives the next value; it may change the one that it takes.
 
     form: of what it leaves.  alias: what the stage that it leaves is called, if not like the pass.
+    optional: without it the program costs more and computes the same.
     """
 
     name: str
@@ -32,6 +56,7 @@ class Pass:
     form: Form
     doc: str
     alias: str = ""
+    optional: bool = False
 
     @property
     def stage(self) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ftm_backend.stages import FunctionError
+
 __all__ = ["CodegenError"]
 
 
-class CodegenError(Exception):
-    """A kernel that no assembly can be written for."""
+class CodegenError(FunctionError):
+    """A function that no assembly can be written for."""

@@ -63,8 +63,9 @@ def write(kernel: Kernel, calls: bool) -> list[str]:
             continue
         return [text(line) for line in lines if not moves_nothing(line)]
     raise CodegenError(
+        kernel.name,
         f"@{kernel.name} needs more than {len(registers)} registers at one point even when every address is computed "
-        f"where it is used: its loops are nested too deeply, or one instruction has too many operands"
+        f"where it is used: its loops are nested too deeply, or one instruction has too many operands",
     )
 
 
@@ -103,7 +104,7 @@ class _Writer:
                 return self.define(atom, ["SCID "])
             if atom is self.indices.cores:
                 return self.define(atom, ["SNC "])
-            raise CodegenError(f"@{self.kernel.name} uses {atom!r} outside of the scope that defines it")
+            raise CodegenError(self.kernel.name, f"@{self.kernel.name} uses {atom!r} outside of the scope that defines it")
         args = [self.scalar(arg) for arg in atom.args]
         return self.define(atom, [f"{_BINARY[atom.operation]} ", args[0], ", ", args[1], ", "])
 

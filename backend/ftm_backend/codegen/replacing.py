@@ -50,11 +50,11 @@ def _check_order(steps: list[tuple[Call, bool]], faulting: Collection[str], writ
             written = (name, writes)
         if name in faulting:
             if written:
-                raise CodegenError(f"@{name} can fault after @{written[0]} wrote {written[1]}, which replaces an input")
+                raise CodegenError(name, f"@{name} can fault after @{written[0]} wrote {written[1]}, which replaces an input")
             working.append((name, one_core))
         others = [other for other, alone in working if not (alone and one_core)]
         if writes and others:
-            raise CodegenError(f"no barrier between @{others[0]}, which can fault, and @{name}, which writes over an input")
+            raise CodegenError(name, f"no barrier between @{others[0]}, which can fault, and @{name}, which writes over an input")
 
 
 def _steps(block: Block, one_core: bool) -> Iterator[tuple[Call, bool]]:

@@ -48,7 +48,7 @@ def plan(kernel: Kernel, machine: MachineParameters) -> None:
     for space in SPACES:
         tiles, capacity = [tile for tile in placed if tile.space == space], machine.scratchpad_bytes(space)
         if any(tile.offset + tile.bytes > capacity for tile in tiles):
-            raise CodegenError(_explain(kernel, space, capacity, tiles, machine.name))
+            raise CodegenError(kernel.name, _explain(kernel, space, capacity, tiles, machine.name), too_large=True)
 
 
 def fits(kernel: Kernel, machine: MachineParameters) -> bool:

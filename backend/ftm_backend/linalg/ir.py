@@ -6,7 +6,7 @@ A *statement* is one loop nest in the manner of ``linalg.generic``, whose access
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,9 +31,9 @@ class Value:
 
     dtype: str
     shape: tuple[int, ...]
-    producer: Statement | Update | Repeat | None = None
+    producer: Statement | Update | Repeat | None = field(default=None, repr=False)
     splat: Node | None = None
-    data: bytes | None = None
+    data: bytes | None = field(default=None, repr=False)
     symbol: str | None = None
     window: Window | None = None
     border: Border | None = None
@@ -104,7 +104,7 @@ class Node:
 
     op: str
     dtype: str
-    operands: tuple[Node, ...] = ()
+    operands: tuple[Node, ...] = field(default=(), repr=False)
     payload: Any = None
     below: tuple[Node, ...] | None = field(default=None, init=False, repr=False)
 
@@ -272,6 +272,15 @@ class Function:
     body: list[Statement | Update | Repeat] = field(default_factory=list)
     results: list[Tensor] = field(default_factory=list)
     output_types: list[str] = field(default_factory=list)
+
+
+def statements_of(function: Function) -> Iterator[Statement]:
+    """All statements of a function, those in repeats among them, in order."""
+    for item in function.body:
+        if isinstance(item, Statement):
+            yield item
+        elif isinstance(item, Repeat):
+            yield from statements_of(item.body)
 
 
 def walk(nodes: Iterable[Node]) -> list[Node]:

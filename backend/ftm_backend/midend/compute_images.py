@@ -60,6 +60,8 @@ def compute_images(grouped: Grouped, machine: MachineParameters) -> Grouped:
         return grouped
     inside: Inside = {}
     for product in list(filter(can_be_summed, grouped.kernels)):
+        if product not in grouped.kernels:
+            continue  # it computes an earlier image now
         for user in [k for k in grouped.kernels if product.outputs[0] in k.inputs and k.kind == "nest" and k.repeat is None]:
             image = _image(grouped, product, user)
             if image is not None and _compute(grouped, image, inside, machine):

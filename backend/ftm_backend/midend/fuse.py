@@ -10,7 +10,7 @@ reads lies at most at ``d - 1``, so no way leads back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import TypeVar
 
@@ -31,10 +31,11 @@ class Fuser:
         statements: in program order, with no repeat between them.
         updates: those of the function.
         alike: answers questions about what fits together, on its machine.
+        alone: statements that share no kernel.
     """
 
-    def __init__(self, statements: list[Statement], updates: Sequence[Update], alike: Alike):
-        self._machine, self._alike = alike.machine, alike
+    def __init__(self, statements: list[Statement], updates: Sequence[Update], alike: Alike, alone: Collection[Statement] = ()):
+        self._machine, self._alike, self._alone = alike.machine, alike, alone
         self._position = {s: k for k, s in enumerate(statements)}
         self._cluster: dict[Statement, Cluster] = {}
         self._reader: dict[Value, Statement] = {}  # the last statement that reads a tensor
@@ -76,12 +77,13 @@ class Fuser:
     # --- down ------------------------------------------------------------------------------------------
 
     def _down(self, s: Statement) -> None:
-        alone = single(s, self._machine, self._alike)
+        cluster = single(s, self._machine, self._alike)
         needs = self._soft[s] | self._hard[s]
-        alone.needs = needs
-        home = self._join(s, alone.is_turn) if alone.kind == "nest" and s.volume else None
+        cluster.needs = needs
+        may_join = cluster.kind == "nest" and s.volume and s not in self._alone
+        home = self._join(s, cluster.is_turn) if may_join else None
         if home is None:
-            home = alone
+            home = cluster
             home.depth = 1 + max((self._cluster[m].depth for m in needs), default=-1)
         self._cluster[s] = home
         self._reader.update((o.value, s) for o in s.operands)
@@ -102,7 +104,7 @@ class Fuser:
         soft = [
             c
             for c in dict.fromkeys(self._cluster[m] for m in sorted(self._soft[s], key=self._position.__getitem__))
-            if c not in hard and not c.is_turn and (c.kind == "contraction" or not is_turn)
+            if c not in hard and not self._is_closed(c) and (c.kind == "contraction" or not is_turn)
         ]
         soft.sort(key=lambda c: (c.kind != "contraction", -c.depth))
         merged: set[Cluster] = set()
@@ -128,7 +130,11 @@ class Fuser:
         """Kernels that read the largest tensors that ``s`` reads: sharing one saves a pass over memory."""
         wide = [o.value for o in s.operands if 2 * at_hand(volume(o.value.shape)) >= at_hand(s.volume)]
         found = [self._cluster[self._reader[v]] for v in wide if v in self._reader]
-        return [c for c in dict.fromkeys(found) if c.kind == "nest" and not c.is_turn]
+        return [c for c in dict.fromkeys(found) if c.kind == "nest" and not self._is_closed(c)]
+
+    def _is_closed(self, cluster: Cluster) -> bool:
+        """Whether no other statement may join a kernel."""
+        return cluster.is_turn or cluster.statements[0] in self._alone
 
     def _enter(self, home: Cluster, s: Statement) -> bool:
         """Adds ``s`` to a kernel if its loops fit and no circle arises."""
@@ -191,6 +197,8 @@ class Fuser:
             if len(users) != 1 or cluster.kind not in ("nest", "contraction"):
                 continue
             user = users.pop()
+            if self._alone and any(c.statements[0] in self._alone for c in (cluster, user)):
+                continue
             if user.kind != "nest" or self._related(cluster, user) or any(s.volume == 0 for s in cluster.statements):
                 continue
             if cluster.kind == "contraction":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ftm_backend.linalg.affine import dot
-from ftm_backend.linalg.ir import Function, Repeat, Result, Statement, Store, Update, Value
+from ftm_backend.linalg.ir import Function, Repeat, Result, Statement, Store, Update, Value, statements_of
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.alike import Alike
 from ftm_backend.midend.cluster import Cluster
@@ -16,15 +16,25 @@ from ftm_backend.midend.fuse import Fuser
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.reloop import align_all
 
-__all__ = ["Former", "form_anew", "group_kernels", "home_of", "place_results"]
+__all__ = ["Former", "form_anew", "group_kernels", "home_of", "makers_of", "place_results"]
 
 
-def group_kernels(function: Function, machine: MachineParameters) -> Grouped:
-    """The kernels of a function that ``own-buffers`` has been through."""
-    return Grouped(function, _kernels(function, machine, 0))
+def group_kernels(function: Function, machine: MachineParameters, separate: Collection[int] = ()) -> Grouped:
+    """The kernels of a function that ``own-buffers`` has been through.
+
+    separate: numbers of statements, of those of the function and its repeats, that get kernels of their own.
+    """
+    numbers = {statement: number for number, statement in enumerate(statements_of(function))}
+    alone = {statement for statement, number in numbers.items() if number in separate}
+    kernels = _kernels(function, machine, 0, alone)
+    for kernel in kernels:
+        kernel.numbers = frozenset(numbers[s] for s in kernel.statements)
+    return Grouped(function, kernels)
 
 
-def _kernels(function: Function, machine: MachineParameters, first: int, repeat: Repeat | None = None) -> list[Kernel]:
+def _kernels(
+    function: Function, machine: MachineParameters, first: int, alone: Collection[Statement], repeat: Repeat | None = None
+) -> list[Kernel]:
     """The kernels of a function, or of the body of a repeat; kernels do not reach across a repeat."""
     former = Former(function, machine, first, repeat)
     alike = Alike(machine, former.stored)
@@ -32,7 +42,7 @@ def _kernels(function: Function, machine: MachineParameters, first: int, repeat:
     run: list[Statement] = []
 
     def close() -> None:
-        clusters = Fuser(run, former.updates, alike).clusters()
+        clusters = Fuser(run, former.updates, alike, alone).clusters()
         for cluster in clusters:
             kernel = former.kernel(cluster)
             kernel.words = alike.kernel(kernel)
@@ -47,7 +57,7 @@ def _kernels(function: Function, machine: MachineParameters, first: int, repeat:
         elif isinstance(item, Repeat):
             close()
             place_results(item)
-            inside = _kernels(item.body, machine, former.count, item)
+            inside = _kernels(item.body, machine, former.count, alone, item)
             former.count += len(inside)
             kernels += inside
     close()
@@ -126,7 +136,7 @@ class Former:
             alone = value is home and result.value is value
             outputs[home] = result if alone and home not in outputs else None
             over = written_over(value.producer, value) if value.producer is not None else None
-            if over is not None and not members.issuperset(_makers(over)):
+            if over is not None and not members.issuperset(makers_of(over)):
                 ties[home] = over
 
         for statement in cluster.statements:
@@ -181,11 +191,11 @@ def form_anew(grouped: Grouped, clusters: Mapping[Kernel, Cluster], machine: Mac
             grouped.kernels[number].name = kernel.name
 
 
-def _makers(value: Value) -> set[Statement]:
+def makers_of(value: Value) -> set[Statement]:
     """The statements that put a value's elements into memory, by its last writers."""
     maker = value.producer
     if isinstance(maker, Statement):
         return {maker}
     if maker is None or isinstance(maker, Repeat):
         return set()
-    return _makers(maker.base.value).union(*(_makers(p.value.value) for p in maker.parts))
+    return makers_of(maker.base.value).union(*(makers_of(p.value.value) for p in maker.parts))

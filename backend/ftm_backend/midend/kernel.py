@@ -26,6 +26,7 @@ class Kernel:
     before it.  workspaces: buffers of its own.  aligned: the statements of a contraction over loops that are cut alike.
     domain: where a lowering keeps its analysis.  repeat: what it runs in each iteration of, with the kernels beside it.
     words: what it is but for its kind and ``one_core``, with nothing of the program in it; None where nobody has said so.
+    numbers: of its statements, as ``group-kernels`` counts them.  formed_by: the pass that last changed its statements or kind.
     """
 
     name: str
@@ -44,6 +45,8 @@ class Kernel:
     domain: Any = None
     repeat: Repeat | None = None
     words: Hashable = None
+    numbers: frozenset[int] = frozenset()
+    formed_by: str = ""
 
     def core(self, b: TileBuilder) -> tuple[Index, Index]:
         """This core's number and the number of cores that run the kernel, as builder index values."""

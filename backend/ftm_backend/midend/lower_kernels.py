@@ -9,6 +9,7 @@ from ftm_backend.midend.kernel import Kernel, runs
 from ftm_backend.midend.lowerings import LOWERINGS
 from ftm_backend.midend.program import Program
 from ftm_backend.midend.share_kernels import Call, Function
+from ftm_backend.stages import FunctionError
 from ftm_backend.tile import tree
 from ftm_backend.tile.builder import Index, TileBuilder
 from ftm_backend.tile.program import TileProgram
@@ -47,7 +48,11 @@ def lower_kernels(program: Program, machine: MachineParameters) -> TileProgram:
 
 
 def _lower(function: Function) -> tree.Kernel:
-    """The tile level of one function."""
+    """The tile level of one function.
+
+    Raises:
+        FunctionError: its kernel cannot be lowered, for whatever reason.
+    """
     arguments = function.arguments
     b = TileBuilder(
         function.name,
@@ -55,7 +60,10 @@ def _lower(function: Function) -> tree.Kernel:
         {symbol: f"a{number}" for symbol, number in arguments.scalars.items()},
     )
     b.kernel.parameters, b.kernel.scalars = function.parameters, function.scalars
-    LOWERINGS[function.kernel.kind].lower(function.kernel, b)
+    try:
+        LOWERINGS[function.kernel.kind].lower(function.kernel, b)
+    except Exception as error:
+        raise FunctionError(function.name, f"{type(error).__name__}: {error}") from error
     return b.kernel
 
 

@@ -49,5 +49,6 @@ LOWERINGS: dict[str, Lowering] = {
     "scan": Lowering(scan.lower),
     "sort": Lowering(sort.lower, sort.workspace),
     "strips": Lowering(strips.lower),
+    "summed-strips": Lowering(strips.lower_summed),
     "turn": Lowering(turn.lower),
 }

@@ -20,7 +20,7 @@ from ftm_backend.midend.kernel import Kernel
 
 __all__ = ["Arguments", "arguments_of", "signature", "words_of"]
 
-_SHIFTED = ("nest", "contraction", "attention", "attention-backward", "strips", "turn")
+_SHIFTED = ("nest", "contraction", "attention", "attention-backward", "strips", "summed-strips", "turn")
 """Kinds of kernels that reach memory through the affine accesses of their statements alone, gathers apart."""
 
 
@@ -80,7 +80,7 @@ def signature(kernel: Kernel, arguments: Arguments, shared: Iterable[tuple[int, 
     shared: pairs of parameters that are one memory.
     """
     writer = _Writer(arguments)
-    writer.words += [kernel.kind, kernel.one_core, kernel.faults, kernel.machine.name, kernel.machine.cores, *shared, None]
+    writer.words += [kernel.kind, kernel.one_core, kernel.faults, kernel.machine.name, kernel.machine.cores, kernel.machine.am_bytes, *shared, None]
     for value in (*kernel.inputs, *kernel.outputs, *kernel.workspaces):
         writer.value(value)
     for statement, body in zip(kernel.statements, arguments.bodies, strict=True):

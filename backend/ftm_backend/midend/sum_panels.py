@@ -47,11 +47,18 @@ def sum_panels(grouped: Grouped, machine: MachineParameters) -> Grouped:
         users = [k for k in grouped.kernels if product.outputs[0] in k.inputs and k.kind == "nest" and k.repeat is None]
         for user in users:
             sums = sums_of(product.outputs[0], user.statements)
-            found = summed(product, sums, machine) if sums else None
+            stays = _is_stored_without(grouped, product.outputs[0], user)
+            found = summed(product, sums, machine) if sums and stays else None
             if found is not None and _pays(product.outputs[0], found[1], machine):
                 if move_sums(grouped, product, user, user.statements, sums, found[0], machine):
                     break
     return grouped
+
+
+def _is_stored_without(grouped: Grouped, made: Value, user: Kernel) -> bool:
+    """Whether a product's result goes to memory even if ``user`` does not read it: its kernel sums blocks as it stores them."""
+    results = {tensor.value for tensor in grouped.function.results}
+    return made in results or any(made in kernel.inputs for kernel in grouped.kernels if kernel is not user)
 
 
 def can_be_summed(product: Kernel) -> bool:

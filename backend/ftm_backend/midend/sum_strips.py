@@ -19,7 +19,7 @@ from ftm_backend.midend.body_cost import interval
 from ftm_backend.midend.cluster import Cluster, place_on_cores
 from ftm_backend.midend.group import Former
 from ftm_backend.midend.kernel import Grouped, Kernel
-from ftm_backend.midend.nests.strip_sums import Kept, divide, kept_of, sums_of
+from ftm_backend.midend.nests.strip_sums import Kept, kept_of, sums_of
 from ftm_backend.midend.nests.strips_plan import plan_strips
 from ftm_backend.sizes import is_integer
 
@@ -51,7 +51,8 @@ def sum_strips(grouped: Grouped, machine: MachineParameters) -> Grouped:
 def _match(grouped: Grouped, strips: Kernel, sums: Kernel) -> _Found | None:
     """What can be joined; None if other statements need what is summed, or a sum needs what is not there when the strips are fetched."""
     last, (made, *others) = strips.statements[-1], strips.outputs
-    if made not in sums.inputs or others or divide(strips.statements)[1] or strips.ties != [None] or any(t is not None for t in sums.ties):
+    writes_over_input = any(tie is not None for tie in (*strips.ties, *sums.ties))
+    if made not in sums.inputs or others or writes_over_input:
         return None
     if not all(map(is_integer, last.loops)) or len(last.results) != 1 or len(last.results[0].stores) != 1:
         return None
@@ -99,7 +100,7 @@ def _join(grouped: Grouped, found: _Found, machine: MachineParameters) -> None:
     former.hold(s for k in grouped.kernels if (s := replaced.get(k, k.statements)))
     rest = Cluster("nest", totals)
     place_on_cores(rest, machine)
-    formed = {found.strips: Cluster("strips", statements), found.sums: rest}
+    formed = {found.strips: Cluster("summed-strips", statements), found.sums: rest}
     kept = [kernel for kernel in grouped.kernels if kernel is not found.sums or totals]
     grouped.kernels = [_formed(former, kernel, formed[kernel]) if kernel in formed else kernel for kernel in kept]
 

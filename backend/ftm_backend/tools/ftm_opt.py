@@ -117,6 +117,7 @@ class _Program:
         if self._value is None or self._last is None or self._last.form is not before[name]:
             self._value = before[name].read(self.text(), self._machine)
         self._value, self._last, self._text = step.run(self._value, self._machine), step, None
+        step.form.verify(self._value)
         if self._verify:
             self.text()
 

@@ -27,7 +27,7 @@ from ftm_backend.midend.nests.writer import NestWriter
 from ftm_backend.tile.builder import Index, TileBuilder
 from ftm_backend.tile.tree import Tile
 
-__all__ = ["lower"]
+__all__ = ["lower", "lower_summed"]
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
@@ -36,12 +36,24 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     Raises:
         ValueError: the kernel is no reduction over windows, or is cheaper as other nests are.
     """
+    _build(kernel, [], b)
+
+
+def lower_summed(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the body of a kernel of strips whose last statements sum what it stores.
+
+    Raises:
+        ValueError: as of `lower`, or the sums do not go with the strips.
+    """
     statements, sums = divide(kernel.statements)
-    of_strips = replace(kernel, statements=statements, domain=None) if sums else kernel
-    plan = plan_strips(of_strips, together=bool(sums))
+    _build(replace(kernel, statements=statements, domain=None), sums, b)
+
+
+def _build(kernel: Kernel, sums: Sequence[Statement], b: TileBuilder) -> None:
+    plan = plan_strips(kernel, together=bool(sums))
     if plan is None:
         raise ValueError(f"{kernel.name}: no strips serve its windows")
-    StripWriter(of_strips, plan, sums, b).build()
+    StripWriter(kernel, plan, sums, b).build()
 
 
 class StripWriter(NestWriter):
