@@ -253,7 +253,7 @@ def _walk(from_stage: str, text: str, to_stage: str, options: Options, seconds: 
             return
         except _Again as again:
             restrictions = again.restrictions
-            _LOGGER.info("compiling again: %s", restrictions)
+            _LOGGER.info("compiling again, %s: %s", restrictions, _shortened(str(again.__cause__)))
 
 
 def _attempt(

@@ -80,7 +80,16 @@ def signature(kernel: Kernel, arguments: Arguments, shared: Iterable[tuple[int, 
     shared: pairs of parameters that are one memory.
     """
     writer = _Writer(arguments)
-    writer.words += [kernel.kind, kernel.one_core, kernel.faults, kernel.machine.name, kernel.machine.cores, kernel.machine.am_bytes, *shared, None]
+    writer.words += [
+        kernel.kind,
+        kernel.one_core,
+        kernel.faults,
+        kernel.machine.name,
+        kernel.machine.cores,
+        kernel.machine.am_bytes,
+        *shared,
+        None,
+    ]
     for value in (*kernel.inputs, *kernel.outputs, *kernel.workspaces):
         writer.value(value)
     for statement, body in zip(kernel.statements, arguments.bodies, strict=True):

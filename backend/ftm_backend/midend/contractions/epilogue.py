@@ -157,9 +157,12 @@ def demands(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
     alike = sum(ELEMENT_BYTES[operand.value.dtype] for operand in operands if operand.index.coeffs in stored)
     alike += sum(ELEMENT_BYTES[x.element.dtype] for x in others if {store.index.coeffs for store in x.stores} <= stored)
     tiles = len(operands) + sum(output.element is not epilogue.product for output in epilogue.outputs)
+    dtypes = [*(o.value.dtype for o in operands), *(x.element.dtype for x in epilogue.outputs if x.element is not epilogue.product)]
+    wider = sum(max(0, ELEMENT_BYTES[dtype] - ELEMENT_BYTES[epilogue.product.dtype]) for dtype in dtypes)
     body = interval(machine, [output.element for output in epilogue.outputs], tiles + len(parameters) + 1) if machine.dma_overlaps else 0.0
     return {
         "epilogue_tiles": tiles,
+        "epilogue_wider": wider,
         "epilogue_operands": len(operands),
         "epilogue_parameters": len(parameters),
         "epilogue_bytes": sum(ELEMENT_BYTES[dtype] for dtype in (*(o.value.dtype for o in operands), *(o.element.dtype for o in others))),

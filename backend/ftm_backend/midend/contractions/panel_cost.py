@@ -285,7 +285,7 @@ class Priced:
         am = am + np.where(space == 2, a, 0)
         am = am + parameter_bytes(p, g.kt, g.nt, g.b_form)
         am = am + 2 * p.sums * slot_bytes(g.nt if g.turn_c else g.mc, 1, ELEMENT_BYTES[p.accumulator])
-        am = am + p.epilogue_parameters * g.parameter
+        am = am + p.epilogue_parameters * g.parameter + g.result_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_wider
         second = g.result_tile * p.epilogue_tiles  # for what follows the next chunk's product, while this one's is moved
         rings = np.where(am + g.c_tile * g.chunks + second <= mc.am_bytes, 2, 1)
         self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= mc.am_bytes

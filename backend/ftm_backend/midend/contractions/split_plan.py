@@ -118,6 +118,7 @@ class _Splits(Grid):
         am = (
             self.c_tile * (self.chunks + mine * p.epilogue_operands)
             + p.epilogue_parameters * mine * self.parameter
+            + self.c_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_wider * mine
             + np.maximum(walking, finishing)
         )
         in_gsm = (a > mc.sm_bytes) & (p.a_tiles == 0)

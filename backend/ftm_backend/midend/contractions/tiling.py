@@ -71,7 +71,9 @@ class Problem:
     accumulator: str
     """Type of the C tile."""
     epilogue_tiles: int = 0
-    """Tiles of C's extents that the epilogue needs beside it, in the accumulator's type."""
+    """Tiles of C's extents that the epilogue needs beside it."""
+    epilogue_wider: int = 0
+    """Bytes by which an element of all these tiles together is wider than as many of the accumulator's type."""
     epilogue_operands: int = 0
     """Those of them that are fetched, element by element."""
     epilogue_parameters: int = 0
@@ -318,7 +320,7 @@ class _Grid:
 
         # Scratchpad: the inner operand stays whole if it fits, then the outer one's k tiles, then single tiles.
         a_slot, b_slot = self.a_slot, self.b_slot
-        c_bytes = _slot(self.mt, self.nt, p.accumulator) * (depth + p.epilogue_tiles)
+        c_bytes = _slot(self.mt, self.nt, p.accumulator) * (depth + p.epilogue_tiles) + self.mt * self.nt * p.epilogue_wider
         room_a, room_b = mc.sm_bytes, mc.am_bytes - c_bytes
         whole_a, whole_b = a_slot * self.a_held, b_slot * self.b_held
         if m_outer:

@@ -1,0 +1,116 @@
+"""Compiles and runs recorded programs for every machine preset, and compares their results with eager PyTorch on the CPU.
+
+A program is compiled in this process: for the machine that it runs on, and for others without running it. The emulator runs
+programs of all presets, whatever number of cores they were compiled for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+
+os.environ.update({"FTM_CACHE_DIR": "off", "FTM_CORES": "2", "OMP_NUM_THREADS": "1"})
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import torch
+
+from ftm_backend import driver
+from ftm_backend.machine import presets
+from ftm_backend.options import Options
+from ftm_lazy import compiler
+
+__all__ = ["CORES", "DTYPES", "attempt"]
+
+CORES = (1, 2, 3, 4, 8, 24)
+DTYPES = (torch.float32, torch.float32, torch.float32, torch.float64, torch.bfloat16)
+"""What programs compute in; float32 more often than others."""
+OTHERS = 2
+"""Machines that each trace is also compiled for without running."""
+TOLERANCE = {torch.float64: 1e-7, torch.float32: 2e-3, torch.bfloat16: 1e-1}
+"""Largest difference from the result in float64, as a part of its largest element."""
+
+LEAST_SCALE = 0.1
+"""What results are taken to be as large as at least: small ones may be differences of larger numbers."""
+
+Results = Sequence[torch.Tensor]
+
+
+class _Compiler:
+    """Takes the place of the bridge that compiles in another process."""
+
+    def __init__(self) -> None:
+        self.random = Random(0)
+        self.machine = Options()
+        self.failures: list[str] = []
+        bridge = compiler.bridge()
+        bridge.answer = self.answer  # type: ignore[method-assign]
+        bridge.announce = lambda *requests: None  # type: ignore[method-assign]
+        bridge.prepare = lambda: None  # type: ignore[method-assign]
+
+    def begin(self, random: Random) -> None:
+        """Chooses the machine of the next program."""
+        self.random, self.machine = random, _any_machine(random)
+        self.failures.clear()
+
+    def answer(self, text: str, *_: object) -> tuple[bytes, Sequence[int]] | str:
+        """As `compiler.Bridge.answer`."""
+        for options in [_any_machine(self.random) for _ in range(OTHERS)]:
+            self._compile(text, options)
+        image = self._compile(text, self.machine)
+        return "the program does not compile" if image is None else (image, ())
+
+    def _compile(self, text: str, options: Options) -> bytes | None:
+        try:
+            return driver.compile(text, options).image
+        except driver.CompileError as error:
+            self.failures.append(f"{options.machine}, {options.cores} cores: {error}")
+            return None
+
+
+def _any_machine(random: Random) -> Options:
+    return Options(machine=random.choice(presets.NAMES), cores=random.choice(CORES))
+
+
+_COMPILER = _Compiler()
+
+
+def attempt(random: Random, dtype: torch.dtype, run: Callable[[str, torch.dtype], Results], compares: bool = True) -> str | None:
+    """Run a program on ftm for a random machine; return what is wrong with it, or None.
+
+    Args:
+        random: Chooses the machines.
+        dtype: What the program computes in.
+        run: Runs the program on a device in a dtype, from the same numbers each time, and returns its results.
+        compares: Whether results are compared. Rounding in bfloat16 may change which element is a maximum.
+    """
+    warnings.simplefilter("ignore")
+    wanted, eager = run("cpu", torch.float64), run("cpu", dtype)
+    _COMPILER.begin(random)
+    found = [result.cpu() for result in run("ftm", dtype)]
+    if _COMPILER.failures:
+        return "\n".join(_COMPILER.failures)
+    machine = f"{_COMPILER.machine.machine}, {_COMPILER.machine.cores} cores"
+    for number, (a, b, c) in enumerate(zip(wanted, eager, found, strict=True)):
+        if b.shape != c.shape or b.dtype != c.dtype:
+            return f"{machine}: result {number} is {c.dtype}{list(c.shape)}, on the CPU {b.dtype}{list(b.shape)}"
+        difference = _difference(a, b, c, TOLERANCE[dtype]) if compares else ""
+        if difference:
+            return f"{machine}: result {number}, {c.dtype}{list(c.shape)}: {difference}"
+    return None
+
+
+def _difference(wanted: torch.Tensor, eager: torch.Tensor, found: torch.Tensor, tolerance: float) -> str:
+    """How a result differs from that in float64 by more than rounding explains; empty if it does not."""
+    wanted, eager, found = wanted.detach().double(), eager.detach().double(), found.detach().double()
+    if not wanted.numel() or not bool(wanted.isfinite().all() & eager.isfinite().all()):
+        return ""  # what overflows in one order of operations does not in another
+    rounding = (eager - wanted).abs().max().item()
+    limit = max(tolerance * max(wanted.abs().max().item(), LEAST_SCALE), 20 * rounding)
+    worst = (found - wanted).abs().nan_to_num(nan=float("inf")).max().item()
+    return (
+        "" if worst <= limit else f"differs by {worst:.3g}, eager by {rounding:.3g}; the largest element is {wanted.abs().max().item():.3g}"
+    )
