@@ -15,7 +15,7 @@ from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.cluster import Cluster
 from ftm_backend.midend.contractions.panel_plan import PanelPlan
 from ftm_backend.midend.contractions.schedule import computed_schedule, schedule
-from ftm_backend.midend.group import Former
+from ftm_backend.midend.group import Former, homes, overwritten
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.sizes import is_integer
 
@@ -60,8 +60,7 @@ def _may_wait(grouped: Grouped, kernel: Kernel, product: Kernel) -> bool:
     """Whether nothing that the factor is made of is written over before the product runs."""
     kernels = grouped.kernels
     between = kernels[kernels.index(kernel) + 1 : kernels.index(product)]
-    changed: set[Value] = {k.inputs[tie] for k in (*between, product) for tie in k.ties if tie is not None}
-    return changed.isdisjoint(kernel.inputs)
+    return overwritten((*between, product)).isdisjoint(homes(kernel.inputs))
 
 
 def _pays(kernel: Kernel, product: Kernel, machine: MachineParameters) -> bool:

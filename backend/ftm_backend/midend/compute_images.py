@@ -18,7 +18,7 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.cluster import Cluster, place_on_cores
 from ftm_backend.midend.contractions.factor import element_of
-from ftm_backend.midend.group import Former, form_anew
+from ftm_backend.midend.group import Former, form_anew, homes, overwritten
 from ftm_backend.midend.image_readers import Inside, Makers, Reader, can_read, reader_of
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.nests.fits import common_domain
@@ -150,8 +150,7 @@ def _may_wait(grouped: Grouped, image: _Image, reader: Kernel) -> bool:
     """Whether nothing that the image is computed of is written over before the reader runs."""
     kernels = grouped.kernels
     between = kernels[kernels.index(image.user) : kernels.index(reader) + 1]
-    changed: set[Value] = {k.inputs[tie] for k in between for tie in k.ties if tie is not None}
-    return changed.isdisjoint(node.payload.value for node in walk([image.element]) if node.op == "in")
+    return overwritten(between).isdisjoint(homes(node.payload.value for node in walk([image.element]) if node.op == "in"))
 
 
 def _pays(image: _Image, longer: float, machine: MachineParameters) -> bool:

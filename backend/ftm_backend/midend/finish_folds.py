@@ -15,7 +15,7 @@ from ftm_backend.machine import rules
 from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
 from ftm_backend.midend.cluster import Cluster, place_on_cores
 from ftm_backend.midend.contractions import folds
-from ftm_backend.midend.group import Former, form_anew
+from ftm_backend.midend.group import Former, form_anew, homes, overwritten
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.nests.fits import acceptable, common_domain
 
@@ -49,7 +49,7 @@ def _following(grouped: Grouped, fold: Kernel, user: Kernel, machine: MachinePar
     kernels, function = grouped.kernels, grouped.function
     first = kernels.index(fold)
     later = {value for kernel in kernels[first:] for value in kernel.outputs}
-    changed = {k.inputs[tie] for k in kernels[first : kernels.index(user)] for tie in k.ties if tie is not None}
+    changed = overwritten(kernels[first : kernels.index(user)])
     kept = {tensor.value for tensor in function.results}
     kept.update(value for item in function.body if not isinstance(item, Statement) for value in item.reads())
     found: list[Statement] = []
@@ -59,7 +59,7 @@ def _following(grouped: Grouped, fold: Kernel, user: Kernel, machine: MachinePar
         if len(readers) != 1 or readers[0] not in user.statements:
             break
         others = [value for value in readers[0].reads() if value is not made]
-        if not later.isdisjoint(others) or not changed.isdisjoint(others) or not set(user.inputs).issuperset(others):
+        if not (later | changed).isdisjoint(homes(others)) or not set(user.inputs).issuperset(others):
             break
         if not folds.can_follow([*fold.statements, *found], readers[0], machine):
             break

@@ -16,7 +16,7 @@ from ftm_backend.midend.fuse import Fuser
 from ftm_backend.midend.kernel import Grouped, Kernel
 from ftm_backend.midend.reloop import align_all
 
-__all__ = ["Former", "form_anew", "group_kernels", "home_of", "makers_of", "place_results"]
+__all__ = ["Former", "form_anew", "group_kernels", "home_of", "homes", "makers_of", "overwritten", "place_results"]
 
 
 def group_kernels(function: Function, machine: MachineParameters, separate: Collection[int] = ()) -> Grouped:
@@ -83,6 +83,16 @@ def home_of(value: Value) -> Value:
             break
         value = over
     return value
+
+
+def homes(values: Iterable[Value]) -> set[Value]:
+    """The values in whose memory ``values`` lie: what kernels store and what others read of it can be compared by these alone."""
+    return set(map(home_of, values))
+
+
+def overwritten(kernels: Iterable[Kernel]) -> set[Value]:
+    """The homes of what kernels write over."""
+    return homes(kernel.inputs[tie] for kernel in kernels for tie in kernel.ties if tie is not None)
 
 
 def written_over(maker: Statement | Update | Repeat, value: Value) -> Value | None:

@@ -17,7 +17,7 @@ from ftm_backend.midend.alike import Alike
 from ftm_backend.midend.attentions.form import read_attention
 from ftm_backend.midend.attentions.plan import attention_plan
 from ftm_backend.midend.cluster import Cluster
-from ftm_backend.midend.group import Former
+from ftm_backend.midend.group import Former, homes, overwritten
 from ftm_backend.midend.join_backward import join_backward
 from ftm_backend.midend.kernel import Grouped, Kernel
 
@@ -69,10 +69,10 @@ class _Joiner:
         """Whether the kernels are an attention that fits on chip, and nothing in between changes what they read."""
         if not self._is_planned(members):
             return False
-        read = {v for k in members for v in k.inputs}
+        read = homes(v for k in members for v in k.inputs)
         first = min(map(self.grouped.kernels.index, members))
         between = self.grouped.kernels[first : self.grouped.kernels.index(members[-1])]
-        return not any(tie is not None and k.inputs[tie] in read for k in between for tie in k.ties)
+        return overwritten(between).isdisjoint(read)
 
     def _is_planned(self, members: Sequence[Kernel], units: float = inf) -> bool:
         """Whether the kernels are an attention that fits on chip, in at most so many units of work."""

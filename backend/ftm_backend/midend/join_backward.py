@@ -17,7 +17,7 @@ from ftm_backend.midend.alike import Alike
 from ftm_backend.midend.attentions.backward_form import read_attention_backward
 from ftm_backend.midend.attentions.backward_plan import fits
 from ftm_backend.midend.cluster import Cluster
-from ftm_backend.midend.group import Former
+from ftm_backend.midend.group import Former, homes
 from ftm_backend.midend.kernel import Grouped, Kernel
 
 __all__ = ["join_backward"]
@@ -163,7 +163,7 @@ class _Joiner:
         for kernel in kernels[first:end]:
             if kernel in lasts:
                 continue
-            if made.isdisjoint(kernel.inputs):
+            if made.isdisjoint(homes(kernel.inputs)):
                 early.append(kernel)
             elif kernel in members:
                 return None

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ftm_backend.linalg.ir import Value
 from ftm_backend.machine.presets import MachineParameters
 from ftm_backend.midend.cluster import Cluster
 from ftm_backend.midend.contractions import folds
 from ftm_backend.midend.contractions.gradients_form import gradients_plan, read_gradients
 from ftm_backend.midend.contractions.panel_plan import PanelPlan
 from ftm_backend.midend.contractions.schedule import schedule
-from ftm_backend.midend.group import Former
+from ftm_backend.midend.group import Former, homes, overwritten
 from ftm_backend.midend.kernel import Grouped, Kernel
 
 __all__ = ["join_gradients"]
@@ -44,14 +43,15 @@ def _home(grouped: Grouped, image: Kernel, weights: Kernel) -> Kernel | None:
     """The one of the kernels in whose place both may run, behind all that they need and before what needs them; None if there is none."""
     kernels = grouped.kernels
     between = kernels[kernels.index(image) + 1 : kernels.index(weights)]
-    changed: set[Value] = {k.inputs[tie] for k in between for tie in k.ties if tie is not None}
-    if any(tie is not None for tie in (*image.ties, *weights.ties)) or not changed.isdisjoint((*image.inputs, *weights.inputs)):
+    if any(tie is not None for tie in (*image.ties, *weights.ties)) or not overwritten(between).isdisjoint(
+        homes((*image.inputs, *weights.inputs))
+    ):
         return None
-    if not set(image.outputs).isdisjoint(weights.inputs):
+    if not set(image.outputs).isdisjoint(homes(weights.inputs)):
         return None
-    if all(set(image.outputs).isdisjoint(k.inputs) for k in between):
+    if all(set(image.outputs).isdisjoint(homes(k.inputs)) for k in between):
         return weights
-    return image if all(set(k.outputs).isdisjoint(weights.inputs) for k in between) else None
+    return image if all(set(k.outputs).isdisjoint(homes(weights.inputs)) for k in between) else None
 
 
 def _pays(image: Kernel, weights: Kernel, machine: MachineParameters) -> bool:
