@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 
 import pytest
@@ -156,3 +157,35 @@ def test_moved_where_it_pays() -> None:
 
 def test_other_presets_have_no_such_kernels() -> None:
     assert "FOLD" not in driver.run_from("trace", Program("3x3 by 2").text, "asm", Options(machine="host", cores=2))
+
+
+def test_an_updated_tensor_is_read_when_it_is_complete(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The gradient of a grouped convolution with strides is spread between zeros by an update, whose parts are written after the fold."""
+    monkeypatch.setattr(finish_folds, "_gain", lambda fold, user, moved, machine: float(len(moved)))
+    backward = (
+        "aten::convolution_backward(grad_output=%{}, input=%1, weight=%{}, bias_sizes=none, stride=[2,2], padding=[{}], dilation=[1,1], "
+    )
+    backward += "output_padding=[0,0], transposed=false, groups={}, output_mask=[true,false,false]) : f32[5,6,14,18], none, none"
+    text = "\n".join([
+        "trace",
+        "  %0 = param f32[5,11,7,9]",
+        "  %1 = param f32[5,6,14,18]",
+        "  %2 = param f32[11,6,3,3]",
+        "  %3 = param f32[5,4,7,9]",
+        "  %4 = param f32[4,3,1,1]",
+        f"  %5, %6, %7 = {backward.format(0, 2, '1,1', 1)}",
+        f"  %8, %9, %10 = {backward.format(3, 4, '0,0', 2)}",
+        "  %11 = aten::add.Tensor(self=%5, other=%8, alpha=1) : f32[5,6,14,18]",
+        "  return %11",
+        "",
+    ])  # fmt: skip
+    shapes = [(5, 11, 7, 9), (5, 6, 14, 18), (11, 6, 3, 3), (5, 4, 7, 9), (4, 3, 1, 1)]
+    inputs = [torch.randn(shape) for shape in shapes]
+    a, _, w, other, shortcut = (t.double() for t in inputs)
+    wanted = torch.nn.grad.conv2d_input(shapes[1], w, a, 2, 1) + torch.nn.grad.conv2d_input(shapes[1], shortcut, other, 2, groups=2)
+    with caplog.at_level(logging.INFO, "ftm_backend.driver"):
+        executable = driver.compile(text, Options(machine="m7002", cores=2))
+    assert not caplog.records, "nothing is undone"
+    with Machine(cores=2, checked=True) as emulator:
+        (found,) = emulator.load(executable.image).run([to_numpy(t) for t in inputs])
+    torch.testing.assert_close(torch.from_numpy(found), wanted.float(), rtol=1e-4, atol=1e-4)

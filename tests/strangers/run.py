@@ -19,6 +19,8 @@ CASES: dict[str, int] = {
 }
 CASES: dict[str, int] = {"tools": 5000}
     "expressions": 1000,
+    "networks": 4000,
+    "chains": 6000,
 }
 """Each campaign, and how many cases make it whole."""
 
