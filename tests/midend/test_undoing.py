@@ -173,6 +173,14 @@ def test_tiles_get_smaller(monkeypatch: pytest.MonkeyPatch, undone: Callable[[],
     assert any("of the scratchpads" in message for message in undone())
 
 
+def test_a_part_of_the_scratchpads_is_in_the_text() -> None:
+    machine = presets.load("m7032")
+    found = grouped(CENTERED)
+    found.kernels[1].shrink(4)
+    (_, kernel, *_) = pipeline.GROUPED.read(pipeline.GROUPED.write(found, "group-kernels"), machine).kernels
+    assert (kernel.share, kernel.machine.am_bytes) == (4, machine.am_bytes // 4)
+
+
 def test_a_pass_that_breaks_a_rule_is_left_out(monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]) -> None:
     def broken(grouped: Grouped, machine: presets.MachineParameters) -> Grouped:
         grouped.kernels.reverse()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ftm_backend.linalg.ir import Function, Repeat, Result, Statement, Value
@@ -26,6 +26,7 @@ class Kernel:
     before it.  workspaces: buffers of its own.  aligned: the statements of a contraction over loops that are cut alike.
     domain: where a lowering keeps its analysis.  repeat: what it runs in each iteration of, with the kernels beside it.
     words: what it is but for its kind and ``one_core``, with nothing of the program in it; None where nobody has said so.
+    share: its tiles are planned for 1/share of the scratchpads.
     numbers: of its statements, as ``group-kernels`` counts them.  formed_by: the pass that last changed its statements or kind.
     """
 
@@ -46,7 +47,14 @@ class Kernel:
     repeat: Repeat | None = None
     words: Hashable = None
     numbers: frozenset[int] = frozenset()
+    share: int = 1
     formed_by: str = ""
+
+    def shrink(self, share: int) -> None:
+        """Has its tiles planned for 1/share of the scratchpads."""
+        sizes = {name: getattr(self.machine, name) * self.share // share for name in ("am_bytes", "sm_bytes", "gsm_bytes")}
+        self.machine, self.share = replace(self.machine, **sizes), share
+        self.domain = self.words = None
 
     def core(self, b: TileBuilder) -> tuple[Index, Index]:
         """This core's number and the number of cores that run the kernel, as builder index values."""

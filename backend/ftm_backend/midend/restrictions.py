@@ -45,10 +45,7 @@ class Restrictions:
         shares = dict(self.shares)
         for kernel in kernels:
             if kernel.name in shares:
-                share, machine = shares[kernel.name], kernel.machine
-                sizes = {name: getattr(machine, name) // share for name in ("am_bytes", "sm_bytes", "gsm_bytes")}
-                kernel.machine = replace(machine, **sizes)
-                kernel.domain = kernel.words = None
+                kernel.shrink(shares[kernel.name])
 
 
 NONE = Restrictions()

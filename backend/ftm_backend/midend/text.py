@@ -1,6 +1,6 @@
 """Text of kernels: MLIR in which each kernel is an ``ftm.kernel`` around its operations.
 
-Attributes of a kernel: ``kind``, and as far as passes have decided them ``one_core``, ``faults``, ``barrier``, and the
+Attributes of a kernel: ``kind``, and as far as passes have decided them ``one_core``, ``faults``, ``barrier``, ``share``, and the
 symbols of the buffers that it reads, writes and works in (``inputs``, ``outputs``, ``workspaces``), and the ``call`` that it is.
 """
 
@@ -119,6 +119,7 @@ class _Printer(FunctionPrinter):
 def _words(kernel: Kernel, call: Call | None) -> str:
     words = [f'kind = "{kernel.kind}"']
     words += [name for name in ("one_core", "faults", "barrier") if getattr(kernel, name)]
+    words += [f"share = {kernel.share}"] if kernel.share > 1 else []
     for name in ("inputs", "outputs", "workspaces"):
         symbols = [v.symbol for v in getattr(kernel, name)]
         if symbols and all(symbols):
@@ -202,4 +203,6 @@ def _read(module: Module, machine: MachineParameters) -> tuple[Grouped, list[Ope
         former.count = len(kernels)
         kernels.append(former.kernel(cluster))
         kernels[-1].faults, kernels[-1].barrier = "faults" in op.attributes, "barrier" in op.attributes
+        if "share" in op.attributes:
+            kernels[-1].shrink(op.attributes["share"].value)
     return Grouped(function, kernels), [op for op, *_ in groups]

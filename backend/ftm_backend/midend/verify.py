@@ -21,9 +21,10 @@ def verify_kernels(grouped: Grouped) -> None:
         VerifyError: names the kernel and the value.
     """
     held = {statement for kernel in grouped.kernels for statement in kernel.statements}
-    body = set(statements_of(grouped.function))
-    for statement in body - held:
-        raise VerifyError(f"no kernel computes {_told(statement)}")
+    body = dict.fromkeys(statements_of(grouped.function))
+    for statement in body:
+        if statement not in held:
+            raise VerifyError(f"no kernel computes {_told(statement)}")
     for kernel in grouped.kernels:
         for statement in kernel.statements:
             if statement not in body:
