@@ -276,7 +276,7 @@ def _attempt(
                 value = current.run(value, machine)
             if options.dump:
                 _dump(Path(options.dump), position, current.write(value))
-        seconds[current.name] = seconds.get(current.name, 0.0) * (restrictions is not NONE) + time.perf_counter() - start
+        seconds[current.name] = seconds.get(current.name, 0.0) + time.perf_counter() - start
         if current.name == "share-kernels":
             kernels = {function.name: function.kernel for function in value.functions}
         yield current, value

@@ -25,7 +25,7 @@ def stages(text: str, machine: presets.MachineParameters | None = None) -> dict[
     value: Any = pipeline.FUNCTION.read(text, machine)
     texts: dict[str, str] = {}
     for step in (*pipeline.PASSES, *codegen.PASSES):
-        value = step.run(value, machine)
+        value = pipeline.apply(step, value, machine)
         texts[step.name] = step.form.write(value, step.name)
     texts["asm"] = codegen.emit(value, machine)
     return texts
