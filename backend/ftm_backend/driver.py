@@ -49,12 +49,12 @@ class CompileError(Exception):
 class Stage(NamedTuple):
     """One form of the program, and how it comes from the one before.
 
-    run: makes the value from the previous stage's, given the machine.
+    run: makes the value from the previous stage's, given the machine; of the midend's passes also given `Restrictions`.
     read: from text; write: to text (bytes for the image); suffix: of files that hold it.
     """
 
     name: str
-    run: Callable[[Any, presets.MachineParameters], Any]
+    run: Callable[..., Any]
     read: Callable[[str, presets.MachineParameters], Any]
     write: Callable[[Any], str | bytes]
     suffix: str
@@ -94,7 +94,8 @@ def _passes() -> Iterator[Stage]:
     """A stage for each pass."""
     for step in (*pipeline.PASSES, *codegen.PASSES):
         write = functools.partial(_write, step.form, step.stage)
-        yield Stage(step.stage, step.run, step.form.read, write, step.form.suffix, step.doc)
+        run = functools.partial(pipeline.apply, step) if step in pipeline.PASSES else step.run
+        yield Stage(step.stage, run, step.form.read, write, step.form.suffix, step.doc)
 
 
 def _write(form: Form, name: str, value: object) -> str:
@@ -268,12 +269,8 @@ def _attempt(
         current = STAGES[position]
         start = time.perf_counter()
         with _reproducing(from_stage, text, position, options), _undoing(current, kernels, restrictions, begin):
-            if position == begin:
-                value = current.read(text, machine)
-            elif current.name in _MIDEND:
-                value = pipeline.apply(_MIDEND[current.name], value, machine, restrictions)
-            else:
-                value = current.run(value, machine)
+            restricted = (restrictions,) if current.name in _MIDEND else ()
+            value = current.read(text, machine) if position == begin else current.run(value, machine, *restricted)
             if options.dump:
                 _dump(Path(options.dump), position, current.write(value))
         seconds[current.name] = seconds.get(current.name, 0.0) + time.perf_counter() - start

@@ -105,7 +105,7 @@ def test_an_invalid_trace_says_why():
 
 
 def test_a_failure_saves_its_input_and_the_command_replays_it(tmp_path, monkeypatch, capsys):
-    def broken(module, machine):
+    def broken(*_):
         raise RuntimeError("a defect for this test")
 
     at = driver.stage("plan-buffers")
@@ -132,7 +132,7 @@ def test_reproducers_go_where_no_other_user_can_have_put_a_link(tmp_path, monkey
     (place / f"ftm-reproducers-{os.getuid()}").symlink_to(victim)
     at = driver.stage("plan-buffers")
     stages = list(driver.STAGES)
-    stages[at] = stages[at]._replace(run=lambda module, machine: 1 / 0)
+    stages[at] = stages[at]._replace(run=lambda *_: 1 / 0)
     monkeypatch.setattr(driver, "STAGES", tuple(stages))
     with pytest.raises(driver.CompileError, match="replay it with"):
         driver.compile(TRACE, Options())

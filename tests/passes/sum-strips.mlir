@@ -7,7 +7,7 @@
 // CHECK: iterator_types = ["parallel", "parallel", "parallel", "parallel"]
 // CHECK: iterator_types = ["parallel", "parallel", "reduction", "reduction"]
 // CHECK: -> tensor<8x4xf32>
-// CHECK: {kind = "strips"} : () -> (tensor<4x8x64x64xf32>, tensor<8x4xf32>)
+// CHECK: {kind = "summed-strips"} : () -> (tensor<4x8x64x64xf32>, tensor<8x4xf32>)
 // CHECK: iterator_types = ["parallel", "reduction"]
 // CHECK: {kind = "nest", one_core} : () -> (tensor<8xf32>)
 
