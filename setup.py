@@ -292,6 +292,7 @@ setup(
         *find_packages(include=["ftm_lazy", "ftm_lazy.*"]),
         *find_packages("backend"),
     ],
+    py_modules=["ftm_autoload"],
     package_dir={"ftm_backend": "backend/ftm_backend"},
     package_data={
         "ftm_backend.conformance": ["models/*.trace"],

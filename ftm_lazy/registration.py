@@ -1,8 +1,9 @@
 """Makes the device known to PyTorch, and starts what is behind it when it is first used.
 
-`import torch` calls `register` through the entry point group ``torch.backends``; ``import ftm_lazy`` calls it
-too, for installations that switch this off (``TORCH_DEVICE_BACKEND_AUTOLOAD=0``).  Registering must be fast, for
-it is part of every `import torch`: it loads the recorder and gives the device its name and its module.
+`import torch` imports ``ftm_lazy``, which calls `register`, by the entry point ``ftm_autoload`` of the group
+``torch.backends``; programs that switch this off (``TORCH_DEVICE_BACKEND_AUTOLOAD=0``) import ``ftm_lazy`` themselves.
+Registering must be fast, for it is part of every `import torch`: it loads the recorder and gives the device its name and
+its module.
 PyTorch calls `initialize` (as ``torch.ftm._lazy_init``) before it makes the first tensor on the device.
 """
 
@@ -10,8 +11,11 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
+import shlex
 import sys
 import threading
+from importlib import import_module, metadata
 from typing import Any
 
 import torch
@@ -20,6 +24,8 @@ __all__ = ["TORCH", "end_step", "hold_steps", "initialize", "is_initialized", "r
 
 TORCH = "2.13.0"
 """The version of PyTorch that the recorder is built against, as pinned in pyproject.toml."""
+
+_REINSTALL = "run `pip install --no-build-isolation --force-reinstall --no-deps .` in ftm's sources"
 
 _registered = False
 _initialized = False
@@ -30,7 +36,8 @@ _initializing = threading.RLock()
 def register() -> None:
     """Registers the device ``ftm`` (or FTM_DEVICE_NAME) with PyTorch; the second call does nothing.
 
-    Raises ImportError if the recorder is not built, or is built for another version of PyTorch.
+    Raises ImportError, with the command that helps, if the recorder is not built, is built for another version of PyTorch,
+    or does not load.
     """
     global _registered
     if _registered:
@@ -44,9 +51,11 @@ def register() -> None:
 
     torch.utils.rename_privateuse1_backend(NAME)
     try:
-        from ftm_lazy import _C  # noqa: F401  (loading it registers the kernels)
+        import_module("ftm_lazy._C")  # registers the kernels; `from ftm_lazy import _C` would not tell a missing module from a broken one
     except ModuleNotFoundError as error:
         raise ImportError("ftm_lazy._C, the recorder, is not built: run `make build`, or install the package with pip") from error
+    except ImportError as error:  # another PyTorch of the same version, another C library, a damaged file
+        raise ImportError(f"ftm_lazy._C, the recorder, does not load ({error}): {_REINSTALL}") from error
     from ftm_lazy import device, dlpack, flex_attention, hugging_face, lightning, safetensors_files, sharing
 
     torch._register_device_module(NAME, device)
@@ -107,7 +116,8 @@ def is_initialized() -> bool:
 def initialize() -> None:
     """Reads the settings and starts the machine and the compiler; only the first call does something.
 
-    Raises SettingsError if an environment variable has a value that its setting does not take.
+    Raises SettingsError if an environment variable has a value that its setting does not take, and ImportError, with the
+    command that helps, if a package is missing.
     """
     global _initialized
     if _initialized:
@@ -115,8 +125,24 @@ def initialize() -> None:
     with _initializing:
         if _initialized:
             return
-        _initialize()
+        try:
+            _initialize()
+        except ModuleNotFoundError as error:
+            raise ImportError(_missing(error.name or str(error))) from error
         _initialized = True
+
+
+def _missing(module: str) -> str:
+    """The message for a package that is not installed: how to install the version that ftm requires."""
+    package = module.partition(".")[0]
+    try:
+        requirements = metadata.requires("ftm") or []
+    except metadata.PackageNotFoundError:
+        requirements = []
+    for requirement in requirements:
+        if re.split(r"[^A-Za-z0-9._-]", requirement)[0].replace("-", "_") == package:
+            return f"ftm needs the package {package}, which is not installed: run `pip install {shlex.quote(requirement)}`"
+    return f"the module {module}, which ftm needs, is not installed: {_REINSTALL}"
 
 
 def _initialize() -> None:
