@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["TORCH", "end_step", "hold_steps", "initialize", "is_initialized", "register"]
+__all__ = ["TORCH", "end_step", "hold_steps", "initialize", "is_initialized", "register", "was_used"]
 
 TORCH = "2.13.0"
 """The version of PyTorch that the recorder is built against, as pinned in pyproject.toml."""
@@ -56,7 +56,17 @@ def register() -> None:
         raise ImportError("ftm_lazy._C, the recorder, is not built: run `make build`, or install the package with pip") from error
     except ImportError as error:  # another PyTorch of the same version, another C library, a damaged file
         raise ImportError(f"ftm_lazy._C, the recorder, does not load ({error}): {_REINSTALL}") from error
-    from ftm_lazy import device, dlpack, flex_attention, hugging_face, lightning, safetensors_files, sharing
+    from ftm_lazy import (
+        device,
+        device_copies,
+        dlpack,
+        flex_attention,
+        hugging_face,
+        implicit_device,
+        lightning,
+        safetensors_files,
+        sharing,
+    )
 
     torch._register_device_module(NAME, device)
     torch.ftm = device  # whatever the device's name
@@ -72,6 +82,8 @@ def register() -> None:
     sharing.install()
     hugging_face.install()
     lightning.install()
+    implicit_device.install()
+    device_copies.install()
     atexit.register(_shut_down)  # at the import, so that nearly all other handlers run before: they may use the device and join threads
     _registered = True
 
@@ -109,8 +121,15 @@ def _print_from_the_cpu() -> None:
 
 
 def is_initialized() -> bool:
-    """Whether the device has been used in this process."""
+    """Whether the machine and the compiler have been started: by a tensor, or by a question about the device."""
     return _initialized
+
+
+def was_used() -> bool:
+    """Whether this process has made a tensor on the device. Questions, as for the current device, do not count."""
+    from ftm_lazy import _C
+
+    return _C._device_was_used()
 
 
 def initialize() -> None:

@@ -7,8 +7,12 @@
 #include <torch/csrc/lazy/backend/backend_interface.h>
 #include <torch/csrc/lazy/core/lazy_graph_executor.h>
 
+#include <atomic>
+
 namespace ftm {
 namespace {
+
+std::atomic<bool> made_storage{false};
 
 void link(VariableData& state, PendingTrace& trace) {
   state.trace = &trace;
@@ -121,8 +125,13 @@ c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created) {
   if (created != nullptr) {
     *created = variable.get();
   }
+  made_storage.store(true, std::memory_order_relaxed);
   void* address = variable->address();
   return {address, variable.release(), &delete_variable, c10::Device(c10::kPrivateUse1, 0)};
+}
+
+bool device_was_used() {
+  return made_storage.load(std::memory_order_relaxed);
 }
 
 Home home_of(const c10::StorageImpl& storage) {

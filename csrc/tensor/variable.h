@@ -65,6 +65,9 @@ class Variable final : private VariableState, public torch::lazy::LazyTensor {
 // The pointer of a new storage; `nbytes` is what a user sees.
 c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created = nullptr);
 
+// Whether this process has made a storage on the device.
+bool device_was_used();
+
 // Where a storage's bytes lie: in all of a variable, or, for a slice of a storage, from a byte on.
 struct Home {
   Variable& variable;

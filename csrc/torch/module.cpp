@@ -27,6 +27,7 @@
 #include "run/program.h"
 #include "run/step_end.h"
 #include "run/unrolled.h"
+#include "tensor/variable.h"
 #include "tensor/views.h"
 #include "torch/autograd_end.h"
 #include "torch/device.h"
@@ -274,4 +275,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       no_gil);
   m.def("_in_bad_fork", &in_bad_fork);
   m.def("_device_count", [] { return 1; });
+  m.def("_device_was_used", &device_was_used);
 }

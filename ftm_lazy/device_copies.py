@@ -1,0 +1,49 @@
+"""The copies between devices behind ``torch.nn.parallel``, which PyTorch has only in its builds for CUDA.
+
+``nn.DataParallel`` scatters a batch over devices, replicates the module and gathers the results. A device is an index of
+ftm here; -1 is the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+__all__ = ["install"]
+
+
+def _device(index: int | None) -> torch.device:
+    if index == -1:
+        return torch.device("cpu")
+    return torch.device(torch._C._get_privateuse1_backend_name(), index or 0)
+
+
+def _scatter(
+    tensor: torch.Tensor, devices: Sequence[int], chunk_sizes: Sequence[int] | None, dim: int, streams: object
+) -> list[torch.Tensor]:
+    """A part of `tensor` for each device, along `dim`."""
+    parts = tensor.chunk(len(devices), dim) if chunk_sizes is None else tensor.split(list(chunk_sizes), dim)
+    return [part.to(_device(index)) for part, index in zip(parts, devices, strict=False)]  # fewer parts than devices: a short batch
+
+
+def _gather(tensors: Sequence[torch.Tensor], dim: int, destination: int | None) -> torch.Tensor:
+    """The tensors one after the other along `dim`, on one device."""
+    return torch.cat([tensor.to(_device(destination)) for tensor in tensors], dim)
+
+
+def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:
+    """`tensor` on each device."""
+    return [tensor.to(_device(index)) for index in devices]
+
+
+def _broadcast_coalesced(tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int) -> list[list[torch.Tensor]]:
+    """For each device, all tensors on it."""
+    return [[tensor.to(_device(index)) for tensor in tensors] for index in devices]
+
+
+def install() -> None:
+    """Adds the functions to ``torch._C``; does nothing in a build that has its own."""
+    if not hasattr(torch._C, "_scatter"):
+        for function in (_scatter, _gather, _broadcast, _broadcast_coalesced):
+            setattr(torch._C, function.__name__, function)
