@@ -67,6 +67,7 @@ def register() -> None:
         safetensors_files,
         sharing,
     )
+    from ftm_lazy.frontends import inductor
 
     torch._register_device_module(NAME, device)
     torch.ftm = device  # whatever the device's name
@@ -83,6 +84,7 @@ def register() -> None:
     hugging_face.install()
     lightning.install()
     implicit_device.install()
+    inductor.install()
     device_copies.install()
     atexit.register(_shut_down)  # at the import, so that nearly all other handlers run before: they may use the device and join threads
     _registered = True
