@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 
+from ftm_backend.dtypes import DTYPES
 from ftm_lazy import _C, debug
 from ftm_lazy.device_name import NAME
-from ftm_lazy.torch_xla import _steps
+from ftm_lazy.torch_xla import _steps, backends
+from ftm_lazy.torch_xla.utils import buffer_donor_context
 
 __all__ = [
+    "_get_xla_tensor_debug_info",
     "_get_xla_tensors_dot",
     "_get_xla_tensors_hlo",
     "_get_xla_tensors_text",
     "_xla_get_default_device",
+    "_xla_get_enable_alias_with_buffer_donor_config",
+    "_xla_get_mat_mul_precision",
+    "_xla_set_enable_alias_with_buffer_donor_config",
+    "_xla_set_mat_mul_precision",
     "_xla_step_marker",
     "_xla_sync_multi",
 ]
+
+
+def _xla_token(token: str) -> str:
+    """XLA's name of an element type: its booleans are pred, and its signed integers begin with s."""
+    return "pred" if token == "i1" else re.sub("^i", "s", token)
+
+
+_XLA_TOKENS = {facts.name: _xla_token(facts.token) for facts in DTYPES.values()}
+"""The names of PyTorch's dtypes in XLA's shapes."""
 
 
 def _get_xla_tensors_text(tensors: list[torch.Tensor]) -> str:
@@ -33,6 +51,25 @@ def _get_xla_tensors_dot(tensors: list[torch.Tensor]) -> str:
     from ftm_lazy.torch_xla.debug import _dot
 
     return _dot.graph(debug.text(tensors, "trace"))
+
+
+def _get_xla_tensor_debug_info(tensor: torch.Tensor) -> str:
+    """Type and device of `tensor`, the operations that would compute it, and whether its content is in memory."""
+    shape = f"{_XLA_TOKENS[str(tensor.dtype).removeprefix('torch.')]}[{','.join(map(str, tensor.shape))}]"
+    if tensor.device.type != NAME:
+        return f"Tensor on host: with size [{', '.join(map(str, tensor.shape))}]\nXLA Shape: {shape}\n"
+    recorded = debug.text([tensor], "trace")
+    is_pending = "::" in recorded  # an operation; the trace of a tensor in memory is one parameter
+    return (
+        f"XLA Shape: {shape}\nIR: {recorded if is_pending else None}\n"
+        f"Data Device: {tensor.device}\nData Handle: {None if is_pending else hex(tensor.data_ptr())}\n"
+    )
+
+
+_xla_set_mat_mul_precision = backends.set_mat_mul_precision
+_xla_get_mat_mul_precision = backends.get_mat_mul_precision
+_xla_set_enable_alias_with_buffer_donor_config = buffer_donor_context.set_enabled
+_xla_get_enable_alias_with_buffer_donor_config = buffer_donor_context.is_enabled
 
 
 def _xla_get_default_device() -> str:

@@ -18,6 +18,7 @@ _refusals.install()  # before any submodule: modules that are refused whole have
 from ftm_lazy.torch_xla import (  # noqa: E402  # noqa: E402
     _XLAC,
     _analysis,
+    _dynamo,
     _environment,
     _internal,
     _unchanged,
@@ -34,6 +35,8 @@ from ftm_lazy.torch_xla import (  # noqa: E402  # noqa: E402
 from ftm_lazy.torch_xla._devices import device, device_count, devices, real_devices  # noqa: E402
 from ftm_lazy.torch_xla._internal import neuron, tpu, xpu  # noqa: E402
 from ftm_lazy.torch_xla._steps import compile, step, sync  # noqa: E402
+from ftm_lazy.torch_xla.core import xla_model as xm  # noqa: E402
+from ftm_lazy.torch_xla.distributed import xla_backend  # noqa: E402  (registers the backend ``xla`` and ``xla://``)
 from ftm_lazy.torch_xla.distributed.xla_multiprocessing import launch  # noqa: E402
 from ftm_lazy.torch_xla.experimental import eager_mode  # noqa: E402
 from ftm_lazy.torch_xla.stablehlo import save_as_stablehlo, save_torch_model_as_stablehlo  # noqa: E402
@@ -62,6 +65,7 @@ __all__ = [
     "sync",
     "tpu",
     "utils",
+    "xm",
     "xpu",
 ]
 

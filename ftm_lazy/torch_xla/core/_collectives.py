@@ -96,6 +96,8 @@ def all_reduce(reduce_type: str, inputs: Tensors, scale: float = 1.0, groups: Gr
     Returns:
         a new tensor of the shape of the input, or the list itself.
     """
+    if torch.compiler.is_compiling():
+        return _all_reduce_in_graph(reduce_type, inputs, scale, groups)
     _options(reduce_type)
     if _world.size() == 1:
         return inputs.clone() if isinstance(inputs, torch.Tensor) else inputs
@@ -105,6 +107,37 @@ def all_reduce(reduce_type: str, inputs: Tensors, scale: float = 1.0, groups: Gr
         for tensor, result in zip(inputs, _reduced(reduce_type, inputs, scale, groups), strict=True):
             tensor.copy_(result)
     return inputs
+
+
+def _all_reduce_in_graph(reduce_type: str, inputs: Tensors, scale: float, groups: Groups) -> Tensors:
+    """`all_reduce` as one node of a graph, for ``torch.compile``: Dynamo cannot trace into process groups."""
+    members = [ordinal for group in groups or () for ordinal in group]
+    lengths = [len(group) for group in groups or ()]
+    if isinstance(inputs, torch.Tensor):
+        return _all_reduce_op(inputs, reduce_type, scale, members, lengths)
+    _all_reduce_list_op(inputs, reduce_type, scale, members, lengths)
+    return inputs
+
+
+def _groups_of(members: list[int], lengths: list[int]) -> Groups:
+    """The groups from their members, one group after the other: a schema has no lists of lists."""
+    ordinals = iter(members)
+    return [list(itertools.islice(ordinals, length)) for length in lengths] or None
+
+
+@torch.library.custom_op("torch_xla::all_reduce", mutates_args=())
+def _all_reduce_op(tensor: torch.Tensor, reduce_type: str, scale: float, members: list[int], lengths: list[int]) -> torch.Tensor:
+    return all_reduce(reduce_type, tensor, scale, _groups_of(members, lengths))
+
+
+@_all_reduce_op.register_fake
+def _(tensor: torch.Tensor, reduce_type: str, scale: float, members: list[int], lengths: list[int]) -> torch.Tensor:
+    return torch.empty_like(tensor)
+
+
+@torch.library.custom_op("torch_xla::all_reduce_list", mutates_args=("tensors",))
+def _all_reduce_list_op(tensors: list[torch.Tensor], reduce_type: str, scale: float, members: list[int], lengths: list[int]) -> None:
+    all_reduce(reduce_type, tensors, scale, _groups_of(members, lengths))
 
 
 def all_gather(

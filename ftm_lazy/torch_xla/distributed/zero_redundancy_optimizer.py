@@ -166,12 +166,15 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
         return {str(i): {"shape": tuple(p.shape)} for i, (p, _) in enumerate(self._own)}
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of this process's parts; each process has a state of its own."""
+        """The state of this process's parts; each process has a state of its own.
+
+        ``base_state`` and ``sharded_master_weights`` are by the position of a parameter, as in torch_xla's checkpoints.
+        """
         state = super().state_dict()
-        state["base_state"] = self.base_optimizer.state_dict()
+        state["base_state"] = self.base_optimizer.state_dict()["state"]
         state["shape_info"] = self.get_shape_info()
         if self.save_master_weights:
-            state["sharded_master_weights"] = [part.detach() for _, part in self._own]
+            state["sharded_master_weights"] = {i: part.detach() for i, (_, part) in enumerate(self._own)}
         return state
 
     @torch.no_grad()
@@ -181,7 +184,8 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
             self.init_zero()
         rest = {key: value for key, value in state_dict.items() if key in ("state", "param_groups")}
         super().load_state_dict(rest)
-        self.base_optimizer.load_state_dict(state_dict["base_state"])
-        weights = state_dict.get("sharded_master_weights") or [self._part(p) for p, _ in self._own]
-        for (_, part), weight in zip(self._own, weights, strict=True):
-            part.copy_(weight)
+        groups = self.base_optimizer.state_dict()["param_groups"]
+        self.base_optimizer.load_state_dict({"state": state_dict["base_state"], "param_groups": groups})
+        weights = state_dict.get("sharded_master_weights") or {i: self._part(p) for i, (p, _) in enumerate(self._own)}
+        for i, (_, part) in enumerate(self._own):
+            part.copy_(weights[i])

@@ -15,6 +15,9 @@ __all__ = ["PureModule", "assume_pure", "assume_pure_torch"]
 
 __getattr__ = _refusals.getter(__name__)
 
+_XLA_COMPUTATION_CACHE: dict[object, object] = {}
+"""Empty: programs are kept by the device's own cache. Programs for torch_xla clear this."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WHY = "a function is recorded anew in each call, which costs some microseconds an operation; compiled once all the same"

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Callable, Iterable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from functorch.compile import default_partition
+from torch.utils._pytree import tree_leaves
 
 from ftm_lazy.torch_xla.experimental import _loops
+from ftm_lazy.torch_xla.experimental.scan import _traced
 
 __all__ = ["scan_layers"]
+
+_ONE_LAYER_CACHE: WeakKeyDictionary[torch.nn.Module, Callable[..., Any]] = WeakKeyDictionary()
+"""For the first of some pure layers, the function by which all of them run."""
 
 
 def scan_layers(
@@ -20,21 +27,41 @@ def scan_layers(
 
     Args:
         layers: of the same parameters' shapes.
-        input_data: for the first of them.
-        partition_fn: accepted; `torch.utils.checkpoint` saves memory.
-        is_layer_pure: accepted; recording a layer is cheap.
+        input_data: for the first of them. A layer that gets or gives a tuple takes its elements as arguments.
+        partition_fn: as AOTAutograd takes it, of pure layers.
+        is_layer_pure: the layers have no side effects, and use no tensors but their input, parameters and buffers. The
+            first one is traced once and runs with the parameters of each; otherwise each layer is called.
 
     Raises ValueError if the layers' parameters differ in names or shapes.
     """
-    data, first = input_data, None
+    data = input_data
+    first: dict[str, torch.Size] | None = None
+    first_layer: torch.nn.Module | None = None
     pieces = _loops.Pieces()
     for index, layer in enumerate(layers):
         shapes = {name: tensor.shape for name, tensor in (*layer.named_parameters(), *layer.named_buffers())}
-        first = shapes if first is None else first
+        if first is None or first_layer is None:
+            first, first_layer = shapes, layer
         _check(index, first, shapes)
-        data = layer(data)
-        pieces.end_of_step([data] if isinstance(data, torch.Tensor) else [])
+        if is_layer_pure:
+            data = _call_pure(first_layer, layer, data, partition_fn)
+        else:
+            data = layer(*data) if isinstance(data, tuple) else layer(data)
+        pieces.end_of_step([leaf for leaf in tree_leaves(data) if isinstance(leaf, torch.Tensor)])
     return data
+
+
+def _call_pure(first: torch.nn.Module, layer: torch.nn.Module, data: Any, partition_fn: object) -> Any:
+    """`layer`, by the trace of `first`, which has the same structure."""
+    if first not in _ONE_LAYER_CACHE:
+        template = copy.deepcopy(first).to("meta")  # the cache must not keep its key alive
+
+        def one_layer(data: Any, tensors: dict[str, torch.Tensor]) -> tuple[Any, None]:
+            return torch.func.functional_call(template, tensors, data), None
+
+        _ONE_LAYER_CACHE[first] = one_layer
+    tensors = dict((*layer.named_parameters(), *layer.named_buffers()))
+    return _traced(_ONE_LAYER_CACHE[first], data, tensors, partition_fn, True)(data, tensors)[0]
 
 
 def _check(index: int, first: dict[str, torch.Size], shapes: dict[str, torch.Size]) -> None:

@@ -12,13 +12,24 @@ __all__ = ["alias_with_buffer_donor_config"]
 _wanted = False
 
 
+def set_enabled(should_alias: bool) -> None:
+    """Says whether marked buffers may be given on."""
+    global _wanted
+    _wanted = should_alias
+
+
+def is_enabled() -> bool:
+    """What was last said."""
+    return _wanted
+
+
 @inert("which results take over an input's memory is decided by who holds it, in every program")
 @contextmanager
 def alias_with_buffer_donor_config(should_alias: bool = True) -> Iterator[bool]:
     """Says whether marked buffers may be given on; yields what was said before."""
-    global _wanted
-    before, _wanted = _wanted, should_alias
+    before = is_enabled()
+    set_enabled(should_alias)
     try:
         yield before
     finally:
-        _wanted = before
+        set_enabled(before)

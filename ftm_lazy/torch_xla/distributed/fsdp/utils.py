@@ -16,12 +16,14 @@ __getattr__ = _refusals.getter(__name__)
 
 
 def checkpoint_module(module: torch.nn.Module) -> torch.nn.Module:
-    """`module`, whose intermediate values are computed again in the backward pass."""
+    """`module`, whose forward runs again in the backward pass, to its end."""
     forward = module.forward
 
     @functools.wraps(forward)
     def again(*args: object, **kwargs: object) -> Any:
-        return torch.utils.checkpoint.checkpoint(forward, *args, use_reentrant=False, **kwargs)
+        # PyTorch stops where nothing that is needed follows, but what follows may count calls or gather statistics.
+        with torch.utils.checkpoint.set_checkpoint_early_stop(False):
+            return torch.utils.checkpoint.checkpoint(forward, *args, use_reentrant=False, **kwargs)
 
     module.forward = again
     return module

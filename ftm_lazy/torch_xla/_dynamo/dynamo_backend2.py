@@ -1,0 +1,17 @@
+"""torch_xla._dynamo.dynamo_backend2: a backend function for `torch.compile`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+__all__ = ["dynamo_backend"]
+
+
+def dynamo_backend(fx: torch.fx.GraphModule, args: Sequence[Any]) -> Callable[..., Any]:
+    """The backend ``ftm`` of `torch.compile`."""
+    from ftm_lazy.frontends import dynamo
+
+    return dynamo.backend(fx, args)

@@ -1,0 +1,38 @@
+"""torch_xla._internal.jax_workarounds: how torch_xla and JAX share a TPU in one process. There is nothing to share here."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, TypeVar
+
+from ftm_lazy.torch_xla._inert import inert
+
+__all__ = ["jax_import_guard", "maybe_get_jax", "maybe_get_torchax", "requires_jax"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_WHY = "JAX and ftm share no device"
+
+
+@inert(_WHY)
+def jax_import_guard() -> None:
+    """Called before JAX is imported."""
+
+
+@inert(_WHY)
+def requires_jax(func: F) -> F:
+    """`func`."""
+    return func
+
+
+def maybe_get_jax() -> ModuleType | None:
+    """JAX, if it is installed."""
+    return importlib.import_module("jax") if importlib.util.find_spec("jax") else None
+
+
+def maybe_get_torchax() -> ModuleType | None:
+    """torchax, if it is installed."""
+    return importlib.import_module("torchax") if importlib.util.find_spec("torchax") else None
