@@ -1,12 +1,17 @@
 #include "run/distributions.h"
 
+#include <ATen/Dispatch.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/logical_and.h>
 #include <ATen/ops/ones_like.h>
 
+#include <c10/util/BFloat16-math.h>
+
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 namespace ftm {
@@ -37,6 +42,20 @@ Real standard_normal(const Draw& draw, int64_t i) {
   const Real u1 = draw.open<Real>(2 * i);
   const Real u2 = draw.open<Real>(2 * i + 1);
   return std::sqrt(Real(-2) * std::log(u1)) * std::cos(static_cast<Real>(2 * M_PI) * u2);
+}
+
+// The largest number of the stored type that is at most x.
+template <typename Stored, typename Real>
+Stored rounded_down(Real x) {
+  const auto nearest = static_cast<Stored>(x);
+  return static_cast<Real>(nearest) > x ? std::nextafter(nearest, -std::numeric_limits<Stored>::infinity()) : nearest;
+}
+
+// The smallest number of the stored type that is at least x.
+template <typename Stored, typename Real>
+Stored rounded_up(Real x) {
+  const auto nearest = static_cast<Stored>(x);
+  return static_cast<Real>(nearest) < x ? std::nextafter(nearest, std::numeric_limits<Stored>::infinity()) : nearest;
 }
 
 // A parameter of a distribution: a tensor or a number.
@@ -81,12 +100,18 @@ at::Tensor choice(const at::Tensor& weights, int64_t count, bool replacement, in
 } // namespace
 
 at::Tensor uniform(const at::Tensor& self, double from, double to, const Draw& draw) {
-  if (self.scalar_type() == at::kDouble) {
-    return generated(self, [&](int64_t i) { return from + draw.uniform53(i) * (to - from); });
-  }
-  const auto low = static_cast<float>(from);
-  const auto range = static_cast<float>(to - from);
-  return generated(self, [&](int64_t i) { return low + draw.uniform24(i) * range; });
+  return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "uniform", [&] {
+    using Real = std::conditional_t<std::is_same_v<scalar_t, double>, double, float>;
+    const auto low = static_cast<scalar_t>(from);
+    const auto high = static_cast<scalar_t>(to);
+    const auto first = static_cast<Real>(low);
+    const auto range = static_cast<Real>(high) - first;
+    const auto last = std::max(static_cast<Real>(std::nextafter(high, -std::numeric_limits<scalar_t>::infinity())), first);
+    return generated(self, [&](int64_t i) {
+      const Real drawn = first + draw.unit<Real>(i) * range;
+      return static_cast<double>(rounded_down<scalar_t>(std::min(drawn, last)));
+    });
+  });
 }
 
 at::Tensor log_normal(const at::Tensor& self, double mean, double deviation, const Draw& draw) {
@@ -125,7 +150,7 @@ at::Tensor geometric(const at::Tensor& self, double p, const Draw& draw) {
   const bool in_double = !self.is_floating_point() || self.scalar_type() == at::kDouble;
   return generated_in(self, in_double, [&](int64_t i, auto real) {
     using Real = decltype(real);
-    return std::ceil(std::log(draw.open<Real>(i)) / std::log1p(-static_cast<Real>(p)));
+    return std::max(std::ceil(std::log(draw.open<Real>(i)) / std::log1p(-static_cast<Real>(p))), Real(1));
   });
 }
 
@@ -144,10 +169,15 @@ at::Tensor bernoulli_of(const at::Tensor& probabilities, const Draw& draw) {
 }
 
 at::Tensor exponential(const at::Tensor& self, double lambda, const Draw& draw) {
-  if (self.scalar_type() == at::kDouble) {
-    return generated(self, [&](int64_t i) { return -std::log1p(-draw.uniform53(i)) / lambda; });
-  }
-  return generated(self, [&](int64_t i) { return -std::log1p(-draw.uniform24(i)) / static_cast<float>(lambda); });
+  return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "exponential", [&] {
+    using Real = std::conditional_t<std::is_same_v<scalar_t, double>, double, float>;
+    const auto rate = static_cast<Real>(lambda);
+    const auto smallest = static_cast<Real>(std::numeric_limits<scalar_t>::denorm_min());
+    return generated(self, [&](int64_t i) {
+      const Real drawn = -std::log1p(-draw.open<Real>(i)) / rate;
+      return static_cast<double>(std::isinf(rate) ? Real(0) : std::max(drawn, smallest));
+    });
+  });
 }
 
 at::Tensor integers(const at::Tensor& self, int64_t from, uint64_t range, const Draw& draw) {
@@ -157,7 +187,14 @@ at::Tensor integers(const at::Tensor& self, int64_t from, uint64_t range, const 
     const uint64_t bits = draw.word(2 * i) | static_cast<uint64_t>(draw.word(2 * i + 1)) << 32;
     data[i] = from + static_cast<int64_t>(range == 0 ? bits : bits % range);
   }
-  return wide.to(self.scalar_type());
+  if (!self.is_floating_point()) {
+    return wide.to(self.scalar_type());
+  }
+  return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "integers", [&] {
+    const auto smallest = static_cast<double>(rounded_up<scalar_t>(from));
+    return generated(
+        self, [&](int64_t i) { return std::max(static_cast<double>(rounded_down<scalar_t>(data[i])), smallest); });
+  });
 }
 
 torch::jit::Stack dropout(const at::Tensor& input, double p, bool train, const Draw& draw) {

@@ -19,6 +19,10 @@ struct Draw : RandomDraw {
     const uint64_t low = word(2 * index + 1) >> 6;
     return static_cast<double>(high << 26 | low) * 0x1p-53;
   }
+  template <typename Real>
+  Real unit(uint64_t index) const {
+    return sizeof(Real) == 4 ? static_cast<Real>(uniform24(index)) : static_cast<Real>(uniform53(index));
+  }
   // In (0, 1), symmetric: midpoints of intervals.
   float open24(uint64_t index) const { return (static_cast<float>(word(index) >> 9) + 0.5F) * 0x1p-23F; }
   double open53(uint64_t index) const {

@@ -6,6 +6,7 @@
 
 #include <ATen/ExpandUtils.h>
 
+#include <limits>
 #include <string>
 #include <unordered_map>
 
@@ -62,9 +63,11 @@ at::Tensor draw_bernoulli(const Drawn& call, const Draw& draw) {
 at::Tensor draw_integers(const Drawn& call, const Draw& draw) {
   const auto& self = call.self();
   const int64_t from = call.has("from") ? call.at("from").toInt() : 0;
-  const uint64_t to = call.has("to") && !call.at("to").isNone() ? static_cast<uint64_t>(call.at("to").toInt())
-                                                                : default_range(self.scalar_type());
-  return integers(self, from, to - static_cast<uint64_t>(from), draw);
+  if (call.has("to") && !call.at("to").isNone()) {
+    return integers(self, from, static_cast<uint64_t>(call.at("to").toInt()) - static_cast<uint64_t>(from), draw);
+  }
+  const bool whole = from == std::numeric_limits<int64_t>::lowest();
+  return integers(self, from, whole ? 0 : default_range(self.scalar_type()) - static_cast<uint64_t>(from), draw);
 }
 
 using Distribution = torch::jit::Stack (*)(const Drawn&, const Draw&);

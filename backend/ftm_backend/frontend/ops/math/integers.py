@@ -6,13 +6,10 @@ import math
 
 from ftm_backend.dtypes import ALL, FLOATS, INTS, info
 from ftm_backend.frontend import elements as e
+from ftm_backend.frontend.building.bits import LAYOUT, next_after
 from ftm_backend.frontend.building.pointwise import OWN, PROMOTED, pointwise
 from ftm_backend.frontend.building.record import EXACT
 from ftm_backend.frontend.elements import Elem
-
-_LAYOUT = {"f32": ("i32", 23), "f64": ("i64", 52), "f16": ("i16", 10), "bf16": ("i16", 7)}
-"""Of a floating dtype: the integer of its width, the bits of its fraction."""
-
 
 def _gcd(a: Elem, b: Elem) -> Elem:
     """Euclid's algorithm, in as many steps as neighbouring Fibonacci numbers of the dtype need."""
@@ -33,24 +30,12 @@ def _lcm(a: Elem, b: Elem) -> Elem:
     return e.where(zero, 0, abs(a / e.where(zero, 1, divisor) * b))
 
 
-def _nextafter(x: Elem, y: Elem) -> Elem:
-    """One step in the order of bits: away from zero is up."""
-    integer, _ = _LAYOUT[x.dtype]
-    bits = x.bitcast(integer)
-    outward = (y > x) ^ (x < 0)
-    moved = e.where(outward, bits + 1, bits - 1).bitcast(x.dtype)
-    smallest = bits.const(1).bitcast(x.dtype)
-    value = e.where(x.eq(0), e.copysign(smallest, y), moved)
-    value = e.where(x.eq(y), y, value)
-    return e.where(e.isnan(x), x, e.where(e.isnan(y), y, value))
-
-
 def _own_nextafter(self: Elem, other: Elem, result_dtype: str) -> Elem:
-    return _nextafter(self.to(result_dtype), other.to(result_dtype))
+    return next_after(self.to(result_dtype), other.to(result_dtype))
 
 
 def _frexp(self: Elem) -> tuple[Elem, Elem]:
-    integer, fraction = _LAYOUT[self.dtype]
+    integer, fraction = LAYOUT[self.dtype]
     width = info(self.dtype).bits - 1 - fraction
     bias = (1 << (width - 1)) - 2  # the exponent of numbers in [1/2, 1)
     tiny = (abs(self) < 2.0 ** (1 - bias)) & self.ne(0)

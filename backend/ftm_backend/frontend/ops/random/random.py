@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from ftm_backend.dtypes import ALL, BOOL, FLOATS, NUMBERS, compute_dtype, info
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.builder import Builder, Input, Output, Value
+from ftm_backend.frontend.building.bits import next_after, round_down, round_up
 from ftm_backend.frontend.building.demands import checked
 from ftm_backend.frontend.building.philox import element_number, open_unit, unit, word
 from ftm_backend.frontend.building.record import EXACT, TOLERANCE, lowering
@@ -64,9 +65,13 @@ def _random(
 
 
 def _uniform(b: Builder, number: Elem, seed: Elem, offset: Elem, from_: Number = 0.0, to: Number = 1.0, **_: object) -> Elem:
-    dtype = compute_dtype(b.result.dtype)
-    low, high = b.inline(from_, dtype), b.inline(to, dtype)
-    return low + unit(b, number, seed, offset, dtype) * (high - low)
+    """Uniform in [from, to): rounding to nearest could reach ``to``, so draws are rounded down."""
+    token = b.result.dtype
+    dtype = compute_dtype(token)
+    low, high = b.inline(from_, token), b.inline(to, token)
+    first, end = low.to(dtype), high.to(dtype)
+    last = e.maximum(next_after(high, -math.inf).to(dtype), first)
+    return round_down(e.minimum(first + unit(b, number, seed, offset, dtype) * (end - first), last), token)
 
 
 def _normal(b: Builder, number: Elem, seed: Elem, offset: Elem, mean: Number = 0.0, std: Number = 1.0, **_: object) -> Elem:
@@ -94,7 +99,7 @@ def _geometric(b: Builder, number: Elem, seed: Elem, offset: Elem, p: Number, **
     """The number of trials until the first success; whole numbers are made from f64, as they may be large."""
     dtype = compute_dtype(b.result.dtype) if info(b.result.dtype).kind == "float" else "f64"
     trials = e.log(open_unit(b, number, seed, offset, dtype)) / e.log1p(-_parameter(b, p, dtype))
-    return e.ceil(trials)
+    return e.maximum(e.ceil(trials), 1)  # a p that rounds to 1 makes the quotient 0
 
 
 def _parameter(b: Builder, value: Number, dtype: str) -> Elem:
@@ -115,8 +120,13 @@ def _bernoulli(
 
 
 def _exponential(b: Builder, number: Elem, seed: Elem, offset: Elem, lambd: Number = 1.0, **_: object) -> Elem:
-    dtype = compute_dtype(b.result.dtype)
-    return -e.log1p(-unit(b, number, seed, offset, dtype)) / _parameter(b, lambd, dtype)
+    """In (0, inf): PyTorch documents that 0 is not drawn, so what underflows becomes the smallest number."""
+    token = b.result.dtype
+    dtype = compute_dtype(token)
+    rate = _parameter(b, lambd, dtype)
+    drawn = -e.log1p(-open_unit(b, number, seed, offset, dtype)) / rate
+    smallest = next_after(b.constant(0, token), math.inf).to(dtype)
+    return e.where(rate.eq(math.inf), 0, e.maximum(drawn, smallest))
 
 
 def _integers(
@@ -130,19 +140,36 @@ def _integers(
     to: Number | None = None,
     **_: object,
 ) -> Elem:
-    """Uniform integers in [low, high); random without bounds takes all that the dtype counts exactly."""
+    """Uniform integers in [low, high), rounded down to what a floating dtype holds, so that ``high`` is not reached."""
     low = low if from_ is None else from_
     high = high if to is None else to
+    token = b.result.dtype
     if high is None:
-        facts = info(b.result.dtype)
-        high = 2**facts.digits + (facts.kind == "float")
+        high = low if low == _LOWEST else _unbounded(token)  # an empty span stands for all of i64
     first = b.inline(low, "i64")
     span = b.inline(high, "i64") - first
     low_word = word(b, number * 2, seed, offset)
     high_word = word(b, number * 2 + 1, seed, offset)
     bits = b.emitter.emit("arith.extui", "i64", low_word) | (b.emitter.emit("arith.extsi", "i64", high_word) << 32)
-    whole = span.eq(0)  # all of i64
-    return e.where(whole, bits, e.apply("arith.remui", bits, e.where(whole, 1, span))) + first
+    whole = span.eq(0)
+    drawn = e.where(whole, bits, e.apply("arith.remui", bits, e.where(whole, 1, span))) + first
+    if info(token).kind != "float" or (_is_exact(low, token) and _is_exact(high, token)):
+        return drawn
+    return e.maximum(round_down(drawn, token), round_up(first, token))
+
+
+_LOWEST = -(2**63)
+
+
+def _unbounded(token: str) -> int:
+    """The end of ``random_()``: all that the dtype counts exactly."""
+    facts = info(token)
+    return 2**facts.digits + (facts.kind == "float")
+
+
+def _is_exact(bound: Number, token: str) -> bool:
+    """Whether the dtype holds all integers between 0 and a bound that is known."""
+    return isinstance(bound, int) and abs(bound) <= _unbounded(token)
 
 
 _random("aten::uniform aten::rand aten::rand_like", "random_uniform", _uniform)
