@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ftm_backend.dtypes import ALL, FLOATS, NUMBERS, STORED, info
+from ftm_backend.dtypes import ALL, FLOATS, HALVES, NUMBERS, STORED, info
 from ftm_backend.frontend import elements as e
 from ftm_backend.frontend.building.pointwise import pointwise
 from ftm_backend.frontend.building.record import EXACT
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.elements import Elem
+from ftm_backend.sizes import rounded
 
 recorded("aten::div", refuses="zero_divisors_if_rounded", converts_to_out=True)
 recorded("aten::floor_divide aten::fmod aten::remainder", refuses="zero_divisors", converts_to_out=True)
@@ -118,24 +119,35 @@ def _integer_power(base: Elem, exponent: int) -> Elem:
     return result
 
 
-def power(self: Elem, exponent: Elem) -> Elem:
+def power(self: Elem, exponent: Elem, result_dtype: str) -> Elem:
     """x ** y; a small constant exponent becomes products and roots, as in PyTorch."""
     if not isinstance(exponent, e.Elem):
-        if not self.is_float:
-            return _integer_power(self, int(exponent))
-        special = {0.5: e.sqrt, -0.5: e.rsqrt, 1: lambda x: x, -1: lambda x: x.const(1) / x, 0: lambda x: x.const(1)}
-        if exponent in special:
-            return special[exponent](self)
-        if exponent in (2, 3):
-            return _integer_power(self, int(exponent))
-        if exponent == -2:
-            return self.const(1) / (self * self)
-        return e.pow_(self, self.const(exponent))
+        return _constant_power(self, exponent, result_dtype)
     if not isinstance(self, e.Elem):
         self = exponent.const(self)
     if self.is_float:
         return e.pow_(self, exponent)
     return _variable_integer_power(self, exponent)
+
+
+def _constant_power(x: Elem, exponent: float, result_dtype: str) -> Elem:
+    """x ** exponent, where PyTorch rounds the exponent to a half dtype, but not to float32."""
+    if not x.is_float:
+        return _integer_power(x, int(exponent))
+    special = {0.5: e.sqrt, -0.5: e.rsqrt, 1: lambda x: x, -1: lambda x: x.const(1) / x, 0: lambda x: x.const(1)}
+    if exponent in special:
+        return special[exponent](x)
+    if exponent in (2, 3):
+        return _integer_power(x, int(exponent))
+    if exponent == -2:
+        return x.const(1) / (x * x)
+    if result_dtype in HALVES:
+        return e.pow_(x, x.const(rounded(float(exponent), result_dtype)))
+    nearest = rounded(float(exponent), x.dtype)
+    if nearest != exponent and nearest.is_integer():
+        # 2.0000001 would become 2, and a negative number has a square.
+        return e.pow_(x.to("f64"), x.emitter.constant(exponent, "f64"))
+    return e.pow_(x, x.const(exponent))
 
 
 def _variable_integer_power(base: Elem, exponent: Elem) -> Elem:

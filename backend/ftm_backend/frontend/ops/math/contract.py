@@ -10,6 +10,7 @@ from ftm_backend.frontend.building.product import product
 from ftm_backend.frontend.building.record import PRODUCTS, lowering
 from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.elements import Elem, Number
+from ftm_backend.sizes import always_equal
 
 recorded(
     "aten::mm aten::bmm aten::addmm aten::baddbmm aten::mv aten::addmv aten::addbmm aten::dot aten::vdot aten::linear aten::linalg_cross",
@@ -24,12 +25,30 @@ def _mm(b: Builder, self: Value, mat2: Value) -> Value:
     return b.cast(product(b, self, mat2), b.result.dtype)
 
 
-def _scaled_sum(b: Builder, bias: Value, made: Value, beta: Number, alpha: Number) -> Value:
-    """beta * bias + alpha * made; a beta of 0 ignores NaN in bias."""
+_SKIPPING = ("f32", "f64")
+"""Dtypes of which the CPU's BLAS skips the product if alpha is 0, so that its NaN and infinities do not count."""
+
+_SMALL_BATCH_PRODUCT = 400
+"""Multiplications of one matrix below which the CPU's baddbmm does not call BLAS, and computes the product whatever alpha is."""
+
+
+def _scaled_sum(b: Builder, bias: Value, left: Value, right: Value, beta: Number, alpha: Number, skips_from: int = 0) -> Value:
+    """beta * bias + alpha * (left @ right); a factor of 0 leaves its term out, NaN and infinities included.
+
+    Args:
+        skips_from: Multiplications of one matrix from which on an alpha of 0 leaves the product out.
+    """
+    made = b.reshape(product(b, left, right), b.result.shape)
+    rows, inner, columns = left.shape[-2], left.shape[-1], right.shape[-1]
     dtype = made.dtype
-    beta, alpha = b.inline(beta, dtype), b.inline(alpha, dtype)
+    beta, alpha = b.inline(beta, dtype), b.inline(0 if always_equal(inner, 0) else alpha, dtype)
 
     def body(x: Elem, p: Elem) -> Elem:
+        if b.result.dtype in _SKIPPING:
+            skips = alpha.eq(0)
+            if skips_from:
+                skips = skips & (b.constant(rows * inner * columns, "i64") >= skips_from)
+            p = e.where(skips, 0, p)
         return (e.where(beta.eq(0), 0, x.to(dtype) * beta) + p * alpha).to(b.result.dtype)
 
     return b.pointwise(body, [bias.expand(b.result.shape), made], b.result)
@@ -37,12 +56,12 @@ def _scaled_sum(b: Builder, bias: Value, made: Value, beta: Number, alpha: Numbe
 
 @lowering("aten::addmm", _DTYPES, "addmm", PRODUCTS)
 def _addmm(b: Builder, self: Value, mat1: Value, mat2: Value, beta: Number, alpha: Number) -> Value:
-    return _scaled_sum(b, self, product(b, mat1, mat2), beta, alpha)
+    return _scaled_sum(b, self, mat1, mat2, beta, alpha)
 
 
 @lowering("aten::baddbmm", _DTYPES, "addmm", PRODUCTS)
 def _baddbmm(b: Builder, self: Value, batch1: Value, batch2: Value, beta: Number, alpha: Number) -> Value:
-    return _scaled_sum(b, self, product(b, batch1, batch2), beta, alpha)
+    return _scaled_sum(b, self, batch1, batch2, beta, alpha, _SMALL_BATCH_PRODUCT)
 
 
 @lowering("aten::mv", _DTYPES, "matmul", PRODUCTS)
@@ -52,7 +71,7 @@ def _mv(b: Builder, self: Value, vec: Value) -> Value:
 
 @lowering("aten::addmv", _DTYPES, "addmm", PRODUCTS)
 def _addmv(b: Builder, self: Value, mat: Value, vec: Value, beta: Number, alpha: Number) -> Value:
-    return _scaled_sum(b, self, b.reshape(product(b, mat, vec.unsqueeze(1)), b.result.shape), beta, alpha)
+    return _scaled_sum(b, self, mat, vec.unsqueeze(1), beta, alpha)
 
 
 @lowering("aten::dot aten::vdot", _DTYPES, "matmul", PRODUCTS)
@@ -71,7 +90,7 @@ def _addbmm(b: Builder, self: Value, batch1: Value, batch2: Value, beta: Number,
     count, rows, inner = batch1.shape
     left = b.reshape(batch1.permute([1, 0, 2]), (rows, count * inner))
     right = b.reshape(batch2, (count * inner, batch2.shape[2]))
-    return _scaled_sum(b, self, product(b, left, right), beta, alpha)
+    return _scaled_sum(b, self, left, right, beta, alpha)
 
 
 @lowering("aten::linalg_cross", FLOATS + INTS, "cross", PRODUCTS)
