@@ -80,10 +80,6 @@ at::Tensor coalesce(const at::Tensor& self) {
 
 // dense + alpha * sparse
 at::Tensor added_to_dense(const at::Tensor& dense, const at::Tensor& sparse, const at::Scalar& alpha) {
-  TORCH_CHECK(
-      dense.sizes() == sparse.sizes(), "add: expected 'self' and 'other' to have same size, but self has size ",
-      dense.sizes(), " while other has size ", sparse.sizes(),
-      " (FYI: dense-sparse addition does not currently support broadcasting)");
   const auto dtype = at::result_type(dense, sparse);
   const int64_t sparse_dim = sparse.sparse_dim();
   at::Tensor values = sparse._values().to(dtype);
@@ -102,13 +98,9 @@ at::Tensor added_to_dense(const at::Tensor& dense, const at::Tensor& sparse, con
       .view(dense.sizes());
 }
 
-at::Tensor added(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+at::Tensor sum(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
   if (!self.is_sparse()) {
     return added_to_dense(self, other, alpha);
-  }
-  const bool alike = other.is_sparse() && self.sizes() == other.sizes() && self.sparse_dim() == other.sparse_dim();
-  if (!alike) {
-    return on_the_cpu("aten::add.Tensor", self, other, alpha);
   }
   const auto dtype = at::result_type(self, other);
   const at::Tensor addend = alpha.equal(1) ? other._values() : other._values().mul(alpha);
@@ -118,16 +110,42 @@ at::Tensor added(const at::Tensor& self, const at::Tensor& other, const at::Scal
   return self.is_coalesced() && other.is_coalesced() ? sum.coalesce() : sum;
 }
 
+// Whether the device adds: the CPU does what is rare, and refuses what eager refuses.
+bool adds_here(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  const bool has_bools = self.scalar_type() == at::kBool || other.scalar_type() == at::kBool || alpha.isBoolean();
+  const bool truncates = at::isIntegralType(at::result_type(self, other), /*includeBool=*/true) && !alpha.isIntegral(true);
+  const bool same_shape = self.sizes() == other.sizes();
+  const bool same_layout = !self.is_sparse() || self.sparse_dim() == other.sparse_dim();
+  return !has_bools && !truncates && other.is_sparse() && same_shape && same_layout;
+}
+
+// An in-place op refuses a result that its argument's dtype cannot hold.
+bool holds(const at::Tensor& self, at::ScalarType result) {
+  return at::canCast(result, self.scalar_type());
+}
+
+at::Tensor added(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  return adds_here(self, other, alpha) ? sum(self, other, alpha) : on_the_cpu("aten::add.Tensor", self, other, alpha);
+}
+
 at::Tensor& add_in_place(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
-  return self.copy_(added(self, other, alpha));
+  if (adds_here(self, other, alpha) && holds(self, at::result_type(self, other))) {
+    return self.copy_(sum(self, other, alpha));
+  }
+  on_the_cpu("aten::add_.Tensor", self, other, alpha);
+  return self;
 }
 
 at::Tensor subtracted(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
-  return added(self, other, -alpha);
+  return adds_here(self, other, alpha) ? sum(self, other, -alpha) : on_the_cpu("aten::sub.Tensor", self, other, alpha);
 }
 
 at::Tensor& sub_in_place(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
-  return self.copy_(added(self, other, -alpha));
+  if (adds_here(self, other, alpha) && holds(self, at::result_type(self, other))) {
+    return self.copy_(sum(self, other, -alpha));
+  }
+  on_the_cpu("aten::sub_.Tensor", self, other, alpha);
+  return self;
 }
 
 at::Tensor scaled(const at::Tensor& self, const at::Tensor& other) {
@@ -141,18 +159,23 @@ at::Tensor scaled(const at::Tensor& self, const at::Tensor& other) {
 }
 
 at::Tensor& mul_in_place(at::Tensor& self, const at::Tensor& other) {
-  return self.copy_(scaled(self, other));
+  if (self.is_sparse() && is_number(other) && holds(self, at::result_type(self, other))) {
+    return self.copy_(scaled(self, other));
+  }
+  on_the_cpu("aten::mul_.Tensor", self, other);
+  return self;
 }
 
 at::Tensor divided(const at::Tensor& self, const at::Tensor& other) {
-  TORCH_CHECK(
-      is_number(other), "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape ", other.sizes(),
-      " for divisor)");
-  return with_values(self, self._values().div(other));
+  return is_number(other) ? with_values(self, self._values().div(other)) : on_the_cpu("aten::div.Tensor", self, other);
 }
 
 at::Tensor& div_in_place(at::Tensor& self, const at::Tensor& other) {
-  return self.copy_(divided(self, other));
+  if (is_number(other) && at::isFloatingType(self.scalar_type()) && holds(self, at::result_type(self, other))) {
+    return self.copy_(divided(self, other));
+  }
+  on_the_cpu("aten::div_.Tensor", self, other);
+  return self;
 }
 
 at::Tensor negated(const at::Tensor& self) {

@@ -1,37 +1,71 @@
 #include "kernels/sparse_fallback.h"
 
+#include "ops/composite_kernel.h"
 #include "recorder/fallback.h"
 
+#include <ATen/ATen.h>
+#include <ATen/SparseCsrTensorUtils.h>
 #include <torch/library.h>
 
+#include <vector>
+
 namespace ftm {
+namespace {
+
+c10::IValue to_cpu(const c10::IValue& argument) {
+  if (argument.isTensor() && argument.toTensor().defined()) {
+    const at::Tensor& tensor = argument.toTensor();
+    return tensor.cpu().set_requires_grad(tensor.requires_grad()); // what a kernel keeps for a gradient depends on it
+  }
+  if (argument.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& tensor : argument.toTensorVector()) {
+      list.push_back(tensor.cpu());
+    }
+    return list;
+  }
+  return argument.isDevice() ? c10::Device(c10::kCPU) : argument;
+}
+
+// Makes a tensor of the device what the CPU has made of its copy. The number of elements of a sparse one may differ.
+void write_back(const at::Tensor& self, const at::Tensor& copy) {
+  if (self.layout() == at::kStrided) {
+    self.resize_(copy.sizes()).copy_(copy);
+  } else if (self.is_sparse()) {
+    self.copy_(copy);
+  } else {
+    const at::Tensor moved = copy.to(self.device());
+    const auto [compressed, plain] = at::sparse_csr::getCompressedPlainIndices(moved);
+    at::sparse_csr::get_sparse_csr_impl(self)->set_member_tensors(compressed, plain, moved.values(), moved.sizes());
+  }
+}
+
+} // namespace
 
 void run_on_cpu(const Op& op, torch::jit::Stack& stack) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      op.written.empty(), op.called_name,
-      " of sparse tensors writes to an argument, which device ftm does not do: compute a new "
-      "tensor, or compute it on the CPU.");
   count_fallback(op);
   const size_t base = stack.size() - op.arguments.size();
-  for (size_t i = base; i < stack.size(); ++i) {
-    if (stack[i].isTensor() && stack[i].toTensor().defined()) {
-      const bool requires_grad = stack[i].toTensor().requires_grad();
-      stack[i] = stack[i].toTensor().cpu().set_requires_grad(
-          requires_grad); // what a kernel keeps for a gradient depends on it
-    } else if (stack[i].isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& tensor : stack[i].toTensorVector()) {
-        list.push_back(tensor.cpu());
-      }
-      stack[i] = std::move(list);
-    } else if (stack[i].isDevice()) {
-      stack[i] = c10::Device(c10::kCPU);
-    }
+  const std::vector<c10::IValue> arguments(stack.begin() + static_cast<int64_t>(base), stack.end());
+  std::vector<at::Tensor> written;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    stack[base + i] = to_cpu(arguments[i]);
+  }
+  for (const int32_t argument : op.written) {
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        arguments[argument].isTensor(), op.called_name,
+        " of sparse tensors writes to a list, which device ftm does not do: compute it on the CPU.");
+    written.push_back(stack[base + argument].toTensor());
   }
   op.handle.callBoxed(stack);
-  for (size_t i = base; i < stack.size(); ++i) {
-    if (stack[i].isTensor() && stack[i].toTensor().defined()) {
-      stack[i] = stack[i].toTensor().to(c10::Device(c10::kPrivateUse1, 0));
+  for (size_t i = 0; i < written.size(); ++i) {
+    write_back(arguments[op.written[i]].toTensor(), written[i]);
+  }
+  for (size_t i = 0; i < op.returns.size(); ++i) {
+    c10::IValue& result = stack[base + i];
+    if (op.returns[i].argument >= 0) {
+      result = arguments[op.returns[i].argument];
+    } else if (result.isTensor() && result.toTensor().defined()) {
+      result = result.toTensor().to(c10::Device(c10::kPrivateUse1, 0));
     }
   }
 }
@@ -39,11 +73,28 @@ void run_on_cpu(const Op& op, torch::jit::Stack& stack) {
 namespace {
 
 void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-  const auto& name = op.operator_name();
-  run_on_cpu(op_named(name.overload_name.empty() ? name.name : name.name + "." + name.overload_name), *stack);
+  run_on_cpu(op_named(full_name(op.operator_name())), *stack);
+}
+
+// Kernels live as long as the library object: for ever.
+void fall_back_where(c10::DispatchKey on_cpu, c10::DispatchKey on_device) {
+  auto* library = new torch::Library(torch::Library::IMPL, "aten", on_device, __FILE__, __LINE__);
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    const auto op = name.name.compare(0, 6, "aten::") == 0 ? dispatcher.findSchema(name) : std::nullopt;
+    if (op && op->hasKernelForDispatchKey(on_cpu) && !op->hasKernelForDispatchKey(on_device)) {
+      library->impl(
+          full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&fall_back>());
+    }
+  }
 }
 
 } // namespace
+
+void register_sparse_fallbacks() {
+  fall_back_where(c10::DispatchKey::SparseCPU, c10::DispatchKey::SparsePrivateUse1);
+  fall_back_where(c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::SparseCsrPrivateUse1);
+}
 
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());

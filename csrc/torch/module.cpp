@@ -4,6 +4,7 @@
 #include "graph/family.h"
 #include "graph/location.h"
 #include "kernels/copy.h"
+#include "kernels/sparse_fallback.h"
 #include "memory/pool.h"
 #include "ops/native_ops.h"
 #include "ops/op.h"
@@ -184,6 +185,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.doc() = "The recorder of device ftm: turns PyTorch calls into traces and launches programs.";
   register_device();
   register_recorded_ops();
+  register_sparse_fallbacks();
 
   const auto no_gil = py::call_guard<WithoutGil>();
   m.def(

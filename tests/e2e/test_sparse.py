@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 import ftm_lazy
 from e2e.counting import fallbacks
+from strangers import sparse_arithmetic
 
 PLACES = torch.tensor([[0, 1, 1, 2, 0], [2, 0, 2, 1, 2]])
 NUMBERS = torch.tensor([3.0, 4, 5, 6, 7])
@@ -128,3 +130,32 @@ def test_gradients_of_products_that_reduce_otherwise(reduce: str) -> None:
         torch.sparse.mm(left, right, reduce).square().sum().backward()
         found.append([left.grad.to_dense().cpu(), right.grad.cpu()])
     torch.testing.assert_close(found[1], found[0])
+
+
+@pytest.mark.filterwarnings("ignore:.*it runs on the CPU")
+def test_a_dense_tensor_is_scaled_by_a_sparse_one_in_place() -> None:
+    x = torch.ones(3, device="ftm")
+    assert x.mul_(torch.tensor([0.0, 2, 0]).to("ftm").to_sparse()) is x
+    assert x.tolist() == [0, 2, 0]
+
+
+@pytest.mark.filterwarnings("ignore:.*it runs on the CPU")
+@pytest.mark.parametrize("name", ["add_", "sub_", "mul_", "div_"])
+def test_results_that_the_dtype_does_not_hold_are_refused(name: str) -> None:
+    whole, broken = (torch.tensor([0, 3.0, 0]).to(dtype).to("ftm").to_sparse() for dtype in (torch.int64, torch.float32))
+    with pytest.raises(RuntimeError, match=r"(?i)convert|cast|divis"):
+        getattr(whole, name)(broken)
+    assert whole.to_dense().tolist() == [0, 3, 0]
+
+
+@pytest.mark.filterwarnings("ignore:.*it runs on the CPU")
+def test_the_cpu_may_change_how_many_elements_a_sparse_argument_has() -> None:
+    for make in (Tensor.to_sparse_coo, Tensor.to_sparse_csr):
+        out, x = make(torch.zeros(2, 3)).to("ftm"), make(torch.eye(2, 3)).to("ftm")
+        assert torch.mul(x, x, out=out) is out
+        assert out.to_dense().tolist() == torch.eye(2, 3).tolist()
+
+
+def test_binary_ops_agree_with_the_cpu() -> None:
+    """The start of campaign ``tests/strangers/sparse_arithmetic.py``."""
+    assert [fault for seed in range(300) if (fault := sparse_arithmetic.check(Random(seed)))] == []
