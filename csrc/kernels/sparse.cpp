@@ -113,7 +113,8 @@ at::Tensor sum(const at::Tensor& self, const at::Tensor& other, const at::Scalar
 // Whether the device adds: the CPU does what is rare, and refuses what eager refuses.
 bool adds_here(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
   const bool has_bools = self.scalar_type() == at::kBool || other.scalar_type() == at::kBool || alpha.isBoolean();
-  const bool truncates = at::isIntegralType(at::result_type(self, other), /*includeBool=*/true) && !alpha.isIntegral(true);
+  const bool truncates =
+      at::isIntegralType(at::result_type(self, other), /*includeBool=*/true) && !alpha.isIntegral(true);
   const bool same_shape = self.sizes() == other.sizes();
   const bool same_layout = !self.is_sparse() || self.sparse_dim() == other.sparse_dim();
   return !has_bools && !truncates && other.is_sparse() && same_shape && same_layout;

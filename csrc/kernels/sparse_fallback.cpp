@@ -83,8 +83,7 @@ void fall_back_where(c10::DispatchKey on_cpu, c10::DispatchKey on_device) {
   for (const auto& name : dispatcher.getAllOpNames()) {
     const auto op = name.name.compare(0, 6, "aten::") == 0 ? dispatcher.findSchema(name) : std::nullopt;
     if (op && op->hasKernelForDispatchKey(on_cpu) && !op->hasKernelForDispatchKey(on_device)) {
-      library->impl(
-          full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&fall_back>());
+      library->impl(full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&fall_back>());
     }
   }
 }

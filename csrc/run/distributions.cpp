@@ -106,7 +106,8 @@ at::Tensor uniform(const at::Tensor& self, double from, double to, const Draw& d
     const auto high = static_cast<scalar_t>(to);
     const auto first = static_cast<Real>(low);
     const auto range = static_cast<Real>(high) - first;
-    const auto last = std::max(static_cast<Real>(std::nextafter(high, -std::numeric_limits<scalar_t>::infinity())), first);
+    const auto last =
+        std::max(static_cast<Real>(std::nextafter(high, -std::numeric_limits<scalar_t>::infinity())), first);
     return generated(self, [&](int64_t i) {
       const Real drawn = first + draw.unit<Real>(i) * range;
       return static_cast<double>(rounded_down<scalar_t>(std::min(drawn, last)));

@@ -126,7 +126,9 @@ def _integers(random: Random, dtype: torch.dtype) -> Sample:
     widest = {torch.int8: 100, torch.uint8: 200, torch.int16: 30_000, torch.float16: 60_000}.get(dtype, 2**26)
     low = random.randrange(0 if dtype is torch.uint8 else -widest, widest)
     high = random.randrange(low + 1, widest + 2)
-    drawn = random.choice([lambda: _empty(dtype).random_(low, high), lambda: torch.randint(low, high, (COUNT,), dtype=dtype, device="ftm")])()
+    drawn = random.choice(
+        [lambda: _empty(dtype).random_(low, high), lambda: torch.randint(low, high, (COUNT,), dtype=dtype, device="ftm")]
+    )()
     drawn = drawn.cpu()
     exact = drawn.double()
     # Floats of few digits hold few numbers between two large bounds.

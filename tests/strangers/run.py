@@ -21,6 +21,9 @@ CASES: dict[str, int] = {"tools": 5000}
     "expressions": 1000,
     "networks": 4000,
     "chains": 6000,
+    "draws": 2000,
+    "functions": 9000,
+    "sparse_arithmetic": 6000,
 }
 """Each campaign, and how many cases make it whole."""
 

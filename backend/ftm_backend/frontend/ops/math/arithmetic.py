@@ -134,7 +134,13 @@ def _constant_power(x: Elem, exponent: float, result_dtype: str) -> Elem:
     """x ** exponent, where PyTorch rounds the exponent to a half dtype, but not to float32."""
     if not x.is_float:
         return _integer_power(x, int(exponent))
-    special = {0.5: e.sqrt, -0.5: e.rsqrt, 1: lambda x: x, -1: lambda x: x.const(1) / x, 0: lambda x: x.const(1)}
+    special: dict[float, Callable[[Elem], Elem]] = {
+        0.5: e.sqrt,
+        -0.5: e.rsqrt,
+        1: lambda x: x,
+        -1: lambda x: x.const(1) / x,
+        0: lambda x: x.const(1),
+    }
     if exponent in special:
         return special[exponent](x)
     if exponent in (2, 3):

@@ -20,7 +20,7 @@ from ftm_backend.frontend.fit import Fit, integral
 _TOLERANCE = {"f64": (1e-8, 1e-8), "f32": (2e-5, 5e-5), "f16": (4e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
 """In f64 PyTorch's own J and Y are off by up to 5e-9 at 8; the phase of a large f32 is what its last bit leaves."""
 _FAR = 8.0  # where the far form takes over; for K: 2
-_EULER = 0.5772156649015329
+_EULER_OF_HALF = 0.5772156649015329 - math.log(2)  # log(x / 2) + gamma less log(x): half of the smallest x is 0
 
 
 def _series(order: int, square: float, sign: int, harmonic: bool = False) -> float:
@@ -106,7 +106,7 @@ def second_kind(order: int, x: Elem) -> Elem:
     scale = near * 0.5 if order else near.const(1)
     j = _J_NEAR[order](square) * scale
     # (2 log(x / 2) + 2 gamma) J less the series with harmonic numbers, over pi; order 1 has a pole as well.
-    small = (j * (e.log(near * 0.5) + _EULER) * 2 - _Y_NEAR[order](square) * scale) * (1 / math.pi)
+    small = (j * (e.log(near) + _EULER_OF_HALF) * 2 - _Y_NEAR[order](square) * scale) * (1 / math.pi)
     small = small - near.const(2 / math.pi) / near if order else small
     value = e.where(x <= _FAR, small, _wave(order, far, -math.pi / 2))
     return e.where(x < 0, math.nan, e.where(x.eq(0), -math.inf, value))
@@ -125,7 +125,7 @@ def modified_second_kind(order: int, x: Elem, scaled: bool) -> Elem:
     near, far = e.minimum(x, 2), e.maximum(x, 2)
     square = near * near
     i = _I_SMALL[order](square)
-    log = e.log(near * 0.5) + _EULER
+    log = e.log(near) + _EULER_OF_HALF
     small = _K_NEAR[order](square) * 0.5 - log * i
     if order:
         small = near.const(1) / near - small * near * 0.5

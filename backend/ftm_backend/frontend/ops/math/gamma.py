@@ -60,8 +60,9 @@ def lgamma(x: Elem) -> Elem:
     """log(abs(gamma(x))); infinite at 0, -1, -2 ..."""
     left = x < 0.5
     right = _lgamma_right(e.where(left, x.const(1) - x, x))
-    sine = abs(e.sin(_centred(x) * math.pi))
-    mirrored = e.log(e.where(left, sine.const(math.pi) / sine, 1)) - right
+    size = abs(_centred(x))
+    sine = e.where(size < 2.0**-30, size, e.sin(size * math.pi) * (1 / math.pi))  # a denormal product has few digits
+    mirrored = -e.log(e.where(left, sine, 1)) - right
     value = e.where(left, mirrored, right)
     return e.where(x.eq(-math.inf) | (left & _centred(x).eq(0)), math.inf, value)
 

@@ -11,6 +11,7 @@ from ftm_backend.frontend.building.pointwise import OWN, PROMOTED, pointwise
 from ftm_backend.frontend.building.record import EXACT
 from ftm_backend.frontend.elements import Elem
 
+
 def _gcd(a: Elem, b: Elem) -> Elem:
     """Euclid's algorithm, in as many steps as neighbouring Fibonacci numbers of the dtype need."""
     steps = math.ceil(info(a.dtype).bits / math.log2((1 + math.sqrt(5)) / 2)) + 1

@@ -13,6 +13,10 @@ from ftm_backend.frontend.fit import Fit, polynomial
 _TOLERANCE = {"f64": (1e-10, 1e-12), "f32": (2e-5, 1e-6), "f16": (2e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
 
 
+_FAR_TAIL = {"f32": 1e-36, "f64": 1e-304}
+"""Below it ``exp(y * y)`` of the quantile y overflows."""
+
+
 def _inverse(x: Elem, rest: Elem) -> Elem:
     """y >= 0 with erf(y) = x and erfc(y) = rest, for x in [0, 1] and rest = 1 - x, which is exact near 1."""
     centre = x < 0.5
@@ -27,6 +31,18 @@ def _inverse(x: Elem, rest: Elem) -> Elem:
     return e.where(rest.eq(0), math.inf, e.where(x.eq(0), 0, y))
 
 
+def _far_inverse(rest: Elem) -> Elem:
+    """y with erfc(y) = rest, where exp(y * y) would overflow: Newton's method on the logarithm of erfc's asymptotic series."""
+    log = e.log(rest)
+    y = e.sqrt(-log - e.log(-log * math.pi) * 0.5)
+    for _ in range(2):
+        over = y.const(1) / (y * y)
+        series = e.log1p(over * polynomial(over, -0.5, 0.75, -1.875))
+        missing = series - y * y - e.log(y * math.sqrt(math.pi)) - log
+        y = y + missing / (y * 2 + y.const(1) / y)
+    return y
+
+
 def erfinv(self: Elem) -> Elem:
     """The inverse of erf; infinite at -1 and 1, NaN beyond."""
     size = abs(self)
@@ -38,7 +54,9 @@ def ndtri(self: Elem) -> Elem:
     """The quantile of the normal distribution."""
     lower = self < 0.5
     tail = e.where(lower, self, self.const(1) - self)
-    value = _inverse(tail.const(1) - tail * 2, tail * 2) * math.sqrt(2)
+    far = (self > 0) & (self < _FAR_TAIL[self.dtype])
+    inverse = e.where(far, _far_inverse(e.where(far, self * 2, _FAR_TAIL[self.dtype])), _inverse(tail.const(1) - tail * 2, tail * 2))
+    value = inverse * math.sqrt(2)
     return e.where((self >= 0) & (self <= 1), e.where(lower, -value, value), math.nan)
 
 
