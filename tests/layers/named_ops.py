@@ -26,7 +26,10 @@ NAMED: dict[str, tuple[str, str]] = {
         "_fused_moving_avg_obs_fq_helper _fused_moving_avg_obs_fq_helper_functional",
     ),
     "kernels/random.cpp": ("calls", "normal_ uniform_"),
-    "kernels/sparse.cpp": ("calls on the CPU that are counted", "_coalesce add.Tensor mul.Tensor sparse_mask"),
+    "kernels/sparse.cpp": (
+        "calls on the CPU that are counted",
+        "_coalesce add.Tensor add_.Tensor div.Tensor div_.Tensor mul.Tensor mul_.Tensor sparse_mask sub.Tensor sub_.Tensor",
+    ),
     "kernels/sparse_products.cpp": ("calls on the CPU that are counted", "addmm mm"),
     "kernels/sized_by_values.cpp": ("reads of a size that are counted", "_unique2 bincount unique_consecutive"),
     "ops/call_on_values.cpp": ("calls", "_to_copy expand zeros"),
