@@ -1,4 +1,4 @@
-"""Campaign: elementwise functions against mpmath on their whole domain.
+"""Campaign: elementwise functions against mpmath, as far as mpmath is fast enough.
 
 A case is a function, a dtype and some dozens of points: denormal and huge numbers, both sides of poles, branch points and
 zeros, and random ones. A result may be ``bound`` units in the last place from the truth, or twice as far as the CPU's.
