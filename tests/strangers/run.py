@@ -16,8 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 CASES: dict[str, int] = {
     "linear_systems": 1000,
-}
-CASES: dict[str, int] = {"tools": 5000}
+    "tools": 5000,
     "expressions": 1000,
     "networks": 4000,
     "chains": 6000,
