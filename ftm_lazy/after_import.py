@@ -13,13 +13,16 @@ __all__ = ["change"]
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
-    """Finds nothing itself: what others find of these modules is changed when it has run."""
+    """Finds no module itself: it wraps what the other finders find, so that the changes run after the module.
 
-    def __init__(self, changes: Mapping[str, Callable[[ModuleType], None]]) -> None:
-        self._changes = changes
+    There is one finder, whatever the number of changes: two that ask each other for one module would never end.
+    """
+
+    def __init__(self) -> None:
+        self.changes: dict[str, list[Callable[[ModuleType], None]]] = {}
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
-        if name not in self._changes:
+        if name not in self.changes:
             return None
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)), None)
         if spec is None or spec.loader is None:
@@ -28,15 +31,21 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 
         def run_and_change(module: ModuleType) -> None:
             run(module)
-            self._changes[name](module)
+            for apply in self.changes[name]:
+                apply(module)
 
         spec.loader.exec_module = run_and_change  # type: ignore[method-assign]
         return spec
 
 
+_FINDER = _AfterImport()
+
+
 def change(changes: Mapping[str, Callable[[ModuleType], None]]) -> None:
     """Calls ``changes[name]`` with each module of these names: those that are imported already, and those that will be."""
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
     for name, apply in changes.items():
+        _FINDER.changes.setdefault(name, []).append(apply)
         if name in sys.modules:
             apply(sys.modules[name])
-    sys.meta_path.insert(0, _AfterImport(changes))

@@ -47,7 +47,7 @@ class KernelOnCpu final : public c10::OperatorKernel {
     handle.callBoxed(stack);
     for (auto& result : std::span(*stack).last(handle.schema().returns().size())) {
       if (result.isTensor() && result.toTensor().defined()) {
-        result = result.toTensor().to(*device);
+        result = result.toTensor().to(device.value_or(c10::Device(c10::DeviceType::PrivateUse1)));
       }
     }
   }
@@ -91,7 +91,7 @@ Padded padded(const Tensor& nested, double value = 0, std::optional<int64_t> wan
       is_batch_of_rows(nested),
       "attention on device ftm takes contiguous nested tensors of texts: [batch, (length), width]");
   const auto* impl = at::native::get_nested_tensor_impl(nested);
-  const int64_t width = *impl->opt_size(-1);
+  const int64_t width = impl->size(-1);
   const auto& sizes = impl->get_nested_sizes();
   const int64_t batch = sizes.size(0);
   const int64_t length = wanted_length ? *wanted_length : batch == 0 ? 0 : sizes.select(1, 0).max().item<int64_t>();

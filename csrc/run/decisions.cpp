@@ -134,6 +134,7 @@ at::Tensor decided_on_cpu(const at::Tensor& tensor) {
     return {}; // the program says what is wrong
   }
   std::vector<BufferPtr> buffers;
+  buffers.reserve(results.tensors.size());
   for (const auto& result : results.tensors) {
     buffers.push_back(Buffer::from_cpu(result));
   }
