@@ -84,7 +84,7 @@ def results(**options):
     return [carry, ys["sum"], ys["carry"], init.grad, xs["weight"].grad, xs["bias"].grad]
 
 
-@pytest.mark.parametrize("options", [{"is_fn_pure": True}, {"partition_fn": min_cut_rematerialization_partition}], ids=str)
+@pytest.mark.parametrize("options", [{"is_fn_pure": True}, {"partition_fn": min_cut_rematerialization_partition}], ids=" ".join)
 def test_a_traced_scan_is_the_loop(options):
     scan._SCAN_COMPUTATION_CACHE.clear()
     for found, expected in zip(results(**options), results(), strict=True):
