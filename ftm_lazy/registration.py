@@ -63,11 +63,11 @@ def register() -> None:
         flex_attention,
         hugging_face,
         implicit_device,
+        inductor,
         lightning,
         safetensors_files,
         sharing,
     )
-    from ftm_lazy.frontends import inductor
 
     torch._register_device_module(NAME, device)
     torch.ftm = device  # whatever the device's name

@@ -3,6 +3,7 @@
 #include "recorder/record.h"
 
 #include <ATen/ATen.h>
+#include <ATen/native/LinearAlgebraUtils.h>
 #include <torch/library.h>
 
 namespace ftm {
@@ -57,13 +58,12 @@ bool is_vector(const Tensor& matrices, const Tensor& right) {
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> solve_ex(
     const Tensor& self, const Tensor& right, bool left, bool check_errors) {
-  TORCH_CHECK(
-      at::isFloatingType(self.scalar_type()) || at::isComplexType(self.scalar_type()),
-      "linalg.solve: Expected a floating point or complex tensor as input. Got ", self.scalar_type());
+  at::native::checkFloatingOrComplex(self, "linalg.solve");
   TORCH_CHECK(
       self.scalar_type() == right.scalar_type(),
       "linalg.solve: Expected A and B to have the same dtype, but found A of type ", self.scalar_type(),
       " and B of type ", right.scalar_type(), " instead");
+  at::native::squareCheckInputs(self, "linalg.solve");
   const bool vector = is_vector(self, right);
   TORCH_CHECK(
       left || !vector, "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False");
@@ -74,10 +74,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> solve_ex(
 }
 
 std::tuple<Tensor, Tensor> inv_ex(const Tensor& self, bool check_errors) {
-  TORCH_CHECK(self.dim() >= 2, "linalg.inv: The input tensor A must have at least 2 dimensions.");
-  TORCH_CHECK(
-      self.size(-1) == self.size(-2), "linalg.inv: A must be batches of square matrices, but they are ", self.size(-2),
-      " by ", self.size(-1), " matrices");
+  at::native::squareCheckInputs(self, "linalg.inv");
+  at::native::checkFloatingOrComplex(self, "linalg.inv", /*allow_low_precision_dtypes=*/false);
   const auto unit = at::eye(self.size(-1), self.options()).expand(self.sizes());
   const auto [inverse, factors, pivots, info] = at::_linalg_solve_ex(self, unit);
   check(info, self, check_errors, "linalg.inv_ex");
@@ -92,12 +90,16 @@ Tensor sign_of(const Tensor& pivots, at::ScalarType dtype) {
 }
 
 std::tuple<Tensor, Tensor, Tensor> det(const Tensor& self) {
+  at::native::squareCheckInputs(self, "linalg.det");
+  at::native::checkFloatingOrComplex(self, "linalg.det");
   const auto [factors, pivots, info] = factorized(self);
   const auto determinant = sign_of(pivots, self.scalar_type()) * factors.diagonal(0, -2, -1).prod(-1);
   return {determinant, factors, pivots};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> slogdet(const Tensor& self) {
+  at::native::squareCheckInputs(self, "linalg.slogdet");
+  at::native::checkFloatingOrComplex(self, "linalg.slogdet", /*allow_low_precision_dtypes=*/false);
   const auto [factors, pivots, info] = factorized(self);
   const auto diagonal = factors.diagonal(0, -2, -1);
   const auto sign = diagonal.sgn().prod(-1) * sign_of(pivots, self.scalar_type());

@@ -46,7 +46,7 @@ ResultType result_type(const at::Tensor& tensor, c10::ArrayRef<c10::IValue> argu
   // A dimension of one element has a stride as well, which tells memory formats apart.
   result.contiguous = tensor.strides() == c10::IntArrayRef(c10::contiguous_strides(tensor.sizes())) ||
                       !tensor.is_non_overlapping_and_dense() ||
-                      (tensor.is_contiguous() && lie_alike(arguments, tensor));
+                      (tensor.numel() != 0 && tensor.is_contiguous() && lie_alike(arguments, tensor));
   return result;
 }
 

@@ -82,9 +82,9 @@ def test_a_check_that_the_cpu_refuses_whole_is_not_right() -> None:
 
 
 def test_a_fallback_is_right_but_not_native() -> None:
-    verdict = check(lambda place: torch.ops.aten._unique2(ones(place))[0])
+    verdict = check(lambda place: torch.ops.aten.unique_dim(ones(place), 0)[0])
     assert not verdict.wrong and not verdict.native
-    assert verdict.fallbacks == Counter({"aten::_unique2": 1})
+    assert verdict.fallbacks == Counter({"aten::unique_dim": 1})
 
 
 def test_a_result_near_the_precise_one_is_right() -> None:

@@ -13,7 +13,7 @@ from typing import Any, TextIO, TypeAlias, TypedDict
 import torch
 from typing_extensions import deprecated
 
-from ftm_lazy import _C
+from ftm_lazy import _C, device_index
 from ftm_lazy import device as ftm
 from ftm_lazy.device_name import NAME
 from ftm_lazy.torch_xla import _closures, _devices, _refusals, _steps, _world
@@ -143,7 +143,7 @@ def xla_real_devices(devices: list[torch.device] | None = None) -> list[str]:
     """What `devices` (all by default) really are, such as ``["FTM:0"]``."""
     names = devices or get_xla_supported_devices()
     for name in names:
-        ftm._index(name)
+        device_index.index_of(name)
     return _devices.real_devices() * len(names)
 
 
@@ -151,7 +151,7 @@ def xla_device_hw(device: Device) -> str:
     """What kind of machine `device` is: `runtime.device_type`."""
     from ftm_lazy.torch_xla import runtime
 
-    ftm._index(device)
+    device_index.index_of(device)
     return runtime.device_type()
 
 

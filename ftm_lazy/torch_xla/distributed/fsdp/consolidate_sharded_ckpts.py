@@ -14,9 +14,13 @@ from ftm_lazy.torch_xla.distributed.fsdp.state_dict_utils import consolidate_sha
 __all__ = ["main"]
 
 
-@command("consolidate_sharded_ckpts")
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Runs the command; returns the exit status."""
+    return _main()
+
+
+@command("consolidate_sharded_ckpts")
+def _main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser("consolidate_sharded_ckpts", "Make one checkpoint of those of all processes.")
     parser.add_argument("--ckpt_prefix", required=True, help="what the names of the files begin with")
     parser.add_argument("--ckpt_suffix", default="*.pth", help="a pattern that they end with")
