@@ -1,5 +1,7 @@
 #include "memory/pool.h"
 
+#include "memory/limit.h"
+
 #include <c10/util/Exception.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -151,9 +153,24 @@ void count_taken(Pool& pool, Segment& segment, size_t bytes) {
 
 // Null where the system has no more, or the process may have no more.
 void* allocate_block(Pool& pool, size_t capacity) {
-  const auto limit = static_cast<double>(physical_memory()) * pool.fraction;
-  const bool fits = pool.fraction == 1 || static_cast<double>(pool.reserved) + static_cast<double>(capacity) <= limit;
+  const auto limit = static_cast<double>(memory_limit()) * pool.fraction;
+  const bool fits = static_cast<double>(pool.reserved) + static_cast<double>(capacity) <= limit;
   return fits ? std::aligned_alloc(64, capacity) : nullptr;
+}
+
+size_t storage_bytes() {
+  auto& storages = storage_statistics();
+  const std::lock_guard<std::mutex> guard(storages.mutex);
+  return static_cast<size_t>(storages.bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].current);
+}
+
+[[noreturn]] void refuse(Pool& pool, size_t nbytes) {
+  ++pool.statistics.num_ooms;
+  TORCH_CHECK_WITH(
+      OutOfMemoryError, false, "ftm out of memory. Tried to allocate ", size_text(nbytes), ". The device has ",
+      size_text(memory_limit()), ", of which programs hold ", size_text(static_cast<size_t>(pool.reserved - pool.idle)),
+      ", and tensors have storages of ", size_text(storage_bytes()), ".",
+      pool.fraction == 1 ? "" : " set_per_process_memory_fraction limits what programs may hold.");
 }
 
 } // namespace
@@ -183,10 +200,7 @@ Block take_memory(size_t bytes) {
     data = allocate_block(p, capacity);
   }
   if (data == nullptr) {
-    ++p.statistics.num_ooms;
-    TORCH_CHECK_WITH(
-        OutOfMemoryError, false, "ftm out of memory: tried to allocate ", capacity, " bytes, ", p.reserved,
-        " bytes are reserved already", p.fraction == 1 ? "" : ", and set_per_process_memory_fraction limits them");
+    refuse(p, capacity);
   }
   p.reserved += static_cast<int64_t>(capacity);
   const bool is_small = capacity <= kSmall;
@@ -261,9 +275,18 @@ std::vector<Segment> memory_segments() {
   return segments;
 }
 
-size_t physical_memory() {
-  static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE)) * static_cast<size_t>(sysconf(_SC_PHYS_PAGES));
-  return bytes;
+void check_storage(size_t nbytes) {
+  if (nbytes > memory_limit()) {
+    auto& p = pool();
+    const std::lock_guard<std::mutex> guard(p.mutex);
+    refuse(p, nbytes);
+  }
+}
+
+size_t memory_in_use() {
+  auto& p = pool();
+  const std::lock_guard<std::mutex> guard(p.mutex);
+  return static_cast<size_t>(p.reserved - p.idle);
 }
 
 void set_memory_fraction(double fraction) {

@@ -37,9 +37,12 @@ struct Segment {
 };
 std::vector<Segment> memory_segments();
 
-// Of the host, whose memory the device uses.
-size_t physical_memory();
-// The share of physical memory that this process may reserve, over 0 and at most 1. Throws ValueError.
+// Throws c10::OutOfMemoryError for a storage that exceeds the memory. What all storages have together may exceed it: many are of values
+// that a program never stores.
+void check_storage(size_t nbytes);
+// Bytes of blocks that hold values or that programs work in.
+size_t memory_in_use();
+// The share of the memory's limit that this process may reserve, over 0 and at most 1. Throws ValueError.
 void set_memory_fraction(double fraction);
 double memory_fraction();
 

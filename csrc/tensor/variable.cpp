@@ -117,10 +117,7 @@ Value settle(VariableData& state, Value value) {
 }
 
 c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created) {
-  // Less than that may be too much as well, which is found out when it is computed: it may never have to lie in memory.
-  TORCH_CHECK_WITH(
-      OutOfMemoryError, nbytes >> kMostAddressBits == 0, "ftm out of memory: tried to allocate ", nbytes,
-      " bytes, more than a process can address");
+  check_storage(static_cast<size_t>(nbytes));
   auto variable = c10::make_intrusive<Variable>(nbytes);
   if (created != nullptr) {
     *created = variable.get();

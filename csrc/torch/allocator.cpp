@@ -1,11 +1,14 @@
 #include "torch/allocator.h"
 
+#include "memory/limit.h"
 #include "memory/pool.h"
 #include "tensor/variable.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <unistd.h>
+
+#include <algorithm>
 
 namespace ftm {
 namespace {
@@ -20,10 +23,12 @@ class StorageAllocator final : public c10::DeviceAllocator {
   void emptyCache(c10::MempoolId_t) override { empty_memory_pool(); }
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override { return memory_statistics(); }
-  // Of the host, whose memory the device's is: (free, all).
+  // (free, all). The device's memory is the host's, which others use as well.
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex) override {
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    return {page * static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)), physical_memory()};
+    const size_t limit = memory_limit();
+    const size_t unused = limit - std::min(limit, memory_in_use());
+    return {std::min(page * static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)), unused), limit};
   }
   void resetAccumulatedStats(c10::DeviceIndex) override { reset_accumulated_memory(); }
   void resetPeakStats(c10::DeviceIndex) override { reset_peak_memory(); }

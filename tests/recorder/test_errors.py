@@ -312,9 +312,21 @@ def test_cpu_tensors_are_not_indexed_by_the_device() -> None:
     assert torch.arange(4.0, device="ftm")[at(0, 2)].tolist() == [0.0, 2.0]  # the other way round is eager's custom
 
 
-def test_more_than_an_address_space() -> None:
-    with pytest.raises(torch.OutOfMemoryError, match=f"tried to allocate {4 * 1024**5} bytes"):
-        torch.rand(1024, 1024, 1024, 1024, 1024, device="ftm")
+MORE_THAN_MEMORY: dict[str, Callable[[], object]] = {
+    "empty": lambda: torch.empty(1 << 44, device="ftm"),
+    "random": lambda: torch.rand(1024, 1024, 1024, 1024, 1024, device="ftm"),
+    "a broadcast sum": lambda: torch.ones(1 << 22, 1, device="ftm") + torch.ones(1 << 22, device="ftm"),
+    "a copy of an expanded tensor": lambda: torch.ones(1, device="ftm").expand(1 << 44).contiguous(),
+    "a resized tensor": lambda: torch.ones(1, device="ftm").resize_(1 << 44),
+    "a resized storage": lambda: torch.ones(1, device="ftm").untyped_storage().resize_(1 << 44),
+}
+
+
+@pytest.mark.parametrize("case", MORE_THAN_MEMORY)
+def test_more_than_the_memory_is_refused_at_once(case: str) -> None:
+    limit = f"The device has {torch.ftm.mem_get_info()[1] / 2**30:.2f} GiB, of which programs hold"
+    with pytest.raises(torch.OutOfMemoryError, match=r"Tried to allocate \d+\.00 [TP]iB. " + limit):
+        MORE_THAN_MEMORY[case]()
     assert torch.ones(2, device="ftm").sum().item() == 2
 
 
