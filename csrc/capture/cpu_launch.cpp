@@ -71,7 +71,7 @@ void CpuLaunch::compute() {
     const Arena arena(machine_->arena_bytes());
     WithoutGil unlocked;
     try {
-      machine_->run(inputs, outputs, numbers, arena.block.data);
+      machine_->run(inputs, outputs, numbers, arena.block.data, InterruptedBy::signals);
     } catch (const MachineFault& fault) {
       TORCH_CHECK(fault.inputs_whole && !is_strict(), fault.what());
       static auto& replays = counter("fault_replays");
@@ -100,7 +100,8 @@ void CpuLaunch::compute_op_by_op(const std::vector<void*>& inputs, const std::ve
   for (size_t i = 0; i < inputs.size(); ++i) {
     tensors.push_back(dense(inputs[i], trace.parameters[i]));
   }
-  const auto computed = run_reference(trace, std::move(tensors), scalars, Origin{nullptr, {}, /*is_captured=*/true});
+  const auto computed =
+      run_reference(trace, std::move(tensors), scalars, Origin{nullptr, {}, /*is_captured=*/true}, &handle_signals);
   if (computed.failure) {
     throw_failure(*computed.failure);
   }

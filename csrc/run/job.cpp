@@ -48,7 +48,7 @@ void run_on_machine(Job& job, const MachineProgram& program) {
     outputs.push_back(output.data());
   }
   try {
-    program.run(inputs, outputs, job.scalars, arena.data);
+    program.run(inputs, outputs, job.scalars, arena.data, InterruptedBy::launcher);
   } catch (const MachineFault& fault) {
     give_memory(arena);
     for (size_t i = 0; i < outputs.size() && fault.inputs_whole; ++i) {
@@ -84,6 +84,12 @@ bool give_back(const Job& job, size_t output) {
   return true;
 }
 
+void stop_if_interrupted() {
+  if (is_interrupted()) {
+    throw MachineInterrupted("was interrupted");
+  }
+}
+
 // Runs the trace call by call, on the CPU. What comes before a call that throws has its value, as in eager
 // PyTorch; what comes after it keeps the value from before.
 Outcome run_on_cpu(Job& job, const Trace& trace) {
@@ -92,7 +98,7 @@ Outcome run_on_cpu(Job& job, const Trace& trace) {
   for (size_t i = 0; i < job.inputs.size(); ++i) {
     inputs.push_back(dense_on_cpu(job.inputs[i], trace.parameters[i]));
   }
-  const auto results = run_reference(trace, std::move(inputs), job.scalars, job.origin);
+  const auto results = run_reference(trace, std::move(inputs), job.scalars, job.origin, &stop_if_interrupted);
   Outcome outcome{std::vector<bool>(job.outputs.size()), results.failure};
   for (size_t i = 0; i < job.outputs.size(); ++i) {
     if (results.tensors[i].defined()) {

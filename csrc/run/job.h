@@ -30,6 +30,7 @@ struct Job {
   FailurePtr abandoned; // why it has no program; set by `abandon`
   // Guarded by the launcher:
   bool started = false;
+  bool suspended = false; // the user interrupted it, or what it reads: it runs when somebody waits for what it computes
   uint64_t number = 0; // in the order of runs
 };
 using JobPtr = std::shared_ptr<Job>;

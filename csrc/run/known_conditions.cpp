@@ -119,7 +119,7 @@ BufferPtr evaluated(const Value& value) {
     }
     inputs.push_back(dense_on_cpu(leaves[i], trace.parameters[i]));
   }
-  const auto results = run_reference(trace, std::move(inputs), graph.scalars, Origin());
+  const auto results = run_reference(trace, std::move(inputs), graph.scalars, Origin(), [] {});
   return results.failure ? nullptr : Buffer::from_cpu(results.tensors[0]);
 }
 

@@ -20,6 +20,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace ftm {
 namespace {
@@ -27,20 +28,18 @@ namespace {
 struct Launcher {
   std::mutex mutex; // no other lock is taken under it, but the memory's before a fork, and never Python's
   std::condition_variable changed;
-  std::deque<JobPtr> jobs; // the front one may be running
+  std::deque<JobPtr> jobs; // one of them may be running
   FailurePtr unseen_failure;
   std::thread thread;
   bool running = false; // the thread exists
   bool stopping = false;
   bool at_end = true; // the thread, if it ever was, has stopped
-  bool paused = false; // the user interrupted the front one: it runs again when somebody waits for it
   bool given_up = false; // an exception, as of a signal's handler, ended the last wait for results
   void (*resume)() = nullptr; // of jobs that are stalled; null: none are
   int waiting = 0; // threads that wait for jobs, or for what starts them
   bool orphaned = false; // this is a forked child: the thread stayed behind
   size_t max_in_flight = 3;
   uint64_t enqueued = 0; // how many jobs ever were
-  uint64_t ended = 0;
 };
 
 Launcher& launcher() {
@@ -48,19 +47,123 @@ Launcher& launcher() {
   return *instance;
 }
 
+bool is_pending(const BufferPtr& buffer) {
+  return buffer && buffer->state() == Buffer::State::pending;
+}
+
+// Calls `visit` with each value that the job needs before it runs.
+template <typename Visit>
+void visit_needed(const Job& job, Visit visit) {
+  for (const auto& input : job.inputs) {
+    visit(input.buffer);
+  }
+  for (const auto& before : job.before) {
+    visit(before.other);
+  }
+}
+
+// All that have not run wait until a result is asked for.
+void suspend_jobs(Launcher& l) {
+  for (const auto& job : l.jobs) {
+    job->suspended = true;
+  }
+  interrupt_machine();
+}
+
+JobPtr first_not_suspended(const Launcher& l) {
+  const auto found = std::find_if(l.jobs.begin(), l.jobs.end(), [](const JobPtr& job) { return !job->suspended; });
+  return found == l.jobs.end() ? nullptr : *found;
+}
+
+// The job that runs next, or null. Jobs run in order. One that needs a result of a suspended job is suspended as well: all jobs
+// before it that are not have run.
+JobPtr next_job(Launcher& l) {
+  while (const auto job = first_not_suspended(l)) {
+    if (!job->started) {
+      return nullptr;
+    }
+    bool needs_suspended = false;
+    visit_needed(*job, [&](const BufferPtr& buffer) { needs_suspended = needs_suspended || is_pending(buffer); });
+    if (!needs_suspended) {
+      return job;
+    }
+    job->suspended = true;
+  }
+  return nullptr;
+}
+
+// Lets the job that computes this value run, and those whose results it needs.
+void demand(Launcher& l, const BufferPtr& wanted) {
+  std::vector<BufferPtr> values{wanted};
+  while (!values.empty()) {
+    const BufferPtr value = std::move(values.back());
+    values.pop_back();
+    const auto found = std::find_if(l.jobs.begin(), l.jobs.end(), [&](const JobPtr& job) {
+      return std::find(job->outputs.begin(), job->outputs.end(), value) != job->outputs.end();
+    });
+    if (found == l.jobs.end()) {
+      continue;
+    }
+    if (std::exchange((*found)->suspended, false)) {
+      l.changed.notify_all();
+    }
+    visit_needed(**found, [&](const BufferPtr& needed) {
+      if (is_pending(needed)) {
+        values.push_back(needed);
+      }
+    });
+  }
+}
+
+void demand_all(Launcher& l) {
+  for (const auto& job : l.jobs) {
+    job->suspended = false;
+  }
+  l.changed.notify_all();
+}
+
+// Takes a suspended job out whose results nobody can read any more; null if there is none.
+JobPtr take_unread(Launcher& l) {
+  const auto found = std::find_if(l.jobs.begin(), l.jobs.end(), [](const JobPtr& job) {
+    return job->suspended && job->started && job.use_count() == 1 &&
+           std::all_of(job->outputs.begin(), job->outputs.end(), [](const BufferPtr& output) {
+             return output.use_count() == 1;
+           });
+  });
+  if (found == l.jobs.end()) {
+    return nullptr;
+  }
+  JobPtr unread = std::move(*found);
+  l.jobs.erase(found);
+  return unread;
+}
+
+// Without the launcher's lock: what a job held goes with it.
+void drop_unread(Launcher& l) {
+  JobPtr unread;
+  do {
+    unread.reset();
+    const std::lock_guard<std::mutex> guard(l.mutex);
+    unread = take_unread(l);
+  } while (unread);
+}
+
 void launch_jobs() {
   pthread_setname_np(pthread_self(), "ftm-launcher");
   auto& l = launcher();
   std::unique_lock<std::mutex> lock(l.mutex);
   while (true) {
-    const auto runnable = [&] { return !l.paused && !l.jobs.empty() && l.jobs.front()->started; };
-    l.changed.wait(lock, [&] { return l.stopping || runnable(); });
-    if (!runnable()) {
+    JobPtr job;
+    l.changed.wait(lock, [&] {
+      job = next_job(l);
+      return job || l.stopping;
+    });
+    if (!job) {
       l.at_end = true; // stopping, and nothing left to run
       l.changed.notify_all();
       return;
     }
-    const JobPtr job = l.jobs.front();
+    allow_runs();
     lock.unlock();
     const auto outcome = [&] {
       const NotedRun noted(job->program ? job->program->trace().calls.size() : 0);
@@ -68,8 +171,7 @@ void launch_jobs() {
     }();
     if (outcome.interrupted) {
       lock.lock();
-      l.paused = l.waiting == 0 || l.stopping;
-      continue;
+      continue; // it runs again when it is no longer suspended
     }
     job->inputs.clear(); // frees what the program was the last to need
     job->before.clear();
@@ -80,8 +182,7 @@ void launch_jobs() {
     if (outcome.failure && !outcome.failure->seen && !l.unseen_failure) {
       l.unseen_failure = outcome.failure;
     }
-    l.jobs.pop_front();
-    ++l.ended;
+    l.jobs.erase(std::find(l.jobs.begin(), l.jobs.end(), job));
     l.changed.notify_all();
     lock.unlock();
     job->outputs.clear();
@@ -100,28 +201,25 @@ constexpr auto kTick = std::chrono::milliseconds(50);
 
 thread_local bool works_for_others = false;
 
-void begin_waiting(Launcher& l) {
-  ++l.waiting;
-  if (std::exchange(l.paused, false)) {
-    l.changed.notify_all();
-  }
-}
-
 void give_up(Launcher& l) {
   l.given_up = true;
-  interrupt_machine();
+  if (l.waiting == 0) {
+    suspend_jobs(l);
+  }
 }
 
-// Waits until ready(), without the GIL, and resumes what is stalled. An exception of a signal handler, such as KeyboardInterrupt, ends
-// the waiting, and the run, of which nothing is lost; it is thrown on, and so is what resuming throws.
-template <typename Ready>
-void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Ready ready) {
+// Waits until ready(), without the GIL, and resumes what is stalled. ask() demands what is waited for: again and again, because what
+// a job needs is known when it is started. An exception of a signal handler, such as KeyboardInterrupt, ends the waiting, and the run,
+// of which nothing is lost; it is thrown on, and so is what resuming throws.
+template <typename Ask, typename Ready>
+void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Ask ask, Ready ready) {
   const bool counts = !works_for_others;
-  if (counts) {
-    begin_waiting(l);
-  }
+  l.waiting += counts;
   const auto is_resumable = [&] { return counts && l.resume != nullptr; };
   while (true) {
+    if (l.waiting != 0) {
+      ask();
+    }
     l.changed.wait_for(lock, kTick, [&] { return ready() || is_resumable(); });
     if (ready()) {
       break;
@@ -144,8 +242,11 @@ void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Ready ready) {
 // Whether a thread that started this job may go on to the next. Who works for others never waits for a job that it may itself be in the
 // way of: the front one may be one that another thread builds, when this one has built what it was given.
 bool has_room_behind(const Launcher& l, const Job& job) {
-  const bool few = job.number - std::min(job.number, l.ended) <= l.max_in_flight;
-  return few || (works_for_others && !l.jobs.front()->started);
+  const auto is_ahead = [&](const JobPtr& other) { return !other->suspended && other->number <= job.number; };
+  if (static_cast<size_t>(std::count_if(l.jobs.begin(), l.jobs.end(), is_ahead)) <= l.max_in_flight) {
+    return true;
+  }
+  return works_for_others && !first_not_suspended(l)->started;
 }
 
 void check_fork(const Launcher& l) {
@@ -183,6 +284,7 @@ void after_fork_in_child() {
 
 void enqueue(const JobPtr& job) {
   auto& l = launcher();
+  drop_unread(l);
   std::unique_lock<std::mutex> lock(l.mutex);
   check_fork(l);
   if (!l.running) {
@@ -204,7 +306,7 @@ void start(const JobPtr& job, ProgramPtr program) {
   job->program = std::move(program);
   job->started = true;
   l.changed.notify_all();
-  wait_until(l, lock, [&] { return has_room_behind(l, *job); });
+  wait_until(l, lock, [] {}, [&] { return has_room_behind(l, *job); });
 }
 
 void abandon(const JobPtr& job, FailurePtr failure) noexcept {
@@ -231,7 +333,7 @@ void work_for_others() {
 Waiting::Waiting() {
   auto& l = launcher();
   const std::lock_guard<std::mutex> guard(l.mutex);
-  begin_waiting(l);
+  ++l.waiting;
 }
 
 Waiting::~Waiting() {
@@ -262,7 +364,7 @@ void wait_for(const BufferPtr& buffer) {
     if (waits) {
       check_fork(l);
       l.given_up = false;
-      wait_until(l, lock, [&] { return buffer->state() != Buffer::State::pending; });
+      wait_until(l, lock, [&] { demand(l, buffer); }, [&] { return !is_pending(buffer); });
     }
     failure = take_unseen(l);
   }
@@ -282,7 +384,7 @@ void wait_for_all() {
     std::unique_lock<std::mutex> lock(l.mutex);
     if (!l.orphaned) {
       l.given_up = false;
-      wait_until(l, lock, [&] { return l.jobs.empty(); });
+      wait_until(l, lock, [&] { demand_all(l); }, [&] { return l.jobs.empty(); });
     }
     failure = take_unseen(l);
   }
@@ -307,8 +409,7 @@ void stop_launcher() {
   }
   l.stopping = true;
   if (l.given_up) { // nobody asks for what is left
-    l.paused = true;
-    interrupt_machine();
+    suspend_jobs(l);
   }
   l.changed.notify_all();
   if (l.given_up && !l.changed.wait_for(lock, kTick, [&] { return l.at_end; })) {

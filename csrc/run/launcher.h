@@ -1,5 +1,6 @@
 // Launched programs run one after another on a thread of their own, without Python, while the next step
-// is recorded.
+// is recorded. An exception of a signal's handler, such as KeyboardInterrupt, that ends a wait suspends all jobs: each runs when
+// somebody waits for what it computes, and jobs that do not need its results go before it.
 #pragma once
 
 #include "run/job.h"
@@ -22,7 +23,7 @@ void stall(void (*resume)());
 // results, and it waits for room for jobs only behind such as were started.
 void work_for_others();
 
-// Somebody waits for what starts jobs: runs that were interrupted go on.
+// Somebody waits for what starts jobs.
 class Waiting {
  public:
   Waiting();
@@ -43,7 +44,7 @@ void wait_for(const BufferPtr& buffer);
 void wait_for_all();
 
 void set_max_in_flight(int jobs);
-// Waits for all jobs and ends the thread; it starts again when needed.
+// Waits for all jobs that are not suspended and ends the thread; it starts again when needed.
 void stop_launcher();
 
 // Whether an exception, as of a signal's handler, ended the last wait for results.

@@ -1,10 +1,13 @@
 #include "run/machine.h"
 
 #include "ftm_machine.h"
+#include "process/python.h"
 
 #include <dlfcn.h>
 
 #include <array>
+#include <atomic>
+#include <exception>
 #include <mutex>
 #include <stdexcept>
 
@@ -33,8 +36,9 @@ struct MachineLibrary {
 MachineLibrary library_functions;
 ftm_machine* machine = nullptr; // lives as long as the process: programs refer to it
 std::mutex machine_mutex;
-ftm_job* running = nullptr; // what interrupt_machine may stop
 std::mutex running_mutex;
+ftm_job* running = nullptr; // what interrupt_machine may stop
+std::atomic<bool> interrupted{false}; // written with the mutex
 
 constexpr int kInterrupted = 3; // of ftm_wait
 
@@ -102,16 +106,55 @@ int machine_cores() {
 
 namespace {
 
-// Waits for the job, which may be interrupted meanwhile; its status.
-int end_of(ftm_job* job, char* error, size_t error_size) {
-  const auto set_running = [](ftm_job* now) {
+// Is the launcher's job, which interrupt_machine may stop, while it lives.
+class Running {
+ public:
+  explicit Running(ftm_job* job) {
     std::lock_guard<std::mutex> guard(running_mutex);
-    running = now;
-  };
-  set_running(job);
-  while (library_functions.poll(job, /*milliseconds=*/1000) == 0) {
+    running = job;
+    if (interrupted) {
+      library_functions.interrupt(job);
+    }
   }
-  set_running(nullptr); // waiting frees it
+  ~Running() {
+    std::lock_guard<std::mutex> guard(running_mutex);
+    running = nullptr;
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+};
+
+constexpr uint32_t kPollMilliseconds = 50;
+
+// Polls until the job has ended. What a signal's handler raised meanwhile.
+std::exception_ptr wait_with_signals(ftm_job* job) {
+  std::exception_ptr raised;
+  while (library_functions.poll(job, kPollMilliseconds) == 0) {
+    try {
+      handle_signals();
+    } catch (...) {
+      raised = std::current_exception();
+      library_functions.interrupt(job);
+    }
+  }
+  return raised;
+}
+
+// The job's status when it has ended.
+int end_of(ftm_job* job, InterruptedBy by, char* error, size_t error_size) {
+  if (by == InterruptedBy::signals) {
+    const auto raised = wait_with_signals(job);
+    const int status = library_functions.wait(job, error, error_size);
+    if (raised) {
+      std::rethrow_exception(raised);
+    }
+    return status;
+  }
+  {
+    const Running stoppable(job);
+    while (library_functions.poll(job, /*milliseconds=*/1000) == 0) {
+    }
+  } // waiting frees it
   return library_functions.wait(job, error, error_size);
 }
 
@@ -144,12 +187,12 @@ MachineProgram::~MachineProgram() {
 
 void MachineProgram::run(
     const std::vector<void*>& inputs, const std::vector<void*>& outputs, const std::vector<uint64_t>& scalars,
-    void* arena) const {
+    void* arena, InterruptedBy by) const {
   std::array<char, 2048> error{};
   ftm_job* job = library_functions.submit(
       machine, static_cast<ftm_program*>(handle_), inputs.data(), outputs.data(), scalars.data(), arena, nullptr,
       nullptr, error.data(), error.size());
-  const int status = job == nullptr ? 2 : end_of(job, error.data(), error.size());
+  const int status = job == nullptr ? 2 : end_of(job, by, error.data(), error.size());
   if (status == kInterrupted) {
     throw MachineInterrupted(error.data());
   }
@@ -158,8 +201,18 @@ void MachineProgram::run(
   }
 }
 
+void allow_runs() {
+  std::lock_guard<std::mutex> guard(running_mutex);
+  interrupted = false;
+}
+
+bool is_interrupted() {
+  return interrupted;
+}
+
 void interrupt_machine() {
   std::lock_guard<std::mutex> guard(running_mutex);
+  interrupted = true;
   if (running != nullptr) {
     library_functions.interrupt(running);
   }

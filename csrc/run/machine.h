@@ -26,8 +26,15 @@ struct MachineFault : std::runtime_error {
 struct MachineInterrupted : MachineFault {
   explicit MachineInterrupted(const std::string& reason) : MachineFault(reason, /*inputs_whole=*/true) {}
 };
-// Asks the program that is running to stop where it may, if one is; from any thread.
+// Asks the launcher's run to stop where it may, if there is one; from any thread. Runs that begin later stop at once, until
+// allow_runs is called.
 void interrupt_machine();
+void allow_runs();
+bool is_interrupted();
+
+// What stops a run: interrupt_machine, or an exception that a signal's handler raises on the thread that waits. The exception is
+// thrown when the run has ended.
+enum class InterruptedBy : uint8_t { launcher, signals };
 
 // What a program says of one of its arguments: enum ftm_dtype, and the bytes that it reads or writes.
 struct Declaration {
@@ -53,7 +60,7 @@ class MachineProgram {
   // Runs to the end. Throws MachineFault, MachineInterrupted.
   void run(
       const std::vector<void*>& inputs, const std::vector<void*>& outputs, const std::vector<uint64_t>& scalars,
-      void* arena) const;
+      void* arena, InterruptedBy by) const;
 
  private:
   void* handle_;

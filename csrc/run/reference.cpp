@@ -64,11 +64,12 @@ class ReferenceRun {
       const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars, const Origin& origin)
       : trace_(trace), inputs_(std::move(inputs)), scalars_(scalars), origin_(origin) {}
 
-  ReferenceResults run() {
+  ReferenceResults run(void (*before_call)()) {
     find_last_uses();
     ReferenceResults results;
     for (size_t i = 0; i < trace_.calls.size() && !results.failure; ++i) {
       const size_t before = values_.size();
+      before_call();
       try {
         run_call(trace_.calls[i]);
         for (const int64_t dead : dying_[i]) {
@@ -262,12 +263,13 @@ class ReferenceRun {
 } // namespace
 
 ReferenceResults run_reference(
-    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars, const Origin& origin) {
+    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars, const Origin& origin,
+    void (*before_call)()) {
   at::AutoDispatchBelowADInplaceOrView guard; // no autograd
   // Nor modes of Python: AOTAutograd watches a graph's first call with one, and what a kernel throws would not come through.
   const c10::impl::ExcludeDispatchKeyGuard no_modes(
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
-  return ReferenceRun(trace, std::move(inputs), scalars, origin).run();
+  return ReferenceRun(trace, std::move(inputs), scalars, origin).run(before_call);
 }
 
 bool draws_numbers(const Form& form) {

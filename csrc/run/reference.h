@@ -12,9 +12,10 @@ struct ReferenceResults {
   FailurePtr failure; // of the call that threw, and ended the run; null if none did
 };
 
-// inputs: one for each parameter.
+// inputs: one for each parameter. before_call: called before each call; what it throws ends the run and is thrown on.
 ReferenceResults run_reference(
-    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars, const Origin& origin);
+    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars, const Origin& origin,
+    void (*before_call)());
 
 // Whether calls of this form draw random numbers: their last two operands are a seed and an offset.
 bool draws_numbers(const Form& form);

@@ -131,6 +131,66 @@ assert caught > 30, caught
 for found, right in zip(model.parameters(), final):
     assert torch.equal(found.detach().cpu(), right)
 """,
+    "nothing runs on": """
+import resource
+def used():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+x = torch.randn(1024, 1024).to("ftm")
+y, z = torch.eye(1024).to("ftm"), torch.eye(1024).to("ftm")
+def run(count):
+    for _ in range(count):
+        y.copy_(y @ z)
+    return y
+run(4).cpu()
+begin = time.monotonic(); run(20).cpu(); one = (time.monotonic() - begin) / 20
+y = run(min(int(20 / one), 3000))
+fired = interrupt_after(1)
+try:
+    y.cpu()
+    raise AssertionError("it was not interrupted")
+except KeyboardInterrupt:
+    pass
+time.sleep(0.3)
+before = used(); time.sleep(0.5)
+assert used() - before < 0.2, used() - before
+begin = time.monotonic()
+assert (x[:2, :2] * 0 + 1).sum().item() == 4  # needs nothing of what was interrupted
+assert time.monotonic() - begin < 10
+os._exit(0)
+""",
+    "calls that run on the CPU one by one": """
+x = torch.randn(1 << 20).to("ftm")
+def run(count):
+    y = x
+    for _ in range(count):
+        y = torch.lgamma(y.abs() + 1).sin()
+    return y.sum()
+wanted = run(40).item()
+y = run(40)
+ftm_lazy.sync()
+interrupt_after(0.2)
+try:
+    y.item()
+    time.sleep(0.3)
+except KeyboardInterrupt:
+    pass
+assert y.item() == wanted
+""",
+    "torch.compile on the CPU": """
+@torch.compile(backend="ftm")
+def run(x):
+    for _ in range(40):
+        x = x @ w
+    return x
+w = torch.eye(1024)
+run(w)
+def repeat():
+    while True:
+        run(w)
+hear(interrupt_after(1), repeat)
+assert torch.equal(run(w), w)
+""",
     "the pieces of a loop": """
 class Expired(Exception):
     pass
@@ -221,7 +281,10 @@ except RuntimeError as error:
     assert "may take 5" in str(error), error
 """,
 }
-SETTINGS = {"a limit on instructions": {"FTM_INSTRUCTION_LIMIT": "5", "FTM_CHECKED": "1"}}
+SETTINGS = {
+    "a limit on instructions": {"FTM_INSTRUCTION_LIMIT": "5", "FTM_CHECKED": "1"},
+    "calls that run on the CPU one by one": {"FTM_EXECUTOR": "reference"},
+}
 
 
 @pytest.mark.alone  # how soon an interrupt is heard is measured
