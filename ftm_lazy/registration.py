@@ -68,12 +68,15 @@ def register() -> None:
         safetensors_files,
         sharing,
     )
+    from ftm_lazy.legacy_storages import legacy_storages
 
     torch._register_device_module(NAME, device)
     torch.ftm = device  # whatever the device's name
     for name in ("amp", "memory", "nvtx", "streams"):  # for `import torch.ftm.amp`
         for package in dict.fromkeys((f"torch.{NAME}", "torch.ftm")):
             sys.modules[f"{package}.{name}"] = getattr(device, name)
+    for storage in legacy_storages(f"torch.{NAME}"):
+        setattr(device, storage.__name__, storage)
     add_methods()
     _register_process_groups(NAME)
     _print_from_the_cpu()

@@ -9,11 +9,26 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/nonzero.h>
 
+#include <algorithm>
+
 namespace ftm {
 namespace {
 
 bool selects(const at::Tensor& index) {
   return index.defined() && (index.scalar_type() == at::kBool || index.scalar_type() == at::kByte);
+}
+
+// Eager fills where one mask says so, if one element is to be written, and that takes no bytes.
+void check_filled_by_bytes(
+    const Op& op, const at::Tensor& values, const std::vector<std::optional<at::Tensor>>& indices) {
+  const auto is_there = [](const std::optional<at::Tensor>& index) { return index && index->defined(); };
+  if (op.written.empty() || values.numel() != 1 || std::count_if(indices.begin(), indices.end(), is_there) != 1) {
+    return;
+  }
+  const auto mask = *std::find_if(indices.begin(), indices.end(), is_there);
+  TORCH_CHECK(
+      mask->scalar_type() != at::kByte || mask->is_cpu(),
+      "masked_fill_ only supports boolean masks, but got mask with dtype ", mask->dtype());
 }
 
 } // namespace
@@ -39,6 +54,9 @@ at::Tensor seen_elements(const at::Tensor& tensor, const std::string& name, cons
 bool replace_masks(const Op& op, torch::jit::Stack& stack) {
   const size_t base = stack.size() - op.arguments.size();
   const at::Tensor self = stack[base].toTensor();
+  if (writes_at_indices(op)) {
+    check_filled_by_bytes(op, stack[base + 2].toTensor(), stack[base + 1].toOptionalTensorVector());
+  }
   c10::List<std::optional<at::Tensor>> indices;
   bool found = false;
   for (const std::optional<at::Tensor>& index : stack[base + 1].toOptionalTensorVector()) {
@@ -48,6 +66,9 @@ bool replace_masks(const Op& op, torch::jit::Stack& stack) {
     }
     const at::Tensor mask = *index;
     found = true;
+    if (mask.scalar_type() == at::kByte) {
+      TORCH_WARN("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
+    }
     check_mask(self, static_cast<int64_t>(indices.size()), mask);
     const at::Tensor places = at::nonzero(
         mask.is_cpu() ? mask

@@ -7,8 +7,6 @@
 #include <malloc.h>
 #endif
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -62,7 +60,7 @@ struct Pool {
   std::map<size_t, std::vector<Idle>> blocks; // that are idle, by capacity; of one capacity the longest idle first
   std::unordered_map<void*, Segment> segments; // all blocks, by address
   c10::CachingDeviceAllocator::DeviceStats statistics; // of blocks
-  double fraction = 1; // of physical memory that may be reserved
+  double fraction = 1; // of the limit that may be reserved
   int64_t reserved = 0; // bytes taken from the system
   int64_t idle = 0; // bytes of reserved in blocks
   uint64_t taken = 0; // blocks, ever
@@ -161,7 +159,7 @@ void* allocate_block(Pool& pool, size_t capacity) {
 size_t storage_bytes() {
   auto& storages = storage_statistics();
   const std::lock_guard<std::mutex> guard(storages.mutex);
-  return static_cast<size_t>(storages.bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].current);
+  return static_cast<size_t>(storages.bytes[static_cast<size_t>(StatType::AGGREGATE)].current);
 }
 
 [[noreturn]] void refuse(Pool& pool, size_t nbytes) {

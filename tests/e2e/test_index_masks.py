@@ -83,3 +83,26 @@ def test_another_count_than_the_masks_is_an_error(count: int) -> None:
         with pytest.raises((IndexError, RuntimeError)):
             x[mask.to(device)] = values
             x.cpu()
+
+
+MASKED: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "read": lambda x, m: x[m],
+    "read of rows": lambda x, m: x.view(2, 2)[m[:2]],
+    "read, with an index": lambda x, m: x.view(2, 2)[m[:2], torch.zeros(1, dtype=torch.int64, device=x.device)],
+    "written": lambda x, m: x.__setitem__(m, torch.ones(2, device=x.device)),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_masks_of_bytes_are_deprecated(name: str) -> None:
+    for device in ("cpu", "ftm"):
+        x, mask = torch.arange(4.0, device=device), torch.tensor([1, 0, 1, 0], dtype=torch.uint8, device=device)
+        with pytest.warns(UserWarning, match="indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead"):
+            MASKED[name](x, mask)
+
+
+def test_one_number_is_not_put_where_bytes_say() -> None:
+    for device in ("cpu", "ftm"):
+        x, mask = torch.arange(4.0, device=device), torch.tensor([1, 0, 1, 0], dtype=torch.uint8, device=device)
+        with pytest.raises(RuntimeError, match="masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"):
+            x[mask] = 3.0

@@ -101,8 +101,9 @@ def test_slices_far_from_the_beginning() -> None:
 
 
 def test_storages_that_no_memory_holds_have_bytes_of_their_own() -> None:
-    one, other = (torch.empty(1 << 46, dtype=torch.uint8, device="ftm") for _ in range(2))
-    assert abs(one.data_ptr() - other.data_ptr()) >= 1 << 46
+    limit = torch.ftm.mem_get_info()[1]
+    one, other = (torch.empty(limit, dtype=torch.uint8, device="ftm") for _ in range(2))
+    assert abs(one.data_ptr() - other.data_ptr()) >= limit
     one[5:7].untyped_storage()  # nothing is read of it
 
 
@@ -182,3 +183,13 @@ def test_a_new_storage_keeps_strides_of_equal_sizes() -> None:
         return layouts
 
     assert laid_out("ftm") == laid_out("cpu")
+
+
+def test_each_dtype_has_a_storage_type() -> None:
+    for dtype, name in torch.storage._dtype_to_storage_type_map().items():
+        if dtype.is_floating_point or dtype.is_complex or dtype in (torch.bool, torch.uint8, torch.int64):
+            x = torch.ones(3, dtype=dtype, device="ftm")
+            assert x.storage_type() is getattr(torch.ftm, name)
+            assert isinstance(x.storage(), x.storage_type()) and not isinstance(x.cpu().storage(), x.storage_type())
+            assert x.storage().type() == f"torch.ftm.{name}"
+    assert torch.ftm.FloatStorage(3).device.type == "ftm"

@@ -1,0 +1,39 @@
+"""`torch.ftm.FloatStorage` and its like: what `Tensor.storage_type()` and `TypedStorage.type()` name."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import torch
+from torch.storage import _dtype_to_storage_type_map, _LegacyStorage
+
+__all__ = ["legacy_storages"]
+
+
+class _FtmLegacyStorage(_LegacyStorage):
+    """Not made of memory of the host: as CUDA's classes, these refuse what needs it."""
+
+    @classmethod
+    def from_buffer(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError("from_buffer: Not available for ftm storage")
+
+    @classmethod
+    def _new_with_weak_ptr(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError("_new_with_weak_ptr: Not available for ftm storage")
+
+    @classmethod
+    def _new_shared_filename(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError("_new_shared_filename: Not available for ftm storage")
+
+
+def legacy_storages(module: str) -> list[type[_LegacyStorage]]:
+    """One class for each dtype that PyTorch has a legacy storage of.
+
+    Args:
+        module: The full name of the device module. PyTorch takes the device of a class from it.
+    """
+    return [_storage_class(module, name, dtype) for dtype, name in _dtype_to_storage_type_map().items()]
+
+
+def _storage_class(module: str, name: str, dtype: torch.dtype) -> type[_LegacyStorage]:
+    return type(name, (_FtmLegacyStorage,), {"__module__": module, "dtype": dtype, "_dtype": dtype})
