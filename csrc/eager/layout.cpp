@@ -1,14 +1,15 @@
 #include "eager/layout.h"
 
+#include "eager/shape_functions.h"
 #include "eager/trial_calls.h"
 
-#include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/mul_meta_dispatch.h>
 
 #include <c10/util/strides.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace ftm {
@@ -40,43 +41,6 @@ void lay_out(ResultType& result, at::MemoryFormat format) {
   }
 }
 
-void contiguous(Arguments, Results& results) {
-  lay_out(results[0], at::MemoryFormat::Contiguous);
-}
-
-// The product of the first two arguments.
-void as_product(Arguments arguments, Results& results) {
-  const auto product = at::meta::mul(meta_like(arguments[0].toTensor()), meta_like(arguments[1].toTensor()));
-  lay_out(results[0], product.strides());
-}
-
-// A volume without a batch has the format of a batch of one.
-void max_pool3d(Arguments arguments, Results& results) {
-  const at::Tensor& input = arguments[0].toTensor();
-  if (input.dim() != 4) {
-    return;
-  }
-  c10::DimVector batch_sizes(input.sizes()), batch_strides(input.strides());
-  batch_sizes.insert(batch_sizes.begin(), 1);
-  batch_strides.insert(batch_strides.begin(), input.numel());
-  const auto batch = at::detail::empty_strided_meta(batch_sizes, batch_strides, input.scalar_type());
-  if (batch.suggest_memory_format() != at::MemoryFormat::ChannelsLast3d) {
-    return;
-  }
-  for (auto& result : results) {
-    c10::DimVector sizes(result.type.sizes);
-    sizes.insert(sizes.begin(), 1);
-    lay_out(result, c10::IntArrayRef(c10::get_channels_last_strides_3d(sizes)).slice(1));
-  }
-}
-
-// Made of two slices, joined; without dims the elements are rolled as one row.
-void roll(Arguments arguments, Results& results) {
-  if (!arguments[2].toIntVector().empty() && results[0].type.numel() != 0) {
-    lay_out(results[0], arguments[0].toTensor().suggest_memory_format());
-  }
-}
-
 at::Tensor unfilled(const at::Tensor& tensor) {
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU));
 }
@@ -85,9 +49,6 @@ at::Tensor unfilled(const at::Tensor& tensor) {
 at::MemoryFormat convolution_format(Arguments arguments, size_t first, const c10::IValue& bias, size_t window) {
   const auto input = unfilled(arguments[first].toTensor());
   const auto weight = unfilled(arguments[first + 1].toTensor());
-  if (input.dim() == 3) {
-    return at::MemoryFormat::Contiguous;
-  }
   const auto with_bias = bias.isTensor() && bias.toTensor().defined()
                              ? std::optional<at::Tensor>(unfilled(bias.toTensor()))
                              : std::nullopt;
@@ -102,39 +63,124 @@ at::MemoryFormat convolution_format(Arguments arguments, size_t first, const c10
   return at::native::_determine_backend_memory_format(input, weight, backend);
 }
 
-void convolution(Arguments arguments, Results& results) {
-  lay_out(results[0], convolution_format(arguments, 0, arguments[2], 3));
+// In one dimension the CPU's library picks a layout that no memory format names.
+bool is_one_dimensional(const c10::IValue& input) {
+  return input.toTensor().dim() == 3;
 }
 
-void convolution_backward(Arguments arguments, Results& results) {
+bool convolution(Arguments arguments, Results& results) {
+  if (is_one_dimensional(arguments[0])) {
+    return false;
+  }
+  lay_out(results[0], convolution_format(arguments, 0, arguments[2], 3));
+  return true;
+}
+
+bool convolution_backward(Arguments arguments, Results& results) {
+  if (is_one_dimensional(arguments[1])) {
+    return false;
+  }
   const auto format = convolution_format(arguments, 1, c10::IValue(), 4);
   lay_out(results[0], format);
   lay_out(results[1], format);
+  return true;
 }
 
-using Rule = void (*)(Arguments, Results&);
+// False if the rule does not know the layout.
+using Rule = bool (*)(Arguments, Results&);
 
-// By the word in the op's record.
+// By the word in the op's record. Convolutions of images are too slow to be tried.
 const std::unordered_map<std::string, Rule>& rules() {
   static const std::unordered_map<std::string, Rule> table = {
-      {"contiguous", contiguous},    {"product", as_product},
-      {"convolution", convolution},  {"convolution_backward", convolution_backward},
-      {"pooled_volume", max_pool3d}, {"rolled", roll},
+      {"convolution", convolution},
+      {"convolution_backward", convolution_backward},
   };
   return table;
 }
 
-} // namespace
+bool is_row_major(const at::Tensor& tensor) {
+  return !tensor.defined() ||
+         (tensor.numel() != 0 && tensor.strides() == c10::IntArrayRef(c10::contiguous_strides(tensor.sizes())));
+}
 
-void lay_out_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments, std::vector<ResultType>& results) {
+bool is_row_major(const c10::IValue& argument) {
+  if (argument.isTensor()) {
+    return is_row_major(argument.toTensor());
+  }
+  if (!argument.isTensorList() && !argument.isOptionalTensorList()) {
+    return true;
+  }
+  const auto list = argument.toListRef();
+  return std::all_of(list.begin(), list.end(), [](const c10::IValue& element) {
+    return element.isNone() || is_row_major(element.toTensor());
+  });
+}
+
+// Whether the CPU may lay the results out in another way than the meta kernel. A structured op has one function for both.
+bool may_differ(const Op& op, Arguments arguments) {
+  return !is_structured(op.functional) &&
+         !std::all_of(
+             arguments.begin(), arguments.end(), [](const c10::IValue& argument) { return is_row_major(argument); });
+}
+
+// Takes the strides of what the CPU kernel returns. Other sizes or dtypes than expected are not for this file to judge.
+void lay_out_as(const torch::jit::Stack& returned, Results& results) {
+  size_t next = 0;
+  const auto take = [&](const at::Tensor& tensor) {
+    if (next == results.size()) {
+      return;
+    }
+    auto& result = results[next++];
+    if (tensor.defined() && tensor.scalar_type() == result.type.dtype && tensor.sizes() == result.type.sizes &&
+        at::has_internal_overlap(tensor) != at::MemOverlap::Yes) {
+      lay_out(result, tensor.strides());
+    }
+  };
+  for (const auto& value : returned) {
+    if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) {
+        take(tensor);
+      }
+    } else {
+      take(value.isTensor() ? value.toTensor() : at::Tensor());
+    }
+  }
+}
+
+bool resizes_output(const Op& op, Arguments called, const Results& results) {
+  for (size_t i = 0; i < op.written.size(); ++i) {
+    const auto written = static_cast<size_t>(op.written[i]);
+    if (op.arguments[written].out && called[written].toTensor().sizes() != results[i].type.sizes) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The layout that the op's record names; false if it names none, or none for this call.
+bool lay_out_by_record(const Op& op, Arguments functional, Results& results) {
   if (!op.written.empty()) {
-    return;
+    return false;
   }
   if (op.facts->like >= 0) {
-    lay_out(results[0], arguments[op.facts->like].toTensor().suggest_memory_format());
+    lay_out(results[0], functional[op.facts->like].toTensor().suggest_memory_format());
+    return true;
   }
-  if (!op.facts->layout.empty()) {
-    rules().at(op.facts->layout)(arguments, results);
+  const auto rule = rules().find(op.facts->layout);
+  return rule != rules().end() && rule->second(functional, results);
+}
+
+} // namespace
+
+void lay_out_as_eager(const Op& op, Arguments called, Arguments functional, Results& results) {
+  const bool makes_layout = op.written.empty() || resizes_output(op, called, results);
+  if (!makes_layout || lay_out_by_record(op, functional, results)) {
+    return;
+  }
+  if (op.facts->layout == "cpu" || may_differ(op, functional)) {
+    if (const auto returned = try_on_cpu(op, called)) {
+      lay_out_as(*returned, results);
+    }
   }
 }
 

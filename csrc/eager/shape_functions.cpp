@@ -43,6 +43,12 @@ at::Tensor relu(const at::Tensor& self) {
 }
 
 at::Tensor select_where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
+  if (condition.scalar_type() == at::kByte) {
+    TORCH_WARN_ONCE(
+        "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version "
+        "of PyTorch. "
+        "Use a boolean condition instead.");
+  }
   if (condition.scalar_type() != at::kBool) {
     return at::_ops::where_self::redispatch(kMetaKey, condition, self, other);
   }
@@ -210,7 +216,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(
 
 // --- all ---
 
-ShapeTable make_table() {
+ShapeTable structured_functions() {
   ShapeTable table;
 #define FTM_SHAPE(function, op)                                           \
   table.emplace(                                                          \
@@ -218,10 +224,15 @@ ShapeTable make_table() {
       c10::KernelFunction::makeFromUnboxedRuntimeFunction(static_cast<at::_ops::op::schema*>(&at::meta::function)));
 #include "eager/shape_functions.inc"
 #undef FTM_SHAPE
-  add_shape_function<at::_ops::embedding>(table, &ftm::embedding);
   add_shape_function<at::_ops::gelu>(table, &ftm::gelu);
   add_shape_function<at::_ops::gelu_>(table, &ftm::gelu_);
   add_shape_function<at::_ops::gelu_backward>(table, &ftm::gelu_backward);
+  return table;
+}
+
+ShapeTable other_functions() {
+  ShapeTable table;
+  add_shape_function<at::_ops::embedding>(table, &ftm::embedding);
   add_shape_function<at::_ops::relu>(table, &ftm::relu);
   add_shape_function<at::_ops::roll>(table, &rolled);
   add_shape_function<at::_ops::where_self>(table, &select_where);
@@ -249,12 +260,26 @@ ShapeTable make_table() {
   return table;
 }
 
+const c10::KernelFunction* find_function(const ShapeTable& table, const c10::OperatorHandle& op) {
+  const auto found = table.find(op.operator_name());
+  return found == table.end() ? nullptr : &found->second;
+}
+
+const c10::KernelFunction* structured_function(const c10::OperatorHandle& op) {
+  static const ShapeTable table = structured_functions();
+  return find_function(table, op);
+}
+
 } // namespace
 
 const c10::KernelFunction* shape_function(const c10::OperatorHandle& op) {
-  static const ShapeTable table = make_table();
-  const auto found = table.find(op.operator_name());
-  return found == table.end() ? nullptr : &found->second;
+  static const ShapeTable others = other_functions();
+  const auto* structured = structured_function(op);
+  return structured != nullptr ? structured : find_function(others, op);
+}
+
+bool is_structured(const c10::OperatorHandle& op) {
+  return structured_function(op) != nullptr;
 }
 
 } // namespace ftm

@@ -12,4 +12,7 @@ namespace ftm {
 // call imports torch._dynamo.
 const c10::KernelFunction* shape_function(const c10::OperatorHandle& op);
 
+// Whether the op is structured: the CPU's kernel lays its results out by the same function.
+bool is_structured(const c10::OperatorHandle& op);
+
 } // namespace ftm

@@ -7,13 +7,18 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <unordered_map>
 
 namespace ftm {
 namespace {
 
-c10::IValue replaced(const c10::IValue& value, Replacement replacement, c10::Device device) {
+c10::IValue replaced(const c10::IValue& value, const Replacement& replacement, c10::Device device) {
   if (value.isTensor()) {
     const auto& tensor = value.toTensor();
     return tensor.defined() ? c10::IValue(replacement(tensor)) : value;
@@ -87,11 +92,16 @@ at::Tensor cpu_like(const at::Tensor& tensor) {
   if (is_wrapped_number(tensor)) {
     return tensor;
   }
-  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU)).zero_();
+  const auto options = tensor.options().device(at::kCPU);
+  const size_t extent = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), /*itemsize_bytes=*/1);
+  if (extent < static_cast<size_t>(tensor.numel())) { // some kernels write row-major to an expanded tensor as well
+    return at::zeros({tensor.numel()}, options).as_strided(tensor.sizes(), tensor.strides());
+  }
+  return at::empty_strided(tensor.sizes(), tensor.strides(), options).zero_();
 }
 
 torch::jit::Stack with_tensors_replaced(
-    c10::ArrayRef<c10::IValue> arguments, Replacement replacement, c10::Device device) {
+    c10::ArrayRef<c10::IValue> arguments, const Replacement& replacement, c10::Device device) {
   torch::jit::Stack stack;
   for (const auto& argument : arguments) {
     stack.push_back(replaced(argument, replacement, device));
@@ -149,6 +159,101 @@ bool call_on_zeros(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arg
     return true;
   } catch (const c10::Error&) {
     return false;
+  }
+}
+
+namespace {
+
+// Copies of tensors on the CPU that share storages as the tensors do, with one number in all elements.
+class AliasedCopies {
+ public:
+  explicit AliasedCopies(double fill) : fill_(fill) {}
+
+  // Makes room for the tensor as if it were row-major: some kernels write so to whatever they are given.
+  void reserve(const at::Tensor& tensor) {
+    if (tensor.is_privateuseone()) {
+      const auto& storage = tensor.storage();
+      auto& nbytes = nbytes_[storage.unsafeGetStorageImpl()];
+      const auto end = static_cast<size_t>(tensor.storage_offset() + tensor.numel()) * tensor.itemsize();
+      nbytes = std::max({nbytes, storage.nbytes(), end});
+    }
+  }
+
+  at::Tensor of(const at::Tensor& tensor) {
+    if (!tensor.is_privateuseone()) {
+      return tensor;
+    }
+    auto& copy = tensors_[tensor.unsafeGetTensorImpl()];
+    if (!copy.defined()) {
+      copy = at::empty({0}, tensor.options().device(at::kCPU));
+      copy.set_(storage_of(tensor), tensor.storage_offset(), tensor.sizes(), tensor.strides());
+      copy.fill_(fill_);
+    }
+    return copy;
+  }
+
+ private:
+  at::Storage storage_of(const at::Tensor& tensor) {
+    const auto* storage = tensor.storage().unsafeGetStorageImpl();
+    auto& copy = storages_[storage];
+    if (!copy.defined()) {
+      copy =
+          at::zeros({static_cast<int64_t>(nbytes_.at(storage))}, at::TensorOptions().dtype(at::kByte).device(at::kCPU));
+    }
+    return copy.storage();
+  }
+
+  double fill_;
+  std::unordered_map<const c10::StorageImpl*, size_t> nbytes_;
+  std::unordered_map<const c10::StorageImpl*, at::Tensor> storages_;
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> tensors_;
+};
+
+} // namespace
+
+void check_aliases_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  Silence silence;
+  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  AliasedCopies copies(op.random ? 1 : 0);
+  with_tensors_replaced(
+      arguments,
+      [&](const at::Tensor& tensor) {
+        copies.reserve(tensor);
+        return tensor;
+      },
+      c10::kCPU);
+  auto stack = with_tensors_replaced(arguments, [&](const at::Tensor& tensor) { return copies.of(tensor); }, c10::kCPU);
+  try {
+    if (op.random) {
+      draw_on_cpu(op, std::move(stack));
+    } else {
+      op.handle.callBoxed(stack);
+    }
+  } catch (const c10::LinAlgError&) { // it is about the elements
+  }
+}
+
+std::optional<torch::jit::Stack> try_on_cpu(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  Silence silence;
+  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  at::AutoDispatchBelowADInplaceOrView no_autograd;
+  try {
+    auto stack = with_tensors_replaced(arguments, op.random ? ones_on_cpu : cpu_like, c10::kCPU);
+    for (const int32_t written : op.written) {
+      if (op.arguments[written].out) {
+        const auto dtype = arguments[written].toTensor().scalar_type();
+        stack[written] = at::empty({0}, at::TensorOptions().dtype(dtype).device(at::kCPU));
+      }
+    }
+    if (op.random) {
+      const CpuStream stream(op.handle, stack, {0, 0});
+      op.handle.callBoxed(stack);
+    } else {
+      op.handle.callBoxed(stack);
+    }
+    return stack;
+  } catch (const c10::Error&) {
+    return std::nullopt;
   }
 }
 

@@ -24,7 +24,7 @@ struct Slot {
   int32_t element;
 };
 
-// What the eager op's result would look like; strides may be those of a permuted dense tensor.
+// What the eager op's result would look like; strides may permute the dimensions, and leave gaps.
 struct ResultType {
   ValueType type;
   c10::DimVector strides;

@@ -1,5 +1,7 @@
 // Ops that have kernels for the CPU and other devices by name, but are made of other ops: recorded as those.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/native/Resize.h>
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/_embedding_bag_backward_native.h>
 #include <ATen/ops/_weight_norm_differentiable_backward_native.h>
@@ -7,6 +9,7 @@
 #include <ATen/ops/div.h>
 #include <ATen/ops/index_put.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/mv.h>
 #include <ATen/ops/norm_except_dim.h>
 #include <ATen/ops/pixel_shuffle_native.h>
 #include <ATen/ops/pixel_unshuffle_native.h>
@@ -23,6 +26,12 @@ at::Tensor& index_put_unchecked(
   return at::index_put_(self, indices, values, accumulate);
 }
 
+// The CPU keeps a memory format that ATen's composite forms lose, and never returns the operand's own elements.
+at::Tensor in_format_of(const at::Tensor& self, const at::Tensor& made) {
+  const auto format = self.suggest_memory_format();
+  return format == at::MemoryFormat::Contiguous && !made.is_alias_of(self) ? made : made.clone(format);
+}
+
 at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
   TORCH_CHECK(self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes ", self.sizes());
   const int64_t channels = self.size(1);
@@ -33,13 +42,7 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
   c10::DimVector split(self.sizes());
   split[1] = channels / groups;
   split.insert(split.begin() + 1, groups);
-  return self.reshape(split).transpose(1, 2).reshape(self.sizes());
-}
-
-// The CPU keeps a memory format that ATen's composite forms lose.
-at::Tensor in_format_of(const at::Tensor& self, const at::Tensor& made) {
-  const auto format = self.suggest_memory_format();
-  return format == at::MemoryFormat::Contiguous ? made : made.clone(format);
+  return in_format_of(self, self.reshape(split).transpose(1, 2).reshape(self.sizes()));
 }
 
 at::Tensor pixel_shuffle(const at::Tensor& self, int64_t factor) {
@@ -81,7 +84,35 @@ at::Tensor& addr_out(
     const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
     const at::Scalar& alpha, at::Tensor& out) {
   check_factors({self, vec1, vec2}, beta, alpha);
+  at::assert_no_internal_overlap(out);
+  for (const auto& operand : {self, vec1, vec2}) {
+    at::assert_no_partial_overlap(out, operand);
+  }
   return at::native::math_addr_out(self, vec1, vec2, beta, alpha, out);
+}
+
+at::Tensor& addr_in_place(
+    at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta, const at::Scalar& alpha) {
+  check_factors({self, vec1, vec2}, beta, alpha);
+  TORCH_CHECK(self.dim() == 2, "2D tensor expected, got ", self.dim(), "D tensor for input");
+  const auto result = at::native::math_addr(self, vec1, vec2, beta, alpha);
+  TORCH_CHECK(
+      result.sizes() == self.sizes(), "size mismatch, input: ", self.sizes(), ", v1: ", vec1.sizes(),
+      ", v2: ", vec2.sizes());
+  TORCH_CHECK(
+      at::canCast(result.scalar_type(), self.scalar_type()), "result type ", result.scalar_type(),
+      " can't be cast to the desired output type ", self.scalar_type());
+  return self.copy_(result);
+}
+
+// ATen's adds to `out` itself, which can't be resized then.
+at::Tensor& mv_out(const at::Tensor& self, const at::Tensor& vec, at::Tensor& out) {
+  const auto product = at::mv(self, vec);
+  TORCH_CHECK(
+      product.dtype() == out.dtype(), "Expected out tensor to have dtype ", product.dtype(), ", but got ", out.dtype(),
+      " instead");
+  at::native::resize_output(out, product.sizes());
+  return out.copy_(product);
 }
 
 } // namespace
@@ -89,8 +120,10 @@ at::Tensor& addr_out(
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_index_put_impl_", TORCH_FN(index_put_unchecked));
   library.impl("addr", TORCH_FN(addr));
+  library.impl("addr_", TORCH_FN(addr_in_place));
   library.impl("addr.out", TORCH_FN(addr_out));
   library.impl("channel_shuffle", TORCH_FN(channel_shuffle));
+  library.impl("mv.out", TORCH_FN(mv_out));
   library.impl("pixel_shuffle", TORCH_FN(pixel_shuffle));
   library.impl("pixel_unshuffle", TORCH_FN(pixel_unshuffle));
   library.impl("_weight_norm_interface", TORCH_FN(weight_norm));

@@ -11,6 +11,7 @@
 #include "run/known_conditions.h"
 #include "tensor/views.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_local_scalar_dense.h>
@@ -127,10 +128,12 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool no
   return copy_(result, source, non_blocking);
 }
 
-// What an op on the CPU wrote comes back: where it resized, it has warned of that.
+// What an op on the CPU wrote comes back: where it resized, it has warned of that, and chosen the strides.
 at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& target) {
   if (target.sizes() != source.sizes()) {
-    target.resize_(source.sizes());
+    const size_t extent = at::detail::computeStorageNbytes(source.sizes(), source.strides(), /*itemsize_bytes=*/1);
+    target.resize_({static_cast<int64_t>(extent)});
+    target.unsafeGetTensorImpl()->set_sizes_and_strides(source.sizes(), source.strides());
   }
   return copy_from(source, target, false);
 }
@@ -174,7 +177,10 @@ std::vector<at::Tensor> to_cpu(at::TensorList tensors) {
       for (int64_t i = 0; i < tensor.dim(); ++i) {
         extent += (tensor.size(i) - 1) * tensor.stride(i);
       }
-      source = source.as_strided({extent}, {1}).clone().as_strided(tensor.sizes(), tensor.strides(), 0);
+      // Some kernels write row-major to an output whatever its strides are: an expanded one has room for that.
+      const at::Tensor room = at::empty({std::max(extent, tensor.numel())}, source.options());
+      room.narrow(0, 0, extent).copy_(source.as_strided({extent}, {1}));
+      source = room.as_strided(tensor.sizes(), tensor.strides(), 0);
     }
     result.push_back(std::move(source));
   }

@@ -17,6 +17,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/native/ResizeCommon.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/new_empty_strided_native.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/util/accumulate.h>
 #include <torch/library.h>
@@ -200,32 +201,44 @@ at::Tensor efficient_zeros(
 }
 
 // A factory of rows keeps the shape of an `out` that has as many elements as the row.
-at::Tensor& fill_row(Op& op, torch::jit::Stack numbers, at::Tensor& out) {
+at::Tensor& fill_row(int64_t steps, Op& op, torch::jit::Stack numbers, at::Tensor& out) {
+  if (steps >= 0 && out.numel() != steps) {
+    out.resize_({steps}); // the CPU's kernels do not warn of it
+  }
   at::Tensor row = out.dim() == 1 ? out : at::empty({out.numel()}, out.options());
   numbers.emplace_back(row);
   record(op, &numbers);
-  if (row.is_same(out)) {
-    return out;
-  }
-  if (row.numel() != out.numel()) {
+  return row.is_same(out) ? out : out.copy_(row.view(out.sizes()));
+}
+
+// How many elements the row has is known when it is recorded.
+at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
+  static Op& op = op_named("aten::arange.start_out");
+  at::Tensor row = at::empty({0}, out.options());
+  torch::jit::Stack numbers{start, end, step, row};
+  record(op, &numbers);
+  if (out.numel() != row.numel()) {
+    if (out.numel() > 0) {
+      TORCH_WARN(
+          "The number of elements in the out tensor of shape ", out.sizes(), " is ", out.numel(),
+          " which does not match the computed number of elements ", row.numel(),
+          ". Note that this may occur as a result of rounding error. The out tensor will be resized to a tensor of "
+          "shape (",
+          row.numel(), ",).");
+    }
     out.resize_(row.sizes());
   }
   return out.copy_(row.view(out.sizes()));
 }
 
-at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
-  static Op& op = op_named("aten::arange.start_out");
-  return fill_row(op, {start, end, step}, out);
-}
-
 at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, at::Tensor& out) {
   static Op& op = op_named("aten::linspace.out");
-  return fill_row(op, {start, end, steps}, out);
+  return fill_row(steps, op, {start, end, steps}, out);
 }
 
 at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, at::Tensor& out) {
   static Op& op = op_named("aten::logspace.out");
-  return fill_row(op, {start, end, steps, base}, out);
+  return fill_row(steps, op, {start, end, steps, base}, out);
 }
 
 // Memory is given back when nobody needs its value any more: there is nothing to remember of streams.
@@ -242,6 +255,7 @@ bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("empty.memory_format", TORCH_FN(empty));
   library.impl("empty_strided", TORCH_FN(empty_strided));
+  library.impl("new_empty_strided", TORCH_FN(at::native::new_empty_strided_symint));
   library.impl("fill_.Scalar", TORCH_FN(fill_scalar));
   library.impl("fill_.Tensor", TORCH_FN(fill_tensor));
   library.impl("zero_", TORCH_FN(zero_tensor));

@@ -45,8 +45,8 @@ ResultType result_type(const at::Tensor& tensor, c10::ArrayRef<c10::IValue> argu
   result.strides = tensor.strides();
   // A dimension of one element has a stride as well, which tells memory formats apart.
   result.contiguous = tensor.strides() == c10::IntArrayRef(c10::contiguous_strides(tensor.sizes())) ||
-                      !tensor.is_non_overlapping_and_dense() ||
-                      (tensor.numel() != 0 && tensor.is_contiguous() && lie_alike(arguments, tensor));
+                      (tensor.numel() != 0 && (!tensor.is_non_overlapping_and_dense() ||
+                                               (tensor.is_contiguous() && lie_alike(arguments, tensor))));
   return result;
 }
 
@@ -259,7 +259,7 @@ FormPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     leave_out_masked(op, own, results);
   }
   check_results(op, arguments, own, results);
-  lay_out_as_eager(op, own, results);
+  lay_out_as_eager(op, arguments, own, results);
   if (!takes_results(op, results, operands == 0) || is_real_of_complex_number(own, results)) {
     return fallback_form();
   }

@@ -4,6 +4,7 @@
 #include "eager/known_indices.h"
 #include "eager/known_values.h"
 #include "eager/masks.h"
+#include "eager/trial_calls.h"
 #include "graph/location.h"
 #include "graph/lock.h"
 #include "graph/pending.h"
@@ -29,43 +30,69 @@
 namespace ftm {
 namespace {
 
-// Throws where eager refuses to write to memory that the call uses more than once.
-void check_overlaps(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  for (size_t i = 0; i < op.written.size(); ++i) {
-    const auto& tensor = arguments[op.written[i]].toTensor();
-    at::assert_no_internal_overlap(tensor);
-    const auto* storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-    const auto check = [&](const at::Tensor& other) {
-      if (other.defined() && other.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage) {
-        op.forbids_overlap ? at::assert_no_overlap(tensor, other) : at::assert_no_partial_overlap(tensor, other);
-      }
-    };
-    for (size_t j = 0; j < op.arguments.size(); ++j) {
+bool share_elements(const Op& op, const at::Tensor& written, const at::Tensor& other) {
+  if (!other.defined() || !other.is_privateuseone() || !other.is_alias_of(written)) {
+    return false;
+  }
+  const auto status = at::get_overlap_status(written, other);
+  return status == at::MemOverlapStatus::Partial || (op.forbids_overlap && status == at::MemOverlapStatus::Full);
+}
+
+// Whether the call writes elements twice, or some that it reads in another place.
+bool has_aliases(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  for (const int32_t index : op.written) {
+    if (!arguments[index].isTensor()) {
+      continue;
+    }
+    const auto& written = arguments[index].toTensor();
+    if (at::has_internal_overlap(written) == at::MemOverlap::Yes) {
+      return true;
+    }
+    for (size_t j = 0; j < arguments.size(); ++j) {
       const auto& other = arguments[j];
-      const bool differs = static_cast<int32_t>(j) != op.written[i] && static_cast<int32_t>(j) != op.number &&
-                           (op.forbids_overlap || !other.isSameIdentity(arguments[op.written[i]]));
-      if (other.isTensor() && differs) {
-        check(other.toTensor());
-      } else if ((other.isTensorList() || other.isOptionalTensorList()) && op.forbids_overlap) {
-        for (const c10::IValue& element : other.toListRef()) {
-          check(element.isNone() ? at::Tensor() : element.toTensor());
+      if (static_cast<int32_t>(j) == index || static_cast<int32_t>(j) == op.number) {
+        continue;
+      }
+      if (other.isTensor() && share_elements(op, written, other.toTensor())) {
+        return true;
+      }
+      if (op.forbids_overlap && (other.isTensorList() || other.isOptionalTensorList())) {
+        const auto list = other.toListRef();
+        const auto shares = [&](const c10::IValue& element) {
+          return !element.isNone() && share_elements(op, written, element.toTensor());
+        };
+        if (std::any_of(list.begin(), list.end(), shares)) {
+          return true;
         }
       }
     }
+  }
+  return false;
+}
+
+// Throws if the call would resize what it reads: the CPU's kernels do so and read what is no longer there.
+void check_resized_operands(const Op& op, const Form& form, c10::ArrayRef<c10::IValue> arguments) {
+  for (size_t i = 0; i < form.written_sizes.size(); ++i) {
+    const auto& tensor = arguments[op.written[i]].toTensor();
+    for (size_t other = 0; other < op.arguments.size() && tensor.sizes() != form.written_sizes[i]; ++other) {
+      TORCH_CHECK(
+          op.arguments[other].out || !arguments[other].isTensor() || !arguments[other].toTensor().is_same(tensor),
+          "output with shape ", tensor.sizes(), " doesn't match the broadcast shape ",
+          c10::IntArrayRef(form.written_sizes[i]));
+    }
+  }
+}
+
+// Throws where eager refuses to write to memory that the call uses more than once.
+void check_overlaps(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (has_aliases(op, arguments)) {
+    check_aliases_as_eager(op, arguments);
   }
 }
 
 void resize_written(const Op& op, const Form& form, c10::ArrayRef<c10::IValue> arguments) {
   for (size_t i = 0; i < form.written_sizes.size(); ++i) {
     const auto& tensor = arguments[op.written[i]].toTensor();
-    if (tensor.sizes() != form.written_sizes[i]) {
-      for (size_t other = 0; other < op.arguments.size(); ++other) {
-        TORCH_CHECK(
-            op.arguments[other].out || !arguments[other].isTensor() || !arguments[other].toTensor().is_same(tensor),
-            "output with shape ", tensor.sizes(), " doesn't match the broadcast shape ",
-            c10::IntArrayRef(form.written_sizes[i])); // what a call reads is not resized by it
-      }
-    }
     if (at::native::resize_output(tensor, form.written_sizes[i]) && !form.written_strides[i].empty()) {
       tensor.unsafeGetTensorImpl()->set_sizes_and_strides(form.written_sizes[i], form.written_strides[i]);
     }
@@ -204,7 +231,8 @@ FormPtr record_as_it_is(Op& op, c10::ArrayRef<c10::IValue> arguments, Results& r
     form = infer_form(op, arguments);
     op.keep_form(call.key, hash, form);
   }
-  if (op.forbids_overlap) {
+  if (!op.written.empty()) {
+    check_resized_operands(op, *form, arguments);
     check_overlaps(op, arguments);
   }
   if (form->fallback) {
@@ -226,7 +254,6 @@ FormPtr record_as_it_is(Op& op, c10::ArrayRef<c10::IValue> arguments, Results& r
   }
   if (!op.written.empty()) {
     resize_written(op, *form, arguments);
-    check_overlaps(op, arguments);
   }
   finish_call(op, form, call, arguments, op.may_fail ? python_line(trace.owner) : nullptr, trace, results);
   ops_traced().fetch_add(1, std::memory_order_relaxed);

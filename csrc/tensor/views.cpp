@@ -4,6 +4,7 @@
 #include "ops/call_on_values.h"
 #include "tensor/windows.h"
 
+#include <ATen/EmptyTensor.h>
 #include <c10/util/strides.h>
 
 namespace ftm {
@@ -86,6 +87,21 @@ bool is_indexed(c10::IntArrayRef sizes, c10::IntArrayRef whole) {
   return next == sizes.size();
 }
 
+// Of the elements that are written to one place of an expanded tensor, the last.
+Value last_of_each_place(Value value, c10::DimVector& sizes, c10::IntArrayRef strides) {
+  const auto dense = c10::contiguous_strides(sizes);
+  int64_t offset = 0;
+  bool repeats = false;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (strides[i] == 0 && sizes[i] > 1) {
+      offset += (sizes[i] - 1) * dense[i];
+      sizes[i] = 1;
+      repeats = true;
+    }
+  }
+  return repeats ? strided_view(std::move(value), sizes, dense, offset) : value;
+}
+
 } // namespace
 
 Value read(const at::TensorImpl& tensor) {
@@ -129,7 +145,9 @@ void write(const at::TensorImpl& tensor, Value value, PendingTrace& own) {
     variable.set_value(without_window(in_memory_order(std::move(value), tensor.strides())), own);
   } else {
     Value base = elements_of(region, c10::typeMetaToScalarType(tensor.dtype()));
-    Value changed = updated(base, value, tensor.sizes(), tensor.strides(), region.offset);
+    c10::DimVector sizes(tensor.sizes());
+    value = last_of_each_place(std::move(value), sizes, tensor.strides());
+    Value changed = updated(base, value, sizes, tensor.strides(), region.offset);
     if (!region.is_whole) {
       changed = updated(whole(variable, at::kByte), bitcast(changed, at::kByte), {region.nbytes}, {1}, region.begin);
     }
@@ -139,7 +157,11 @@ void write(const at::TensorImpl& tensor, Value value, PendingTrace& own) {
 
 at::Tensor make_tensor(
     const ValueType& type, c10::IntArrayRef strides, bool contiguous, Value value, PendingTrace& own) {
-  const int64_t nbytes = type.numel() * static_cast<int64_t>(c10::elementSize(type.dtype));
+  const size_t itemsize = c10::elementSize(type.dtype);
+  const auto dense_nbytes = type.numel() * static_cast<int64_t>(itemsize);
+  const auto nbytes =
+      contiguous ? dense_nbytes : static_cast<int64_t>(at::detail::computeStorageNbytes(type.sizes, strides, itemsize));
+  const bool has_gaps = nbytes > dense_nbytes;
   Variable* variable = nullptr;
   auto storage = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), nbytes, make_data_ptr(nbytes, &variable),
@@ -151,11 +173,14 @@ at::Tensor make_tensor(
     tensor.unsafeGetTensorImpl()->set_sizes_contiguous(type.sizes);
   } else {
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(type.sizes, strides);
-    if (value.node) {
-      value = in_memory_order(std::move(value), strides);
-    }
   }
-  if (value.node) {
+  if (!value.node) {
+    return tensor;
+  }
+  if (has_gaps) {
+    write(*tensor.unsafeGetTensorImpl(), std::move(value), own);
+  } else {
+    value = contiguous ? std::move(value) : in_memory_order(std::move(value), strides);
     variable->set_value(without_window(std::move(value)), own);
   }
   return tensor;

@@ -25,7 +25,7 @@ void write(const at::TensorImpl& tensor, Value value, PendingTrace& own = pendin
 // The variable's whole content as a value of this dtype (any shape); zeros if it was never written.
 Value whole(Variable& variable, at::ScalarType dtype);
 
-// A new tensor with this content; strides of a dense tensor.
+// A new tensor with this content. Its strides may leave gaps, but no two elements share a place.
 at::Tensor make_tensor(
     const ValueType& type, c10::IntArrayRef strides, bool contiguous, Value value, PendingTrace& own = pending_trace());
 

@@ -1,7 +1,9 @@
 """Results and gradients have the strides that eager gives them, whatever the memory format of what goes in."""
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -131,6 +133,70 @@ def test_strides_as_eager(cases: Callable[[int], Iterator[Case]], dims: int) -> 
         on_ftm = tuple(argument.to("ftm") for argument in arguments)
         assert [x.stride() for x in on_ftm] == [x.stride() for x in arguments]
         assert strides(call, on_ftm) == strides(call, arguments), name
+
+
+def _zeros(x: Tensor) -> Tensor:
+    return torch.zeros((), device=x.device)
+
+
+UNUSUAL: dict[str, Callable[[Tensor], Tensor]] = {
+    "logsigmoid": F.logsigmoid,
+    "mse_loss": lambda x: F.mse_loss(x, _zeros(x).expand(x.shape)),
+    "smooth_l1_loss": lambda x: F.smooth_l1_loss(x, x.detach() + 1, reduction="none"),
+    "floor_divide by a number's tensor": lambda x: torch.floor_divide(x.detach(), _zeros(x) + 2),
+    "logical_or with a row": lambda x: torch.logical_or(x, x.detach()[:1]),
+    "logical_or, resizing its output": lambda x: torch.logical_or(x, x.detach()[:1], out=_zeros(x)[None][:0].bool()),
+    "slice_scatter": lambda x: x.slice_scatter(x.detach()[:, :1], 1, 0, 1),
+    "select_scatter": lambda x: x.select_scatter(x.detach()[:, 0], 1, 0),
+    "diagonal_scatter": lambda x: x.diagonal_scatter(x.detach().diagonal()),
+    "flip of nothing": lambda x: x[:, :0].flip(0),
+    "relu6 of nothing": lambda x: F.relu6(x[:, :0]),
+    "rfft2": lambda x: torch.view_as_real(torch.fft.rfft2(x)),
+    "rfftn": lambda x: torch.view_as_real(torch.fft.rfftn(x)),
+    "irfft": lambda x: torch.fft.irfft(torch.complex(x, x), dim=0),
+    "hfftn": lambda x: torch.fft.hfftn(torch.complex(x, x)),
+    "nonzero_static": lambda x: torch.nonzero_static(x.detach(), size=0),
+    "conv1d": lambda x: F.conv1d(x.flatten(2), torch.ones(3, x.shape[1], 2, device=x.device)) if x.dim() > 3 else x * 1,
+    "channel_shuffle": lambda x: F.channel_shuffle(x, 2) if x.dim() > 3 else x * 1,
+    "new_empty_strided, repeating": lambda x: x.detach().new_empty_strided((2, 3), (0, 1)),
+    "new_empty_strided, overlapping": lambda x: x.detach().new_empty_strided((2, 3), (1, 1)),
+    "lstsq": lambda x: torch.linalg.lstsq(x.detach().flatten(0, -2), x.detach().flatten(0, -2)).solution,
+}
+VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "whole": lambda x: x,
+    "permuted": lambda x: x.permute(tuple(range(x.dim()))[::-1]).contiguous().permute(tuple(range(x.dim()))[::-1]),
+    "transposed": lambda x: x.mT.contiguous().mT,
+    "channels last": lambda x: x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x,
+    "expanded": lambda x: x[:1].expand(x.shape),
+    "sliced": lambda x: F.pad(x, (1, 1) * x.dim())[tuple(slice(1, -1) for _ in x.shape)],
+    "stepped": lambda x: x.repeat_interleave(2, -1)[..., ::2],
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_layouts_that_only_the_cpu_kernel_knows(name: str) -> None:
+    for base, view in itertools.product((torch.rand(3, 4, 5) + 1, torch.rand(2, 4, 3, 5) + 1), VIEWS.values()):
+
+        def geometries(device: str, base: Tensor = base, view: Callable[[Tensor], Tensor] = view) -> list[tuple[Any, ...]]:
+            x = view(base.to(device)).requires_grad_()
+            made = UNUSUAL[name](x)
+            found = [made.stride(), made.is_contiguous()]
+            if made.requires_grad and x.numel():
+                (gradient,) = torch.autograd.grad(made, x, torch.ones_like(made))
+                found += [gradient.stride()]
+            return found
+
+        assert geometries("ftm") == geometries("cpu"), view(base).stride()
+
+
+def test_a_result_with_gaps_holds_its_elements() -> None:
+    base = torch.arange(48.0).view(4, 12)
+    for device in ("cpu", "ftm"):
+        x = base.to(device)[:, ::2]
+        made = x.slice_scatter(torch.zeros(4, 1, device=device), 1, 2, 3)
+        made[1, 1] = 7
+        assert made.stride() == (12, 2) and made[0].tolist() == [0, 2, 0, 6, 8, 10] and made[1].tolist() == [12, 7, 0, 18, 20, 22]
 
 
 ELEMENTWISE = "abs absolute isinf isposinf isneginf isnan isfinite logical_not sign signbit neg square frac relu exp angle".split()

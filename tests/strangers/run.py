@@ -23,6 +23,8 @@ CASES: dict[str, int] = {
     "draws": 2000,
     "functions": 9000,
     "sparse_arithmetic": 6000,
+    "outputs": 4000,
+    "strides": 10000,
 }
 """Each campaign, and how many cases make it whole."""
 

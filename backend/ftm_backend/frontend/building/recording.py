@@ -41,8 +41,10 @@ it stands back, since the op lowers better as it is; it serves no device but tho
 backend must bring, so what the compiler does not take runs on the CPU; it serves though it looks as if it called the op's own ``out=``
 form."""
 
-Layout = Literal["", "contiguous", "product", "convolution", "convolution_backward", "pooled_volume", "rolled"]
-"""How the CPU lays out the first result, where neither the meta kernel nor ``like`` says it (csrc/eager/layout.cpp has each)."""
+Layout = Literal["", "cpu", "convolution", "convolution_backward"]
+"""How the CPU lays out results, where neither the meta kernel nor ``like`` says it (csrc/eager/layout.cpp): as its kernel does, which is
+called on zeros; as the kernel does that ATen selects for a convolution, or for its gradients. An op that is not structured is also
+tried on the CPU whenever an operand is not row-major."""
 
 Refusal = Literal["", "zero_divisors", "zero_divisors_if_rounded", "no_distribution"]
 """Elements that eager refuses: an integer divisor that is 0; the same where a rounding mode is given; weights that can't be drawn by."""

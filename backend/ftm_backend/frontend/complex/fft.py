@@ -12,9 +12,12 @@ import math
 from collections.abc import Sequence
 
 from ftm_backend.dtypes import PART
+from ftm_backend.frontend.building.recording import recorded
 from ftm_backend.frontend.complex.pairs import Rewriter, Tensor, rewrites
 from ftm_backend.frontend.trace import DType, Ref, TensorType
 from ftm_backend.linalg.affine import row_major
+
+recorded("aten::_fft_r2c aten::_fft_c2r aten::_fft_c2c", layout="cpu")
 
 _DIRECT = 64
 """Lengths up to this are one product; longer ones are split if they can be."""

@@ -62,6 +62,9 @@ def _masked_scatter_backward(b: Builder, grad_output: Value, mask: Value, sizes:
     return b.reshape(made.slice(0, 0, size), sizes)
 
 
+recorded("aten::nonzero_static", layout="cpu")
+
+
 @lowering("aten::nonzero_static", ALL, "nonzero_static", EXACT)
 def _nonzero_static(b: Builder, self: Value, size: int, fill_value: int = -1) -> Value:
     """The coordinates of the first ``size`` elements that are not zero, a row for each."""

@@ -13,9 +13,10 @@ from ftm_backend.frontend.elements import Elem, Number
 from ftm_backend.sizes import always_equal
 
 recorded(
-    "aten::mm aten::bmm aten::addmm aten::baddbmm aten::mv aten::addmv aten::addbmm aten::dot aten::vdot aten::linear aten::linalg_cross",
+    "aten::mm aten::bmm aten::addmm aten::baddbmm aten::mv aten::addmv aten::addbmm aten::dot aten::vdot aten::linear",
     tried=("mixed",),
 )
+recorded("aten::linalg_cross", tried=("mixed",), forbids_overlap=True)
 
 _DTYPES = FLOATS + INTS
 

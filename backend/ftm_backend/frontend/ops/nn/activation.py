@@ -18,7 +18,6 @@ from ftm_backend.frontend.elements import Elem, Number
 recorded("aten::elu_backward", domain=Domain(0, "alpha", where="is_result"))
 recorded("aten::leaky_relu_backward", domain=Domain(0, "negative_slope", where="self_is_result"))
 recorded("aten::softshrink", domain=Domain(0, "lambd"))
-recorded("aten::glu_backward", layout="contiguous")
 recorded("aten::silu_backward aten::mish_backward", composite="whole")
 
 _SQRT_HALF = math.sqrt(0.5)

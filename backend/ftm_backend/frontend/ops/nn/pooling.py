@@ -15,7 +15,6 @@ from ftm_backend.frontend.elements import Elem
 from ftm_backend.frontend.trace import TensorType
 
 recorded("aten::fractional_max_pool3d", tried=("always",))
-recorded("aten::max_pool3d_with_indices", layout="pooled_volume")
 recorded("aten::max_pool2d_with_indices_backward aten::max_pool3d_with_indices_backward", may_fail=True)
 
 __all__ = ["average", "average_backward", "first_place", "place_found"]

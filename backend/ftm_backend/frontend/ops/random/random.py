@@ -26,7 +26,7 @@ recorded("aten::exponential", draws="exponential")
 recorded("aten::cauchy", draws="cauchy")
 recorded("aten::geometric", draws="geometric")
 recorded("aten::random", draws="integers")
-recorded("aten::native_dropout_backward", runtime=("scale",), layout="product")
+recorded("aten::native_dropout_backward", runtime=("scale",))
 
 
 def _random(

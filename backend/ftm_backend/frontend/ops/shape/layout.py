@@ -16,7 +16,6 @@ from ftm_backend.linalg.strided import Strided
 recorded("aten::cat", forbids_overlap=True, concatenates="dim")
 recorded("aten::stack", concatenates="new_dim")
 recorded("aten::narrow_copy", checks_dim=True, composite="serves")
-recorded("aten::roll", layout="rolled")
 recorded("aten::select_scatter aten::slice_scatter", tried=("always",))
 
 
