@@ -91,8 +91,8 @@ StorageStatistics& storage_statistics() {
 }
 
 void free_block(Pool& pool, void* data, size_t capacity) {
-  std::free(data);
   pool.segments.erase(data);
+  std::free(data);
   pool.reserved -= static_cast<int64_t>(capacity);
   pool.idle -= static_cast<int64_t>(capacity);
   const bool is_small = capacity <= kSmall;

@@ -129,7 +129,7 @@ at::Tensor decided_on_cpu(const at::Tensor& tensor) {
     wait_for(work.inputs[i].buffer);
     inputs.push_back(dense_on_cpu(work.inputs[i], work.trace.parameters[i]));
   }
-  const auto results = run_reference(work.trace, std::move(inputs), work.graph.scalars, Origin());
+  const auto results = run_reference(work.trace, std::move(inputs), work.graph.scalars, Origin(), [] {});
   if (results.failure) {
     return {}; // the program says what is wrong
   }
